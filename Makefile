@@ -1,0 +1,56 @@
+# Every target says what it does: make help.
+GO      ?= go
+BIN     := bin
+TOOLS   := tools/go.mod
+STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
+PKGS    := ./...
+
+.PHONY: help build test race lint fmt demo generate images
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build director, worker, githubsim and the demo's agent into bin/
+	$(STATIC) -o $(BIN)/director ./cmd/director
+	$(STATIC) -o $(BIN)/worker ./cmd/worker
+	$(STATIC) -o $(BIN)/githubsim ./cmd/githubsim
+	$(STATIC) -o $(BIN)/demo-agent ./internal/demo/agent
+	@echo "built: $(BIN)/director $(BIN)/worker $(BIN)/githubsim $(BIN)/demo-agent"
+
+test: ## Run all tests; those that need Docker only if an engine answers (RETAKE_REQUIRE_DOCKER=1: fail if none does)
+	@$(MAKE) --no-print-directory docker-hint
+	$(GO) test $(PKGS)
+	@echo "tests passed"
+
+race: ## Run all tests with the race detector
+	@$(MAKE) --no-print-directory docker-hint
+	$(GO) test -race $(PKGS)
+	@echo "tests passed with the race detector"
+
+.PHONY: docker-hint
+docker-hint:
+	@docker version >/dev/null 2>&1 || \
+	  if [ "$$RETAKE_REQUIRE_DOCKER" = 1 ]; then echo "no Docker engine answers, and RETAKE_REQUIRE_DOCKER=1" >&2; exit 1; \
+	  else echo "Docker suite skipped: no engine answers (start one, or see: docker info)"; fi
+	@[ -n "$$RETAKE_TESTDATA" ] || echo "vector, corpus and OpenAPI tests skipped: RETAKE_TESTDATA is not set"
+
+lint: ## Check formatting, style, who imports whom, and that the pure packages are pure
+	@mkdir -p $(BIN)
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal docs); [ -z "$$out" ] || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
+	$(GO) vet $(PKGS)
+	$(GO) tool -modfile=$(TOOLS) golangci-lint run $(PKGS)
+	@$(GO) test -count=1 -run 'TestPure' -v ./internal/fsm > $(BIN)/purity.txt || { cat $(BIN)/purity.txt; exit 1; }
+	@grep imports $(BIN)/purity.txt
+	@echo "lint passed"
+
+fmt: ## Format the code
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal docs
+
+generate: ## Write the generated documents and golden files anew
+	$(GO) test ./internal/fsm/... ./internal/recovery/... ./internal/bus/... ./internal/config/... -update
+
+images: ## Build the images for docker-compose.yml (BASE_IMAGE: one with git and CA certificates; default: made from Debian packages)
+	GO="$(GO)" deploy/images.sh
+
+demo: build ## Show it: ten real failures and recoveries in containers, on a stand-in GitHub
+	$(BIN)/director demo
