@@ -1,0 +1,128 @@
+package budget
+
+import (
+	"slices"
+	"time"
+)
+
+// Status says how a leased call went.
+type Status string
+
+// The statuses of the contract.
+const (
+	OK          Status = "ok"
+	RateLimited Status = "rate_limited"
+	Failed      Status = "error"
+)
+
+// Cooldown is a resource that is closed.
+type Cooldown struct {
+	Resource string
+	Until    time.Time
+	Why      string
+}
+
+// Release gives a lease back. Only its holder may; what is not held any more is no error, as it may have expired.
+func (p *Pool) Release(now time.Time, id, worker string) {
+	p.advance(now)
+	r, i := p.find(id, worker)
+	if r == nil {
+		return
+	}
+	if !r.leases[i].failed {
+		r.careful = false // it went well, as far as its holder says
+	}
+	r.leases = slices.Delete(r.leases, i, i+1)
+}
+
+// Report says how the call under a lease went; the lease stays until it is released. A rate limit, or another error,
+// closes the resource for everybody: for as long as the service said (0: it did not; at most a day), else for the
+// limits' Cooldown. It returns the cooldown if that is new or longer than before.
+func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
+	now = p.advance(now)
+	r, i := p.find(id, worker)
+	if r == nil {
+		return nil
+	}
+	if s == OK {
+		r.leases[i].failed, r.careful = false, false
+		return nil
+	}
+	r.leases[i].failed = true
+	if retryAfter <= 0 {
+		retryAfter = p.limits.Cooldown
+	}
+	return r.close(now, now.Add(min(retryAfter, longestCooldown)), string(s))
+}
+
+// Close closes a resource until a moment, for a reason that the pool cannot know: what the journal says at boot, or an
+// operator.
+func (p *Pool) Close(name string, until time.Time, why string) {
+	if r := p.resource(name); r != nil {
+		r.close(p.now, until, why)
+	}
+}
+
+func (r *resource) close(now, until time.Time, why string) *Cooldown {
+	if !until.After(now) || !until.After(r.closed) {
+		return nil
+	}
+	r.closed, r.why, r.careful = until, why, true
+	return &Cooldown{Resource: r.name, Until: until, Why: why}
+}
+
+// Adopt records a lease that somebody else granted: it counts from now on, whatever the limits.
+func (p *Pool) Adopt(now time.Time, name, id, worker string, length time.Duration) {
+	now = p.advance(now)
+	if r := p.resource(name); r != nil && p.share(worker) < maxPerWorker {
+		r.lease(id, worker, now, length)
+	}
+}
+
+// Drop takes everything from a worker: its attempt, or its stage, is over. It returns the ids of the leases that were
+// held still.
+func (p *Pool) Drop(now time.Time, worker string) (held []string) {
+	p.advance(now)
+	for _, r := range p.resources {
+		r.leases = slices.DeleteFunc(r.leases, func(l Lease) bool {
+			if l.Worker == worker {
+				held = append(held, l.ID)
+			}
+			return l.Worker == worker
+		})
+		r.queue = slices.DeleteFunc(r.queue, func(w place) bool { return w.worker == worker })
+	}
+	return held
+}
+
+// Expire forgets what time has ended: leases that nobody released, places that nobody came back to. Every other method
+// does so first; it is for an owner who wants to see it in Status.
+func (p *Pool) Expire(now time.Time) { p.advance(now) }
+
+// advance moves the pool's time on, never back, and expires.
+func (p *Pool) advance(now time.Time) time.Time {
+	if now.After(p.now) {
+		p.now = now
+	}
+	for _, r := range p.resources {
+		r.leases = slices.DeleteFunc(r.leases, func(l Lease) bool {
+			over := !l.Until.After(p.now)
+			if over {
+				r.count.Expired++
+			}
+			return over
+		})
+		r.queue = slices.DeleteFunc(r.queue, func(w place) bool { return p.now.Sub(w.due) > placeKept })
+	}
+	return p.now
+}
+
+// find looks a lease up by its id and holder.
+func (p *Pool) find(id, worker string) (*resource, int) {
+	for _, r := range p.resources {
+		if i := slices.IndexFunc(r.leases, func(l Lease) bool { return l.ID == id && l.Worker == worker }); i >= 0 {
+			return r, i
+		}
+	}
+	return nil, 0
+}

@@ -1,0 +1,186 @@
+package budget
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limits hold for each resource of a pool.
+type Limits struct {
+	MaxConcurrent int           // leases at the same time; less than 1 counts as 1
+	Spacing       time.Duration // between two grants, at least 0
+	Cooldown      time.Duration // after a call that went wrong without saying for how long, at least 0
+	Lease         time.Duration // of one grant; 0: DefaultLease
+}
+
+// DefaultLease is the contract's example. A model call that takes longer is rare, and what it costs then is one call
+// too many at a time.
+const DefaultLease = 2 * time.Minute
+
+// Why a lease was not granted: a closed set.
+const (
+	WhyCooldown = "cooldown" // the resource is closed
+	WhyQueue    = "queue"    // others came first
+	WhyBusy     = "busy"     // all leases are held
+	WhySpacing  = "spacing"  // too soon after the last grant
+	WhyFull     = "full"     // a bound of the pool is reached
+	WhyName     = "name"     // no resource can have this name; see CheckResource
+)
+
+// Waits that no limit dictates.
+const (
+	pollWait   = time.Second     // until a lease may be free: short against a model call, long against what asking costs
+	fullWait   = 5 * time.Second // until a bound may be left again
+	refuseWait = time.Minute     // a name that cannot be: asking again is a fault
+	placeKept  = 5 * time.Second // how late a waiter may come back
+	// longestCooldown bounds what a report may ask for: quotas are counted by the day at most.
+	longestCooldown = 24 * time.Hour
+)
+
+// Bounds of a pool. One worker's share keeps a mad one from taking all the rest.
+const (
+	maxResources = 64
+	maxQueue     = 256
+	maxPerWorker = 16 // leases and places, over all resources
+)
+
+// Grant is the answer to an Acquire: a lease, or how long to wait and why.
+type Grant struct {
+	ID    string // empty: not granted
+	Lease time.Duration
+	Wait  time.Duration
+	Why   string // one of the Why constants
+}
+
+// Lease is the right to one call under way.
+type Lease struct {
+	ID     string
+	Worker string
+	Since  time.Time
+	Until  time.Time // it expires then
+	failed bool      // its call was reported to have gone wrong
+}
+
+// Pool hands out leases. It belongs to one goroutine.
+type Pool struct {
+	epoch     string
+	limits    Limits
+	now       time.Time // the newest seen
+	serial    uint64
+	resources []*resource // by name
+}
+
+// resource is the state of one of them.
+type resource struct {
+	name    string
+	leases  []Lease // oldest first
+	queue   []place // first come first
+	granted time.Time
+	closed  time.Time // no grant before
+	why     string    // it was closed
+	careful bool      // no call has gone well since it was closed
+	count   Counts
+}
+
+// place is a worker's place in a queue.
+type place struct {
+	worker string
+	due    time.Time // when it was told to come back
+}
+
+// New makes an empty pool. The epoch begins every grant id and tells them from those of an earlier pool of the same
+// owner: the director's run id.
+func New(epoch string, l Limits) *Pool {
+	l.MaxConcurrent = max(l.MaxConcurrent, 1)
+	if l.Lease <= 0 {
+		l.Lease = DefaultLease
+	}
+	return &Pool{epoch: epoch, limits: l}
+}
+
+// Own says whether a grant id was made by this pool.
+func (p *Pool) Own(id string) bool {
+	serial, own := strings.CutPrefix(id, p.epoch+".")
+	return own && serial != "" && strings.Trim(serial, "0123456789") == ""
+}
+
+// Acquire asks for a lease. A worker that was told to wait asks again then, and has kept its place.
+func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
+	now = p.advance(now)
+	if CheckResource(name) != nil {
+		return Grant{Wait: refuseWait, Why: WhyName}
+	}
+	r := p.resource(name)
+	if r == nil {
+		return Grant{Wait: fullWait, Why: WhyFull}
+	}
+	ahead := r.ahead(worker)
+	newcomer := ahead == len(r.queue)
+	if newcomer && (ahead >= maxQueue || p.share(worker) >= maxPerWorker) {
+		return Grant{Wait: fullWait, Why: WhyFull}
+	}
+	if wait, why := p.obstacle(r, ahead, now); why != "" {
+		due := place{worker, now.Add(wait)}
+		if newcomer {
+			r.queue = append(r.queue, due)
+			r.count.Queued++
+		} else {
+			r.queue[ahead] = due
+		}
+		return Grant{Wait: wait, Why: why}
+	}
+	if !newcomer {
+		r.queue = slices.Delete(r.queue, ahead, ahead+1)
+	}
+	p.serial++
+	id := fmt.Sprintf("%s.%d", p.epoch, p.serial)
+	r.lease(id, worker, now, p.limits.Lease)
+	return Grant{ID: id, Lease: p.limits.Lease}
+}
+
+// obstacle says what keeps whoever has so many others ahead from a lease, and for how long at least; "" nothing.
+func (p *Pool) obstacle(r *resource, ahead int, now time.Time) (time.Duration, string) {
+	if wait := r.closed.Sub(now); wait > 0 {
+		return wait + time.Duration(ahead)*p.limits.Spacing, WhyCooldown
+	}
+	free := p.limits.MaxConcurrent
+	if r.careful {
+		free = 1
+	}
+	free -= len(r.leases)
+	switch {
+	case free <= 0 && ahead == 0:
+		return r.soon(now), WhyBusy
+	case ahead >= free:
+		return r.soon(now), WhyQueue
+	}
+	if wait := r.granted.Add(time.Duration(ahead+1) * p.limits.Spacing).Sub(now); wait > 0 && !r.granted.IsZero() {
+		return wait, WhySpacing
+	}
+	return 0, ""
+}
+
+// soon is when to ask again for a lease that another holds: regularly, and when the first of them expires.
+func (r *resource) soon(now time.Time) time.Duration {
+	wait := pollWait
+	for _, l := range r.leases {
+		wait = min(wait, l.Until.Sub(now))
+	}
+	return wait
+}
+
+func (r *resource) lease(id, worker string, now time.Time, length time.Duration) {
+	r.leases = append(r.leases, Lease{ID: id, Worker: worker, Since: now, Until: now.Add(length)})
+	r.granted = now
+	r.count.Granted++
+}
+
+// ahead counts who came before a worker: everybody if it has no place yet.
+func (r *resource) ahead(worker string) int {
+	if i := slices.IndexFunc(r.queue, func(w place) bool { return w.worker == worker }); i >= 0 {
+		return i
+	}
+	return len(r.queue)
+}

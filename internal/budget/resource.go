@@ -1,0 +1,106 @@
+package budget
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DefaultResource is what a stage's model calls are counted under unless its configuration says otherwise.
+const DefaultResource = prefix + "default"
+
+// prefix begins the name of every resource that workers may lease. GitHub's are the director's own.
+const prefix = "model."
+
+// maxNameBytes bounds what follows the prefix.
+const maxNameBytes = 64
+
+// CheckResource says whether a name can be a resource: "model." and 1 to 64 ASCII letters, digits, `-`, `_` and dots.
+func CheckResource(name string) error {
+	rest, model := strings.CutPrefix(name, prefix)
+	if !model || rest == "" || len(rest) > maxNameBytes || strings.IndexFunc(rest, notInName) >= 0 {
+		return fmt.Errorf("budget: resource %.80q: want model.<provider>, of at most %d letters, digits, -, _ and dots", name, maxNameBytes)
+	}
+	return nil
+}
+
+func notInName(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_', r == '.':
+		return false
+	default:
+		return true
+	}
+}
+
+// Counts say what became of the requests for a resource.
+type Counts struct {
+	Granted uint64
+	Queued  uint64 // had to wait, counted once each
+	Expired uint64 // leases that were not released
+}
+
+// State is one resource as people want to see it.
+type State struct {
+	Resource string
+	Leases   []Lease   // oldest first
+	Waiting  []string  // workers, the next one first
+	Closed   time.Time // until then; in the past: open
+	Why      string    // it was closed
+	Counts
+}
+
+// Status lists every resource that is or was in use, by name.
+func (p *Pool) Status(now time.Time) []State {
+	p.advance(now)
+	all := make([]State, 0, len(p.resources))
+	for _, r := range p.resources {
+		s := State{Resource: r.name, Leases: slices.Clone(r.leases), Closed: r.closed, Why: r.why, Counts: r.count}
+		for _, w := range r.queue {
+			s.Waiting = append(s.Waiting, w.worker)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// resource finds or makes one. When there are too many, one that nobody uses gives way; nil: all are in use.
+func (p *Pool) resource(name string) *resource {
+	i, found := slices.BinarySearchFunc(p.resources, name, func(r *resource, name string) int { return strings.Compare(r.name, name) })
+	if found {
+		return p.resources[i]
+	}
+	if len(p.resources) >= maxResources {
+		idle := slices.IndexFunc(p.resources, func(r *resource) bool {
+			return len(r.leases) == 0 && len(r.queue) == 0 && !r.closed.After(p.now) && p.now.Sub(r.granted) >= p.limits.Spacing
+		})
+		if idle < 0 {
+			return nil
+		}
+		p.resources = slices.Delete(p.resources, idle, idle+1)
+		if idle < i {
+			i--
+		}
+	}
+	r := &resource{name: name}
+	p.resources = slices.Insert(p.resources, i, r)
+	return r
+}
+
+// share counts what a worker has of the pool.
+func (p *Pool) share(worker string) (n int) {
+	for _, r := range p.resources {
+		for _, l := range r.leases {
+			if l.Worker == worker {
+				n++
+			}
+		}
+		for _, w := range r.queue {
+			if w.worker == worker {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,131 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// ErrTooLarge says that a message does not fit even without any tail.
+var ErrTooLarge = errors.New("wire: message does not fit although all tails were cut")
+
+const cutPrefix, cutSuffix = "…[", " bytes cut]…"
+
+// CutTail keeps the newest bytes of a text, at most maxBytes including the mark `…[12345 bytes cut]…` in front of them,
+// cut at a UTF-8 boundary. A mark that already stands in front is replaced by one with the sum. If not even the mark
+// fits, nothing is kept.
+func CutTail(text string, maxBytes int) string {
+	if len(text) <= maxBytes {
+		return text
+	}
+	rest, already := unmark(text)
+	// The mark's length depends on the number in it, hence on the cut: with the largest possible number it only shrinks.
+	room := maxBytes - len(mark(already+len(rest)))
+	if room < 0 {
+		return ""
+	}
+	from := max(len(rest)-room, 0)
+	for from < len(rest) && !utf8.RuneStart(rest[from]) {
+		from++
+	}
+	return mark(already+from) + rest[from:]
+}
+
+func mark(n int) string { return cutPrefix + strconv.Itoa(n) + cutSuffix }
+
+// unmark takes an earlier cut's mark off.
+func unmark(text string) (rest string, cut int) {
+	after, marked := strings.CutPrefix(text, cutPrefix)
+	if !marked {
+		return text, 0
+	}
+	number, rest, ended := strings.Cut(after, cutSuffix)
+	n, err := strconv.ParseUint(number, 10, 40) // 1 TiB: more is a program's own text, not ours
+	if !ended || err != nil {
+		return text, 0
+	}
+	return rest, int(n)
+}
+
+// EncodeWithin is Encode for a payload that must not exceed maxBytes. Of a worker_error the tails are cut first, then the
+// headers go, then message and question are cut; of a worker_result the summary is cut. No more is taken than is needed.
+// The caller's payload stays as it is. ErrTooLarge if all that is not enough.
+func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
+	data, err := Encode(from, seq, at, p)
+	if err != nil || len(data) <= maxBytes {
+		return data, err
+	}
+	p, steps := cuttable(p)
+	fits := func(step func(int), n int) bool {
+		step(n)
+		data, err = Encode(from, seq, at, p)
+		return err == nil && len(data) <= maxBytes
+	}
+	taken := 0
+	for enough := false; !enough; taken++ {
+		if taken == len(steps) {
+			return nil, errors.Join(fmt.Errorf("%w: %d bytes, want at most %d", ErrTooLarge, len(data), maxBytes), err)
+		}
+		enough = fits(steps[taken], 0)
+	}
+	// Give back what is not needed, the most telling first: the smallest cut of each step that still fits.
+	for i := taken - 1; i >= 0; i-- {
+		cut := smallest(maxBytes, func(cut int) bool { return fits(steps[i], maxBytes-cut) })
+		fits(steps[i], maxBytes-cut)
+	}
+	return data, err
+}
+
+// cuttable copies a payload and lists the steps that shrink the copy, the least telling first: each takes the bytes that
+// its texts may keep.
+func cuttable(p Payload) (Payload, []func(n int)) {
+	switch v := p.(type) {
+	case WorkerError:
+		return cuttable(&v)
+	case WorkerResult:
+		return cuttable(&v)
+	case *WorkerError:
+		c := *v
+		return &c, []func(int){
+			func(n int) {
+				c.LastStdoutTail, c.LastStderrTail = CutTail(v.LastStdoutTail, n), CutTail(v.LastStderrTail, n)
+			},
+			func(n int) {
+				if c.Headers = v.Headers; n < headerBytes(v.Headers) {
+					c.Headers = nil
+				}
+			},
+			func(n int) { c.Message, c.Question = CutTail(v.Message, n), CutTail(v.Question, n) },
+		}
+	case *WorkerResult:
+		c := *v
+		return &c, []func(int){func(n int) { c.Summary = CutTail(v.Summary, n) }}
+	default:
+		return p, nil
+	}
+}
+
+func headerBytes(h map[string]string) int {
+	data, err := json.Marshal(h)
+	if err != nil {
+		return 0
+	}
+	return len(data)
+}
+
+// smallest finds the smallest n from 0 to limit for which holds is true, if it is true from some n on and for limit.
+func smallest(limit int, holds func(n int) bool) int {
+	low, high := 0, limit
+	for low < high {
+		if middle := low + (high-low)/2; holds(middle) {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return low
+}

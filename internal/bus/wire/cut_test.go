@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+func TestCutTail(t *testing.T) {
+	cases := []struct {
+		text string
+		max  int
+		want string
+	}{
+		{"short", 5, "short"},
+		{"", 0, ""},
+		{strings.Repeat("a", 30) + "newest", 27, "…[29 bytes cut]…anewest"},
+		{"…[12000 bytes cut]…" + strings.Repeat("a", 40), 30, "…[12033 bytes cut]…aaaaaaa"},
+		{strings.Repeat("a", 100), 5, ""},
+		{"…[1 bytes cut] forged " + strings.Repeat("b", 30), 30, "…[44 bytes cut]…bbbbbbbbbb"},
+	}
+	for _, c := range cases {
+		if got := CutTail(c.text, c.max); got != c.want {
+			t.Errorf("%q to %d: %q (%d bytes), want %q", c.text, c.max, got, len(got), c.want)
+		}
+	}
+}
+
+func TestCutTailKeepsTheNewestRunes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOfN(rapid.RuneFrom([]rune("aé漢🙂\n")), 0, 200, -1).Draw(t, "text")
+		limit := rapid.IntRange(0, 300).Draw(t, "limit")
+		got := CutTail(text, limit)
+		if len(got) > limit || !utf8.ValidString(got) {
+			t.Fatalf("%d bytes of at most %d, valid %v", len(got), limit, utf8.ValidString(got))
+		}
+		rest, cut := unmark(got)
+		if !strings.HasSuffix(text, rest) || (got != "" && cut+len(rest) != len(text)) {
+			t.Fatalf("%q: kept %q, said that %d were cut", text, rest, cut)
+		}
+		if got != "" && cut > 0 && len(got)+utf8.UTFMax+2 < limit { // 2: the number may have lost digits
+			t.Fatalf("cut more than needed: %d of %d", len(got), limit)
+		}
+	})
+}
+
+func TestEncodeWithin(t *testing.T) {
+	const limit = 65_536
+	from := Sender{Role: RoleWorker, ID: "w-1"}
+	report := WorkerError{ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1, ErrorType: "build_failed", Message: "m"}
+	tails := func(out, err string) WorkerError {
+		r := report
+		r.LastStdoutTail, r.LastStderrTail = out, err
+		return r
+	}
+	cases := map[string]Payload{
+		"long stdout":   tails(strings.Repeat("line of output\n", 10_000), "short"),
+		"both long":     tails(strings.Repeat("x", 200_000), strings.Repeat("y", 200_000)),
+		"control bytes": tails(strings.Repeat("\x01", 60_000), ""), // six bytes each in JSON
+		"broken UTF-8":  tails(strings.Repeat("\xff", 60_000), strings.Repeat("é", 60_000)),
+		"a pointer":     func() Payload { r := tails(strings.Repeat("x", 200_000), ""); return &r }(),
+		"long message":  func() Payload { r := report; r.Message = strings.Repeat("m", 100_000); return r }(),
+		"many headers": func() Payload {
+			r := tails("o", "short")
+			r.Headers = map[string]string{"x": strings.Repeat("h", 100_000)}
+			return r
+		}(),
+		"result, summary": WorkerResult{ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1, Outcome: OutcomeOK, Summary: strings.Repeat("s", 100_000)},
+	}
+	for name, p := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := reportOf(p)
+			data, err := EncodeWithin(from, 1, time.Time{}, p, limit)
+			if err != nil || len(data) > limit {
+				t.Fatalf("%d bytes, %v", len(data), err)
+			}
+			e, err := Decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name != "many headers" && (len(data) < limit-64 || !bytes.Contains(data, []byte(" bytes cut]…"))) {
+				t.Errorf("%d bytes of %d used, marked: %v", len(data), limit, bytes.Contains(data, []byte(" bytes cut]…")))
+			}
+			if w, ok := e.Payload.(*WorkerError); ok && name != "long message" && (w.Message != "m" || (name == "long stdout" || name == "many headers") && w.LastStderrTail != "short") {
+				t.Errorf("more was cut than the long tail: %q, %q", w.Message, w.LastStderrTail)
+			}
+			if after := reportOf(p); after.LastStdoutTail != before.LastStdoutTail {
+				t.Error("the caller's payload was changed")
+			}
+		})
+	}
+	if _, err := EncodeWithin(from, 1, time.Time{}, tails("x", "y"), 100); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("no room at all: %v", err)
+	}
+	if _, err := EncodeWithin(from, 1, time.Time{}, TaskProgress{IssueNumber: 1, Attempt: 1, Stage: "CODE", Note: strings.Repeat("n", 200)}, 200); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("nothing to cut: %v", err)
+	}
+}
+
+func reportOf(p Payload) WorkerError {
+	switch v := p.(type) {
+	case WorkerError:
+		return v
+	case *WorkerError:
+		return *v
+	default:
+		return WorkerError{}
+	}
+}

@@ -1,0 +1,122 @@
+package wire
+
+// Reasons of a stop.v1.
+const (
+	StopFenced    = "fenced"    // the attempt is over
+	StopWithdrawn = "withdrawn" // the issue was closed, unlabelled or taken
+	StopWatchdog  = "watchdog"
+	StopShutdown  = "shutdown"
+	StopReplaced  = "replaced"
+)
+
+// Welcome admits a worker for one attempt.
+type Welcome struct {
+	ProtocolVersion          string          `json:"protocol_version"`
+	Director                 WelcomeDirector `json:"director"`
+	AttemptID                string          `json:"attempt_id"`
+	HeartbeatIntervalSeconds float64         `json:"heartbeat_interval_seconds"` // above 0
+}
+
+// WelcomeDirector says who welcomes.
+type WelcomeDirector struct {
+	RunID           string `json:"run_id"`
+	MainSHAExpected string `json:"main_sha_expected,omitempty"`
+}
+
+// Incompatibility refuses a worker of another major version.
+type Incompatibility struct {
+	Reason                  string `json:"reason"`
+	ExpectedProtocolVersion string `json:"expected_protocol_version"`
+	SenderProtocolVersion   string `json:"sender_protocol_version"`
+	RequiredAction          string `json:"required_action"`
+}
+
+// Probe asks a worker for a heartbeat at once.
+type Probe struct {
+	ProbeID string `json:"probe_id"`
+}
+
+// Stop ends a worker: it has GraceSeconds to finish.
+type Stop struct {
+	Reason       string  `json:"reason"`        // one of the Stop constants
+	GraceSeconds float64 `json:"grace_seconds"` // at least 0; 0: at once
+}
+
+// Pause asks a worker to start no further stage.
+type Pause struct{}
+
+// Resume ends a pause.
+type Resume struct{}
+
+// SyncRequired tells a worker that its checkout is too far behind.
+type SyncRequired struct {
+	Reason          string     `json:"reason"` // behind_main
+	MainSHAExpected string     `json:"main_sha_expected"`
+	Policy          SyncPolicy `json:"policy"`
+	RequiredAction  string     `json:"required_action"` // merge_main
+}
+
+// SyncPolicy is the rule that was broken.
+type SyncPolicy struct {
+	MaxCommitsBehind int `json:"max_commits_behind"`
+}
+
+// Snapshot is the state of the whole project, for people and tools.
+type Snapshot struct {
+	Director  SnapshotDirector       `json:"director"`
+	Workers   List[SnapshotWorker]   `json:"workers"`
+	Queue     SnapshotQueue          `json:"queue"`
+	Tasks     List[SnapshotTask]     `json:"tasks"`
+	Cooldowns List[SnapshotCooldown] `json:"cooldowns"`
+	Meters    map[string]float64     `json:"meters"`
+}
+
+// SnapshotDirector is the director's own line.
+type SnapshotDirector struct {
+	RunID  string `json:"run_id"`
+	Leader bool   `json:"leader"`
+	Phase  string `json:"phase"`
+	Since  Time   `json:"since"`
+}
+
+// SnapshotWorker is one running worker.
+type SnapshotWorker struct {
+	WorkerID            string  `json:"worker_id"`
+	Issue               string  `json:"issue"` // owner/repo#n
+	State               string  `json:"state"`
+	Stage               string  `json:"stage"`
+	Attempt             int     `json:"attempt"`
+	HeartbeatAgeSeconds float64 `json:"heartbeat_age_seconds"`
+	Retries             int     `json:"retries"`
+}
+
+// SnapshotQueue is what waits and what is claimed, by issue number.
+type SnapshotQueue struct {
+	EligibleIssueNumbers List[int] `json:"eligible_issue_numbers"`
+	ClaimedIssueNumbers  List[int] `json:"claimed_issue_numbers"`
+}
+
+// SnapshotTask is one task.
+type SnapshotTask struct {
+	Issue        string  `json:"issue"` // owner/repo#n
+	State        string  `json:"state"`
+	Attempt      int     `json:"attempt"`
+	Reason       *string `json:"reason"`        // null: no failure
+	NextDeadline *Time   `json:"next_deadline"` // null: nothing is waited for
+}
+
+// SnapshotCooldown is one resource that is left alone for now.
+type SnapshotCooldown struct {
+	Resource string `json:"resource"`
+	Until    Time   `json:"until"`
+	Why      string `json:"why"`
+}
+
+// BudgetGrant answers a BudgetAcquire: a lease, or how long to wait and why. An empty one acknowledges a BudgetRelease
+// or BudgetReport.
+type BudgetGrant struct {
+	GrantID      string  `json:"grant_id,omitempty"`
+	LeaseSeconds float64 `json:"lease_seconds,omitempty"`
+	WaitSeconds  float64 `json:"wait_seconds,omitempty"`
+	Why          string  `json:"why,omitempty"`
+}

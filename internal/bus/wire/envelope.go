@@ -1,0 +1,184 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// SchemaVersion is the envelope's own version.
+const SchemaVersion = schemaName + "1"
+
+const schemaName = "agentbus-envelope/v"
+
+// Sender says who sent a message. A worker's ID is its worker id; the subject beats it (see CheckSender).
+type Sender struct {
+	Role  Role   `json:"role"`
+	ID    string `json:"id"`
+	RunID string `json:"run_id,omitempty"`
+}
+
+// Envelope is one decoded message.
+type Envelope struct {
+	SentAt  time.Time       // UTC; zero if Bare
+	Sender  Sender          // zero if Bare
+	Seq     uint64          // rises per connection of the sender; 0 if Bare
+	Payload Payload         // a pointer to the row's type
+	Raw     json.RawMessage // the payload as it came, unknown fields included
+	Bare    bool            // a worker_error object without envelope
+}
+
+// frame is the envelope's JSON.
+type frame struct {
+	SchemaVersion string          `json:"schema_version"`
+	MessageType   string          `json:"message_type"`
+	SentAt        Time            `json:"sent_at"`
+	Sender        Sender          `json:"sender"`
+	Seq           uint64          `json:"seq"`
+	Payload       json.RawMessage `json:"payload"`
+}
+
+// frameFields are the envelope's rules, checked after its version and type are known.
+var frameFields = append([]Field{need("sent_at", moment), need("seq", atLeast(0)), need("payload"), need("sender")}, senderFields...)
+
+var senderFields = []Field{
+	need("sender.role", oneOf(string(RoleDirector), string(RoleWorker), string(RoleOperator))), need("sender.id", filled),
+}
+
+// Encode wraps a payload into an envelope. at is the caller's clock. A payload that breaks a rule of its row is refused
+// with a *Malformed.
+func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
+	row, known := rowOf(p.MessageType())
+	if !known {
+		return nil, malformed(CauseUnknownType, "message_type %s is not in the table", brief(p.MessageType()))
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("wire: encode %s: %w", row.Type, err)
+	}
+	tree, m := objectOf(body)
+	if m == nil {
+		m = check(row.Fields, tree, "payload")
+	}
+	if m == nil {
+		m = check(senderFields, map[string]any{"sender": map[string]any{"role": string(from.Role), "id": from.ID}}, "")
+	}
+	if m != nil {
+		return nil, m
+	}
+	data, err := json.Marshal(frame{SchemaVersion, row.Type, At(at), from, seq, body})
+	if err != nil {
+		return nil, fmt.Errorf("wire: encode %s: %w", row.Type, err)
+	}
+	return data, nil
+}
+
+// Decode reads one message: an envelope, a bare worker_error object, or either of them wrapped as {"error": {…}}. Its
+// error is always a *Malformed.
+func Decode(data []byte) (Envelope, error) {
+	tree, m := objectOf(data)
+	if m != nil {
+		return Envelope{}, m
+	}
+	if inner, wrapped := unwrap(tree, data); wrapped {
+		if tree, m = objectOf(inner); m != nil {
+			return Envelope{}, m
+		}
+		data = inner
+	}
+	var e Envelope
+	if isFrame(tree) {
+		e, m = decodeFrame(tree, data)
+	} else {
+		e, m = decodeBare(tree, data)
+	}
+	if m != nil {
+		return Envelope{}, m
+	}
+	return e, nil
+}
+
+func isFrame(tree map[string]any) bool {
+	_, version := tree["schema_version"]
+	_, kind := tree["message_type"]
+	return version || kind
+}
+
+// unwrap takes the object out of {"error": {…}}: the outer object must be neither an envelope nor a worker_error.
+func unwrap(tree map[string]any, data []byte) (json.RawMessage, bool) {
+	_, isObject := tree["error"].(map[string]any)
+	_, isError := tree["error_id"]
+	if !isObject || isError || isFrame(tree) {
+		return nil, false
+	}
+	return member(data, "error"), true
+}
+
+// member cuts one member out of an object by its exact name; data is known to be an object that has it.
+func member(data []byte, name string) json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return nil
+	}
+	return members[name]
+}
+
+// decodeBare accepts what a sender knows that has only the founding document: the worker_error object itself.
+func decodeBare(tree map[string]any, data []byte) (Envelope, *Malformed) {
+	_, hasID := tree["error_id"]
+	_, hasType := tree["error_type"]
+	if !hasID && !hasType {
+		return Envelope{}, malformed(CauseNotAnEnvelope, "schema_version is missing, and the object is no bare worker_error (no error_id, no error_type)")
+	}
+	row, _ := rowOf(WorkerError{}.MessageType())
+	p, m := decodePayload(row, tree, data, "")
+	return Envelope{Payload: p, Raw: data, Bare: true}, m
+}
+
+func decodeFrame(tree map[string]any, data []byte) (Envelope, *Malformed) {
+	row, m := rowFor(tree)
+	if m == nil {
+		m = check(frameFields, tree, "")
+	}
+	if m != nil {
+		return Envelope{}, m
+	}
+	var f frame
+	if m := unmarshal(data, &f, ""); m != nil {
+		return Envelope{}, m
+	}
+	body := member(data, "payload")
+	payload, m := objectAt(body, "payload")
+	if m != nil {
+		return Envelope{}, m
+	}
+	if inner, wrapped := unwrap(payload, body); wrapped && row.Type == (WorkerError{}).MessageType() {
+		body = inner
+		if payload, m = objectAt(body, "payload.error"); m != nil {
+			return Envelope{}, m
+		}
+	}
+	p, m := decodePayload(row, payload, body, "payload")
+	return Envelope{SentAt: f.SentAt.UTC(), Sender: f.Sender, Seq: f.Seq, Payload: p, Raw: body}, m
+}
+
+// decodePayload checks presence in what came and values in what was understood, so that no spelling of a name that
+// encoding/json matches leniently can slip past a rule.
+func decodePayload(row *MessageRow, tree map[string]any, body []byte, where string) (Payload, *Malformed) {
+	if m := check(row.Fields, tree, where); m != nil {
+		return nil, m
+	}
+	p := row.New()
+	if m := unmarshal(body, p, where); m != nil {
+		return nil, m
+	}
+	understood, err := json.Marshal(p)
+	if err != nil {
+		return nil, malformed(CauseBadValue, "%s: %v", where, err)
+	}
+	again, m := objectOf(understood)
+	if m == nil {
+		m = check(row.Fields, again, where)
+	}
+	return p, m
+}

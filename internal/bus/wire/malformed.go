@@ -1,0 +1,57 @@
+package wire
+
+import "fmt"
+
+// Cause says why a message could not be read. The list is closed: it is the suffix of the dead-letter subject, a header
+// and a metric label.
+type Cause string
+
+// The causes, each explained in Causes.
+const (
+	CauseOversized      Cause = "oversized"
+	CauseNotJSON        Cause = "not_json"
+	CauseNotAnEnvelope  Cause = "not_an_envelope"
+	CauseUnknownVersion Cause = "unknown_version"
+	CauseUnknownType    Cause = "unknown_type"
+	CauseMissingField   Cause = "missing_field"
+	CauseWrongType      Cause = "wrong_type"
+	CauseBadValue       Cause = "bad_value"
+	CauseForeignSender  Cause = "foreign_sender"
+	CauseWrongSubject   Cause = "wrong_subject"
+)
+
+// CauseRow explains one cause to the author of a message.
+type CauseRow struct {
+	Cause   Cause
+	Meaning string
+	Remedy  string
+}
+
+// Causes lists every cause once, in the order in which a message is checked.
+func Causes() []CauseRow {
+	return []CauseRow{
+		{CauseOversized, "longer than `agent_bus.max_message_bytes`", "cut tails before sending, oldest bytes first"},
+		{CauseNotJSON, "the bytes are not one JSON value", "send one JSON object in UTF-8 and nothing after it"},
+		{CauseNotAnEnvelope, "JSON, but neither an envelope nor a bare `worker_error` object", "wrap the payload in `" + SchemaVersion + "`"},
+		{CauseUnknownVersion, "an envelope or message of another major version", "update the sender, or the director, so that the major versions agree"},
+		{CauseUnknownType, "a `message_type` that is not in the table of messages", "use a type of the table"},
+		{CauseMissingField, "a required field is missing or null", "add the field that the detail names"},
+		{CauseWrongType, "a field has another JSON type than the schema says", "correct the field that the detail names"},
+		{CauseBadValue, "a field is outside its range, or an empty string", "correct the field that the detail names"},
+		{CauseForeignSender, "the body names another worker than the subject", "publish on the subject of the worker that the body names"},
+		{CauseWrongSubject, "a message type on a subject that does not carry it", "publish on the subject that the table of messages names"},
+	}
+}
+
+// Malformed is the error of a message that cannot be read (or, from Encode, must not be sent).
+type Malformed struct {
+	Cause  Cause
+	Detail string // names the field, what is wanted and what was found; free of the message's own text but for short values
+}
+
+// Error implements error.
+func (m *Malformed) Error() string { return "wire: " + string(m.Cause) + ": " + m.Detail }
+
+func malformed(c Cause, format string, args ...any) *Malformed {
+	return &Malformed{Cause: c, Detail: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,90 @@
+package wire
+
+// Plan is what the director hands to a worker at launch: /retake/plan.json in the container, read once, then removed by
+// the worker, because it holds the credential and the values to mask.
+type Plan struct {
+	WorkerID                 string       `json:"worker_id"`
+	AttemptID                string       `json:"attempt_id"`
+	RunID                    string       `json:"run_id"`
+	Issue                    IssueRef     `json:"issue"`
+	Attempt                  int          `json:"attempt"` // 1, 2, …
+	Branch                   string       `json:"branch"`
+	BaseBranch               string       `json:"base_branch"`
+	BaseSHA                  string       `json:"base_sha"`
+	ImageTag                 string       `json:"image_tag"`
+	Bus                      PlanBus      `json:"bus"`
+	Workdir                  string       `json:"workdir"`
+	Stages                   []StagePlan  `json:"stages"`
+	FixAttempts              int          `json:"fix_attempts"`
+	HeartbeatIntervalSeconds float64      `json:"heartbeat_interval_seconds"`
+	StopGraceSeconds         float64      `json:"stop_grace_seconds"`
+	WatchdogSeconds          float64      `json:"watchdog_seconds"`
+	Budget                   *PlanBudget  `json:"budget,omitempty"`       // null: the configuration reference's
+	Secrets                  []string     `json:"secrets,omitempty"`      // values to mask in everything that the worker sends
+	AttemptFile              *AttemptFile `json:"attempt_file,omitempty"` // what the worker writes to .retake/attempt.json
+}
+
+// PlanBus is how a worker reaches the bus, with a credential of its own.
+type PlanBus struct {
+	URL             string `json:"url"`
+	User            string `json:"user"`
+	Password        string `json:"password"`
+	Prefix          string `json:"prefix"`
+	MaxMessageBytes int    `json:"max_message_bytes"`
+}
+
+// PlanBudget are the limits of each model resource, for as long as the director does not answer. They are the director's
+// own.
+type PlanBudget struct {
+	MaxConcurrent   int     `json:"max_concurrent"`   // leases at the same time, at least 1
+	SpacingSeconds  float64 `json:"spacing_seconds"`  // between two grants
+	CooldownSeconds float64 `json:"cooldown_seconds"` // after a failed call that does not say how long to wait
+	LeaseSeconds    float64 `json:"lease_seconds"`    // of one grant; 0: the director's default
+}
+
+// StagePlan is one stage: an argument vector, no shell.
+type StagePlan struct {
+	Name           string            `json:"name"`
+	Run            []string          `json:"run"`
+	TimeoutSeconds float64           `json:"timeout_seconds"`
+	Env            map[string]string `json:"env,omitempty"`
+	Resource       string            `json:"resource,omitempty"` // model.<provider> that its model calls count under; empty: model.default
+}
+
+// IssueRef is an issue as a worker sees it.
+type IssueRef struct {
+	Key    string       `json:"key"` // owner/repo#n
+	Number int          `json:"number,omitempty"`
+	Title  string       `json:"title"`
+	Body   string       `json:"body"`
+	Labels List[string] `json:"labels"`
+	URL    string       `json:"url"`
+}
+
+// AttemptFile is .retake/attempt.json in the workspace: what an agent may know about the attempts before its own.
+type AttemptFile struct {
+	AttemptID       string               `json:"attempt_id"`
+	Attempt         int                  `json:"attempt"`
+	Action          string               `json:"action"` // the verdict's action that led to this attempt
+	Issue           IssueRef             `json:"issue"`
+	Model           *string              `json:"model"` // null: the default one
+	Hints           List[Hint]           `json:"hints"`
+	EarlierFailures List[EarlierFailure] `json:"earlier_failures"`
+	Summary         string               `json:"summary"` // ready-made text for a prompt, at most 4 KiB
+}
+
+// Hint is what a human said, as quoted data.
+type Hint struct {
+	From string `json:"from"`
+	At   Time   `json:"at"`
+	Text string `json:"text"`
+}
+
+// EarlierFailure is how an earlier attempt of the same claim ended.
+type EarlierFailure struct {
+	Attempt int    `json:"attempt"`
+	Stage   string `json:"stage"`
+	Reason  string `json:"reason"`
+	Cause   string `json:"cause"`
+	At      Time   `json:"at"`
+}

@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Channel is the last token of a worker's subject.
+type Channel string
+
+// The channels of a worker.
+const (
+	ChannelHello     Channel = "hello"
+	ChannelHeartbeat Channel = "heartbeat"
+	ChannelProgress  Channel = "progress"
+	ChannelError     Channel = "error"
+	ChannelResult    Channel = "result"
+)
+
+// maxIDBytes bounds a worker id: it is a subject token, a user name and a container name.
+const maxIDBytes = 128
+
+// Subjects builds and parses every subject of one bus.
+type Subjects struct{ Prefix string }
+
+// Worker is the subject that a worker publishes on.
+func (s Subjects) Worker(worker string, c Channel) string {
+	return s.Prefix + ".worker." + worker + "." + string(c)
+}
+
+// AllWorkers matches one channel of every worker.
+func (s Subjects) AllWorkers(c Channel) string { return s.Worker("*", c) }
+
+// WorkerTree matches everything that one worker may publish.
+func (s Subjects) WorkerTree(worker string) string { return s.Prefix + ".worker." + worker + ".>" }
+
+// Control is the subject that the director speaks to one worker on.
+func (s Subjects) Control(worker string) string { return s.Prefix + ".control." + worker }
+
+// Snapshot is the subject of project_state_snapshot.v1, published and asked for.
+func (s Subjects) Snapshot() string { return s.Prefix + ".snapshot" }
+
+// Operations of the lease service.
+const (
+	BudgetOpAcquire = "acquire"
+	BudgetOpRelease = "release"
+	BudgetOpReport  = "report"
+)
+
+// Budget is the subject of one operation of the lease service; "*" matches all of them.
+func (s Subjects) Budget(operation string) string { return s.Prefix + ".budget." + operation }
+
+// Journal is the subject of the director's journal.
+func (s Subjects) Journal() string { return s.Prefix + ".journal" }
+
+// Dead is the subject of one cause's dead letters.
+func (s Subjects) Dead(c Cause) string { return s.Prefix + ".dead." + string(c) }
+
+// ParseWorker takes a worker's subject apart. ok is false for every other subject.
+func (s Subjects) ParseWorker(subject string) (worker string, c Channel, ok bool) {
+	rest, found := strings.CutPrefix(subject, s.Prefix+".worker.")
+	if !found {
+		return "", "", false
+	}
+	worker, channel, found := strings.Cut(rest, ".")
+	if !found || CheckID(worker) != nil {
+		return "", "", false
+	}
+	switch c = Channel(channel); c {
+	case ChannelHello, ChannelHeartbeat, ChannelProgress, ChannelError, ChannelResult:
+		return worker, c, true
+	default:
+		return "", "", false
+	}
+}
+
+// CheckID says whether a worker id can be a subject token: 1 to 128 ASCII letters, digits, `-` and `_`.
+func CheckID(id string) error {
+	if id == "" || len(id) > maxIDBytes {
+		return fmt.Errorf("wire: worker id of %d bytes: want 1 to %d", len(id), maxIDBytes)
+	}
+	if i := strings.IndexFunc(id, notInToken); i >= 0 {
+		return fmt.Errorf("wire: worker id %q: want ASCII letters, digits, - and _ only", id)
+	}
+	return nil
+}
+
+// CheckPrefix says whether a prefix is made of valid tokens, joined by dots.
+func CheckPrefix(prefix string) error {
+	for _, token := range strings.Split(prefix, ".") {
+		if token == "" || strings.IndexFunc(token, notInToken) >= 0 {
+			return fmt.Errorf("wire: subject prefix %q: want tokens of ASCII letters, digits, - and _, joined by dots", prefix)
+		}
+	}
+	return nil
+}
+
+func notInToken(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,42 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+)
+
+// ProtocolVersion is what this build speaks. Minor versions only add optional fields.
+const ProtocolVersion = "1.0"
+
+// CheckVersion compares a sender's version with ours. It returns nil if the major versions agree, else the refusal to
+// send back; a version that cannot be read is refused likewise.
+func CheckVersion(sender string) *Incompatibility {
+	ours, _ := majorOf(ProtocolVersion)
+	theirs, ok := majorOf(sender)
+	if ok && theirs == ours {
+		return nil
+	}
+	reason := "major_version"
+	if !ok {
+		reason = "unreadable_version"
+	}
+	return &Incompatibility{
+		Reason:                  reason,
+		ExpectedProtocolVersion: ProtocolVersion,
+		SenderProtocolVersion:   sender,
+		RequiredAction:          "sync_main_and_restart",
+	}
+}
+
+// majorOf reads "major.minor" (or "major" alone).
+func majorOf(version string) (int, bool) {
+	major, minor, dotted := strings.Cut(version, ".")
+	m, err := strconv.ParseUint(major, 10, 16)
+	if err != nil {
+		return 0, false
+	}
+	if _, err := strconv.ParseUint(minor, 10, 16); dotted && err != nil {
+		return 0, false
+	}
+	return int(m), true
+}

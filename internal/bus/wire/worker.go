@@ -1,0 +1,166 @@
+package wire
+
+// Stages that a worker or the director reports. A configuration may name others; the wire asks only for a non-empty name.
+const (
+	StageStart             = "START"
+	StageUpgradeCheckpoint = "UPGRADE_CHECKPOINT"
+	StageSyncMain          = "SYNC_MAIN"
+	StageContextLoad       = "CONTEXT_LOAD"
+	StageCode              = "CODE"
+	StageValidate          = "VALIDATE"
+	StageCommit            = "COMMIT"
+	StagePRCreate          = "PR_CREATE"
+	StageReviewRequest     = "REVIEW_REQUEST"
+	StageDone              = "DONE"
+	StageRetryWait         = "RETRY_WAIT"
+	StageBlocked           = "BLOCKED"
+)
+
+// StepPaused is what a paused worker's heartbeat says that it is doing.
+const StepPaused = "paused"
+
+// OutcomeOK is the only outcome of a worker_result.v1; every other end is a worker_error.v1.
+const OutcomeOK = "ok"
+
+// Hello opens a worker's session; no stage starts before it was welcomed.
+type Hello struct {
+	ProtocolVersion string      `json:"protocol_version"` // "major.minor", see CheckVersion
+	Capabilities    []string    `json:"capabilities,omitempty"`
+	Worker          HelloWorker `json:"worker"`
+	Repo            *HelloRepo  `json:"repo,omitempty"`
+}
+
+// HelloWorker says who says hello.
+type HelloWorker struct {
+	WorkerID     string `json:"worker_id"`
+	AttemptID    string `json:"attempt_id"`
+	ContainerID  string `json:"container_id,omitempty"`
+	ImageTag     string `json:"image_tag,omitempty"`
+	WorktreePath string `json:"worktree_path,omitempty"`
+	BranchName   string `json:"branch_name,omitempty"`
+}
+
+// HelloRepo says which main the worker's checkout is based on.
+type HelloRepo struct {
+	MainSHASeen string `json:"main_sha_seen,omitempty"`
+}
+
+// Heartbeat says that a worker lives and where it is; soft state, also the answer to a probe.
+type Heartbeat struct {
+	State HeartbeatState `json:"state"`
+	Usage *Usage         `json:"usage,omitempty"`
+}
+
+// HeartbeatState is where a worker is.
+type HeartbeatState struct {
+	Stage        string     `json:"stage"`
+	IssueNumber  int        `json:"issue_number"` // at least 1
+	Attempt      int        `json:"attempt"`      // at least 1
+	Progress     *Progress  `json:"progress,omitempty"`
+	Repo         *RepoState `json:"repo,omitempty"`
+	LastErrorID  *string    `json:"last_error_id"` // null: none so far
+	LastUpdateAt Time       `json:"last_update_at"`
+}
+
+// Progress is what a stage says of itself.
+type Progress struct {
+	Step    string   `json:"step,omitempty"`
+	Percent *float64 `json:"percent,omitempty"` // 0 to 100
+}
+
+// RepoState is the drift of a worker's checkout.
+type RepoState struct {
+	BranchName      string `json:"branch_name,omitempty"`
+	BaseBranch      string `json:"base_branch,omitempty"`
+	MainAncestorSHA string `json:"main_ancestor_sha,omitempty"`
+}
+
+// Usage is what an attempt has consumed so far. Cache hits refund iterations; paid calls charge the paid-call budget.
+type Usage struct {
+	Tokens    int64   `json:"tokens"`
+	CostUSD   float64 `json:"cost_usd"`
+	PaidCalls int     `json:"paid_calls"`
+	CacheHits int     `json:"cache_hits"`
+}
+
+// TaskProgress is one line of progress between heartbeats; soft state.
+type TaskProgress struct {
+	IssueNumber int      `json:"issue_number"` // at least 1
+	Attempt     int      `json:"attempt"`      // at least 1
+	Stage       string   `json:"stage"`
+	Step        string   `json:"step,omitempty"`
+	Percent     *float64 `json:"percent,omitempty"` // 0 to 100
+	Note        string   `json:"note,omitempty"`
+}
+
+// WorkerError reports a failure. Its flags are claims, not orders: the director decides on evidence.
+type WorkerError struct {
+	ErrorID         string `json:"error_id"` // unique within the attempt; the duplicate key
+	WorkerID        string `json:"worker_id"`
+	IssueNumber     int    `json:"issue_number"` // at least 1
+	Stage           string `json:"stage"`
+	Attempt         int    `json:"attempt"`    // at least 1
+	ErrorType       string `json:"error_type"` // any vocabulary; the classifier maps it
+	IsTransient     bool   `json:"is_transient"`
+	ShouldRetry     bool   `json:"should_retry"`
+	EscalateToHuman bool   `json:"escalate_to_human"`
+	Message         string `json:"message"`
+	ExitCode        *int   `json:"exit_code,omitempty"`
+	ContainerID     string `json:"container_id,omitempty"`
+	WorktreePath    string `json:"worktree_path,omitempty"`
+	LastStdoutTail  string `json:"last_stdout_tail,omitempty"`
+	LastStderrTail  string `json:"last_stderr_tail,omitempty"`
+
+	AttemptID         string            `json:"attempt_id,omitempty"` // absent from the founding document's object: the subject's worker id then
+	Final             *bool             `json:"final,omitempty"`      // absent: true; see IsFinal
+	Signal            string            `json:"signal,omitempty"`
+	HTTPStatus        int               `json:"http_status,omitempty"`
+	Headers           map[string]string `json:"headers,omitempty"`
+	Provider          string            `json:"provider,omitempty"`
+	Tool              string            `json:"tool,omitempty"`
+	RetryAfterSeconds *float64          `json:"retry_after_seconds,omitempty"` // at least 0
+	Question          string            `json:"question,omitempty"`
+	FixRounds         int               `json:"fix_rounds,omitempty"`
+}
+
+// IsFinal says whether the error ends the attempt; only an explicit `"final": false` makes it a notice.
+func (e WorkerError) IsFinal() bool { return e.Final == nil || *e.Final }
+
+// WorkerResult reports success.
+type WorkerResult struct {
+	ResultID     string            `json:"result_id"` // unique within the attempt; the duplicate key
+	AttemptID    string            `json:"attempt_id"`
+	IssueNumber  int               `json:"issue_number"` // at least 1
+	Attempt      int               `json:"attempt"`      // at least 1
+	Outcome      string            `json:"outcome"`      // OutcomeOK
+	Stages       List[StageResult] `json:"stages"`
+	ChangedFiles int               `json:"changed_files"`
+	Summary      string            `json:"summary,omitempty"`
+	Usage        *Usage            `json:"usage,omitempty"`
+}
+
+// StageResult is one stage that ran.
+type StageResult struct {
+	Stage      string `json:"stage"`
+	ExitCode   int    `json:"exit_code"`
+	DurationMS int64  `json:"duration_ms"`
+}
+
+// BudgetAcquire asks for a lease on a rate-limited resource.
+type BudgetAcquire struct {
+	Resource string `json:"resource"`
+	WorkerID string `json:"worker_id"`
+}
+
+// BudgetRelease gives a lease back.
+type BudgetRelease struct {
+	GrantID string `json:"grant_id"`
+}
+
+// BudgetReport says how a leased call went.
+type BudgetReport struct {
+	GrantID           string            `json:"grant_id"`
+	Status            string            `json:"status"`                        // ok | rate_limited | error
+	RetryAfterSeconds *float64          `json:"retry_after_seconds,omitempty"` // at least 0
+	Headers           map[string]string `json:"headers,omitempty"`
+}
