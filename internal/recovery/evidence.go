@@ -1,0 +1,44 @@
+package recovery
+
+import "time"
+
+// Evidence is what is known of one failure. Every field is optional: the zero value is a failure of which nothing
+// is known. Text may hold any bytes.
+type Evidence struct {
+	// Known is what the director saw for certain (an OOM flag, a missing image, a worker gone without a report).
+	// It decides before anything else. KnownCause is its one line for people.
+	Known      Reason
+	KnownCause string
+
+	Stage      string // CODE, VALIDATE, …
+	Tool       string // base name of the program that ran, or of a known agent CLI
+	Provider   string
+	ExitCode   *int
+	Signal     string            // "SIGKILL", …
+	OOM        bool              // the stage's own memory evidence (flag, event or cgroup count)
+	HTTPStatus int               // 0: not stated
+	Headers    map[string]string // lower-case names
+	Message    string            // the worker's one line
+	Stdout     string            // tails, oldest bytes cut
+	Stderr     string
+	Question   string        // what the agent asks a human; makes the failure NeedsHuman
+	RetryAfter time.Duration // stated by the worker; 0: not stated
+	At         time.Time     // when it was observed; without it, dates and resets in headers and text are not read
+	Claim      Claim
+}
+
+// Claim is what a worker says its failure means. It is recorded and compared, never obeyed.
+type Claim struct {
+	ErrorType                  string
+	Transient, Retry, Escalate bool
+}
+
+// Finding is what the evidence means.
+type Finding struct {
+	Reason     Reason        `json:"reason"`
+	Cause      string        `json:"cause"`                 // one line that a person would quote, at most 300 bytes
+	RetryAfter time.Duration `json:"retry_after,omitempty"` // 0: nothing stated one; never negative
+	Rule       string        `json:"rule"`                  // id of the rule that decided
+	Confidence float64       `json:"confidence"`            // 0 … 1
+	Signature  string        `json:"signature"`             // "sig:" + 16 hex digits; equal for the same logical failure
+}
