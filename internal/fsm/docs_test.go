@@ -1,0 +1,135 @@
+package fsm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const specification = "../../docs/specs/orchestration-fsm.md"
+
+// TestSpecificationSaysWhatTheCodeDoes compares the generated parts of the specification with the code's tables.
+// go test ./internal/fsm -run Specification -update rewrites them.
+func TestSpecificationSaysWhatTheCodeDoes(t *testing.T) {
+	data, err := os.ReadFile(specification)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for name, rows := range map[string][]string{
+		"states": stateRows(), "transitions": transitionRows(), "diagram": diagram(), "effects": effectRows(),
+		"transcripts": transcriptRows(t),
+	} {
+		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+		_, rest, ok := strings.Cut(text, begin)
+		old, _, closed := strings.Cut(rest, end)
+		if !ok || !closed {
+			t.Errorf("%s: no part %q", specification, name)
+			continue
+		}
+		want := strings.Join(rows, "\n") + "\n"
+		if old != want && !*update {
+			t.Errorf("%s: part %q is not what the code does; run this test with -update", specification, name)
+		}
+		text = strings.Replace(text, begin+old+end, begin+want+end, 1)
+	}
+	if *update {
+		if err := os.WriteFile(specification, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
+}
+
+func stateRows() []string {
+	rows := []string{"| state | label | slot | worker heard | final | means |", "|---|---|---|---|---|---|"}
+	for _, s := range States {
+		label := ""
+		if s.Label != NoLabel {
+			label = "`" + string(s.Label) + "`"
+		}
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", s.Name, label, yes(s.Slot), yes(s.Live), yes(s.Final), s.Means))
+	}
+	return rows
+}
+
+func transitionRows() []string {
+	rows := []string{"| from | on | to |", "|---|---|---|"}
+	for _, x := range Transitions {
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s |", x.From, x.On, x.To))
+	}
+	return rows
+}
+
+// diagram draws the transitions; those between the same two states share an arrow.
+func diagram() []string {
+	rows := []string{"```mermaid", "stateDiagram-v2", "    [*] --> Queued: eligible"}
+	type arrow struct{ from, to State }
+	var arrows []arrow
+	labels := map[arrow][]string{}
+	for _, x := range Transitions {
+		a := arrow{x.From, x.To}
+		if !slices.Contains(arrows, a) {
+			arrows = append(arrows, a)
+		}
+		labels[a] = append(labels[a], strings.NewReplacer(":", " -", ",", "").Replace(string(x.On)))
+	}
+	for _, a := range arrows {
+		rows = append(rows, fmt.Sprintf("    %s --> %s: %s", a.from, a.to, strings.Join(labels[a], "<br>")))
+	}
+	for _, s := range States {
+		if s.Final || s.State == Forgotten {
+			rows = append(rows, "    "+s.Name+" --> [*]")
+		}
+	}
+	return append(rows, "```")
+}
+
+func effectRows() []string {
+	rows := []string{"| effect | durable | waits for GitHub's cooldown | given up when overtaken |", "|---|---|---|---|"}
+	kinds := []EffectKind{
+		DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease,
+		DoWelcome, DoRefuse, DoFence, DoProbe, DoRemove, DoLook, DoProgress, DoRead, DoReclaim, DoPause, DoGoOn, DoForget,
+	}
+	for _, k := range kinds {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", k, yes(effects[k].durable), yes(effects[k].github), yes(effects[k].overtaken)))
+	}
+	if len(kinds) != len(effects) {
+		rows = append(rows, "| an effect is missing in docs_test.go | | | |")
+	}
+	return rows
+}
+
+func transcriptRows(t *testing.T) []string {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var about []string // the first comment
+		for line := range strings.Lines(string(data)) {
+			line, ok := strings.CutPrefix(strings.TrimSpace(line), "# ")
+			if !ok {
+				break
+			}
+			about = append(about, line)
+		}
+		name := filepath.Base(f)
+		rows = append(rows, fmt.Sprintf("- [%s](../../internal/fsm/testdata/%s): %s", strings.TrimSuffix(name, ".txt"), name, strings.Join(about, " ")))
+	}
+	return rows
+}

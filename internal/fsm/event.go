@@ -1,0 +1,214 @@
+package fsm
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Event is something that happened, as the shell tells it.
+type Event struct {
+	At   time.Time
+	Body EventBody
+}
+
+// EventBody is one of the kinds of events in this file.
+type EventBody interface{ eventKind() string }
+
+// Booted is offered once, after replay and before anything else: this process begins to count.
+type Booted struct {
+	RunID string `json:"run_id"`
+}
+
+// Tick says that time has passed. It decides nothing that another event at the same time would not.
+type Tick struct{}
+
+// Resumed says that the director itself was suspended, or cut off from the bus, for Gap: silence in that time is
+// nobody's.
+type Resumed struct {
+	Gap time.Duration `json:"gap"`
+}
+
+// Signalled says that the director was asked to end. It stops intake; running workers are left to the next run.
+type Signalled struct {
+	Signal string `json:"signal"`
+}
+
+// OperatorSaid is a command of the operator: pause, resume or drain.
+type OperatorSaid struct {
+	Command OperatorCommand `json:"command"`
+}
+
+// OperatorCommand is what an operator can say.
+type OperatorCommand string
+
+// The commands. Paused: no new attempts, and workers stop at their next stage boundary. Draining: no new attempts, and
+// those that run finish. Resume ends both.
+const (
+	Pause  OperatorCommand = "pause"
+	Resume OperatorCommand = "resume"
+	Drain  OperatorCommand = "drain"
+)
+
+// Answered says that a person with write access told a blocked task to go on.
+type Answered struct {
+	Task    IssueKey `json:"task"`
+	By      string   `json:"by"`
+	Command string   `json:"command"`           // what they did, for people: "/agent retry", "removed the label"
+	Comment int64    `json:"comment,omitempty"` // the comment's id, if it was one
+}
+
+// IssuesSeen is the answer of one poll, or of one look at a single issue. While something in it cannot be decided yet
+// (it is older than our own labels, or a claim is under way), the cursor is not taken: offer the next answer, too, even
+// if GitHub says that nothing has changed since.
+type IssuesSeen struct {
+	Repo    string      `json:"repo"`
+	Cursor  string      `json:"cursor,omitempty"` // where the next poll goes on; empty: unchanged
+	AskedAt time.Time   `json:"asked_at"`         // when the request was sent, by the clock of Event.At
+	Issues  []IssueView `json:"issues"`
+}
+
+// IssueView is what the machine needs to know of an issue.
+type IssueView struct {
+	Key   IssueKey `json:"key"`
+	Title string   `json:"title,omitempty"`
+	URL   string   `json:"url,omitempty"`
+	Open  bool     `json:"open"`
+	// Labels are the roles of those of our labels that it carries.
+	Labels []Label `json:"labels,omitempty"`
+	// UpdatedAt is GitHub's time of the last change, in seconds.
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	// Nonce is fresh: if this view starts a claim, it is the claim's.
+	Nonce string `json:"nonce,omitempty"`
+}
+
+// Hello is a worker's first message. Token lets the shell find the request that it has to answer.
+type Hello struct {
+	Worker string `json:"worker"`
+	Token  uint64 `json:"-"`
+	// Incompatible is the worker's protocol version if it is not ours.
+	Incompatible string `json:"incompatible,omitempty"`
+}
+
+// Heard is a sign of life: heartbeat, progress or answer to a probe.
+type Heard struct {
+	Worker   string   `json:"worker"`
+	Activity Activity `json:"activity,omitzero"`
+}
+
+// Reported is a worker's report, read from the stream.
+type Reported struct {
+	Worker string `json:"worker"`
+	Report Report `json:"report"`
+}
+
+// Report is an error or a result.
+type Report struct {
+	Ref   ReportRef `json:"ref"`
+	OK    bool      `json:"ok"`    // a worker_result; else a worker_error
+	Final bool      `json:"final"` // false: a notice, the attempt goes on
+	Stage string    `json:"stage,omitempty"`
+	// Exit marks the report that the director made itself, because the container ended without one.
+	Exit     bool              `json:"exit,omitempty"`
+	Evidence recovery.Evidence `json:"-"` // stays in the stream; Ref says where
+}
+
+// Listed is the runtime's list of this fleet's containers.
+type Listed struct {
+	TakenAt    time.Time   `json:"taken_at"` // when the list was asked for
+	Containers []Container `json:"containers"`
+}
+
+// Container is one row of that list.
+type Container struct {
+	Attempt string `json:"attempt"`
+	Running bool   `json:"running"` // false: exited, dead or never started. A paused container runs.
+}
+
+// CooldownReported says that a resource must not be used until a deadline.
+type CooldownReported struct {
+	Resource string    `json:"resource"`
+	Until    time.Time `json:"until"`
+	Why      string    `json:"why"`
+}
+
+// EffectEnded is the outcome of an effect. Failure is nil on success; one of the results is set where the effect's
+// kind has one.
+type EffectEnded struct {
+	Task    IssueKey  `json:"task"`
+	Effect  string    `json:"effect"`
+	Failure *Failed   `json:"failure,omitempty"`
+	Claim   *ClaimEnd `json:"claim,omitempty"`
+	Gone    *Gone     `json:"gone,omitempty"`
+	Pushed  *Pushed   `json:"pushed,omitempty"`
+}
+
+// Failed says why an effect failed, and whether trying again can help.
+type Failed struct {
+	Reason recovery.Reason `json:"reason"`
+	Text   string          `json:"text"`
+	// Transient: the same effect may succeed later. Until, if set, is when (a rate limit): such a wait is no try.
+	Transient bool      `json:"transient,omitempty"`
+	GitHub    bool      `json:"github,omitempty"` // it was GitHub that failed or refused
+	Until     time.Time `json:"until,omitzero"`
+}
+
+// ClaimEnd is the outcome of Claim and Recheck.
+type ClaimEnd struct {
+	Ours  bool   `json:"ours"`
+	Why   string `json:"why,omitempty"` // if not ours
+	Title string `json:"title,omitempty"`
+	// Hints are what people said since the question was asked. The first maxHints count, cut to maxHintBytes each.
+	Hints []Hint `json:"hints,omitempty"`
+}
+
+// Gone is the outcome of Stop: the container is confirmed gone, and these are all reports that its worker ever sent.
+type Gone struct {
+	ExitCode *int     `json:"exit_code,omitempty"` // nil: there was no container
+	OOM      bool     `json:"oom,omitempty"`
+	Signal   string   `json:"signal,omitempty"`
+	Killed   bool     `json:"killed,omitempty"` // we ended it
+	Limit    string   `json:"limit,omitempty"`  // the memory limit, for people
+	Reports  []Report `json:"reports,omitempty"`
+}
+
+// Pushed is the outcome of Deliver. Nothing: the work tree is as the base was.
+type Pushed struct {
+	Nothing bool   `json:"nothing,omitempty"`
+	Branch  string `json:"branch,omitempty"`
+	SHA     string `json:"sha,omitempty"`
+	URL     string `json:"url,omitempty"`
+}
+
+func (Booted) eventKind() string           { return "booted" }
+func (Tick) eventKind() string             { return "tick" }
+func (Resumed) eventKind() string          { return "resumed" }
+func (Signalled) eventKind() string        { return "signalled" }
+func (OperatorSaid) eventKind() string     { return "operator_said" }
+func (Answered) eventKind() string         { return "answered" }
+func (IssuesSeen) eventKind() string       { return "issues_seen" }
+func (Hello) eventKind() string            { return "hello" }
+func (Heard) eventKind() string            { return "heard" }
+func (Reported) eventKind() string         { return "reported" }
+func (Listed) eventKind() string           { return "listed" }
+func (CooldownReported) eventKind() string { return "cooldown_reported" }
+func (EffectEnded) eventKind() string      { return "effect_ended" }
+
+// Cause is an event as the journal keeps it: its kind and its small form, without bulk evidence.
+type Cause struct {
+	Kind string          `json:"kind"`
+	Body json.RawMessage `json:"body"`
+}
+
+// causeBytes bounds what the journal keeps of one event: a page of a hundred issues has a quarter of it.
+const causeBytes = 64 << 10
+
+func causeOf(e Event) (Cause, error) {
+	body, err := json.Marshal(e.Body)
+	if len(body) > causeBytes {
+		body = fmt.Appendf(nil, `{"omitted_bytes":%d}`, len(body))
+	}
+	return Cause{Kind: e.Body.eventKind(), Body: body}, err
+}

@@ -1,0 +1,182 @@
+package fsm
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of the specification")
+
+// epoch is when every test begins.
+var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// testConfig is the default configuration without jitter, so that waits can be read.
+func testConfig() Config {
+	b := recovery.DefaultBackoff
+	b.Jitter = recovery.NoJitter
+	return Config{
+		MaxWorkers: 3, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute,
+		StopGrace: 10 * time.Second, ClaimStale: 6 * time.Hour, Policy: recovery.DirectorPolicy(3, b), Classify: classify,
+		Retry: recovery.Backoff{Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.NoJitter},
+	}
+}
+
+// classify believes what it is told: these tests are not about reading evidence.
+func classify(e recovery.Evidence) recovery.Finding {
+	return recovery.Finding{
+		Reason: cmp.Or(e.Known, recovery.Reason(e.Claim.ErrorType), recovery.Unknown),
+		Cause:  cmp.Or(e.KnownCause, e.Message), RetryAfter: e.RetryAfter, Rule: "test", Confidence: 1,
+	}
+}
+
+// journal is what a driver's batches became.
+type journal struct {
+	batches [][]byte // batch i has sequence i+1
+}
+
+func (j *journal) append(b *Batch) uint64 {
+	if b.After != uint64(len(j.batches)) {
+		panic(fmt.Sprintf("batch %s is after %d, the journal has %d", b.ID, b.After, len(j.batches)))
+	}
+	j.batches = append(j.batches, bytes.Clone(b.Data))
+	return uint64(len(j.batches))
+}
+
+// replay applies what comes after seq.
+func (j *journal) replay(m *Machine, after uint64) error {
+	for _, data := range j.batches[after:] {
+		records, err := ReadBatch(data)
+		if err != nil {
+			return err
+		}
+		m.Replay(records)
+	}
+	return nil
+}
+
+// sound returns what is wrong with a machine between two steps, or nil.
+func sound(m *Machine) error {
+	slots := 0
+	for _, t := range m.order {
+		if t.holdsSlot() {
+			slots++
+		}
+		if err := m.waits(t); err != nil {
+			return fmt.Errorf("%s (attempt %d): %w", t.Key, t.Attempt, err)
+		}
+		if len(t.Reports) > maxReports || len(t.History) > maxHistory || len(t.Outbox) > 3 {
+			return fmt.Errorf("%s remembers too much: %d reports, %d failures, %d effects", t.Key, len(t.Reports), len(t.History), len(t.Outbox))
+		}
+		if t.Tally.Redispatches > m.cfg.Policy.MaxRetries {
+			return fmt.Errorf("%s was dispatched again %d times", t.Key, t.Tally.Redispatches)
+		}
+		if m.Task(t.Key) != t || m.nonces[t.Nonce] != t {
+			return fmt.Errorf("%s cannot be found", t.Key)
+		}
+	}
+	switch {
+	case slots != m.slots:
+		return fmt.Errorf("%d tasks hold slots, %d are counted", slots, m.slots)
+	case slots > m.cfg.MaxWorkers:
+		return fmt.Errorf("%d slots are held, director.max_workers is %d", slots, m.cfg.MaxWorkers)
+	case len(m.tasks) != len(m.order) || len(m.nonces) != len(m.order):
+		return fmt.Errorf("%d tasks in order, %d by key, %d by nonce", len(m.order), len(m.tasks), len(m.nonces))
+	case m.phase == PhaseCooldown && m.NextDeadline().IsZero():
+		return fmt.Errorf("a cooldown without end")
+	case m.phase == PhaseMonitor && m.githubOpens().After(m.now):
+		return fmt.Errorf("GitHub cools down, but the phase is %s", m.phase)
+	}
+	return nil
+}
+
+// mustPlan is the effect that a state consists of.
+var mustPlan = map[State]EffectKind{Claiming: DoClaim, Stopping: DoStop, Delivering: DoDeliver, Released: DoRelease}
+
+// waits says what is wrong if nothing would ever make the task go on.
+func (m *Machine) waits(t *Task) error {
+	if k, ok := mustPlan[t.State]; ok && !t.plans(k) {
+		return fmt.Errorf("%s without a planned %s", t.State, k)
+	}
+	timer := t.soft.timer >= 0
+	if len(t.Outbox) > 0 && m.phase != PhaseShutdown {
+		p := t.Outbox[0]
+		if t.soft.inFlight == "" && !m.held(p.Effect.Kind) && (!timer || !p.NotBefore.After(m.now)) {
+			return fmt.Errorf("%s: nobody carries out %s", t.State, p.Effect.ID)
+		}
+	}
+	switch t.State {
+	case Queued:
+		if t.soft.ready < 0 {
+			return fmt.Errorf("queued, but not in the queue")
+		}
+		if err := m.slotBeside(); err != nil {
+			return fmt.Errorf("queued %w", err)
+		}
+	case Starting:
+		if !timer && !t.plans(DoStart) {
+			return fmt.Errorf("starting without a deadline")
+		}
+	case Running, Suspect:
+		if !timer {
+			return fmt.Errorf("%s without a deadline", t.State)
+		}
+	case Backoff:
+		if !timer && t.soft.ready < 0 && len(t.Outbox) == 0 {
+			return fmt.Errorf("backoff without a deadline")
+		}
+		if err := m.slotBeside(); err != nil && t.soft.ready >= 0 {
+			return fmt.Errorf("due %w", err)
+		}
+	case Blocked: // waits for a human
+	case Forgotten, Done:
+		if !t.plans(DoRelease) {
+			return fmt.Errorf("%s, but in memory", t.State)
+		}
+	}
+	return nil
+}
+
+// slotBeside says whether a slot is free that nothing keeps a ready task from.
+func (m *Machine) slotBeside() error {
+	switch {
+	case m.phase != PhaseMonitor || m.slots >= m.cfg.MaxWorkers:
+		return nil
+	case !m.opens(ModelDefault).After(m.now):
+		return errors.New("beside a free slot")
+	case m.NextDeadline().IsZero():
+		return errors.New("without a deadline, though the model cools down")
+	}
+	return nil
+}
+
+// sameState compares the hard state of two machines.
+func sameState(a, b *Machine) error {
+	x, err := a.Snapshot()
+	if err != nil {
+		return err
+	}
+	y, err := b.Snapshot()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(x, y) {
+		return fmt.Errorf("states differ:\n%s\n%s", x, y)
+	}
+	return nil
+}
+
+func mustStep(t testing.TB, m *Machine, at time.Time, body EventBody) ([]Fact, []Effect) {
+	t.Helper()
+	f, e := m.Step(Event{At: at, Body: body})
+	if err := sound(m); err != nil {
+		t.Fatalf("after %T: %v", body, err)
+	}
+	return f, e
+}

@@ -1,0 +1,140 @@
+package fsm
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// clock writes a time as the transcripts count it.
+func clock(t time.Time) string { return t.Sub(epoch).Round(time.Millisecond).String() }
+
+// factLine writes a fact as one line for people.
+func factLine(f Fact) string {
+	switch f := f.(type) {
+	case RunBegan:
+		return "run " + f.RunID + " began"
+	case PhaseChanged:
+		return fmt.Sprintf("phase %s -> %s: %s", f.From, f.To, f.Why)
+	case CursorAdvanced:
+		return fmt.Sprintf("%s read up to %s", f.Repo, f.Cursor)
+	case CooldownSet:
+		return fmt.Sprintf("%s closed until %s: %s", f.Resource, clock(f.Until), f.Why)
+	case TaskQueued:
+		return fmt.Sprintf("#%d queued as %s", f.Task.Number(), f.Nonce)
+	case TaskRenamed:
+		return fmt.Sprintf("#%d is called %q now", f.Task.Number(), f.Title)
+	case Moved:
+		return movedLine(f)
+	case AttemptBegan:
+		return fmt.Sprintf("#%d attempt %d begins%s", f.Task.Number(), f.N, nextLine(f.Next))
+	case ContainerStarted:
+		return fmt.Sprintf("#%d container started, hello by %s, watchdog at %s", f.Task.Number(), clock(f.HelloBy), clock(f.WatchdogAt))
+	case LabelsConfirmed:
+		return fmt.Sprintf("#%d labels confirmed", f.Task.Number())
+	case ReportAccepted:
+		return reportLine(f)
+	case WatchdogMoved:
+		return fmt.Sprintf("#%d watchdog moved to %s", f.Task.Number(), clock(f.At))
+	case HintsGiven:
+		return fmt.Sprintf("#%d hints: %d, the last from %s: %q", f.Task.Number(), len(f.Hints), f.Hints[len(f.Hints)-1].From, f.Hints[len(f.Hints)-1].Text)
+	case ClaimWentStale:
+		return fmt.Sprintf("#%d claim went stale", f.Task.Number())
+	case EndingSet:
+		return fmt.Sprintf("#%d ending: %s", f.Task.Number(), joined(string(f.Outcome), string(f.Known), f.Cause))
+	case VerdictMade:
+		return fmt.Sprintf("#%d verdict on attempt %d: %s -> %s after %s [%s] %q", f.Task.Number(), f.Attempt,
+			f.Finding.Reason, f.Verdict.Action, f.Verdict.Delay, f.Verdict.Row, f.Finding.Cause)
+	case TallyReset:
+		return fmt.Sprintf("#%d meters reset: %s", f.Task.Number(), f.By)
+	case WorkDelivered:
+		return fmt.Sprintf("#%d delivered on %s", f.Task.Number(), f.Pushed.Branch)
+	case EffectPlanned:
+		return "planned " + f.Effect.ID
+	case EffectDone:
+		return "done " + joined(f.Effect, f.Failed)
+	case EffectDeferred:
+		return fmt.Sprintf("deferred %s until %s, failed %d times: %s", f.Effect, clock(f.Until), f.Tries, f.Why)
+	}
+	return fmt.Sprintf("%T?", f)
+}
+
+func movedLine(f Moved) string {
+	line := fmt.Sprintf("#%d %s -> %s (%s)", f.Task.Number(), f.From, f.To, f.On)
+	if f.Why != "" && f.Why != string(f.On) {
+		line += ": " + f.Why
+	}
+	if !f.Until.IsZero() {
+		line += ", until " + clock(f.Until)
+	}
+	return line
+}
+
+func nextLine(n Next) string {
+	if n.Action == "" {
+		return ""
+	}
+	meter := "free of charge"
+	if n.Charges != "" {
+		meter = "charged to " + string(n.Charges)
+	}
+	return fmt.Sprintf(" (%s because of %s, %s)", n.Action, n.Reason, meter)
+}
+
+func reportLine(f ReportAccepted) string {
+	kind := "result"
+	if !f.OK {
+		kind = "error " + string(f.Finding.Reason)
+	}
+	if !f.Final {
+		kind += ", a notice"
+	}
+	return fmt.Sprintf("#%d report %s of %s accepted: %s", f.Task.Number(), f.Ref.ID, f.Worker, kind)
+}
+
+// effectLine writes an effect as one line for people.
+func effectLine(e Effect) string {
+	switch {
+	case e.Start != nil && e.Start.Action != "":
+		return fmt.Sprintf("%s (%s, told of failures: %d%s)", e.ID, e.Start.Action, len(e.Start.Failures), hintsLine(e.Start.Hints))
+	case e.Start != nil && len(e.Start.Hints) > 0:
+		return fmt.Sprintf("%s (told of failures: %d%s)", e.ID, len(e.Start.Failures), hintsLine(e.Start.Hints))
+	case e.Stop != nil:
+		return fmt.Sprintf("%s (grace %s)", e.ID, e.Stop.Grace)
+	case e.Escalation != nil:
+		return fmt.Sprintf("%s (%s: %q; %s)", e.ID, e.Escalation.Reason, e.Escalation.Cause, e.Escalation.Why)
+	case e.Release != nil:
+		return fmt.Sprintf("%s (%s)", e.ID, e.Release.Why)
+	case e.Progress != nil:
+		return fmt.Sprintf("comment on #%d: %s", e.Task.Number(), joined(e.Progress.State.String(), e.Progress.Why))
+	case e.Kind == DoRead:
+		return fmt.Sprintf("read answers on #%d", e.Task.Number())
+	case e.Kind == DoReclaim:
+		return fmt.Sprintf("look at the claim of #%d", e.Task.Number())
+	case e.Kind == DoLook:
+		return fmt.Sprintf("look at #%d", e.Task.Number())
+	case e.Kind == DoForget:
+		return "forget " + e.Nonce
+	case !e.Kind.Durable():
+		return strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Kind, e.Worker, e.Why))
+	}
+	return e.ID
+}
+
+func hintsLine(hints []Hint) string {
+	if len(hints) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", hints: %d", len(hints))
+}
+
+// joined joins what is not empty by ": ".
+func joined(parts ...string) string {
+	var some []string
+	for _, p := range parts {
+		if p != "" {
+			some = append(some, p)
+		}
+	}
+	return strings.Join(some, ": ")
+}

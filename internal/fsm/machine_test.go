@@ -1,0 +1,326 @@
+package fsm
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// at counts seconds from the epoch.
+func at(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+
+// running returns a machine whose issue 1 has a running worker k1-1, at second 8.
+func running(t testing.TB) *Machine {
+	t.Helper()
+	m := New(testConfig())
+	mustStep(t, m, at(0), Booted{RunID: "r"})
+	mustStep(t, m, at(1), oneIssue("1"))
+	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimEnd{Ours: true}})
+	mustStep(t, m, at(7), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start"})
+	mustStep(t, m, at(8), Hello{Worker: "k1-1", Token: 1})
+	if s := m.Task(issueKey("1")).State; s != Running {
+		t.Fatalf("the fixture is %s", s)
+	}
+	return m
+}
+
+func TestTimeNeverGoesBack(t *testing.T) {
+	m := running(t)
+	mustStep(t, m, at(100), Tick{})
+	mustStep(t, m, at(50), Heard{Worker: "k1-1"})
+	if !m.Now().Equal(at(100)) {
+		t.Fatalf("now is %s", m.Now())
+	}
+	if _, heard := m.Task(issueKey("1")).Activity(); !heard.Equal(at(100)) {
+		t.Fatalf("heard at %s", heard)
+	}
+	data, err := m.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := New(testConfig())
+	if err := again.Restore(data); err != nil {
+		t.Fatal(err)
+	}
+	mustStep(t, again, at(2), Booted{RunID: "r2"})
+	if again.Now().Before(at(8)) {
+		t.Fatalf("after a restart now is %s, behind the journal", again.Now())
+	}
+}
+
+// The spelling of a repository's name does not make a second task of one issue.
+func TestOneTaskForAllSpellingsOfAnIssue(t *testing.T) {
+	m := running(t)
+	e := oneIssue("1")
+	e.Issues[0].Key, e.Issues[0].Nonce = "Acme/Widgets#1", "other"
+	e.Issues[0].Labels = []Label{LabelClaimed}
+	e.AskedAt = at(9)
+	mustStep(t, m, at(9), e)
+	if n := len(m.Tasks()); n != 1 {
+		t.Fatalf("%d tasks", n)
+	}
+	if task := m.Task("ACME/WIDGETS#1"); task == nil || task.Key != issueKey("1") {
+		t.Fatalf("task %+v", task)
+	}
+}
+
+func TestIssuesThatMakeNoSenseAreNotQueued(t *testing.T) {
+	for name, v := range map[string]IssueView{
+		"no number":  {Key: "acme/widgets", Nonce: "a"},
+		"no owner":   {Key: "widgets#1", Nonce: "a"},
+		"no key":     {Nonce: "a"},
+		"no nonce":   {Key: "acme/widgets#1"},
+		"used nonce": {Key: "acme/widgets#2", Nonce: "k1"},
+		"claimed":    {Key: "acme/widgets#2", Nonce: "a", Labels: []Label{LabelClaimed}},
+		"blocked":    {Key: "acme/widgets#2", Nonce: "a", Labels: []Label{LabelBlocked}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := New(testConfig())
+			mustStep(t, m, at(0), Booted{})
+			if name == "used nonce" {
+				mustStep(t, m, at(0), oneIssue("1"))
+			}
+			before := len(m.Tasks())
+			v.Open, v.Labels = true, append(v.Labels, LabelTask)
+			mustStep(t, m, at(1), IssuesSeen{Repo: "acme/widgets", AskedAt: at(1), Issues: []IssueView{v}})
+			if len(m.Tasks()) != before {
+				t.Fatal("was queued")
+			}
+		})
+	}
+}
+
+// The cursor is taken only when everything before it was decided.
+func TestCursorWaitsForWhatCannotBeDecided(t *testing.T) {
+	m := New(testConfig())
+	mustStep(t, m, at(0), Booted{})
+	e := oneIssue("1")
+	e.Cursor = "c1"
+	mustStep(t, m, at(1), e)
+	if got := m.Cursor("acme/widgets"); got != "c1" {
+		t.Fatalf("cursor %q", got)
+	}
+	e.Cursor, e.AskedAt = "c2", at(2) // the claim is under way: closed or not, nobody can say what that means yet
+	e.Issues[0].Open = false
+	mustStep(t, m, at(2), e)
+	if got := m.Cursor("acme/widgets"); got != "c1" {
+		t.Fatalf("cursor %q while the claim is under way", got)
+	}
+	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimEnd{Ours: true}})
+	e.AskedAt = at(6)
+	mustStep(t, m, at(6), e)
+	if got := m.Cursor("acme/widgets"); got != "c2" || m.Task(issueKey("1")).State != Stopping {
+		t.Fatalf("cursor %q, state %s", got, m.Task(issueKey("1")).State)
+	}
+}
+
+// One event begins a bounded number of tasks; the cursor waits for the rest.
+func TestIntakeIsBounded(t *testing.T) {
+	m := New(testConfig())
+	mustStep(t, m, at(0), Booted{})
+	e := IssuesSeen{Repo: "acme/widgets", Cursor: "c", AskedAt: at(1)}
+	for i := range intake + 1 {
+		e.Issues = append(e.Issues, oneIssue(strconv.Itoa(i + 1)).Issues[0])
+	}
+	mustStep(t, m, at(1), e)
+	if n := len(m.Tasks()); n != intake || m.Cursor("acme/widgets") != "" {
+		t.Fatalf("%d tasks, cursor %q", n, m.Cursor("acme/widgets"))
+	}
+	mustStep(t, m, at(2), e) // the first three are being claimed: undecided, too
+	if n := len(m.Tasks()); n != intake+1 {
+		t.Fatalf("%d tasks", n)
+	}
+}
+
+func TestTitleIsKeptUpToDate(t *testing.T) {
+	m := running(t)
+	e := oneIssue("1")
+	e.Issues[0].Title, e.Issues[0].Labels, e.AskedAt = "a better title", []Label{LabelClaimed}, at(9)
+	facts, _ := mustStep(t, m, at(9), e)
+	if len(facts) != 1 || m.Task(issueKey("1")).Title != "a better title" {
+		t.Fatalf("%v", facts)
+	}
+	if facts, _ := mustStep(t, m, at(10), e); len(facts) != 0 {
+		t.Fatalf("told again: %v", facts)
+	}
+}
+
+// However many reports a worker sends, each is decided once and the memory is bounded.
+func TestManyReportsOfOneAttempt(t *testing.T) {
+	m := running(t)
+	accepted := map[string]int{}
+	send := func(id string, final, ok bool) {
+		r := Reported{Worker: "k1-1", Report: Report{Ref: ReportRef{ID: id}, Final: final, OK: ok}}
+		facts, _ := mustStep(t, m, at(10), r)
+		for _, f := range facts {
+			if a, ok := f.(ReportAccepted); ok {
+				accepted[a.Ref.ID]++
+			}
+		}
+	}
+	for range 2 {
+		for i := range 3 * maxReports {
+			send("note-"+strconv.Itoa(i), false, false)
+		}
+		send("end", true, true)
+		for i := range 3 * maxReports {
+			send("end-"+strconv.Itoa(i), true, false)
+		}
+	}
+	for id, n := range accepted {
+		if n != 1 {
+			t.Errorf("%s was accepted %d times", id, n)
+		}
+	}
+	if m.Task(issueKey("1")).Ending.Outcome != OutcomeOK {
+		t.Fatal("the first final report did not find room")
+	}
+}
+
+// A new attempt has room for reports of its own.
+func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
+	task := &Task{Nonce: "k1", Attempt: 2}
+	for i := range maxReports {
+		task.Reports = append(task.Reports, "k1-1/"+strconv.Itoa(i))
+	}
+	if !task.room(false) {
+		t.Fatal("no room for a notice of attempt 2")
+	}
+}
+
+// A silence that began before this process did is told from its beginning.
+func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
+	data, err := running(t).Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := New(testConfig())
+	if err := m.Restore(data); err != nil {
+		t.Fatal(err)
+	}
+	mustStep(t, m, at(1000), Booted{RunID: "r2"})
+	mustStep(t, m, at(1180), Tick{})
+	mustStep(t, m, at(1190), Listed{TakenAt: at(1190), Containers: []Container{{Attempt: "k1-1", Running: true}}})
+	mustStep(t, m, at(1210), Tick{})
+	end := m.Task(issueKey("1")).Ending
+	if want := "no heartbeat for 3m30s and no answer to a probe, though its container is there"; end.KnownCause != want {
+		t.Fatalf("%s %q", end.Known, end.KnownCause)
+	}
+}
+
+// A start that waits for GitHub's limit longer than the watchdog's time is not a timeout of the worker.
+func TestWatchdogDoesNotCountWaitingForALimit(t *testing.T) {
+	m := New(testConfig())
+	mustStep(t, m, at(0), Booted{RunID: "r"})
+	mustStep(t, m, at(1), oneIssue("1"))
+	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimEnd{Ours: true}})
+	mustStep(t, m, at(6), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start", Failure: &Failed{
+		Reason: recovery.RateLimited, Text: "primary", Transient: true, Until: at(2 * 3600),
+	}})
+	if _, effects := mustStep(t, m, at(2*3600), Tick{}); len(effects) != 1 || effects[0].Kind != DoStart {
+		t.Fatalf("%v, state %s", effects, m.Task(issueKey("1")).State)
+	}
+}
+
+// A withdrawal is told once, however often it is seen.
+func TestWithdrawalWhileStoppingIsRecordedOnce(t *testing.T) {
+	m := running(t)
+	closed := oneIssue("1")
+	closed.Issues[0].Open, closed.AskedAt = false, at(10)
+	mustStep(t, m, at(10), closed)
+	for i := range 5 {
+		closed.AskedAt = at(11 + i)
+		if facts, _ := mustStep(t, m, at(11+i), closed); len(facts) != 0 {
+			t.Fatalf("%v", facts)
+		}
+	}
+}
+
+// A reset that is past already does not make a hot loop.
+func TestDeferredEffectWaitsALittle(t *testing.T) {
+	m := New(testConfig())
+	mustStep(t, m, at(0), Booted{})
+	mustStep(t, m, at(1), oneIssue("1"))
+	_, effects := mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Failure: &Failed{Transient: true, Until: at(3)}})
+	if len(effects) != 0 || !m.NextDeadline().After(at(5)) {
+		t.Fatalf("%v, next %s", effects, m.NextDeadline())
+	}
+}
+
+// Views that are older than our labels ask for one look, not for one each: a clock that stands still must not make a
+// loop of reads.
+func TestOldViewsAskForOneLook(t *testing.T) {
+	m := running(t)
+	old := oneIssue("1")
+	old.AskedAt = at(2)
+	looks := 0
+	for i := range 5 {
+		_, effects := mustStep(t, m, at(10+i), old)
+		looks += len(effects)
+	}
+	if looks != 1 {
+		t.Fatalf("%d looks", looks)
+	}
+}
+
+func TestSnapshotOfAnotherVersionIsRefused(t *testing.T) {
+	for _, data := range []string{`{"version":2}`, `{`, `{"version":1,"tasks":[{"state":"Elsewhere"}]}`} {
+		if err := New(testConfig()).Restore([]byte(data)); err == nil {
+			t.Errorf("%s was read", data)
+		}
+	}
+}
+
+func TestAttemptIDs(t *testing.T) {
+	if nonce, n, ok := ParseAttemptID("k3v9qx2m-12"); nonce != "k3v9qx2m" || n != 12 || !ok {
+		t.Fatal(nonce, n, ok)
+	}
+	for _, id := range []string{"", "-1", "a", "a-", "a-0", "a-01", "a--1x", "a-+1", "a-1 ", "worker-3-170760000000000000000"} {
+		if _, _, ok := ParseAttemptID(id); ok {
+			t.Errorf("%q was read", id)
+		}
+	}
+}
+
+func TestTablesAreConsistent(t *testing.T) {
+	for i, s := range States {
+		if s.State != State(i+1) || s.Name == "" || s.Means == "" {
+			t.Errorf("row %d of the states: %+v", i, s)
+		}
+		var back State
+		if err := back.UnmarshalText([]byte(s.Name)); err != nil || back != s.State {
+			t.Errorf("%s reads back as %s: %v", s.Name, back, err)
+		}
+		leaves := slices.ContainsFunc(Transitions, func(x Transition) bool { return x.From == s.State })
+		enters := s.State == Queued || slices.ContainsFunc(Transitions, func(x Transition) bool { return x.To == s.State })
+		if over := s.Final || s.State == Forgotten; leaves == over || !enters {
+			t.Errorf("%s: leaves %v, enters %v", s.Name, leaves, enters)
+		}
+	}
+	seen := map[Transition]bool{}
+	for _, x := range Transitions {
+		k := Transition{From: x.From, On: x.On}
+		if seen[k] {
+			t.Errorf("two rows for %s on %q", x.From, x.On)
+		}
+		seen[k] = true
+	}
+}
+
+// The timer of an effect that is tried again is no deadline of the worker. (Here the answer to the start was lost, and
+// the hello came first.)
+func TestRetryOfAnEffectDoesNotMakeAWorkerSuspect(t *testing.T) {
+	m := New(testConfig())
+	mustStep(t, m, at(0), Booted{RunID: "r"})
+	mustStep(t, m, at(1), oneIssue("1"))
+	mustStep(t, m, at(500), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimEnd{Ours: true}})
+	mustStep(t, m, at(501), Hello{Worker: "k1-1"})
+	mustStep(t, m, at(502), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start", Failure: &Failed{Transient: true, Until: at(510)}})
+	_, effects := mustStep(t, m, at(510), Tick{})
+	if s := m.Task(issueKey("1")).State; s != Running || len(effects) == 0 || effects[len(effects)-1].Kind != DoStart {
+		t.Fatalf("%s, %v", s, effects)
+	}
+}

@@ -1,0 +1,199 @@
+package fsm
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// allowed are the direct imports that each pure package may have. A new one is a decision: it must do no I/O, know no
+// clock and start nothing by itself.
+var allowed = map[string][]string{
+	"retake/internal/budget": {"fmt", "retake/internal/bus/wire", "slices", "strings", "time"},
+	"retake/internal/fsm": {
+		"bytes", "cmp", "container/heap", "encoding/json", "errors", "fmt", "retake/internal/recovery", "slices",
+		"strconv", "strings", "time",
+	},
+	"retake/internal/recovery": {
+		"crypto/sha256", "embed", "encoding/hex", "encoding/json", "errors", "fmt", "github.com/BurntSushi/toml",
+		"hash/fnv", "math", "regexp", "slices", "strconv", "strings", "time", "unicode/utf8",
+	},
+	"retake/internal/bus/wire": {
+		"bytes", "encoding/json", "errors", "fmt", "slices", "strconv", "strings", "time", "unicode/utf8",
+	},
+}
+
+// impure are functions of allowed packages that are not pure. (Package time is imported for its types, and toml for
+// Decode of a string.)
+var impure = map[string][]string{
+	"time":                       {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker", "LoadLocation"},
+	"fmt":                        {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
+	"maps":                       {"All", "Keys", "Values"},
+	"github.com/BurntSushi/toml": {"DecodeFile", "DecodeFS"},
+}
+
+func TestPurePackagesArePure(t *testing.T) {
+	for path, imports := range loadPure(t, nil) {
+		t.Logf("%s imports %s", path, strings.Join(imports.direct, " "))
+		for _, complaint := range imports.complaints {
+			t.Error(complaint)
+		}
+	}
+}
+
+// planted is a file that breaks every rule, and what must be said about it.
+const planted = `
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"time"
+)
+
+var (
+	_ = time.Now()
+	_ = time.Since
+	_ = rand.Int()
+	_ = os.Args
+	_ = maps.Keys(map[string]int{})
+	_ context.Context
+)
+
+type plantedMap map[string]int
+
+func plantedRules(m map[string]int, n plantedMap, c chan int) {
+	go plantedRules(nil, nil, nil)
+	select {}
+	<-c
+	c <- 1
+	for range c {
+	}
+	for range m {
+	}
+	for range n {
+	}
+	fmt.Println()
+}
+`
+
+var plantedComplaints = []string{
+	"imports context,", "imports maps,", "imports math/rand/v2,", "imports os,",
+	"planted.go:13:11: use of time.Now", "planted.go:14:11: use of time.Since", "planted.go:17:11: use of maps.Keys",
+	"planted.go:23:53: channel", "planted.go:24:2: go statement", "planted.go:25:2: select", "planted.go:26:2: channel",
+	"planted.go:27:2: channel", "planted.go:28:2: range over a channel", "planted.go:30:2: range over a map",
+	"planted.go:32:2: range over a map", "planted.go:34:6: use of fmt.Println",
+}
+
+// The check itself is checked: what it is there for is planted into each package, by an overlay, and found.
+func TestPurityCheckFindsWhatIsPlanted(t *testing.T) {
+	overlay := map[string][]byte{}
+	for path := range allowed {
+		file, err := filepath.Abs(filepath.Join("..", strings.TrimPrefix(path, "retake/internal/"), "planted.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		overlay[file] = []byte("package " + filepath.Base(path) + "\n" + planted)
+	}
+	for path, p := range loadPure(t, overlay) {
+		for _, want := range plantedComplaints {
+			if !slices.ContainsFunc(p.complaints, func(s string) bool { return strings.Contains(s, want) }) {
+				t.Errorf("%s: %q was not found, only\n%s", path, want, strings.Join(p.complaints, "\n"))
+			}
+		}
+	}
+}
+
+// examined is what was found out about one package.
+type examined struct {
+	direct     []string
+	complaints []string
+}
+
+// loadPure examines the non-test files of the pure packages, with files laid over them.
+func loadPure(t *testing.T, overlay map[string][]byte) map[string]examined {
+	t.Helper()
+	var paths []string
+	for path := range allowed {
+		paths = append(paths, path)
+	}
+	loaded, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedFiles,
+		Env:  append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off"), Overlay: overlay,
+	}, paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]examined{}
+	for _, p := range loaded {
+		for _, e := range p.Errors {
+			t.Fatal(e)
+		}
+		e := examined{}
+		for path := range p.Imports {
+			e.direct = append(e.direct, path)
+			if !slices.Contains(allowed[p.PkgPath], path) {
+				e.complaints = append(e.complaints, fmt.Sprintf("%s imports %s, which is not on its list", p.PkgPath, path))
+			}
+		}
+		slices.Sort(e.direct)
+		if overlay == nil {
+			for _, path := range allowed[p.PkgPath] {
+				if !slices.Contains(e.direct, path) {
+					e.complaints = append(e.complaints, fmt.Sprintf("%s may import %s, but does not: shorten its list", p.PkgPath, path))
+				}
+			}
+		}
+		for _, file := range p.Syntax {
+			ast.Inspect(file, func(n ast.Node) bool {
+				if what := offence(p.TypesInfo, n); what != "" {
+					e.complaints = append(e.complaints, fmt.Sprintf("%s: %s", p.Fset.Position(n.Pos()), what))
+				}
+				return true
+			})
+		}
+		out[p.PkgPath] = e
+	}
+	if len(out) != len(allowed) {
+		t.Fatalf("%d packages loaded, want %d", len(out), len(allowed))
+	}
+	return out
+}
+
+// offence says what is impure about one node; empty: nothing.
+func offence(info *types.Info, n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.GoStmt:
+		return "go statement"
+	case *ast.SelectStmt:
+		return "select"
+	case *ast.ChanType, *ast.SendStmt:
+		return "channel"
+	case *ast.UnaryExpr:
+		if n.Op == token.ARROW {
+			return "channel"
+		}
+	case *ast.RangeStmt:
+		switch info.TypeOf(n.X).Underlying().(type) {
+		case *types.Map:
+			return "range over a map"
+		case *types.Chan:
+			return "range over a channel"
+		}
+	case *ast.Ident:
+		f, ok := info.Uses[n].(*types.Func)
+		if ok && f.Pkg() != nil && f.Signature().Recv() == nil && slices.Contains(impure[f.Pkg().Path()], f.Name()) {
+			return "use of " + f.Pkg().Path() + "." + f.Name()
+		}
+	}
+	return ""
+}

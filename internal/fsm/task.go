@@ -1,0 +1,229 @@
+package fsm
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// IssueKey names an issue: "owner/repo#n".
+type IssueKey string
+
+// Repo returns "owner/repo".
+func (k IssueKey) Repo() string {
+	repo, _, _ := strings.Cut(string(k), "#")
+	return repo
+}
+
+// Number returns n, or 0 if the key has none.
+func (k IssueKey) Number() int {
+	_, n, _ := strings.Cut(string(k), "#")
+	i, _ := strconv.Atoi(n)
+	return i
+}
+
+// fold returns the form by which two spellings of one issue are the same.
+func (k IssueKey) fold() IssueKey { return IssueKey(strings.ToLower(string(k))) }
+
+// valid: a repository with owner, and a number.
+func (k IssueKey) valid() bool {
+	owner, name, ok := strings.Cut(k.Repo(), "/")
+	return ok && owner != "" && name != "" && k.Number() > 0
+}
+
+// AttemptID returns the id of attempt n of a claim; it names the container and the worker, too.
+func AttemptID(nonce string, n int) string { return nonce + "-" + strconv.Itoa(n) }
+
+// ParseAttemptID splits an attempt id; ok is false for anything that AttemptID does not make.
+func ParseAttemptID(id string) (nonce string, n int, ok bool) {
+	i := strings.LastIndexByte(id, '-')
+	if i <= 0 {
+		return "", 0, false
+	}
+	n, err := strconv.Atoi(id[i+1:])
+	if err != nil || n < 1 || AttemptID(id[:i], n) != id {
+		return "", 0, false
+	}
+	return id[:i], n, true
+}
+
+// Task is the director's record of one issue, from the queue to the end of its claim. All of it is hard state, except
+// soft.
+type Task struct {
+	Key   IssueKey  `json:"key"`
+	Nonce string    `json:"nonce"` // of the claim; unique for ever
+	Seq   uint64    `json:"seq"`   // order of arrival
+	Title string    `json:"title"`
+	URL   string    `json:"url"`
+	State State     `json:"state"`
+	Since time.Time `json:"since"` // when State was entered
+
+	// Attempt is the number of the current or last attempt; 0 before the first.
+	Attempt int `json:"attempt"`
+	// Until is the state's own deadline: no hello (Starting), still silent (Suspect), due (Backoff). Zero: none.
+	Until time.Time `json:"until,omitzero"`
+	// WatchdogAt bounds the life of the current attempt.
+	WatchdogAt time.Time `json:"watchdog_at,omitzero"`
+	// ContainerUp: the start of the current attempt's container was confirmed.
+	ContainerUp bool `json:"container_up,omitempty"`
+	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.
+	LabelsAt time.Time `json:"labels_at,omitzero"`
+	// Answers is how often a human has unblocked the task.
+	Answers int `json:"answers,omitempty"`
+	// Resumed: a human unblocked the task, so the claim's labels must be put back before the next attempt.
+	Resumed bool `json:"resumed,omitempty"`
+
+	// Hints are what people said to the next attempts, oldest first, at most maxHints.
+	Hints []Hint `json:"hints,omitempty"`
+
+	Next    Next           `json:"next"`
+	Tally   recovery.Tally `json:"tally"`
+	Ending  Ending         `json:"ending"`
+	Reports []string       `json:"reports,omitempty"` // "<attempt>/<report id>", newest last, at most maxReports
+	History []Failure      `json:"history,omitempty"` // newest last, at most maxHistory
+	Outbox  []Planned      `json:"outbox,omitempty"`  // durable effects, carried out in this order
+
+	soft soft
+}
+
+// Bounds of what a task remembers: five failures are what an agent and a human are shown, and a worker sends one final
+// report and a handful of notices.
+const (
+	maxReports   = 16
+	maxHistory   = 5
+	maxHints     = 10
+	maxHintBytes = 2 << 10
+)
+
+// Hint is what a person said about the task. It reaches the agent as quoted data.
+type Hint struct {
+	From string    `json:"from"`
+	At   time.Time `json:"at"`
+	Text string    `json:"text"`
+}
+
+// Next is how the next attempt is to be made, and which meter pays for it.
+type Next struct {
+	Action  recovery.Action `json:"action,omitempty"`
+	Charges recovery.Cause  `json:"charges,omitempty"`
+	Reason  recovery.Reason `json:"reason,omitempty"`
+}
+
+// Outcome is how an attempt ended.
+type Outcome string
+
+// The outcomes; a success that was accepted in time beats a later failure, a withdrawal beats a failure.
+const (
+	OutcomeOK        Outcome = "ok"
+	OutcomeFailed    Outcome = "failed"
+	OutcomeWithdrawn Outcome = "withdrawn"
+)
+
+// Ending collects what ends the current attempt, until its container is confirmed gone.
+type Ending struct {
+	Outcome Outcome `json:"outcome,omitempty"`
+	// Known is what the director saw itself (watchdog, silence, failed start), KnownCause its line for people.
+	Known      recovery.Reason `json:"known,omitempty"`
+	KnownCause string          `json:"known_cause,omitempty"`
+	Withdrawn  string          `json:"withdrawn,omitempty"` // why, if it was
+	// Finding is what the first final report of a failure means, Stage where it happened, Report where it is kept.
+	Finding *recovery.Finding `json:"finding,omitempty"`
+	Stage   string            `json:"stage,omitempty"`
+	Report  *ReportRef        `json:"report,omitempty"`
+}
+
+// ReportRef says where the evidence is kept.
+type ReportRef struct {
+	ID     string `json:"id"`
+	Seq    uint64 `json:"seq"`
+	SHA256 string `json:"sha256"`
+}
+
+// Failure is one line of a task's history.
+type Failure struct {
+	Attempt int             `json:"attempt"`
+	Stage   string          `json:"stage,omitempty"`
+	Reason  recovery.Reason `json:"reason"`
+	Cause   string          `json:"cause"`
+	Action  recovery.Action `json:"action"` // what was done about it
+	At      time.Time       `json:"at"`
+}
+
+// Planned is one durable effect that is not done yet.
+type Planned struct {
+	Effect    Effect    `json:"effect"`
+	Tries     int       `json:"tries,omitempty"`     // failed so far
+	NotBefore time.Time `json:"not_before,omitzero"` // after a failure
+}
+
+// soft is what a restart may forget.
+type soft struct {
+	heard    time.Time     // last sign of life; zero: none in this process
+	up       time.Time     // when this process learnt that the container runs; zero: before its time
+	listed   time.Time     // when the runtime last listed the container as running
+	hold     time.Time     // Suspect: not before the runtime was heard
+	slack    time.Duration // how long the director was suspended during this attempt
+	inFlight string        // id of the durable effect that this process has emitted
+	looked   time.Time     // LabelsAt when the issue was last asked to be looked at
+	read     time.Time     // Blocked: the issue's UpdatedAt when its comments were last read
+	show     bool          // the comment is to be edited
+	why      string        // for the comment
+	Activity
+
+	touched      bool // in the machine's list of tasks that this step touched
+	dropped      bool // out of memory; only the step under way still sees it
+	counted      bool // in the machine's count of slots
+	timer, ready int  // positions in the machine's heaps; -1: not in
+}
+
+// Activity is what a worker last said of itself.
+type Activity struct {
+	Stage   string   `json:"stage,omitempty"`
+	Step    string   `json:"step,omitempty"`
+	Percent *float64 `json:"percent,omitempty"`
+	Tokens  int64    `json:"tokens,omitempty"`
+	CostUSD float64  `json:"cost_usd,omitempty"`
+	Paused  bool     `json:"paused,omitempty"`
+}
+
+// AttemptID returns the id of the current attempt.
+func (t *Task) AttemptID() string { return AttemptID(t.Nonce, t.Attempt) }
+
+// Activity returns what the worker last said of itself, and when; the zero time if it was not heard by this process.
+func (t *Task) Activity() (Activity, time.Time) { return t.soft.Activity, t.soft.heard }
+
+// holdsSlot says whether the task counts against director.max_workers: by its state, or because it is being re-read
+// in order to start.
+func (t *Task) holdsSlot() bool {
+	return t.State.Info().Slot || t.State == Backoff && len(t.Outbox) > 0
+}
+
+func (t *Task) planned(id string) bool {
+	return slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == id })
+}
+
+// plans says whether an effect of that kind is not done yet.
+func (t *Task) plans(k EffectKind) bool {
+	return slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.Kind == k })
+}
+
+// remembers says whether a report of the current or an earlier attempt was accepted.
+func (t *Task) remembers(worker, report string) bool {
+	return slices.Contains(t.Reports, worker+"/"+report)
+}
+
+// room says whether one more report of the current attempt can be remembered. The last place is kept for the first
+// final one, so that what the current attempt said is never forgotten, and so never decided twice.
+func (t *Task) room(final bool) bool {
+	mine, prefix := 0, t.AttemptID()+"/"
+	for _, r := range t.Reports {
+		if strings.HasPrefix(r, prefix) {
+			mine++
+		}
+	}
+	first := t.Ending.Finding == nil && t.Ending.Outcome != OutcomeOK
+	return mine < maxReports-1 || mine < maxReports && final && first
+}

@@ -1,0 +1,345 @@
+package fsm
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// TestTranscripts plays the conversations in testdata. Lines that begin with ">" are what happens; what the machine
+// makes of it follows, one line for each fact ("-") and effect ("=>"), and is rewritten by -update. "> end" lines say
+// how an issue must have ended, and are not rewritten.
+//
+//	go test ./internal/fsm -run Transcripts -update
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := play(t, string(want))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != string(want) {
+				t.Errorf("the conversation went otherwise (-update rewrites it):\n%s", firstDifference(string(want), got))
+			}
+		})
+	}
+}
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return fmt.Sprintf("line %d\nwant %s\ngot  %s", i+1, w[i], g[i])
+		}
+	}
+	return fmt.Sprintf("want %d lines, got %d", len(w), len(g))
+}
+
+// stage is where a transcript is played.
+type stage struct {
+	t       *testing.T
+	cfg     Config
+	m       *Machine
+	d       *Driver
+	journal journal
+	now     time.Time
+	ended   map[IssueKey]State
+	out     bytes.Buffer
+	crashes int
+}
+
+func play(t *testing.T, script string) string {
+	s := &stage{t: t, cfg: testConfig(), now: epoch, ended: map[IssueKey]State{}}
+	s.m = New(s.cfg)
+	s.d = NewDriver(s.m, 0, "p0")
+	for line := range strings.Lines(script) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "> "):
+			s.out.WriteString(line + "\n")
+			s.event(line)
+		case line == "" || strings.HasPrefix(line, "#"):
+			s.out.WriteString(line + "\n")
+		}
+	}
+	return s.out.String()
+}
+
+// event plays "> 1m30s verb argument …".
+func (s *stage) event(line string) {
+	s.t.Helper()
+	words := strings.Fields(line)
+	if words[1] == "end" {
+		s.end(words[2:])
+		return
+	}
+	at, err := time.ParseDuration(words[1])
+	if err != nil {
+		s.t.Fatalf("%s: %v", line, err)
+	}
+	if next := epoch.Add(at); next.Before(s.now) {
+		s.t.Fatalf("%s: time goes back", line)
+	} else {
+		s.now = next
+	}
+	if words[2] == "crash" {
+		s.crash()
+		return
+	}
+	verb, ok := verbs[words[2]]
+	if !ok {
+		s.t.Fatalf("%s: no such verb", line)
+	}
+	args, named := arguments(words[3:])
+	s.offer(verb(s, args, named))
+}
+
+// offer plays one event to the end: decided, appended, released.
+func (s *stage) offer(body EventBody) {
+	s.t.Helper()
+	if err := s.d.Offer(Event{At: s.now, Body: body}, 0); err != nil {
+		s.t.Fatal(err)
+	}
+	for !s.d.Idle() {
+		r := s.d.Ready()
+		if r.Batch != nil {
+			for _, rec := range r.Batch.Records {
+				for _, f := range rec.Facts {
+					s.fact(f)
+				}
+			}
+			s.d.Appended(s.journal.append(r.Batch))
+		}
+		for _, e := range r.Effects {
+			fmt.Fprintf(&s.out, "  => %s\n", effectLine(e))
+		}
+	}
+	if err := sound(s.m); err != nil {
+		s.t.Fatal(err)
+	}
+	again := New(s.cfg)
+	if err := s.journal.replay(again, 0); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := sameState(s.m, again); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) fact(f Fact) {
+	if m, ok := f.(Moved); ok {
+		s.ended[m.Task] = m.To
+	}
+	fmt.Fprintf(&s.out, "  - %s\n", factLine(f))
+}
+
+// crash reads the journal into a new machine.
+func (s *stage) crash() {
+	s.crashes++
+	s.m = New(s.cfg)
+	if err := s.journal.replay(s.m, 0); err != nil {
+		s.t.Fatal(err)
+	}
+	s.d = NewDriver(s.m, uint64(len(s.journal.batches)), fmt.Sprintf("p%d", s.crashes))
+}
+
+func (s *stage) end(args []string) {
+	s.t.Helper()
+	if got := s.ended[issueKey(args[0])]; got.String() != args[1] {
+		s.t.Errorf("issue %s ended %s, want %s", args[0], got, args[1])
+	}
+}
+
+// arguments splits words from name=value; an underscore in a value stands for a space.
+func arguments(words []string) (args []string, named map[string]string) {
+	named = map[string]string{}
+	for _, w := range words {
+		if k, v, ok := strings.Cut(w, "="); ok {
+			named[k] = strings.ReplaceAll(v, "_", " ")
+		} else {
+			args = append(args, w)
+		}
+	}
+	return args, named
+}
+
+func issueKey(n string) IssueKey { return IssueKey("acme/widgets#" + n) }
+
+// verbs are the events of the little language.
+var verbs = map[string]func(s *stage, args []string, named map[string]string) EventBody{
+	"boot":    func(_ *stage, a []string, _ map[string]string) EventBody { return Booted{RunID: a[0]} },
+	"tick":    func(*stage, []string, map[string]string) EventBody { return Tick{} },
+	"resumed": func(s *stage, a []string, _ map[string]string) EventBody { return Resumed{Gap: s.duration(a[0])} },
+	"signal":  func(_ *stage, a []string, _ map[string]string) EventBody { return Signalled{Signal: a[0]} },
+	"issues":  (*stage).issues,
+	"hello": func(_ *stage, a []string, n map[string]string) EventBody {
+		return Hello{Worker: a[0], Token: 1, Incompatible: n["speaks"]}
+	},
+	"heard": func(_ *stage, a []string, _ map[string]string) EventBody {
+		return Heard{Worker: a[0], Activity: Activity{Paused: slices.Contains(a, "paused")}}
+	},
+	"operator": func(_ *stage, a []string, _ map[string]string) EventBody {
+		return OperatorSaid{Command: OperatorCommand(a[0])}
+	},
+	"answered": func(_ *stage, a []string, n map[string]string) EventBody {
+		return Answered{Task: issueKey(a[0]), By: n["by"], Command: a[1], Comment: 77}
+	},
+	"report": (*stage).report,
+	"listed": (*stage).listed,
+	"cooldown": func(s *stage, a []string, n map[string]string) EventBody {
+		return CooldownReported{Resource: a[0], Until: s.now.Add(s.duration(a[1])), Why: n["why"]}
+	},
+	"done":   (*stage).done,
+	"lost":   (*stage).lost,
+	"failed": (*stage).failed,
+	"gone":   (*stage).gone,
+}
+
+func (s *stage) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// issues 21:task 22:claimed 23:closed asked=10s cursor=…
+func (s *stage) issues(args []string, named map[string]string) EventBody {
+	e := IssuesSeen{Repo: "acme/widgets", AskedAt: s.now, Cursor: named["cursor"]}
+	if a, ok := named["asked"]; ok {
+		e.AskedAt = epoch.Add(s.duration(a))
+	}
+	for _, a := range args {
+		n, labels, _ := strings.Cut(a, ":")
+		v := IssueView{Key: issueKey(n), Title: "Issue " + n, Open: true, Nonce: cmp.Or(named["nonce"], "k"+n)}
+		if u, ok := named["updated"]; ok {
+			v.UpdatedAt = epoch.Add(s.duration(u))
+		}
+		for _, l := range strings.FieldsFunc(labels, func(r rune) bool { return r == ',' }) {
+			switch l {
+			case "closed":
+				v.Open = false
+			case "none":
+			default:
+				v.Labels = append(v.Labels, Label(l))
+			}
+		}
+		e.Issues = append(e.Issues, v)
+	}
+	return e
+}
+
+// report k21-1 e1 build_failed cause=… | report k21-1 r1 ok | … notice
+func (s *stage) report(args []string, named map[string]string) EventBody {
+	return Reported{Worker: args[0], Report: newReport(args[1], args[2], named, slices.Contains(args, "notice"))}
+}
+
+func newReport(id, means string, named map[string]string, notice bool) Report {
+	r := Report{Ref: ReportRef{ID: id, Seq: 7, SHA256: "5f0c"}, Final: !notice, Stage: named["stage"]}
+	switch means {
+	case "ok":
+		r.OK = true
+	case "exit":
+		r.Exit = true
+	default:
+		r.Evidence = recovery.Evidence{Message: named["cause"], Claim: recovery.Claim{ErrorType: means}}
+	}
+	return r
+}
+
+// listed k21-1 k22-1:exited taken=5s
+func (s *stage) listed(args []string, named map[string]string) EventBody {
+	l := Listed{TakenAt: s.now}
+	if a, ok := named["taken"]; ok {
+		l.TakenAt = epoch.Add(s.duration(a))
+	}
+	for _, a := range args {
+		id, state, _ := strings.Cut(a, ":")
+		l.Containers = append(l.Containers, Container{Attempt: id, Running: state != "exited"})
+	}
+	return l
+}
+
+func (s *stage) ending(effect string) EffectEnded {
+	nonce, _, _ := strings.Cut(effect, "-")
+	t := s.m.nonces[nonce]
+	if t == nil {
+		return EffectEnded{Task: issueKey("0"), Effect: effect}
+	}
+	return EffectEnded{Task: t.Key, Effect: effect}
+}
+
+// done k21-0/claim
+func (s *stage) done(args []string, named map[string]string) EventBody {
+	e := s.ending(args[0])
+	_, kind, _ := strings.Cut(args[0], "/")
+	kind, _, _ = strings.Cut(kind, ".")
+	switch EffectKind(kind) {
+	case DoClaim, DoRecheck:
+		e.Claim = &ClaimEnd{Ours: true}
+		if text, ok := named["hint"]; ok {
+			e.Claim.Hints = []Hint{{From: "octocat", At: s.now, Text: text}}
+		}
+	case DoDeliver:
+		e.Pushed = &Pushed{Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args, "nothing")}
+	}
+	return e
+}
+
+// lost k21-0/claim why=…
+func (s *stage) lost(args []string, named map[string]string) EventBody {
+	e := s.ending(args[0])
+	e.Claim = &ClaimEnd{Why: named["why"]}
+	return e
+}
+
+// failed k21-1/start docker_daemon [permanent] [until=30s] text=…
+func (s *stage) failed(args []string, named map[string]string) EventBody {
+	e := s.ending(args[0])
+	_, kind, _ := strings.Cut(args[0], "/")
+	kind, _, _ = strings.Cut(kind, ".")
+	e.Failure = &Failed{
+		Reason: recovery.Reason(args[1]), Text: named["text"], Transient: !slices.Contains(args, "permanent"),
+		GitHub: effects[EffectKind(kind)].github,
+	}
+	if u, ok := named["until"]; ok {
+		e.Failure.Until = s.now.Add(s.duration(u))
+	}
+	return e
+}
+
+// gone k21-1/stop exit=137 signal=SIGKILL [oom] limit=2GiB report=e1:build_failed
+func (s *stage) gone(args []string, named map[string]string) EventBody {
+	e := s.ending(args[0])
+	e.Gone = &Gone{Signal: named["signal"], OOM: slices.Contains(args, "oom"), Limit: named["limit"]}
+	if x, ok := named["exit"]; ok {
+		code, err := strconv.Atoi(x)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		e.Gone.ExitCode = &code
+	}
+	if r, ok := named["report"]; ok {
+		id, means, _ := strings.Cut(r, ":")
+		e.Gone.Reports = []Report{newReport(id, strings.ReplaceAll(means, " ", "_"), named, false)}
+	}
+	return e
+}
