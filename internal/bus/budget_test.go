@@ -1,0 +1,169 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"retake/internal/bus/wire"
+)
+
+// counter grants everything and keeps who asked for what.
+type counter struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (c *counter) note(format string, args ...any) {
+	if !c.mu.TryLock() {
+		panic("two calls at a time")
+	}
+	defer c.mu.Unlock()
+	c.said = append(c.said, fmt.Sprintf(format, args...))
+}
+
+func (c *counter) Acquire(w string, a wire.BudgetAcquire) wire.BudgetGrant {
+	c.note("%s acquires %s", w, a.Resource)
+	if a.Resource == "model.closed" {
+		return wire.BudgetGrant{WaitSeconds: 12.5, Why: "cooldown"}
+	}
+	return wire.BudgetGrant{GrantID: "run_1.1", LeaseSeconds: 120}
+}
+
+func (c *counter) Release(w string, r wire.BudgetRelease) { c.note("%s releases %s", w, r.GrantID) }
+
+func (c *counter) Report(w string, r wire.BudgetReport) {
+	c.note("%s reports %s %s %v", w, r.GrantID, r.Status, *r.RetryAfterSeconds)
+}
+
+func TestBudgetService(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		c := dial(t, b, worker)
+		if _, err := c.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x"}); !errors.Is(err, ErrNoAnswer) {
+			t.Errorf("no director serves: %v", err)
+		}
+		var h counter
+		background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &h) })
+		synctest.Wait()
+		g, err := c.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x"})
+		if err != nil || g != (wire.BudgetGrant{GrantID: "run_1.1", LeaseSeconds: 120}) {
+			t.Errorf("%+v, %v", g, err)
+		}
+		if g, err = c.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.closed"}); err != nil || g.WaitSeconds != 12.5 || g.Why != "cooldown" {
+			t.Errorf("%+v, %v", g, err)
+		}
+		after := 30.0
+		err = errors.Join(
+			c.ReportBudget(ctxFor(t), wire.BudgetReport{GrantID: "run_1.1", Status: "rate_limited", RetryAfterSeconds: &after}),
+			c.ReleaseBudget(ctxFor(t), wire.BudgetRelease{GrantID: "run_1.1"}))
+		want := []string{worker + " acquires model.x", worker + " acquires model.closed", worker + " reports run_1.1 rate_limited 30", worker + " releases run_1.1"}
+		if err != nil || !slices.Equal(h.said, want) {
+			t.Errorf("%q, %v", h.said, err)
+		}
+		if err := c.ReportBudget(ctxFor(t), wire.BudgetReport{GrantID: "run_1.1", Status: "fine"}); !Permanent(err) {
+			t.Errorf("a status that is none: %v", err)
+		}
+		if totalDead(b) != 0 {
+			t.Errorf("%d dead letters", totalDead(b))
+		}
+	})
+}
+
+// A lease's subject names no worker: who asks must be shown by a reply subject that nobody else can write.
+func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		var h counter
+		background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &h) })
+		synctest.Wait()
+		victim, mad := dial(t, b, "victim-1"), dial(t, b, worker)
+		own := provenInbox(worker, mad.options.Password)
+		acquire := func(sender, payload string) []byte {
+			return mustEncode(t, sender, wire.BudgetAcquire{Resource: "model.x", WorkerID: payload})
+		}
+		cases := map[string]struct {
+			reply string
+			op    string
+			data  []byte
+		}{
+			"its own name, the victim's inbox": {inboxOf("victim-1") + ".x", "acquire", acquire("victim-1", "victim-1")},
+			"a guessed token":                  {inboxOf("victim-1") + ".AAAAAAAAAAAAAAAAAAAAAA.x", "acquire", acquire("victim-1", "victim-1")},
+			"its own token below the victim":   {strings.Replace(own, worker, "victim-1", 1) + ".x", "acquire", acquire("victim-1", "victim-1")},
+			"the victim named in the payload":  {own + ".x", "acquire", acquire(worker, "victim-1")},
+			"the victim named as the sender":   {own + ".x", "acquire", acquire("victim-1", worker)},
+			"its inbox without the token":      {inboxOf(worker) + ".x", "acquire", acquire(worker, worker)},
+			"no reply":                         {"", "acquire", acquire(worker, worker)},
+			"somewhere else":                   {b.subjects.Control("victim-1"), "acquire", acquire(worker, worker)},
+			"another operation":                {own + ".x", "release", acquire(worker, worker)},
+			"not readable":                     {own + ".x", "acquire", []byte("{")},
+		}
+		for name, c := range cases {
+			m := nats.NewMsg(b.subjects.Budget(c.op))
+			m.Reply, m.Data = c.reply, c.data
+			before := totalDead(b)
+			if err := errors.Join(mad.nc.PublishMsg(m), mad.nc.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if len(h.said) > 0 || totalDead(b) != before+1 {
+				t.Errorf("%s: handled %q, %d dead letters", name, h.said, totalDead(b)-before)
+			}
+		}
+		if _, err := victim.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x", WorkerID: "forged"}); err != nil || !slices.Equal(h.said, []string{"victim-1 acquires model.x"}) {
+			t.Errorf("%q, %v", h.said, err)
+		}
+	})
+}
+
+// On a server that was joined nothing can be proved: the inbox has to do.
+func TestBudgetOnAJoinedServer(t *testing.T) {
+	out := startOutside(t)
+	b := openBus(t, Options{URL: out.url()})
+	var h counter
+	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &h) })
+	c, err := Dial(ctxFor(t), ClientOptions{URL: out.url(), WorkerID: worker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	acquire := func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.AcquireBudget(ctx, wire.BudgetAcquire{Resource: "model.x"})
+		return err == nil
+	}
+	until(t, "a lease", acquire)
+	out.stop()
+	if acquire() {
+		t.Error("a lease from nobody")
+	}
+	out.start()
+	until(t, "a lease after the restart", acquire)
+}
+
+func TestBudgetServiceCanBeDiscovered(t *testing.T) {
+	b := openBus(t, Options{})
+	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &counter{}) })
+	nc := operatorConn(t, b)
+	var m *nats.Msg
+	until(t, "the service's answer", func() (ok bool) {
+		var err error
+		m, err = nc.Request("$SRV.INFO.retake-budget", nil, time.Second)
+		return err == nil
+	})
+	var info micro.Info
+	if err := json.Unmarshal(m.Data, &info); err != nil || len(info.Endpoints) != 3 || info.Endpoints[0].Subject != "retake.v1.budget.acquire" {
+		t.Errorf("%s, %v", m.Data, err)
+	}
+}

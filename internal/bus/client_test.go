@@ -1,0 +1,286 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"retake/internal/bus/wire"
+)
+
+func hello() wire.Hello {
+	return wire.Hello{ProtocolVersion: "1.0", Worker: wire.HelloWorker{WorkerID: worker, AttemptID: worker}}
+}
+
+func welcome(h wire.Hello) wire.Payload {
+	if refusal := wire.CheckVersion(h.ProtocolVersion); refusal != nil {
+		return refusal
+	}
+	return wire.Welcome{ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: "run_1"}, AttemptID: h.Worker.AttemptID, HeartbeatIntervalSeconds: 15}
+}
+
+func TestHello(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{RunID: "run_1"})
+		c := dial(t, b, worker)
+		if _, err := c.Hello(ctxFor(t), hello()); !errors.Is(err, ErrNoAnswer) {
+			t.Errorf("no director listens: %v", err)
+		}
+		background(t, func(ctx context.Context) error {
+			return b.ServeHello(ctx, func(_ string, h wire.Hello) wire.Payload { return welcome(h) })
+		})
+		synctest.Wait()
+		if p, err := c.Hello(ctxFor(t), hello()); err != nil || p.(*wire.Welcome).AttemptID != worker {
+			t.Errorf("%+v, %v", p, err)
+		}
+		newer := hello()
+		newer.ProtocolVersion = "2.0"
+		if p, err := c.Hello(ctxFor(t), newer); err != nil || p.(*wire.Incompatibility).SenderProtocolVersion != "2.0" {
+			t.Errorf("%+v, %v", p, err)
+		}
+		foreign := hello()
+		foreign.Worker.AttemptID = "other-1"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Hello(ctx, foreign); !errors.Is(err, ErrNoAnswer) || totalDead(b) != 1 {
+			t.Errorf("foreign hello: %v, %d dead letters", err, totalDead(b))
+		}
+	})
+}
+
+func TestHelloOfAnotherEnvelopeVersionIsTold(t *testing.T) {
+	b := openBus(t, Options{})
+	background(t, func(ctx context.Context) error {
+		return b.ServeHello(ctx, func(string, wire.Hello) wire.Payload { return nil })
+	})
+	c := dial(t, b, worker)
+	body := strings.Replace(string(mustEncode(t, worker, hello())), "hello.v1", "hello.v2", 1)
+	var m *nats.Msg
+	until(t, "an answer", func() bool {
+		var err error
+		m, err = c.nc.Request(b.subjects.Worker(worker, wire.ChannelHello), []byte(body), time.Second)
+		return err == nil
+	})
+	e, err := wire.Decode(m.Data)
+	if err != nil || e.Payload.MessageType() != "protocol_incompatibility.v1" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// The director may publish where a worker may not; its answer must not become the worker's arm.
+func TestAnswerGoesToTheAskerOnly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		background(t, func(ctx context.Context) error {
+			return b.ServeHello(ctx, func(_ string, h wire.Hello) wire.Payload { return welcome(h) })
+		})
+		synctest.Wait()
+		victim := dial(t, b, "other-1")
+		heard := make(chan Command, 1)
+		if err := victim.OnControl(func(c Command) { heard <- c }); err != nil {
+			t.Fatal(err)
+		}
+		c := dial(t, b, worker)
+		m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelHello))
+		m.Reply, m.Data = b.subjects.Control("other-1"), mustEncode(t, worker, hello())
+		if err := errors.Join(c.nc.PublishMsg(m), c.nc.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(heard) != 0 || totalDead(b) != 1 {
+			t.Errorf("%d commands heard, %d dead letters", len(heard), totalDead(b))
+		}
+	})
+}
+
+func TestHeartbeatsAndProgressArrive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		beats, steps := make(chan string, 1), make(chan string, 1)
+		background(t, func(ctx context.Context) error {
+			return b.WatchWorkers(ctx,
+				func(w string, h wire.Heartbeat) { beats <- w + " " + h.State.Stage },
+				func(w string, p wire.TaskProgress) { steps <- w + " " + p.Step })
+		})
+		synctest.Wait()
+		c := dial(t, b, worker)
+		if err := errors.Join(c.Heartbeat(heartbeat()), c.Progress(wire.TaskProgress{IssueNumber: 1, Attempt: 1, Stage: "CODE", Step: "editing"})); err != nil {
+			t.Fatal(err)
+		}
+		if beat, step := <-beats, <-steps; beat != worker+" CODE" || step != worker+" editing" {
+			t.Errorf("%q, %q", beat, step)
+		}
+		if err := c.Heartbeat(wire.Heartbeat{}); !Permanent(err) {
+			t.Errorf("a heartbeat without a stage: %v", err)
+		}
+	})
+}
+
+func TestProbeAndCommands(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		if _, err := b.Probe(ctxFor(t), worker); !errors.Is(err, ErrNoAnswer) {
+			t.Errorf("nobody there: %v", err)
+		}
+		c := dial(t, b, worker)
+		heard := make(chan wire.Payload, 8)
+		answers := make(chan wire.Payload, 1) // what the worker says to the next probe; none: silence
+		if err := c.OnControl(func(cmd Command) {
+			if _, probe := cmd.Payload.(*wire.Probe); !probe {
+				heard <- cmd.Payload
+				return
+			}
+			select {
+			case p := <-answers:
+				if err := cmd.Reply(p); err != nil {
+					t.Error(err)
+				}
+			default:
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if _, err := b.Probe(context.Background(), worker); !errors.Is(err, ErrNoAnswer) || time.Since(start) != answerTimeout {
+			t.Errorf("silent worker: %v after %s", err, time.Since(start))
+		}
+		answers <- heartbeat()
+		if h, err := b.Probe(ctxFor(t), worker); err != nil || h.State.IssueNumber != 21 {
+			t.Errorf("%+v, %v", h, err)
+		}
+		answers <- wire.TaskProgress{IssueNumber: 1, Attempt: 1, Stage: "CODE"}
+		if _, err := b.Probe(ctxFor(t), worker); !Permanent(err) || totalDead(b) != 1 {
+			t.Errorf("odd answer: %v", err)
+		}
+		for _, p := range []wire.Payload{wire.Pause{}, wire.Resume{}, wire.Stop{Reason: wire.StopFenced}, wire.SyncRequired{Reason: "behind_main", MainSHAExpected: "abc", RequiredAction: "merge_main"}} {
+			if err := b.Send(ctxFor(t), worker, p); err != nil {
+				t.Fatal(err)
+			}
+			if got := <-heard; got.MessageType() != p.MessageType() {
+				t.Errorf("got %s, want %s", got.MessageType(), p.MessageType())
+			}
+		}
+		if err := b.Send(ctxFor(t), "*", wire.Pause{}); err == nil {
+			t.Error("a command to a wildcard was sent")
+		}
+	})
+}
+
+func TestSnapshotService(t *testing.T) {
+	b := openBus(t, Options{})
+	background(t, func(ctx context.Context) error {
+		return b.ServeSnapshot(ctx, func() wire.Snapshot {
+			return wire.Snapshot{Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR"}}
+		})
+	})
+	nc := operatorConn(t, b)
+	watch, err := nc.SubscribeSync(b.subjects.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m *nats.Msg
+	until(t, "an answer", func() bool {
+		var err error
+		m, err = nc.Request(b.subjects.Snapshot(), nil, time.Second)
+		return err == nil
+	})
+	if e, err := wire.Decode(m.Data); err != nil || e.Payload.(*wire.Snapshot).Director.Phase != "MONITOR" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if m, err = nc.Request("$SRV.PING.retake-director", nil, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var ping micro.Ping
+	if err := json.Unmarshal(m.Data, &ping); err != nil || ping.Metadata["fleet"] != "default" {
+		t.Errorf("%s, %v", m.Data, err)
+	}
+	if err := b.PublishSnapshot(wire.Snapshot{Director: wire.SnapshotDirector{RunID: "run_2", Phase: "BOOT"}}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the published snapshot", func() bool {
+		m, err := watch.NextMsg(time.Second)
+		return err == nil && strings.Contains(string(m.Data), "run_2")
+	})
+}
+
+func TestDialWaitsForTheServer(t *testing.T) {
+	out := startOutside(t)
+	out.stop()
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := Dial(short, ClientOptions{URL: out.url(), WorkerID: worker}); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("bounded by its context: %v", err)
+	}
+	type dialled struct {
+		c   *Client
+		err error
+	}
+	done := make(chan dialled, 1)
+	go func() {
+		c, err := Dial(ctxFor(t), ClientOptions{URL: out.url(), WorkerID: worker})
+		done <- dialled{c, err}
+	}()
+	out.start()
+	d := <-done
+	if d.err != nil {
+		t.Fatal(d.err)
+	}
+	d.c.Close()
+}
+
+func TestDialWaitsForAdmission(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		c := b.Authorize(worker)
+		b.Revoke(worker)
+		time.AfterFunc(time.Minute, func() { b.Authorize(worker) })
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		client, err := Dial(ctx, ClientOptions{User: c.User, Password: c.Password, WorkerID: worker, InProcess: b})
+		if err != nil || time.Since(start) < time.Minute || time.Since(start) > time.Minute+backoffMax {
+			t.Fatalf("%v after %s", err, time.Since(start))
+		}
+		client.Close()
+	})
+}
+
+func TestReportIsCutAndRefusedWhenItIsNone(t *testing.T) {
+	b := openBus(t, Options{})
+	c := dial(t, b, worker)
+	long := failure("e1")
+	long.LastStderrTail = strings.Repeat("x", 1<<20) + "the end"
+	if _, err := c.Report(ctxFor(t), &long); err != nil {
+		t.Fatal(err)
+	}
+	all, err := b.ReportsOf(ctxFor(t), worker)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d reports, %v", len(all), err)
+	}
+	if e := all[0].Body.(*wire.WorkerError); !strings.HasSuffix(e.LastStderrTail, "the end") || !strings.Contains(e.LastStderrTail, " bytes cut]…") {
+		t.Errorf("tail of %d bytes", len(e.LastStderrTail))
+	}
+	if _, err := c.Report(ctxFor(t), heartbeat()); !Permanent(err) {
+		t.Errorf("a heartbeat as a report: %v", err)
+	}
+}
+
+func TestDirectorsOwnReport(t *testing.T) {
+	b := openBus(t, Options{})
+	for range 2 {
+		if err := b.Report(ctxFor(t), worker, failure(worker+"/exit")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := b.ReportsOf(ctxFor(t), worker)
+	if err != nil || len(all) != 1 || errorID(all[0]) != worker+"/exit" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

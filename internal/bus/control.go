@@ -1,0 +1,125 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+)
+
+// answerTimeout bounds a request whose context has no deadline.
+const answerTimeout = 5 * time.Second
+
+// noAnswerErrors are NATS's ways to say that nobody answered.
+var noAnswerErrors = []error{
+	context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrConnectionClosed,
+	nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrStaleConnection,
+	jetstream.ErrNoStreamResponse, nats.ErrInvalidConnection,
+}
+
+// Send tells a worker something: a wire.Stop, Pause, Resume, SyncRequired. It does not wait for the worker to hear it.
+func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
+	if err := errors.Join(wire.CheckID(worker), ctx.Err()); err != nil {
+		return err
+	}
+	data, err := b.encode(p)
+	if err != nil {
+		return err
+	}
+	if err := b.nc.Publish(b.subjects.Control(worker), data); err != nil {
+		return fmt.Errorf("bus: send %s to %s: %w", p.MessageType(), worker, err)
+	}
+	return nil
+}
+
+// Probe asks a worker for a heartbeat. ErrNoAnswer: not in time (5 s, if ctx has no deadline), or nobody listens. An
+// answer that cannot be read is a dead letter and a *wire.Malformed.
+func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) {
+	if err := wire.CheckID(worker); err != nil {
+		return wire.Heartbeat{}, err
+	}
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	data, err := b.encode(wire.Probe{ProbeID: fmt.Sprintf("%s/%d", worker, b.seq.Load()+1)})
+	if err != nil {
+		return wire.Heartbeat{}, err
+	}
+	m, err := b.nc.RequestWithContext(ctx, b.subjects.Control(worker), data)
+	if err != nil {
+		return wire.Heartbeat{}, noAnswer(err)
+	}
+	// The answer is held against the subject on which the worker's own heartbeats come.
+	subject := b.subjects.Worker(worker, wire.ChannelHeartbeat)
+	_, e, err := b.read(subject, m.Data)
+	if err != nil {
+		b.dead.core(err, subject, m.Data)
+		return wire.Heartbeat{}, err
+	}
+	return *e.Payload.(*wire.Heartbeat), nil // read saw to it
+}
+
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, has := ctx.Deadline(); has {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, answerTimeout)
+}
+
+func noAnswer(err error) error {
+	if temporary(err) {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	return fmt.Errorf("bus: %w", err)
+}
+
+// PublishSnapshot tells everybody who listens.
+func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
+	data, err := b.encode(s)
+	if err != nil {
+		return err
+	}
+	if err := b.nc.Publish(b.subjects.Snapshot(), data); err != nil {
+		return fmt.Errorf("bus: publish snapshot: %w", err)
+	}
+	return nil
+}
+
+// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover, until ctx ends; it
+// returns nil then. latest must not block.
+func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
+	service, err := micro.AddService(b.nc, micro.Config{
+		Name: "retake-director", Version: "1.0.0", Description: "Retake director of fleet " + b.options.Fleet,
+		Metadata: map[string]string{"fleet": b.options.Fleet, "protocol_version": wire.ProtocolVersion},
+		Endpoint: &micro.EndpointConfig{Subject: b.subjects.Snapshot(), Handler: b.snapshotHandler(latest)},
+	})
+	if err != nil {
+		return fmt.Errorf("bus: serve snapshot: %w", err)
+	}
+	<-ctx.Done()
+	if err := service.Stop(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		b.log.Warn("bus service", zap.Error(err))
+	}
+	return nil
+}
+
+func (b *Bus) snapshotHandler(latest func() wire.Snapshot) micro.Handler {
+	return micro.HandlerFunc(func(r micro.Request) {
+		if r.Reply() == "" { // PublishSnapshot's own message
+			return
+		}
+		data, err := b.encode(latest())
+		if err == nil {
+			err = r.Respond(data)
+		}
+		if err != nil {
+			b.log.Warn("bus snapshot", zap.Error(err))
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"retake/internal/bus/wire"
+)
+
+// Headers of a dead letter.
+const (
+	HeaderCause     = "Retake-Cause"
+	HeaderDetail    = "Retake-Detail"
+	HeaderSubject   = "Retake-Origin-Subject"
+	HeaderStreamSeq = "Retake-Origin-Sequence" // in the reports stream; absent for core messages
+	HeaderBytes     = "Retake-Origin-Bytes"    // the length of the whole message, if the letter holds only its beginning
+)
+
+// Rate of letters that are kept per cause; what is over it is only counted. One mad worker must fill neither disk nor log.
+const (
+	deadPerSecond = 10
+	deadBurst     = 50
+)
+
+// DeadLetterCount says how many messages of one cause could not be read since the start.
+type DeadLetterCount struct {
+	Cause   wire.Cause
+	Total   uint64
+	Dropped uint64 // of Total: over the rate, or not storable; counted only
+}
+
+// deadLetters keeps what cannot be read.
+type deadLetters struct {
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	subjects wire.Subjects
+	maxBytes int
+	log      *zap.Logger
+
+	mu     sync.Mutex
+	counts []DeadLetterCount // in the order of wire.Causes
+	limits []*rate.Limiter
+}
+
+func newDeadLetters(nc *nats.Conn, js jetstream.JetStream, s wire.Subjects, maxBytes int, log *zap.Logger) *deadLetters {
+	d := &deadLetters{nc: nc, js: js, subjects: s, maxBytes: maxBytes, log: log}
+	for _, row := range wire.Causes() {
+		d.counts = append(d.counts, DeadLetterCount{Cause: row.Cause})
+		d.limits = append(d.limits, rate.NewLimiter(deadPerSecond, deadBurst))
+	}
+	return d
+}
+
+// DeadLetters returns the counters, one per cause, in the order of wire.Causes.
+func (b *Bus) DeadLetters() []DeadLetterCount {
+	b.dead.mu.Lock()
+	defer b.dead.mu.Unlock()
+	return append([]DeadLetterCount(nil), b.dead.counts...)
+}
+
+// letter makes the message; m is nil if the rate is used up, then the origin is only to be counted.
+func (d *deadLetters) letter(reason *wire.Malformed, subject string, data []byte) *nats.Msg {
+	if !d.limits[d.index(reason.Cause)].Allow() {
+		return nil
+	}
+	m := nats.NewMsg(d.subjects.Dead(reason.Cause))
+	m.Header.Set(HeaderCause, string(reason.Cause))
+	m.Header.Set(HeaderDetail, reason.Detail)
+	m.Header.Set(HeaderSubject, subject)
+	if len(data) > d.maxBytes {
+		m.Header.Set(HeaderBytes, strconv.Itoa(len(data)))
+		data = data[:d.maxBytes]
+	}
+	m.Data = data
+	d.log.Warn("dead letter", zap.String("reason", string(reason.Cause)), zap.String("detail", reason.Detail), zap.String("subject", subject))
+	return m
+}
+
+// core keeps a core message, fire and forget: the sender's own loss is not worth waiting for.
+func (d *deadLetters) core(err error, subject string, data []byte) {
+	reason := reasonOf(err)
+	m := d.letter(reason, subject, data)
+	d.count(reason.Cause, m != nil && d.nc.PublishMsg(m) == nil)
+}
+
+// report keeps a stored message and waits until it is kept; then the origin may be acknowledged. Its id makes a second
+// reading of the same origin the same letter.
+func (d *deadLetters) report(ctx context.Context, err error, subject string, seq uint64, data []byte) error {
+	reason := reasonOf(err)
+	m := d.letter(reason, subject, data)
+	if m == nil {
+		d.count(reason.Cause, false)
+		return nil
+	}
+	origin := strconv.FormatUint(seq, 10)
+	m.Header.Set(HeaderStreamSeq, origin)
+	if _, err := d.js.PublishMsg(ctx, m, jetstream.WithMsgID("report/"+origin)); err != nil {
+		return err
+	}
+	d.count(reason.Cause, true)
+	return nil
+}
+
+func (d *deadLetters) count(c wire.Cause, kept bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := d.index(c)
+	d.counts[i].Total++
+	if !kept {
+		d.counts[i].Dropped++
+	}
+}
+
+// index finds a cause; the list is closed, so that it is always found.
+func (d *deadLetters) index(c wire.Cause) int {
+	for i := range d.counts {
+		if d.counts[i].Cause == c {
+			return i
+		}
+	}
+	return 0
+}
+
+func reasonOf(err error) *wire.Malformed {
+	var m *wire.Malformed
+	if errors.As(err, &m) {
+		return m
+	}
+	return &wire.Malformed{Cause: wire.CauseNotAnEnvelope, Detail: err.Error()}
+}

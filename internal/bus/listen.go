@@ -1,0 +1,104 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// keptPort remembers what was chosen for which configured port, so that a changed configuration chooses anew.
+type keptPort struct {
+	Configured int `json:"configured"`
+	Port       int `json:"port"`
+}
+
+// freePortTries bounds the search for a port that is free on every host; more than a few means that something else is
+// wrong.
+const freePortTries = 20
+
+// listen opens the same port on every host. At the first start a taken port is replaced by a free one; later the
+// persisted one must be had, because running workers know no other.
+func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
+	if len(o.ListenHosts) == 0 {
+		return nil, 0, nil
+	}
+	path := filepath.Join(o.StoreDir, filePort)
+	kept, known, err := readPort(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if known && kept.Configured == o.Port {
+		l, port, err := listenAll(ctx, o.ListenHosts, kept.Port)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, 0, fmt.Errorf("%w: port %d, which running workers know, is taken: free it (ss -ltnp shows by whom), or remove %s to choose another one and lose the running workers: %w", ErrUnavailable, kept.Port, path, err)
+		}
+		return l, port, unavailable(err)
+	}
+	l, port, err := listenAll(ctx, o.ListenHosts, o.Port)
+	for try := 0; errors.Is(err, syscall.EADDRINUSE) && try < freePortTries; try++ {
+		l, port, err = listenAll(ctx, o.ListenHosts, 0)
+	}
+	if err != nil {
+		return nil, 0, unavailable(err)
+	}
+	if err := writeJSON(path, keptPort{Configured: o.Port, Port: port}); err != nil {
+		return nil, 0, errors.Join(err, closeAll(l))
+	}
+	return l, port, nil
+}
+
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: listen: %w", ErrUnavailable, err)
+}
+
+// listenAll listens on every host or on none; port 0: whatever the first host gives.
+func listenAll(ctx context.Context, hosts []string, port int) ([]net.Listener, int, error) {
+	var all []net.Listener
+	for _, host := range hosts {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			return nil, 0, errors.Join(err, closeAll(all))
+		}
+		all = append(all, l)
+		if a, ok := l.Addr().(*net.TCPAddr); ok {
+			port = a.Port
+		}
+	}
+	return all, port, nil
+}
+
+func closeAll(all []net.Listener) error {
+	var err error
+	for _, l := range all {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
+func readPort(path string) (keptPort, bool, error) {
+	var kept keptPort
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kept, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &kept)
+	}
+	if err == nil && (kept.Port < 1 || kept.Port > 65535) {
+		err = fmt.Errorf("port %d", kept.Port)
+	}
+	if err != nil {
+		return kept, false, fmt.Errorf("%w: %s cannot be read: remove it to choose a port anew: %w", ErrUnavailable, path, err)
+	}
+	return kept, true, nil
+}

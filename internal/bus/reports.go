@@ -1,0 +1,145 @@
+package bus
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+)
+
+// Consumption of reports. Small batches, so that nothing pre-fetched outlives the wait for its acknowledgement. The wait
+// is short: a director that was killed has read reports that nobody acknowledges, and its successor wants them soon; a
+// report that comes twice is known by its id.
+const (
+	reportBatch   = 16
+	reportAckWait = 5 * time.Second
+	fetchTimeout  = 30 * time.Second
+	fetchBeat     = time.Second // the server's sign of life on an empty stream: a restarted one has forgotten the request
+)
+
+// Report is one stored report of a worker (or of the operator for it).
+type Report struct {
+	Worker   string       // as in the subject; also the attempt id
+	Seq      uint64       // in the reports stream
+	SHA256   string       // of the message as stored, lower-case hex
+	Received time.Time    // when the stream stored it
+	Body     wire.Payload // *wire.WorkerError or *wire.WorkerResult
+	Bare     bool         // the worker_error came without an envelope
+	Ack      func() error // tells the stream that it is dealt with; nil from ReportsOf
+}
+
+// ConsumeReports hands every report to handle, one after the other, until ctx ends; it returns nil then. A report comes
+// again until its Ack was called: handle knows duplicates by their error_id. What cannot be read goes to the dead
+// letters. A server that goes away, or forgets the consumer, is waited for.
+func (b *Bus) ConsumeReports(ctx context.Context, handle func(Report)) error {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		if served := b.serveReports(ctx, handle); served {
+			failures = 0
+		}
+		pause(ctx, backoff(failures))
+	}
+	return nil
+}
+
+// serveReports consumes until something fails or ctx ends; it says whether anything worked before.
+func (b *Bus) serveReports(ctx context.Context, handle func(Report)) (served bool) {
+	consumer, err := b.reportConsumer(ctx)
+	for err == nil && ctx.Err() == nil {
+		if err = b.consumeBatch(ctx, consumer, handle); err == nil {
+			served = true
+		}
+	}
+	if ctx.Err() == nil {
+		b.log.Warn("reports cannot be read, trying again", zap.Error(err))
+	}
+	return served
+}
+
+// reportConsumer finds the consumer by its name, or makes it: there is never more than one.
+func (b *Bus) reportConsumer(ctx context.Context) (jetstream.Consumer, error) {
+	return b.js.CreateOrUpdateConsumer(ctx, b.reportsStream(), jetstream.ConsumerConfig{
+		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckWait: reportAckWait, MaxDeliver: -1, MaxAckPending: 4 * reportBatch, Replicas: b.options.Replicas,
+	})
+}
+
+func (b *Bus) consumeBatch(ctx context.Context, consumer jetstream.Consumer, handle func(Report)) error {
+	wait, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	batch, err := consumer.Fetch(reportBatch, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(fetchBeat))
+	if err != nil {
+		return err
+	}
+	for m := range batch.Messages() {
+		if err := b.consumeOne(ctx, m, handle); err != nil {
+			return err
+		}
+	}
+	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (b *Bus) consumeOne(ctx context.Context, m jetstream.Msg, handle func(Report)) error {
+	meta, err := m.Metadata()
+	if err != nil {
+		return err
+	}
+	report, err := b.report(m.Subject(), m.Data(), meta.Sequence.Stream, meta.Timestamp)
+	if err != nil {
+		if err := b.dead.report(ctx, err, m.Subject(), meta.Sequence.Stream, m.Data()); err != nil {
+			return fmt.Errorf("dead letter: %w", err)
+		}
+		return m.Ack()
+	}
+	report.Ack = m.Ack
+	handle(report)
+	return nil
+}
+
+func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Report, error) {
+	worker, e, err := b.read(subject, data)
+	if err != nil {
+		return Report{}, err
+	}
+	sum := sha256.Sum256(data)
+	return Report{Worker: worker, Seq: seq, SHA256: hex.EncodeToString(sum[:]), Received: at.UTC(), Body: e.Payload, Bare: e.Bare}, nil
+}
+
+// ReportsOf returns every stored report of a worker, in the order of the stream, up to the stream's last one at the time
+// of the call. What cannot be read is left out: the consumer keeps it as a dead letter.
+func (b *Bus) ReportsOf(ctx context.Context, worker string) ([]Report, error) {
+	if err := wire.CheckID(worker); err != nil {
+		return nil, err
+	}
+	stream, err := b.js.Stream(ctx, b.reportsStream())
+	if err != nil {
+		return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
+	}
+	last := stream.CachedInfo().State.LastSeq
+	var all []Report
+	for seq := uint64(1); seq <= last; seq++ {
+		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(b.subjects.Worker(worker, "*")))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
+		}
+		if seq = m.Sequence; seq > last {
+			break
+		}
+		if r, err := b.report(m.Subject, m.Data, m.Sequence, m.Time); err == nil {
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}

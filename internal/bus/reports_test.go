@@ -1,0 +1,349 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/bus/wire"
+)
+
+// errorID is what the tests know a report by.
+func errorID(r Report) string {
+	switch p := r.Body.(type) {
+	case *wire.WorkerError:
+		return p.ErrorID
+	case *wire.WorkerResult:
+		return p.ResultID
+	default:
+		return "?"
+	}
+}
+
+// inbox collects reports, acknowledging each.
+type inbox struct {
+	mu  sync.Mutex
+	ids []string
+	all []Report
+}
+
+func (i *inbox) take(r Report) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ids, i.all = append(i.ids, errorID(r)), append(i.all, r)
+	_ = r.Ack() // a lost acknowledgement brings the report again, which the tests would see
+}
+
+func (i *inbox) seen() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.ids)
+}
+
+func TestReportReachesTheDirector(t *testing.T) {
+	b := openBus(t, Options{})
+	in := &inbox{}
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	c := dial(t, b, worker)
+	result := wire.WorkerResult{ResultID: "r1", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
+	for _, p := range []wire.Payload{failure("e1"), failure("e1"), result} { // e1 twice: the broker's window already helps
+		if _, err := c.Report(ctxFor(t), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "both reports", func() bool { return len(in.seen()) == 2 })
+	if got := in.seen(); !slices.Equal(got, []string{"e1", "r1"}) {
+		t.Errorf("got %v", got)
+	}
+	first := in.all[0]
+	if first.Worker != worker || first.Seq != 1 || len(first.SHA256) != 64 || first.Bare || time.Since(first.Received) > time.Minute {
+		t.Errorf("report: %+v", first)
+	}
+	stored, err := b.ReportsOf(ctxFor(t), worker)
+	if err != nil || len(stored) != 2 || errorID(stored[0]) != "e1" || stored[0].SHA256 != first.SHA256 || stored[1].Seq != 2 {
+		t.Errorf("ReportsOf: %+v, %v", stored, err)
+	}
+	if other, err := b.ReportsOf(ctxFor(t), "somebody-else"); err != nil || len(other) != 0 {
+		t.Errorf("ReportsOf another: %+v, %v", other, err)
+	}
+}
+
+func TestUnacknowledgedReportComesAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		again := make(chan uint64, 4)
+		background(t, func(ctx context.Context) error {
+			return b.ConsumeReports(ctx, func(r Report) { again <- r.Seq })
+		})
+		c := dial(t, b, worker)
+		start := time.Now()
+		if _, err := c.Report(ctxFor(t), failure("e1")); err != nil {
+			t.Fatal(err)
+		}
+		if first, second := <-again, <-again; first != 1 || second != 1 {
+			t.Errorf("sequences %d, %d", first, second)
+		}
+		if waited := time.Since(start); waited < reportAckWait || waited > 2*reportAckWait {
+			t.Errorf("came again after %s", waited)
+		}
+	})
+}
+
+func TestIdleBusIsQuietAndAwake(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		log, said := observer.New(zap.WarnLevel)
+		b := openBus(t, Options{Log: zap.New(log)})
+		arrived := make(chan time.Time, 1)
+		background(t, func(ctx context.Context) error {
+			return b.ConsumeReports(ctx, func(r Report) { arrived <- time.Now(); _ = r.Ack() })
+		})
+		c := dial(t, b, worker)
+		time.Sleep(time.Hour) // the bubble's
+		sent := time.Now()
+		if _, err := c.Report(context.Background(), failure("e1")); err != nil {
+			t.Fatal(err)
+		}
+		if took := (<-arrived).Sub(sent); took > 10*time.Millisecond {
+			t.Errorf("took %s", took)
+		}
+		if said.Len() > 0 {
+			t.Errorf("%d warnings, first: %+v", said.Len(), said.All()[0])
+		}
+	})
+}
+
+func TestRestartInMidStreamLosesNothing(t *testing.T) {
+	const total = 60
+	out := startOutside(t)
+	b := openBus(t, Options{URL: out.url()})
+	in := &inbox{}
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	c, err := Dial(ctxFor(t), ClientOptions{URL: out.url(), WorkerID: worker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i := range total {
+		if i%20 == 10 {
+			out.stop()
+			out.start()
+		}
+		publishUntilStored(t, c, failure(fmt.Sprintf("e%03d", i)))
+	}
+	distinct := func() int {
+		ids := in.seen()
+		slices.Sort(ids)
+		return len(slices.Compact(ids))
+	}
+	until(t, "all reports", func() bool { return distinct() == total })
+	stream, err := b.js.Stream(ctxFor(t), b.reportsStream())
+	if err != nil || stream.CachedInfo().State.Consumers != 1 {
+		t.Errorf("consumers piled up: %+v, %v", stream.CachedInfo().State, err)
+	}
+}
+
+// publishUntilStored does what a worker's spool does.
+func publishUntilStored(t *testing.T, c *Client, e wire.WorkerError) {
+	t.Helper()
+	until(t, "report "+e.ErrorID, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.Report(ctx, e)
+		if err != nil && (Permanent(err) || !errors.Is(err, ErrNoAnswer)) {
+			t.Fatalf("want a transient ErrNoAnswer, got %v", err)
+		}
+		return err == nil
+	})
+}
+
+func TestConsumerThatWasDeletedIsMadeAgain(t *testing.T) {
+	b := openBus(t, Options{})
+	in := &inbox{}
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	c := dial(t, b, worker)
+	publishUntilStored(t, c, failure("e1"))
+	until(t, "first", func() bool { return len(in.seen()) == 1 })
+	if err := b.js.DeleteConsumer(ctxFor(t), b.reportsStream(), consumerName); err != nil {
+		t.Fatal(err)
+	}
+	publishUntilStored(t, c, failure("e2"))
+	until(t, "second", func() bool { return slices.Contains(in.seen(), "e2") })
+}
+
+func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
+	o := Options{StoreDir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}
+	b := openBus(t, o)
+	cred := b.Authorize(worker)
+	back := make(chan struct{}, 8)
+	c, err := Dial(ctxFor(t), ClientOptions{
+		URL: b.WorkerURL("127.0.0.1"), User: cred.User, Password: cred.Password, WorkerID: worker,
+		OnReconnect: func() { back <- struct{}{} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	publishUntilStored(t, c, failure("e1"))
+	closeBus(t, b)
+
+	b = openBus(t, o)
+	until(t, "the worker to be outside: the new director has not admitted it yet", func() bool { return !c.Connected() })
+	if again := b.Authorize(worker); again != cred {
+		t.Errorf("credential changed: %v, %v", cred, again)
+	}
+	<-back
+	publishUntilStored(t, c, failure("e2"))
+	reports, err := b.ReportsOf(ctxFor(t), worker)
+	if err != nil || len(reports) != 2 {
+		t.Errorf("reports %+v, %v", reports, err)
+	}
+}
+
+func TestBareReportOfTheOperator(t *testing.T) {
+	b := openBus(t, Options{})
+	in := &inbox{}
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	nc := operatorConn(t, b)
+	for _, body := range []string{string(seedObject(t, worker)), `{"error":` + string(seedObject(t, worker)) + `}`} {
+		if _, err := nc.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(body), 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "two reports", func() bool { return len(in.seen()) == 2 })
+	for _, r := range in.all {
+		if e, ok := r.Body.(*wire.WorkerError); !ok || r.Worker != worker || !r.Bare || e.Message != "Unit tests failed deterministically" || *e.ExitCode != 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestDeadLettersByCause(t *testing.T) {
+	good := string(mustEncode(t, worker, failure("e1")))
+	swap := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("%s is not in %s", old, good)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	cases := []struct {
+		cause  wire.Cause
+		detail string
+		body   string
+	}{
+		{wire.CauseOversized, "want at most 4096", swap("Unit tests failed", strings.Repeat("x", 5000))},
+		{wire.CauseNotJSON, "", `{"schema_version":`},
+		{wire.CauseNotAnEnvelope, "schema_version is missing", `{"hello":"world"}`},
+		{wire.CauseUnknownVersion, `want worker_error.v1, got "worker_error.v2"`, swap("worker_error.v1", "worker_error.v2")},
+		{wire.CauseUnknownType, `"gossip.v1"`, swap("worker_error.v1", "gossip.v1")},
+		{wire.CauseMissingField, "payload.error_type is missing", swap(`"error_type"`, `"error_kind"`)},
+		{wire.CauseWrongType, "payload.issue_number: want an integer, got string", swap(`"issue_number":21`, `"issue_number":"21"`)},
+		{wire.CauseBadValue, "payload.issue_number: want at least 1, got 0", swap(`"issue_number":21`, `"issue_number":0`)},
+		{wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject", string(seedObject(t, "worker-3-1707600000"))},
+		{wire.CauseWrongSubject, "heartbeat.v1 on error", string(mustEncode(t, worker, heartbeat()))},
+	}
+	if len(cases) != len(wire.Causes()) {
+		t.Errorf("%d cases for %d causes", len(cases), len(wire.Causes()))
+	}
+	b := openBus(t, Options{MaxMessageBytes: 4096})
+	in := &inbox{}
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	nc := operatorConn(t, b)
+	for _, c := range cases {
+		if _, err := nc.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(c.body), 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stream, err := b.js.Stream(ctxFor(t), b.deadStream())
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all counted", func() bool { return totalDead(b) == len(cases) })
+	for i, c := range cases {
+		m, err := stream.GetLastMsgForSubject(ctxFor(t), b.subjects.Dead(c.cause))
+		if err != nil {
+			t.Errorf("%s: %v", c.cause, err)
+			continue
+		}
+		wantBody := c.body[:min(len(c.body), 4096)]
+		if m.Header.Get(HeaderCause) != string(c.cause) || !strings.Contains(m.Header.Get(HeaderDetail), c.detail) ||
+			m.Header.Get(HeaderSubject) != b.subjects.Worker(worker, wire.ChannelError) || m.Header.Get(HeaderStreamSeq) != fmt.Sprint(i+1) ||
+			string(m.Data) != wantBody {
+			t.Errorf("%s: %v, %d bytes", c.cause, m.Header, len(m.Data))
+		}
+	}
+	consumer, err := b.js.Consumer(ctxFor(t), b.reportsStream(), consumerName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all acknowledged", func() bool {
+		info, err := consumer.Info(ctxFor(t))
+		return err == nil && info.NumAckPending == 0 && info.NumPending == 0 && info.AckFloor.Stream == uint64(len(cases))
+	})
+	if got := in.seen(); len(got) != 0 {
+		t.Errorf("handled: %v", got)
+	}
+}
+
+func totalDead(b *Bus) (n int) {
+	for _, c := range b.DeadLetters() {
+		n += int(c.Total)
+	}
+	return n
+}
+
+func TestBabblingWorkerCannotFlood(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		background(t, func(ctx context.Context) error { return b.WatchWorkers(ctx, nil, nil) })
+		synctest.Wait()
+		c := dial(t, b, worker)
+		const total = 500
+		for range total {
+			if err := c.nc.Publish(b.subjects.Worker(worker, wire.ChannelHeartbeat), []byte("noise")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := totalDead(b); n != total {
+			t.Errorf("%d counted, want %d", n, total)
+		}
+		if err := b.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		stream, err := b.js.Stream(ctxFor(t), b.deadStream())
+		if err != nil || stream.CachedInfo().State.Msgs != deadBurst {
+			t.Errorf("%d kept, want %d, %v", stream.CachedInfo().State.Msgs, deadBurst, err)
+		}
+	})
+}
+
+// A publisher chooses where acknowledgements go. They must not reach the journal.
+func TestReplySubjectCannotReachTheJournal(t *testing.T) {
+	b := openBus(t, Options{})
+	c := dial(t, b, worker)
+	m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
+	m.Reply, m.Data = b.subjects.Journal(), mustEncode(t, worker, failure("e1"))
+	if err := errors.Join(c.nc.PublishMsg(m), c.nc.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the report is stored", func() bool {
+		all, err := b.ReportsOf(ctxFor(t), worker)
+		return err == nil && len(all) == 1
+	})
+	if seq, err := b.Journal().Append(ctxFor(t), "first", 0, nil); err != nil || seq != 1 {
+		t.Errorf("append: %d, %v", seq, err)
+	}
+}

@@ -1,0 +1,127 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+)
+
+// coreBuffer bounds core messages that wait for their reader; what is over it is lost, as core messages may be.
+const coreBuffer = 1024
+
+// listen hands core messages to handle, one after the other, until ctx ends; it returns nil then. Subscriptions outlive
+// a server that goes away.
+func (b *Bus) listen(ctx context.Context, handle func(*nats.Msg), subjects ...string) error {
+	messages := make(chan *nats.Msg, coreBuffer)
+	for _, subject := range subjects {
+		sub, err := b.nc.ChanSubscribe(subject, messages)
+		if err != nil {
+			return fmt.Errorf("bus: listen on %s: %w", subject, err)
+		}
+		defer b.drop(sub)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case m := <-messages:
+			handle(m)
+		}
+	}
+}
+
+func (b *Bus) drop(sub *nats.Subscription) {
+	if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+		b.log.Warn("bus unsubscribe", zap.Error(err))
+	}
+}
+
+// WatchWorkers hands out heartbeats and progress, one at a time, until ctx ends; it returns nil then. Either function may
+// be nil. What cannot be read goes to the dead letters.
+func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat), onProgress func(worker string, p wire.TaskProgress)) error {
+	return b.listen(ctx, func(m *nats.Msg) {
+		worker, e, err := b.read(m.Subject, m.Data)
+		if err != nil {
+			b.dead.core(err, m.Subject, m.Data)
+			return
+		}
+		switch p := e.Payload.(type) {
+		case *wire.Heartbeat:
+			if onHeartbeat != nil {
+				onHeartbeat(worker, *p)
+			}
+		case *wire.TaskProgress:
+			if onProgress != nil {
+				onProgress(worker, *p)
+			}
+		}
+	}, b.subjects.AllWorkers(wire.ChannelHeartbeat), b.subjects.AllWorkers(wire.ChannelProgress))
+}
+
+// ServeHello answers hellos with what answer returns: a welcome, an incompatibility, or nil for no answer (the worker
+// asks again). It blocks until ctx ends and returns nil then. A hello that cannot be read is a dead letter; if it is of
+// another major version, its sender is told so.
+func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
+	return b.listen(ctx, func(m *nats.Msg) {
+		worker, e, err := b.read(m.Subject, m.Data)
+		if err == nil {
+			err = b.mayAnswer(worker, m.Reply)
+		}
+		if err == nil {
+			b.respond(m, answer(worker, *e.Payload.(*wire.Hello))) // read saw to it that a hello's subject carries a hello
+			return
+		}
+		b.dead.core(err, m.Subject, m.Data)
+		if reasonOf(err).Cause == wire.CauseUnknownVersion && b.mayAnswer(worker, m.Reply) == nil {
+			b.respond(m, wire.Incompatibility{
+				Reason: "major_version", ExpectedProtocolVersion: wire.ProtocolVersion, RequiredAction: "sync_main_and_restart",
+			})
+		}
+	}, b.subjects.AllWorkers(wire.ChannelHello))
+}
+
+// ownInbox sees to it that an answer goes to nobody but the worker that asked: the reply subject is the asker's choice,
+// and the director may publish where a worker may not.
+func ownInbox(worker, reply string) error {
+	if strings.HasPrefix(reply, inboxOf(worker)+".") {
+		return nil
+	}
+	return &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("reply subject: want one below %s, got %.200q", inboxOf(worker), reply)}
+}
+
+// serviceReply begins the reply subjects that NATS makes itself when a request crosses from one account to another.
+const serviceReply = "_R_."
+
+// crossed says whether a request came from another account of a joined server, which has replaced the reply subject by
+// one of its own: that leads back into the asker's account only, and no asker can choose it.
+func (b *Bus) crossed(reply string) bool {
+	return b.server == nil && strings.HasPrefix(reply, serviceReply)
+}
+
+// mayAnswer sees to it that an answer reaches nothing that the asker may not reach itself.
+func (b *Bus) mayAnswer(worker, reply string) error {
+	if b.crossed(reply) {
+		return nil
+	}
+	return ownInbox(worker, reply)
+}
+
+// respond answers a request; nil: not at all.
+func (b *Bus) respond(m *nats.Msg, p wire.Payload) {
+	if p == nil {
+		return
+	}
+	data, err := b.encode(p)
+	if err == nil {
+		err = m.Respond(data)
+	}
+	if err != nil {
+		b.log.Warn("bus answer", zap.String("subject", m.Subject), zap.Error(err))
+	}
+}
