@@ -1,0 +1,69 @@
+package container
+
+import (
+	"math"
+
+	apicontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+)
+
+// Log files: two of 8 MiB per container bound the disk and what a replay of them costs.
+const (
+	logFileSize  = "8m"
+	logFileCount = "2"
+)
+
+// tmpOptions: a tool chain executes what it builds in /tmp, and Docker's tmpfs is noexec unless told. Its pages count
+// against the container's memory.
+const tmpOptions = "rw,exec,nosuid,nodev,mode=1777"
+
+// apiConfig translates a valid spec. Whatever an image may say for itself is overridden where it could matter: it is
+// not ours.
+func apiConfig(spec Spec, fleet, owner, network string) (*apicontainer.Config, *apicontainer.HostConfig) {
+	config := &apicontainer.Config{
+		Image:       spec.Image,
+		Entrypoint:  spec.Entrypoint, // being set, it keeps the image's CMD away, too
+		Env:         spec.Env,
+		User:        spec.User,
+		WorkingDir:  spec.Workdir,
+		StopSignal:  "SIGTERM",                                          // also for people's own "docker stop"
+		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}}, // would run foreign processes beside the worker
+		Labels: map[string]string{
+			LabelFleet: fleet, LabelOwner: owner, LabelTask: spec.Task, LabelAttempt: spec.AttemptID,
+		},
+	}
+	pids := spec.Pids
+	noInit := false // the worker is PID 1 and reaps; a daemon's default of true would put docker-init before it
+	host := &apicontainer.HostConfig{
+		NetworkMode:   apicontainer.NetworkMode(network),
+		RestartPolicy: apicontainer.RestartPolicy{Name: apicontainer.RestartPolicyDisabled},
+		LogConfig: apicontainer.LogConfig{
+			Type: "json-file", Config: map[string]string{"max-size": logFileSize, "max-file": logFileCount},
+		},
+		IpcMode:     apicontainer.IPCModePrivate,
+		CapDrop:     []string{"ALL"},
+		SecurityOpt: []string{"no-new-privileges"},
+		Tmpfs:       map[string]string{"/tmp": tmpOptions},
+		Mounts:      apiMounts(spec),
+		Init:        &noInit,
+		Resources: apicontainer.Resources{
+			Memory:     spec.Memory,
+			MemorySwap: spec.Memory, // memory and swap together: none on top
+			NanoCPUs:   int64(math.Round(spec.CPUs * 1e9)),
+			PidsLimit:  &pids,
+		},
+	}
+	return config, host
+}
+
+func apiMounts(spec Spec) []mount.Mount {
+	mounts := []mount.Mount{{Type: mount.TypeBind, Source: spec.Checkout, Target: spec.Workdir}}
+	for _, m := range spec.Mounts {
+		kind := mount.TypeBind
+		if m.Volume {
+			kind = mount.TypeVolume
+		}
+		mounts = append(mounts, mount.Mount{Type: kind, Source: m.Source, Target: m.Target, ReadOnly: m.ReadOnly})
+	}
+	return mounts
+}

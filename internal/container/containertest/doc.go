@@ -1,0 +1,6 @@
+// Package containertest is one suite of tests for everything that runs attempts. A runtime says by its Capabilities what
+// it promises; what it does not promise is skipped by name, never silently weakened.
+//
+// Real processes end in real time: the suite waits for conditions with deadlines, and sleeps never decide a test.
+// A failure of the surroundings fails the test at once.
+package containertest

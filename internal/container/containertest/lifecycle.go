@@ -1,0 +1,212 @@
+package containertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"retake/internal/container"
+)
+
+func streamsAreKeptApart(s stage) {
+	exit := s.run("say", "to stdout", "to stderr")
+	if got := string(exit.Stdout); got != "to stdout\n" {
+		s.Errorf("stdout = %q", got)
+	}
+	if got := string(exit.Stderr); got != "to stderr\n" {
+		s.Errorf("stderr = %q", got)
+	}
+}
+
+// floodLines make some 5 MB: what a ring drops many times over, yet the log file holds.
+const floodLines = 100_000
+
+func wantFlood(s stage, exit container.Exit) {
+	s.Helper()
+	last := fmt.Sprintf("line %d of the flood, padded to be of some length\n", floodLines-1)
+	if n := len(exit.Stdout); n > 32<<10 || n < 31<<10 || !bytes.HasSuffix(exit.Stdout, []byte(last)) {
+		s.Errorf("stdout: %d bytes, ends with %q; want the newest 32 KiB", n, exit.Stdout[max(0, n-60):])
+	}
+	if got := string(exit.Stderr); got != "the one line on stderr\n" {
+		s.Errorf("stderr = %q, want its line, however much stdout there was", got)
+	}
+}
+
+func newestIsKeptUnderAFlood(s stage) {
+	wantFlood(s, s.run("flood", fmt.Sprint(floodLines)))
+}
+
+func exitCodes(s stage) {
+	for _, code := range []int{0, 3} {
+		exit := s.run("exit", fmt.Sprint(code))
+		if !exit.Known || exit.ExitCode != code || exit.Signal != "" || exit.Killed || exit.OOM {
+			s.Errorf("exit %d: got %+v", code, exit)
+		}
+	}
+}
+
+func planIsReadAndRemoved(s stage) {
+	plan := container.Dir + "/plan.json"
+	spec := s.spec("readonce", plan)
+	spec.Files = []container.File{{Path: plan, Mode: 0o400, Data: []byte("the plan")}}
+	exit := s.runSpec(spec)
+	if exit.ExitCode != 0 || string(exit.Stdout) != "the plan" {
+		s.Errorf("got %d, %q, %s", exit.ExitCode, exit.Stdout, exit.Stderr)
+	}
+}
+
+func environmentAndWorkdir(s stage) {
+	spec := s.spec("env")
+	spec.Env = []string{"RETAKE_A=1", "RETAKE_B=x=y z"}
+	exit := s.runSpec(spec)
+	for _, want := range []string{"DIR=" + s.Workdir(spec), "RETAKE_A=1", "RETAKE_B=x=y z"} {
+		if !strings.Contains(string(exit.Stdout), want+"\n") {
+			s.Errorf("no line %q in %q", want, exit.Stdout)
+		}
+	}
+}
+
+func ensureTwiceIsOnce(s stage) {
+	spec := s.spec("obey")
+	first := s.ensure(spec)
+	before, _ := s.status(spec.AttemptID)
+	if again := s.ensure(spec); again != first {
+		s.Errorf("another container: %s, then %s", first, again)
+	}
+	after := s.awaitState(spec.AttemptID, container.StateRunning)
+	if !after.StartedAt.Equal(before.StartedAt) || after.StartedAt.IsZero() {
+		s.Errorf("started again: %v, then %v", before.StartedAt, after.StartedAt)
+	}
+	if after.ContainerID != first || after.Task != spec.Task {
+		s.Errorf("listed as %+v", after)
+	}
+}
+
+func ensureDoesNotRestart(s stage) {
+	spec := s.spec("say", "once", "-")
+	first := s.ensure(spec)
+	ended := s.awaitState(spec.AttemptID, container.StateExited)
+	if again := s.ensure(spec); again != first {
+		s.Errorf("another container: %s, then %s", first, again)
+	}
+	if now, _ := s.status(spec.AttemptID); now != ended || now.FinishedAt.IsZero() {
+		s.Errorf("changed from %+v to %+v", ended, now)
+	}
+	if exit := s.stop(s.Runtime, spec.AttemptID, 0); string(exit.Stdout) != "once\n" {
+		s.Errorf("stdout = %q, want one line", exit.Stdout)
+	}
+}
+
+func ensureAtOnce(s stage) {
+	spec := s.spec("obey")
+	ids := make([]string, 4)
+	var wg sync.WaitGroup
+	for i := range ids {
+		wg.Go(func() {
+			id, err := s.Ensure(s.Context(), spec)
+			if err != nil {
+				s.Errorf("Ensure: %v", err)
+			}
+			ids[i] = id
+		})
+	}
+	wg.Wait()
+	for _, id := range ids {
+		if id == "" || id != ids[0] {
+			s.Fatalf("not one container: %v", ids)
+		}
+	}
+}
+
+func badEntrypoint(s stage) {
+	spec := s.spec()
+	spec.Entrypoint = []string{container.Dir + "/no-such-program"}
+	for range 2 { // trying again changes nothing
+		_, err := s.Ensure(s.Context(), spec)
+		if !errors.Is(err, container.ErrSpec) || container.Transient(err) || !strings.Contains(err.Error(), "no-such-program") {
+			s.Fatalf("got %v, want a permanent ErrSpec naming the program", err)
+		}
+	}
+	if status, ok := s.status(spec.AttemptID); ok && (status.State.Live() || status.StartError == "") {
+		s.Errorf("listed as %+v", status)
+	}
+	began := time.Now()
+	exit := s.stop(s.Runtime, spec.AttemptID, 10*time.Second)
+	if exit.Known && (exit.StartError == "" || exit.ExitCode == 0) {
+		s.Errorf("got %+v, want the reason", exit)
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		s.Errorf("took %v to stop what never ran", took)
+	}
+}
+
+func stopObeyed(s stage) {
+	spec := s.spec("obey")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	began := time.Now()
+	exit := s.stop(s.Runtime, spec.AttemptID, patience)
+	if !exit.Known || exit.ExitCode != 0 || exit.Signal != "" || !exit.Killed {
+		s.Errorf("got %+v, want exit 0, asked for by us", exit)
+	}
+	if took := time.Since(began); took > patience/2 {
+		s.Errorf("took %v of the grace of %v", took, patience)
+	}
+	if !strings.HasSuffix(string(exit.Stdout), "bye\n") {
+		s.Errorf("stdout = %q, want its last words", exit.Stdout)
+	}
+}
+
+func stopIgnored(s stage) {
+	spec := s.spec("ignore")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	exit := s.stop(s.Runtime, spec.AttemptID, time.Second)
+	if !exit.Known || exit.Signal != "SIGKILL" || !exit.Killed || exit.OOM {
+		s.Errorf("got %+v, want our SIGKILL", exit)
+	}
+	if string(exit.Stdout) != "ready\nno\n" {
+		s.Errorf("stdout = %q, want the SIGTERM first", exit.Stdout)
+	}
+}
+
+func stopAtOnce(s stage) {
+	spec := s.spec("ignore")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	exit := s.stop(s.Runtime, spec.AttemptID, 0)
+	if exit.Signal != "SIGKILL" || !exit.Killed || string(exit.Stdout) != "ready\n" {
+		s.Errorf("got %+v, want SIGKILL without SIGTERM", exit)
+	}
+}
+
+func stopAbsent(s stage) {
+	spec := s.spec("exit", "0")
+	if exit := s.stop(s.Runtime, spec.AttemptID, time.Minute); exit.Known {
+		s.Errorf("never there, yet %+v", exit)
+	}
+	s.runSpec(spec)
+	if exit := s.stop(s.Runtime, spec.AttemptID, time.Minute); exit.Known {
+		s.Errorf("stopped already, yet %+v", exit)
+	}
+}
+
+// A director that gives up waiting must learn the same when it asks again.
+func stopCancelledIsResumed(s stage) {
+	spec := s.spec("ignore")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	ctx, cancel := context.WithTimeout(s.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := s.Stop(ctx, spec.AttemptID, patience, nil); !container.Transient(err) {
+		s.Errorf("got %v, want a transient error", err)
+	}
+	exit := s.stop(s.Runtime, spec.AttemptID, 0)
+	if !exit.Killed || exit.Signal != "SIGKILL" || !strings.HasPrefix(string(exit.Stdout), "ready\n") {
+		s.Errorf("got %+v, want the whole story", exit)
+	}
+}

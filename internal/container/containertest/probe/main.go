@@ -1,0 +1,297 @@
+// Command probe is the program that the conformance suite runs as an attempt's worker. Its first argument says what to do.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"retake/internal/container/supervisor"
+)
+
+// acts are what the probe can do. Each returns the exit code.
+var acts = map[string]func(args []string) int{
+	"exit":      exitWith,
+	"say":       say,
+	"flood":     flood,
+	"wait":      wait,
+	"obey":      obey,
+	"ignore":    ignore,
+	"eat":       eat,
+	"feed":      feed,
+	"status":    status,
+	"limits":    limits,
+	"runtmp":    runTmp,
+	"readonce":  readOnce,
+	"writefile": writeFile,
+	"env":       env,
+	"dial":      dial,
+	"detach":    detach,
+	"mark":      mark,
+	"session":   session,
+	"hold":      hold,
+	"readonly":  readOnly,
+
+	supervisor.Command: supervisor.Main,
+}
+
+func main() {
+	if len(os.Args) < 2 || acts[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "probe: unknown act", os.Args[1:])
+		os.Exit(99)
+	}
+	os.Exit(acts[os.Args[1]](os.Args[2:]))
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "probe:", err)
+	return 98
+}
+
+func emit(text []byte) int {
+	if _, err := os.Stdout.Write(text); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// ready tells both who reads the output and who sees the checkout.
+func ready() {
+	fmt.Println("ready")
+	if err := os.WriteFile("ready", nil, 0o600); err != nil {
+		os.Exit(fail(err))
+	}
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		os.Exit(fail(err))
+	}
+	return n
+}
+
+func exitWith(args []string) int { return number(args[0]) }
+
+// say OUT ERR writes one line to each stream.
+func say(args []string) int {
+	fmt.Println(args[0])
+	fmt.Fprintln(os.Stderr, args[1])
+	return 0
+}
+
+// flood LINES writes one line to stderr, then many to stdout.
+func flood(args []string) int {
+	fmt.Fprintln(os.Stderr, "the one line on stderr")
+	var b strings.Builder
+	for i := range number(args[0]) {
+		fmt.Fprintf(&b, "line %d of the flood, padded to be of some length\n", i)
+	}
+	return emit([]byte(b.String()))
+}
+
+// wait says that it is ready and does nothing for ever. As PID 1 without a handler it does not even see a SIGTERM.
+func wait([]string) int {
+	fmt.Fprintln(os.Stderr, "ready too")
+	ready()
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// obey ends at once when it gets a SIGTERM.
+func obey([]string) int {
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	ready()
+	<-term
+	fmt.Println("bye")
+	return 0
+}
+
+// ignore takes note of a SIGTERM and goes on.
+func ignore([]string) int {
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	ready()
+	for range term {
+		fmt.Println("no")
+	}
+	return 0
+}
+
+// eat MIB uses up memory, until it is killed or has it all.
+func eat(args []string) int {
+	var eaten [][]byte
+	for range number(args[0]) {
+		block := make([]byte, 1<<20)
+		for i := range block {
+			block[i] = byte(i)
+		}
+		eaten = append(eaten, block)
+	}
+	fmt.Println("ate it all", len(eaten))
+	return 0
+}
+
+// feed MIB lets a child eat, and survives it.
+func feed(args []string) int {
+	out, err := exec.Command(os.Args[0], "eat", args[0]).CombinedOutput()
+	fmt.Printf("child: %v %s\n", err, out)
+	return 7
+}
+
+func status([]string) int { return cat("/proc/self/status") }
+
+// limits prints the memory limit, by cgroup v2 or v1.
+func limits([]string) int {
+	if cat("/sys/fs/cgroup/memory.max") == 0 {
+		return 0
+	}
+	return cat("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+}
+
+func cat(path string) int {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fail(err)
+	}
+	return emit(text)
+}
+
+// runTmp executes a copy of itself in /tmp.
+func runTmp([]string) int {
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return fail(err)
+	}
+	if err := os.WriteFile("/tmp/copy", self, 0o700); err != nil {
+		return fail(err)
+	}
+	out, err := exec.Command("/tmp/copy", "say", "from /tmp", "-").Output()
+	if err != nil {
+		return fail(err)
+	}
+	return emit(out)
+}
+
+// readOnce FILE prints a file and removes it.
+func readOnce(args []string) int {
+	if code := cat(args[0]); code != 0 {
+		return code
+	}
+	if err := os.Remove(args[0]); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// writeFile FILE TEXT
+func writeFile(args []string) int {
+	if err := os.WriteFile(args[0], []byte(args[1]), 0o600); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// dial ADDRESS prints what it is told there.
+func dial(args []string) int {
+	conn, err := net.DialTimeout("tcp", args[0], 10*time.Second)
+	if err != nil {
+		return fail(err)
+	}
+	defer conn.Close()
+	if _, err := io.Copy(os.Stdout, conn); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// detach WHAT starts a process that has nothing in common with this one any more: no session, no environment, and soon no
+// parent. Then it leaves, or stays whatever it is told.
+func detach(args []string) int { return leave([]string{}, true, args[0]) }
+
+// mark WHAT does the same, but its child keeps the environment.
+func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
+
+// session starts one child that keeps nothing but the session, and one that keeps the environment, too; it waits for the
+// first one's lock for ever.
+func session([]string) int {
+	if code := leave([]string{}, false, "leave"); code != 0 {
+		return code
+	}
+	if err := exec.Command("/proc/self/exe", "hold").Start(); err != nil {
+		return fail(err)
+	}
+	return ignore(nil)
+}
+
+func leave(env []string, setsid bool, what string) int {
+	child := exec.Command("/proc/self/exe", "hold")
+	child.Env = env
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		return fail(err)
+	}
+	if err := child.Start(); err != nil {
+		return fail(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		return fail(err)
+	}
+	if what == "stay" {
+		return ignore(nil)
+	}
+	return 0
+}
+
+// readOnly leaves a folder in its home that even its owner may not change.
+func readOnly([]string) int {
+	dir := os.Getenv("HOME") + "/go/pkg/mod/m"
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(dir+"/m.go", nil, 0o444)
+	}
+	for ; err == nil && dir != os.Getenv("HOME"); dir = filepath.Dir(dir) {
+		err = os.Chmod(dir, 0o555)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// hold locks a file for as long as it lives.
+func hold([]string) int {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	file, err := os.Create("held")
+	if err == nil {
+		err = file.Chmod(0o644)
+	}
+	if err == nil {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	fmt.Print("!")
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+// env prints its environment, working directory and PID.
+func env([]string) int {
+	dir, _ := os.Getwd()
+	fmt.Printf("PID=%d\nDIR=%s\n%s\n", os.Getpid(), dir, strings.Join(os.Environ(), "\n"))
+	return 0
+}

@@ -1,0 +1,204 @@
+package containertest
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/container"
+)
+
+// Capabilities are what a runtime promises beyond running, stopping and listing.
+type Capabilities struct {
+	Adoption    bool // attempts outlive the runtime's value; a new one lists and stops them, tails included
+	MemoryLimit bool // Spec.Memory holds, is visible inside, and an end by it is reported as OOM
+	Pause       bool // Subject.Freeze works, and a paused attempt can be stopped
+	Confinement bool // own user, no capabilities, no new privileges, an executable /tmp of its own
+	Images      bool // Spec.Image matters: absent ones are refused, any present one will do
+}
+
+// Subject is a runtime under test with what the suite does to it behind its back.
+type Subject struct {
+	Capabilities
+	Open   func(t testing.TB, fleet string) container.Runtime // opens another value; the caller closes it
+	Spec   func(t testing.TB, fleet string) container.Spec    // valid, with a Checkout on this host that Spec.User can write; the suite sets the rest
+	Kill   func(t testing.TB, attemptID string)               // SIGKILL to its first process, from outside
+	Freeze func(t testing.TB, attemptID string)               // pauses it, from outside
+	Exists func(t testing.TB, attemptID string) (exist bool)  // asked past the runtime
+	Fleet  string                                             // unique to this run
+}
+
+// patience bounds every wait for something that must happen; a busy machine with two cores needs tens of seconds at worst.
+const patience = 30 * time.Second
+
+// stage is one test's runtime and fleet.
+type stage struct {
+	Subject
+	container.Runtime
+	testing.TB
+}
+
+// Run runs the suite. Each test has attempts of its own, and leaves nothing.
+func Run(t *testing.T, s Subject) {
+	for _, c := range []struct {
+		name     string
+		promised bool
+		test     func(stage)
+	}{
+		{"StreamsAreKeptApart", true, streamsAreKeptApart},
+		{"NewestIsKeptUnderAFlood", true, newestIsKeptUnderAFlood},
+		{"ExitCodes", true, exitCodes},
+		{"PlanIsReadAndRemoved", true, planIsReadAndRemoved},
+		{"EnvironmentAndWorkdir", true, environmentAndWorkdir},
+		{"EnsureTwiceIsOnce", true, ensureTwiceIsOnce},
+		{"EnsureDoesNotRestart", true, ensureDoesNotRestart},
+		{"EnsureAtOnce", true, ensureAtOnce},
+		{"BadEntrypoint", true, badEntrypoint},
+		{"StopObeyed", true, stopObeyed},
+		{"StopIgnored", true, stopIgnored},
+		{"StopAtOnce", true, stopAtOnce},
+		{"StopAbsent", true, stopAbsent},
+		{"StopCancelledIsResumed", true, stopCancelledIsResumed},
+		{"KilledFromOutside", true, killedFromOutside},
+		{"NothingOutlivesAStop", true, nothingOutlivesAStop},
+		{"NothingOutlivesItsWorker", true, nothingOutlivesItsWorker},
+		{"NothingOutlivesAKilledWorker", true, nothingOutlivesAKilledWorker},
+		{"ForeignFleetIsInvisible", true, foreignFleetIsInvisible},
+		{"PausedIsStoppedQuickly", s.Pause, pausedIsStoppedQuickly},
+		{"AdoptedTails", s.Adoption, adoptedTails},
+		{"NeverAdoptedTails", s.Adoption, neverAdoptedTails},
+		{"EndedBeforeAdoption", s.Adoption, endedBeforeAdoption},
+		{"MemoryLimitIsVisible", s.MemoryLimit, memoryLimitIsVisible},
+		{"OutOfMemory", s.MemoryLimit, outOfMemory},
+		{"ChildOutOfMemory", s.MemoryLimit, childOutOfMemory},
+		{"Confinement", s.Confinement, confinement},
+		{"TmpExecutes", s.Confinement, tmpExecutes},
+		{"ImageMissing", s.Images, imageMissing},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !c.promised {
+				t.Skip("the runtime does not promise this")
+			}
+			r := s.Open(t, s.Fleet)
+			t.Cleanup(func() { r.Close() })
+			c.test(stage{Subject: s, Runtime: r, TB: t})
+		})
+	}
+}
+
+// BuildProbe builds the suite's program, static, and returns its path.
+func BuildProbe(dir string) (string, error) {
+	out := filepath.Join(dir, "probe")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, "retake/internal/container/containertest/probe")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	return out, build.Run()
+}
+
+// Name makes a name that no other run uses.
+func Name(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:8]) }
+
+// spec is a valid one with an attempt id of its own, which is stopped at the test's end.
+func (s stage) spec(act ...string) container.Spec {
+	s.Helper()
+	spec := s.Spec(s, s.Fleet)
+	spec.AttemptID = Name("take") + "-1"
+	spec.Entrypoint = append([]string{container.WorkerPath}, act...)
+	s.Cleanup(func() {
+		if !s.Exists(s, spec.AttemptID) {
+			return
+		}
+		r := s.Open(s, s.Fleet)
+		defer r.Close()
+		if _, err := r.Stop(context.Background(), spec.AttemptID, 0, nil); err != nil {
+			s.Errorf("clean up %s: %v", spec.AttemptID, err)
+		}
+	})
+	return spec
+}
+
+func (s stage) ensure(spec container.Spec) (containerID string) {
+	s.Helper()
+	id, err := s.Ensure(s.Context(), spec)
+	if err != nil || id == "" {
+		s.Fatalf("Ensure = %q, %v", id, err)
+	}
+	return id
+}
+
+// stop ends an attempt and makes sure that it is gone.
+func (s stage) stop(r container.Runtime, attemptID string, grace time.Duration) container.Exit {
+	s.Helper()
+	exit, err := r.Stop(s.Context(), attemptID, grace, nil)
+	if err != nil {
+		s.Fatalf("Stop: %v", err)
+	}
+	if s.Exists(s, attemptID) {
+		s.Fatalf("Stop returned, and %s is still there", attemptID)
+	}
+	return exit
+}
+
+// run runs one act to its end.
+func (s stage) run(act ...string) container.Exit {
+	s.Helper()
+	return s.runSpec(s.spec(act...))
+}
+
+func (s stage) runSpec(spec container.Spec) container.Exit {
+	s.Helper()
+	s.ensure(spec)
+	s.awaitState(spec.AttemptID, container.StateExited)
+	return s.stop(s.Runtime, spec.AttemptID, 0)
+}
+
+// status finds one attempt in the list.
+func (s stage) status(attemptID string) (container.Status, bool) {
+	s.Helper()
+	list, err := s.List(s.Context())
+	if err != nil {
+		s.Fatalf("List: %v", err)
+	}
+	for _, status := range list {
+		if status.AttemptID == attemptID {
+			return status, true
+		}
+	}
+	return container.Status{}, false
+}
+
+func (s stage) awaitState(attemptID string, want container.State) (last container.Status) {
+	s.Helper()
+	eventually(s, "state "+string(want), func() bool {
+		last, _ = s.status(attemptID)
+		return last.State == want
+	})
+	return last
+}
+
+// awaitReady waits until the program has done what it says "ready" after. Its output shows only at its end, so it leaves a
+// file in its checkout, too.
+func (s stage) awaitReady(spec container.Spec) {
+	s.Helper()
+	eventually(s, "the program is ready", func() bool {
+		_, err := os.Stat(filepath.Join(spec.Checkout, "ready"))
+		return err == nil
+	})
+}
+
+// eventually polls a condition that only another process can make true.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

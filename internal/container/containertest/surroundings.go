@@ -1,0 +1,328 @@
+package containertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"retake/internal/container"
+)
+
+// watch runs Watch for the test's length, and returns what it says.
+func (s stage) watch() <-chan container.Hint {
+	s.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	hints := make(chan container.Hint, 100)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := s.Watch(ctx, func(h container.Hint) {
+			select {
+			case hints <- h:
+			default: // a test that looks at a few hints needs no more
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			s.Errorf("Watch = %v, want the context's error", err)
+		}
+	})
+	s.Cleanup(func() {
+		cancel()
+		wg.Wait()
+	})
+	s.awaitHint(hints, container.HintRelist, "")
+	return hints
+}
+
+func (s stage) awaitHint(hints <-chan container.Hint, kind container.HintKind, attemptID string) {
+	s.Helper()
+	deadline := time.After(patience)
+	for {
+		select {
+		case h := <-hints:
+			if h.Kind == kind && h.AttemptID == attemptID {
+				return
+			}
+		case <-deadline:
+			s.Fatalf("no hint %s for %q within %v", kind, attemptID, patience)
+		}
+	}
+}
+
+func killedFromOutside(s stage) {
+	hints := s.watch()
+	spec := s.spec("wait")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	began := time.Now()
+	s.Kill(s, spec.AttemptID)
+	s.awaitHint(hints, container.HintDied, spec.AttemptID)
+	if took := time.Since(began); took > time.Second {
+		s.Errorf("seen after %v, want 1 s", took)
+	}
+	if status := s.awaitState(spec.AttemptID, container.StateExited); status.ExitCode != 137 {
+		s.Errorf("listed as %+v", status)
+	}
+	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
+	if !exit.Known || exit.Signal != "SIGKILL" || exit.Killed || exit.OOM {
+		s.Errorf("got %+v, want somebody else's SIGKILL", exit)
+	}
+	if string(exit.Stdout) != "ready\n" || string(exit.Stderr) != "ready too\n" {
+		s.Errorf("tails %q, %q", exit.Stdout, exit.Stderr)
+	}
+	s.awaitHint(hints, container.HintDestroyed, spec.AttemptID)
+}
+
+// awaitHeld waits until a process that the worker has detached holds its lock.
+func (s stage) awaitHeld(spec container.Spec) {
+	s.Helper()
+	eventually(s, "the detached process holds its lock", func() bool { return s.held(spec) })
+}
+
+// held asks the kernel: a lock is let go of when its holder ends, whatever a runtime says.
+func (s stage) held(spec container.Spec) bool {
+	s.Helper()
+	file, err := os.Open(filepath.Join(spec.Checkout, "held"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer file.Close()
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
+}
+
+func nothingOutlivesAStop(s stage) {
+	for _, grace := range []time.Duration{0, 300 * time.Millisecond} {
+		spec := s.spec("detach", "stay")
+		s.ensure(spec)
+		s.awaitHeld(spec)
+		s.awaitReady(spec)
+		if exit := s.stop(s.Runtime, spec.AttemptID, grace); exit.Signal != "SIGKILL" || !exit.Killed {
+			s.Errorf("got %+v", exit)
+		}
+		if s.held(spec) {
+			s.Errorf("grace %v: a detached process is still there", grace)
+		}
+	}
+}
+
+func nothingOutlivesItsWorker(s stage) {
+	spec := s.spec("detach", "leave")
+	s.ensure(spec)
+	s.awaitState(spec.AttemptID, container.StateExited)
+	if exit := s.stop(s.Runtime, spec.AttemptID, time.Minute); !exit.Known || exit.ExitCode != 0 || exit.Killed {
+		s.Errorf("got %+v, want its own end", exit)
+	}
+	if s.held(spec) {
+		s.Error("a detached process is still there")
+	}
+}
+
+func nothingOutlivesAKilledWorker(s stage) {
+	spec := s.spec("detach", "stay")
+	s.ensure(spec)
+	s.awaitHeld(spec)
+	s.Kill(s, spec.AttemptID)
+	s.awaitState(spec.AttemptID, container.StateExited)
+	if exit := s.stop(s.Runtime, spec.AttemptID, time.Minute); exit.Signal != "SIGKILL" || exit.Killed {
+		s.Errorf("got %+v, want somebody else's SIGKILL", exit)
+	}
+	if s.held(spec) {
+		s.Error("a detached process is still there")
+	}
+}
+
+func foreignFleetIsInvisible(s stage) {
+	other := s.Fleet + "-other" // begins like ours: a filter by prefix would show it
+	foreign := s.Open(s, other)
+	defer foreign.Close()
+	hints := s.watch()
+	spec := s.spec("wait")
+	theirs := s.Spec(s, other)
+	theirs.AttemptID, theirs.Entrypoint = Name("theirs")+"-1", spec.Entrypoint
+	if _, err := foreign.Ensure(s.Context(), theirs); err != nil {
+		s.Fatal(err)
+	}
+	stopped := false
+	defer func() {
+		if _, err := foreign.Stop(context.Background(), theirs.AttemptID, 0, nil); err != nil && !stopped {
+			s.Errorf("clean up: %v", err)
+		}
+	}()
+	s.ensure(spec)
+	if _, ok := s.status(theirs.AttemptID); ok {
+		s.Error("listed a foreign fleet's container")
+	}
+	if _, err := s.Stop(s.Context(), theirs.AttemptID, 0, nil); err == nil || !s.Exists(s, theirs.AttemptID) {
+		s.Errorf("stopped a foreign fleet's container (error: %v)", err)
+	}
+	if _, err := foreign.Stop(s.Context(), theirs.AttemptID, 0, nil); err != nil {
+		s.Fatal(err)
+	}
+	stopped = true
+	s.Kill(s, spec.AttemptID)
+	for h := range hints {
+		if h.AttemptID == theirs.AttemptID {
+			s.Errorf("hint %+v about a foreign fleet's container", h)
+		}
+		if h.AttemptID == spec.AttemptID && h.Kind == container.HintDied {
+			return // theirs ended before ours: its hint would have come first
+		}
+	}
+}
+
+func pausedIsStoppedQuickly(s stage) {
+	spec := s.spec("ignore")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	s.Freeze(s, spec.AttemptID)
+	s.awaitState(spec.AttemptID, container.StatePaused)
+	began := time.Now()
+	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
+	if took := time.Since(began); took > 10*time.Second {
+		s.Errorf("took %v: a paused container ignores grace", took)
+	}
+	if exit.Signal != "SIGKILL" || !exit.Killed || string(exit.Stdout) != "ready\n" {
+		s.Errorf("got %+v, want our SIGKILL and no SIGTERM", exit)
+	}
+}
+
+func adoptedTails(s stage) {
+	spec := s.spec("obey")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	if err := s.Close(); err != nil {
+		s.Fatal(err)
+	}
+	heir := s.Open(s, s.Fleet)
+	defer heir.Close()
+	for range 2 {
+		if err := heir.Adopt(s.Context(), spec.AttemptID); err != nil {
+			s.Fatal(err)
+		}
+	}
+	if exit := s.stop(heir, spec.AttemptID, patience); string(exit.Stdout) != "ready\nbye\n" {
+		s.Errorf("stdout = %q, want what came before and after", exit.Stdout)
+	}
+}
+
+func neverAdoptedTails(s stage) {
+	spec := s.spec("obey")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	heir := s.Open(s, s.Fleet)
+	defer heir.Close()
+	if exit := s.stop(heir, spec.AttemptID, patience); string(exit.Stdout) != "ready\nbye\n" {
+		s.Errorf("stdout = %q, want all of it", exit.Stdout)
+	}
+}
+
+func endedBeforeAdoption(s stage) {
+	spec := s.spec("flood", fmt.Sprint(floodLines))
+	s.ensure(spec)
+	s.awaitState(spec.AttemptID, container.StateExited)
+	heir := s.Open(s, s.Fleet)
+	defer heir.Close()
+	if err := heir.Adopt(s.Context(), spec.AttemptID); err != nil {
+		s.Fatal(err)
+	}
+	exit := s.stop(heir, spec.AttemptID, 0)
+	if !exit.Known || exit.ExitCode != 0 {
+		s.Errorf("got %+v", exit)
+	}
+	wantFlood(s, exit)
+}
+
+const smallMemory = 32 << 20
+
+func memoryLimitIsVisible(s stage) {
+	spec := s.spec("limits")
+	spec.Memory = smallMemory
+	if exit := s.runSpec(spec); strings.TrimSpace(string(exit.Stdout)) != fmt.Sprint(smallMemory) {
+		s.Errorf("inside the limit reads %q (%s), want %d", exit.Stdout, exit.Stderr, smallMemory)
+	}
+}
+
+// takesForOOM: a runtime may miss an out-of-memory kill, since the kernel's word can get lost between it, the runtime's
+// parts and us (measured on Docker: 1 in 20). Four misses in a row are a fault.
+const takesForOOM = 4
+
+func outOfMemory(s stage) {
+	for range takesForOOM {
+		spec := s.spec("eat", "256")
+		spec.Memory = smallMemory
+		exit := s.runSpec(spec)
+		if !exit.Known || exit.Signal != "SIGKILL" || exit.Killed {
+			s.Fatalf("got %+v, want a SIGKILL that is not ours", exit)
+		}
+		if exit.OOM {
+			return
+		}
+		s.Log("missed once")
+	}
+	s.Errorf("%d kills for memory, none was reported as OOM", takesForOOM)
+}
+
+// The first process survives its child: only the flag or the event tells.
+func childOutOfMemory(s stage) {
+	for range takesForOOM {
+		spec := s.spec("feed", "256")
+		spec.Memory = smallMemory
+		exit := s.runSpec(spec)
+		if exit.ExitCode != 7 || exit.Signal != "" || !strings.Contains(string(exit.Stdout), "signal: killed") {
+			s.Fatalf("got %+v, want a killed child and an exit code of its own", exit)
+		}
+		if exit.OOM {
+			return
+		}
+		s.Log("missed once")
+	}
+	s.Errorf("%d kills for memory, none was reported as OOM", takesForOOM)
+}
+
+func confinement(s stage) {
+	spec := s.spec("status")
+	exit := s.runSpec(spec)
+	fields := map[string]string{}
+	for line := range strings.Lines(string(exit.Stdout)) {
+		name, value, _ := strings.Cut(line, ":")
+		fields[name] = strings.Join(strings.Fields(value), " ")
+	}
+	uid, gid, _ := strings.Cut(spec.User, ":")
+	four := func(id string) string { return strings.Join([]string{id, id, id, id}, " ") }
+	for name, want := range map[string]string{
+		"Uid": four(uid), "Gid": four(gid), "NoNewPrivs": "1", "Pid": "1", "Seccomp": "2",
+		"CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000",
+		"CapBnd": "0000000000000000", "CapAmb": "0000000000000000",
+	} {
+		if fields[name] != want {
+			s.Errorf("%s is %q, want %q", name, fields[name], want)
+		}
+	}
+}
+
+func tmpExecutes(s stage) {
+	if exit := s.run("runtmp"); exit.ExitCode != 0 || string(exit.Stdout) != "from /tmp\n" {
+		s.Errorf("got %d, %q, %s", exit.ExitCode, exit.Stdout, exit.Stderr)
+	}
+}
+
+func imageMissing(s stage) {
+	spec := s.spec("exit", "0")
+	spec.Image = Name("retake-no-such-image") + ":none"
+	_, err := s.Ensure(s.Context(), spec)
+	if !errors.Is(err, container.ErrImageMissing) || !strings.Contains(err.Error(), spec.Image) {
+		s.Errorf("got %v, want ErrImageMissing naming %s", err, spec.Image)
+	}
+	if s.Exists(s, spec.AttemptID) {
+		s.Error("left a container behind")
+	}
+}

@@ -1,0 +1,277 @@
+package container_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
+
+	"retake/internal/container"
+	"retake/internal/container/containertest"
+)
+
+func TestDockerConformance(t *testing.T) {
+	needDocker(t)
+	containertest.Run(t, containertest.Subject{
+		Capabilities: containertest.Capabilities{Adoption: true, MemoryLimit: true, Pause: true, Confinement: true, Images: true},
+		Fleet:        engine.fleet,
+		Open: func(t testing.TB, fleet string) container.Runtime {
+			return open(t, fleet)
+		},
+		Spec: func(t testing.TB, _ string) container.Spec { return spec(t) },
+		Kill: func(t testing.TB, attemptID string) {
+			if err := engine.api.ContainerKill(t.Context(), attemptID, "SIGKILL"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Freeze: func(t testing.TB, attemptID string) {
+			if err := engine.api.ContainerPause(t.Context(), attemptID); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Exists: exists,
+	})
+}
+
+// importImage makes an image with settings of its own, in one layer: a build would take a second for each.
+func importImage(t *testing.T, tag string, settings ...string) {
+	t.Helper()
+	var empty bytes.Buffer
+	if err := tar.NewWriter(&empty).Close(); err != nil {
+		t.Fatal(err)
+	}
+	settings = append(settings, "LABEL "+container.LabelFleet+"="+engine.fleet)
+	answer, err := engine.api.ImageImport(t.Context(), image.ImportSource{Source: &empty, SourceName: "-"}, tag, image.ImportOptions{Changes: settings})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Close()
+	t.Cleanup(func() {
+		if _, err := engine.api.ImageRemove(context.Background(), tag, image.RemoveOptions{Force: true, PruneChildren: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := io.Copy(io.Discard, answer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An image can say a lot about how it wants to be run. None of it matters.
+func TestImagesOwnSettingsAreOverridden(t *testing.T) {
+	needDocker(t)
+	tag := engine.fleet + ":stubborn"
+	importImage(t, tag, "USER root", "WORKDIR /somewhere", `ENTRYPOINT ["/no-such-program"]`, `CMD ["more", "arguments"]`,
+		`HEALTHCHECK --interval=1s CMD ["/no-such-program"]`, "VOLUME /data", "VOLUME "+container.Dir, "ENV A=image")
+	s := spec(t, "env")
+	s.Image, s.Env = tag, []string{"A=ours"}
+	exit := run(t, open(t, engine.fleet), s)
+	for _, want := range []string{"PID=1\n", "DIR=/workspace\n", "A=ours\n"} {
+		if !strings.Contains(string(exit.Stdout), want) {
+			t.Errorf("no %q in %q (%s)", want, exit.Stdout, exit.Stderr)
+		}
+	}
+	s = spec(t, "readonce", container.Dir+"/plan.json")
+	s.Image, s.Files = tag, []container.File{{Path: container.Dir + "/plan.json", Mode: 0o400, Data: []byte("plan")}}
+	if exit := run(t, open(t, engine.fleet), s); string(exit.Stdout) != "plan" || exit.ExitCode != 0 {
+		t.Errorf("got %+v", exit)
+	}
+}
+
+func TestNetworkIsEnsuredAndReachesTheHost(t *testing.T) {
+	needDocker(t)
+	d := open(t, engine.fleet)
+	gateway, err := d.EnsureNetwork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := d.EnsureNetwork(t.Context()); err != nil || again != gateway {
+		t.Errorf("second time %q, %v; want %q", again, err, gateway)
+	}
+	info, err := engine.api.NetworkInspect(t.Context(), engine.network, network.InspectOptions{})
+	if err != nil || info.Labels[container.LabelFleet] != engine.fleet {
+		t.Errorf("labels %v, %v; want the fleet's", info.Labels, err)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(gateway, "0"))
+	if err != nil {
+		t.Fatalf("listen on the gateway: %v", err)
+	}
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		_, _ = conn.Write([]byte("hello"))
+		conn.Close()
+	}()
+	exit := run(t, d, spec(t, "dial", listener.Addr().String()))
+	if string(exit.Stdout) != "hello" {
+		t.Errorf("the worker heard %q (%s)", exit.Stdout, exit.Stderr)
+	}
+}
+
+// "docker system prune" removes a network that no container uses; the bus listens on its gateway all the same.
+func TestPrunedNetworkComesBackTheSame(t *testing.T) {
+	needDocker(t)
+	d, err := container.OpenDocker(t.Context(), container.Options{Fleet: engine.fleet, Network: engine.network + "-pruned"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	defer func() {
+		for range 2 {
+			if err := d.RemoveNetwork(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	before, err := d.EnsureNetwork(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.RemoveNetwork(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if exit := run(t, d, spec(t, "exit", "0")); !exit.Known || exit.ExitCode != 0 {
+		t.Errorf("got %+v", exit)
+	}
+	if after, err := d.EnsureNetwork(t.Context()); err != nil || after != before {
+		t.Errorf("gateway was %s, is %s, %v", before, after, err)
+	}
+}
+
+func TestRemoveNetworkLeavesForeignOnes(t *testing.T) {
+	needDocker(t)
+	if _, err := open(t, engine.fleet).EnsureNetwork(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, engine.fleet+"-other").RemoveNetwork(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := engine.api.NetworkInspect(t.Context(), engine.network, network.InspectOptions{}); err != nil {
+		t.Errorf("it is gone: %v", err)
+	}
+}
+
+// A new volume belongs to root, unless told: a build cache would be of no use.
+func TestMounts(t *testing.T) {
+	needDocker(t)
+	d := open(t, engine.fleet)
+	cache := container.Mount{Source: engine.fleet + "-cache", Target: "/deep/cache", Volume: true}
+	defer func() {
+		if err := engine.api.VolumeRemove(context.Background(), cache.Source, true); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, c := range []struct {
+		name  string
+		mount container.Mount
+		act   []string
+		code  int
+		out   string
+	}{
+		{"a volume is writable", cache, []string{"writefile", "/deep/cache/a", "text"}, 0, ""},
+		{"and persists", cache, []string{"readonce", "/deep/cache/a"}, 0, "text"},
+		{"a read-only bind is not", container.Mount{Source: checkout(t), Target: "/ro", ReadOnly: true}, []string{"writefile", "/ro/a", "x"}, 98, ""},
+		{"a bind is", container.Mount{Source: checkout(t), Target: "/rw"}, []string{"writefile", "/rw/a", "x"}, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := spec(t, c.act...)
+			s.Mounts = []container.Mount{c.mount}
+			if exit := run(t, d, s); exit.ExitCode != c.code || string(exit.Stdout) != c.out {
+				t.Errorf("got %d, %q, %s", exit.ExitCode, exit.Stdout, exit.Stderr)
+			}
+		})
+	}
+	t.Run("an absent host path is refused", func(t *testing.T) {
+		s := spec(t, "exit", "0")
+		s.Checkout = filepath.Join(engine.dir, "absent")
+		if _, err := d.Ensure(t.Context(), s); !errors.Is(err, container.ErrSpec) || !strings.Contains(err.Error(), s.Checkout) {
+			t.Errorf("got %v, want ErrSpec naming the path", err)
+		}
+	})
+	t.Run("the socket is refused", func(t *testing.T) {
+		s := spec(t, "exit", "0")
+		s.Mounts = []container.Mount{{Source: "/var/run/docker.sock", Target: "/d.sock", ReadOnly: true}}
+		if _, err := d.Ensure(t.Context(), s); !errors.Is(err, container.ErrSpec) || exists(t, s.AttemptID) {
+			t.Errorf("got %v, want ErrSpec", err)
+		}
+	})
+}
+
+func TestCreatedIsStarted(t *testing.T) {
+	needDocker(t)
+	d := open(t, engine.fleet)
+	s := spec(t, "say", "out", "err")
+	id, err := d.CreateOnly(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := d.Ensure(t.Context(), s); err != nil || again != id {
+		t.Errorf("Ensure = %s, %v; want %s", again, err, id)
+	}
+	if exit := run(t, d, s); string(exit.Stdout) != "out\n" || string(exit.Stderr) != "err\n" {
+		t.Errorf("got %+v", exit)
+	}
+}
+
+func TestCreatedIsRemoved(t *testing.T) {
+	needDocker(t)
+	d := open(t, engine.fleet)
+	s := spec(t, "exit", "0")
+	if _, err := d.CreateOnly(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if exit := stop(t, d, s.AttemptID); exit.Known {
+		t.Errorf("got %+v: what never ran has no end", exit)
+	}
+}
+
+// Processes can be frozen behind the daemon's back, which then says "running".
+func TestFrozenBehindTheDaemonsBack(t *testing.T) {
+	needDocker(t)
+	d := open(t, engine.fleet)
+	s := spec(t, "ignore")
+	id, err := d.Ensure(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, d, s.AttemptID)
+	awaitReady(t, s)
+	if !freeze(id) {
+		t.Skip("no freezer of a local engine that this user may write to")
+	}
+	began := time.Now()
+	exit, err := d.Stop(t.Context(), s.AttemptID, 0, nil)
+	if err != nil || exit.Signal != "SIGKILL" || !exit.Killed {
+		t.Errorf("got %+v, %v", exit, err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// freeze writes to the freezer of cgroup v1 or v2, where Docker's default drivers put it.
+func freeze(id string) bool {
+	for path, word := range map[string]string{
+		"/sys/fs/cgroup/freezer/docker/" + id + "/freezer.state":                    "FROZEN",
+		"/sys/fs/cgroup/system.slice/docker-" + id + ".scope/cgroup.freeze":         "1",
+		"/sys/fs/cgroup/docker/" + id + "/cgroup.freeze":                            "1",
+		"/sys/fs/cgroup/freezer/system.slice/docker-" + id + ".scope/freezer.state": "FROZEN",
+	} {
+		if _, err := os.Stat(path); err == nil && os.WriteFile(path, []byte(word), 0) == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,156 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+
+	cerrdefs "github.com/containerd/errdefs"
+	apicontainer "github.com/docker/docker/api/types/container"
+	"go.uber.org/zap"
+)
+
+// Ensure makes sure that the attempt's container was started, and returns its id. See the package comment for what
+// happens when it exists already; an exited one is not restarted and not an error. Errors: ErrSpec, ErrImageMissing,
+// ErrImagePull, ErrDaemon. After an error a container may exist that never ran: Stop removes it, a further Ensure starts it.
+func (d *Docker) Ensure(ctx context.Context, spec Spec) (containerID string, err error) {
+	if err := d.check(spec); err != nil {
+		return "", err
+	}
+	t, release, err := d.takes.take(ctx, spec.AttemptID)
+	if err != nil {
+		return "", failure("wait for attempt "+spec.AttemptID, err)
+	}
+	defer release(false)
+	info, found, err := d.lookup(ctx, spec.AttemptID)
+	if err != nil {
+		return "", err
+	}
+	if !found {
+		id, err := d.create(ctx, spec)
+		if err != nil {
+			return "", err
+		}
+		return id, d.launch(ctx, t, id, spec)
+	}
+	switch state := stateOf(info); {
+	case state == StateCreated:
+		return info.ID, d.launch(ctx, t, info.ID, spec)
+	case state == StateRemoving:
+		return "", failure("start "+spec.AttemptID, errors.New("a container of that name is being removed"))
+	case state.Live():
+		return info.ID, d.follow(ctx, t, info.ID)
+	default:
+		return info.ID, nil
+	}
+}
+
+func (d *Docker) check(spec Spec) error {
+	if err := spec.validate(); err != nil {
+		return err
+	}
+	protected := sockets
+	if u, err := url.Parse(d.api.DaemonHost()); err == nil && u.Scheme == "unix" {
+		protected = append([]string{u.Path}, sockets...)
+	}
+	for _, m := range apiMounts(spec) {
+		if strings.HasPrefix(m.Source, "/") && exposes(m.Source, protected) {
+			return refused("attempt "+spec.AttemptID, "mount of %s would give the worker the Docker socket", m.Source)
+		}
+	}
+	return nil
+}
+
+// create makes the container without starting it. A missing image is pulled once.
+func (d *Docker) create(ctx context.Context, spec Spec) (id string, err error) {
+	id, err = d.createOnce(ctx, spec)
+	if !cerrdefs.IsNotFound(err) {
+		return id, err
+	}
+	if err := d.pull(ctx, spec.Image); err != nil {
+		return "", err
+	}
+	id, err = d.createOnce(ctx, spec)
+	if cerrdefs.IsNotFound(err) {
+		return "", &Error{Kind: ErrImageMissing, Doing: spec.Image, Cause: err, Next: nextImage(spec.Image)}
+	}
+	return id, err
+}
+
+// createOnce leaves "not found" as the daemon said it: of all that a create refers to, only the image can be missing.
+func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	defer cancel()
+	config, host := apiConfig(spec, d.fleet, d.owner, d.network)
+	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, spec.AttemptID)
+	for _, warning := range made.Warnings {
+		d.log.Warn("container created with a warning", zap.String("worker", spec.AttemptID), zap.String("reason", warning))
+	}
+	if err != nil && !cerrdefs.IsNotFound(err) {
+		return "", failure("create "+spec.AttemptID, err)
+	}
+	return made.ID, err
+}
+
+// launch brings a created container to life: files, then streams, then the start, so that no byte of output is missed.
+func (d *Docker) launch(ctx context.Context, t *take, id string, spec Spec) error {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	defer cancel()
+	if err := d.copyFiles(ctx, id, spec); err != nil {
+		return err
+	}
+	if err := d.attach(ctx, t, id); err != nil {
+		return err
+	}
+	err := d.api.ContainerStart(ctx, id, apicontainer.StartOptions{})
+	if cerrdefs.IsNotFound(err) { // most likely "docker network prune" while no worker ran
+		if _, err := d.EnsureNetwork(ctx); err != nil {
+			return err
+		}
+		err = d.api.ContainerStart(ctx, id, apicontainer.StartOptions{})
+	}
+	if err != nil {
+		return d.startFailure(ctx, id, spec, err)
+	}
+	return nil
+}
+
+// startFailure tells a program that cannot be executed from a daemon in trouble: for the former the daemon sets the shell's
+// exit codes 126 (not executable) and 127 (not there), whatever HTTP status it answers with.
+func (d *Docker) startFailure(ctx context.Context, id string, spec Spec, err error) error {
+	e := failure("start "+spec.AttemptID, err)
+	if errors.Is(e, ErrDaemon) {
+		info, inspectErr := d.api.ContainerInspect(ctx, id)
+		if inspectErr != nil || info.State == nil || (info.State.ExitCode != 126 && info.State.ExitCode != 127) {
+			return e
+		}
+		e.Kind, e.Transient = ErrSpec, false
+	}
+	e.Next = "check the entrypoint, the user and the mounts of image " + spec.Image
+	return e
+}
+
+// copyFiles puts the worker and its files in. The tar is streamed: a worker is some tens of MB.
+func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
+	worker, size, err := openWorker(spec)
+	if err != nil {
+		return err
+	}
+	defer worker.Close()
+	r, w := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := archive(w, spec, worker, size)
+		w.CloseWithError(err)
+		written <- err
+	}()
+	err = d.api.CopyToContainer(ctx, id, "/", r, apicontainer.CopyToContainerOptions{})
+	r.CloseWithError(errors.New("the daemon has stopped reading"))
+	archiveErr := <-written
+	if err != nil {
+		return failure("copy files into "+spec.AttemptID, errors.Join(err, archiveErr))
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package container
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/container/supervisor"
+)
+
+func options(t *testing.T, runtime string) (Options, *observer.ObservedLogs) {
+	core, logs := observer.New(zapcore.WarnLevel)
+	return Options{Runtime: runtime, Fleet: "f", Network: "n", Dir: filepath.Join(t.TempDir(), "processes"), Log: zap.New(core)}, logs
+}
+
+func noEngine(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "none.sock"))
+}
+
+// leave makes what a process of an earlier run leaves.
+func leave(t *testing.T, dir string) {
+	t.Helper()
+	at := filepath.Join(dir, "k3v9qx2m-1")
+	err := os.MkdirAll(at, 0o700)
+	if err == nil {
+		err = supervisor.WriteFile(at, recordFile, record{AttemptID: "k3v9qx2m-1", Fleet: "f"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func opened(t *testing.T, o Options) Runtime {
+	t.Helper()
+	r, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func isProcesses(r Runtime) bool { _, ok := r.(*Processes); return ok }
+
+func TestOpenWithoutAnEngine(t *testing.T) {
+	noEngine(t)
+	for _, runtime := range []string{"auto", "process"} {
+		t.Run(runtime, func(t *testing.T) {
+			o, logs := options(t, runtime)
+			r := opened(t, o)
+			if !isProcesses(r) || r.Workdir(Spec{Workdir: "/workspace", Checkout: "/srv/c"}) != "/srv/c" {
+				t.Errorf("got %T", r)
+			}
+			if logs.Len() != 1 || !strings.Contains(logs.All()[0].Message, "plain processes") {
+				t.Fatalf("said %v, want one warning", logs.All())
+			}
+			said := logs.All()[0].ContextMap()
+			if list, ok := said["cannot"].([]any); !ok || len(list) < 5 || !strings.Contains(list[1].(string), "memory limit") {
+				t.Errorf("said %v, want what is lost", said)
+			}
+			if _, why := said["reason"]; why != (runtime == "auto") {
+				t.Errorf("said %v", said)
+			}
+		})
+	}
+	t.Run("docker", func(t *testing.T) {
+		o, _ := options(t, "docker")
+		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("auto, where Docker ran workers before", func(t *testing.T) {
+		o, _ := options(t, "auto")
+		if err := rememberDocker(o.Dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) || !strings.Contains(err.Error(), "unconfined") {
+			t.Errorf("got %v, want no fall to less protection", err)
+		}
+	})
+}
+
+func TestOpenWithAnEngine(t *testing.T) {
+	inspect := inspected(`{"Status":"running","Running":true}`)
+	for _, c := range []struct {
+		name, runtime, containers string
+		left                      bool
+		processes                 bool
+		err                       error
+		stays                     bool // the process of the earlier run
+	}{
+		{name: "docker", runtime: "docker"},
+		{name: "auto", runtime: "auto"},
+		{name: "process", runtime: "process", processes: true},
+		{name: "process, containers run", runtime: "process", containers: `{"Id":"at-1"}`, err: ErrSpec},
+		{name: "docker ends processes", runtime: "docker", left: true},
+		{name: "auto keeps processes", runtime: "auto", left: true, processes: true, stays: true},
+		{name: "unknown", runtime: "podman", err: ErrSpec},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			openFake(t, answers{
+				"GET /info":                 say(http.StatusOK, `{"MemoryLimit":true,"SwapLimit":true,"CpuCfsQuota":true,"PidsLimit":true}`),
+				"GET /containers/json":      say(http.StatusOK, "["+c.containers+"]"),
+				"GET /containers/at-1/json": inspect,
+			})
+			o, _ := options(t, c.runtime)
+			if c.left {
+				leave(t, o.Dir)
+			}
+			r, err := Open(t.Context(), o)
+			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+				t.Fatalf("got %v, want %v", err, c.err)
+			}
+			if err == nil {
+				defer r.Close()
+				if isProcesses(r) != c.processes {
+					t.Errorf("got %T", r)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(o.Dir, "k3v9qx2m-1")); (err == nil) != c.stays {
+				t.Errorf("the earlier process: %v", err)
+			}
+		})
+	}
+}
+
+func TestDockerSaysWhatItCannot(t *testing.T) {
+	for info, want := range map[string]int{
+		`{"MemoryLimit":true,"SwapLimit":true,"CpuCfsQuota":true,"PidsLimit":true}`: 0,
+		`{"MemoryLimit":true,"CpuCfsQuota":true,"PidsLimit":true}`:                  1,
+		`{}`: 3,
+	} {
+		d := openFake(t, answers{"GET /info": say(http.StatusOK, info)})
+		if got := d.Cannot(); len(got) != want {
+			t.Errorf("%s: got %q", info, got)
+		}
+	}
+}
+
+func TestHintsBetweenLists(t *testing.T) {
+	at := func(id string, s State) Status { return Status{AttemptID: id, ContainerID: "c", State: s} }
+	hint := func(k HintKind, id string) Hint { return Hint{Kind: k, AttemptID: id, ContainerID: "c"} }
+	for _, c := range []struct {
+		name        string
+		before, now []Status
+		want        []Hint
+	}{
+		{"nothing", []Status{at("a", StateRunning)}, []Status{at("a", StatePaused)}, nil},
+		{"died", []Status{at("a", StatePaused)}, []Status{at("a", StateExited)}, []Hint{hint(HintDied, "a")}},
+		{"removed", []Status{at("a", StateExited)}, nil, []Hint{hint(HintDestroyed, "a")}},
+		{"died and removed", []Status{at("a", StateRunning)}, nil, []Hint{hint(HintDied, "a"), hint(HintDestroyed, "a")}},
+		{"began", nil, []Status{at("a", StateRunning)}, nil},
+		{"began and died", nil, []Status{at("a", StateExited)}, []Hint{hint(HintDied, "a")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := hintsBetween(c.before, c.now); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestHostTroubleIsADaemonsToTheDirector(t *testing.T) {
+	err := hostFailure("start k3v9qx2m-1", os.ErrPermission)
+	if !errors.Is(err, ErrHost) || !errors.Is(err, ErrDaemon) || !Transient(err) || strings.Contains(err.Error(), "Docker") {
+		t.Errorf("got %v", err)
+	}
+}

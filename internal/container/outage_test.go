@@ -1,0 +1,199 @@
+package container_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"retake/internal/container"
+)
+
+// line is a way to the daemon that can be cut.
+type line struct {
+	t        testing.TB
+	socket   string
+	network  string // of the real daemon
+	address  string
+	mu       sync.Mutex
+	listener net.Listener
+	conns    map[net.Conn]struct{}
+	wg       sync.WaitGroup
+}
+
+// openThroughLine opens a Docker value whose only way to the daemon is the line.
+func openThroughLine(t *testing.T) (*container.Docker, *line) {
+	t.Helper()
+	u, err := url.Parse(engine.api.DaemonHost())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{t: t, socket: filepath.Join(t.TempDir(), "line.sock"), network: u.Scheme, address: u.Path, conns: map[net.Conn]struct{}{}}
+	if u.Scheme != "unix" {
+		l.address = u.Host
+	}
+	l.mend()
+	t.Cleanup(l.cut)
+	t.Setenv("DOCKER_HOST", "unix://"+l.socket)
+	d := open(t, engine.fleet)
+	t.Setenv("DOCKER_HOST", engine.api.DaemonHost())
+	return d, l
+}
+
+func (l *line) mend() {
+	listener, err := net.Listen("unix", l.socket)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.listener = listener
+	l.mu.Unlock()
+	l.wg.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			l.wg.Go(func() { l.carry(conn) })
+		}
+	})
+}
+
+func (l *line) carry(conn net.Conn) {
+	daemon, err := net.Dial(l.network, l.address)
+	if err != nil {
+		conn.Close()
+		return
+	}
+	l.mu.Lock()
+	l.conns[conn], l.conns[daemon] = struct{}{}, struct{}{}
+	l.mu.Unlock()
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(daemon, conn); daemon.Close() })
+	wg.Go(func() { _, _ = io.Copy(conn, daemon); conn.Close() })
+	wg.Wait()
+}
+
+// cut ends every connection, and refuses new ones until mended.
+func (l *line) cut() {
+	l.mu.Lock()
+	l.listener.Close()
+	for c := range l.conns {
+		c.Close()
+	}
+	clear(l.conns)
+	l.mu.Unlock()
+	l.wg.Wait()
+}
+
+func TestWatchSurvivesAnOutage(t *testing.T) {
+	needDocker(t)
+	d, l := openThroughLine(t)
+	other := open(t, engine.fleet)
+	ctx, cancel := context.WithCancel(context.Background())
+	hints := make(chan container.Hint, 100)
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = d.Watch(ctx, func(h container.Hint) { hints <- h }) })
+	defer wg.Wait()
+	defer cancel()
+	await := func(want container.Hint) {
+		t.Helper()
+		for deadline := time.After(30 * time.Second); ; {
+			select {
+			case h := <-hints:
+				if h.Kind == want.Kind && h.AttemptID == want.AttemptID {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("no hint %+v", want)
+			}
+		}
+	}
+	await(container.Hint{Kind: container.HintRelist})
+	first, missed, last := spec(t, "exit", "0"), spec(t, "exit", "0"), spec(t, "exit", "0")
+	run(t, other, first)
+	await(container.Hint{Kind: container.HintDied, AttemptID: first.AttemptID})
+	l.cut()
+	run(t, other, missed)
+	l.mend()
+	await(container.Hint{Kind: container.HintRelist})
+	await(container.Hint{Kind: container.HintDied, AttemptID: missed.AttemptID}) // by the overlap
+	run(t, other, last)
+	await(container.Hint{Kind: container.HintDied, AttemptID: last.AttemptID})
+}
+
+func TestOutageIsTransient(t *testing.T) {
+	needDocker(t)
+	d, l := openThroughLine(t)
+	s := spec(t, "obey")
+	if _, err := d.Ensure(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, d, s.AttemptID)
+	awaitReady(t, s)
+	l.cut()
+	absent := spec(t, "exit", "0")
+	for name, call := range map[string]func() error{
+		"Ensure":        func() error { _, err := d.Ensure(t.Context(), absent); return err },
+		"EnsureNetwork": func() error { _, err := d.EnsureNetwork(t.Context()); return err },
+		"List":          func() error { _, err := d.List(t.Context()); return err },
+		"Stop":          func() error { _, err := d.Stop(t.Context(), s.AttemptID, time.Minute, nil); return err },
+		"Adopt":         func() error { return d.Adopt(t.Context(), s.AttemptID) },
+	} {
+		err := call()
+		if !container.Transient(err) || !strings.Contains(err.Error(), "DOCKER_HOST") {
+			t.Errorf("%s: got %v, want a transient error with the next step", name, err)
+		}
+	}
+	if !exists(t, s.AttemptID) {
+		t.Error("the container did not survive")
+	}
+	l.mend()
+}
+
+// A connection that breaks looks like a container's end. What was written meanwhile is in the log file.
+func TestTailsSurviveAnOutage(t *testing.T) {
+	needDocker(t)
+	d, l := openThroughLine(t)
+	s := spec(t, "obey")
+	if _, err := d.Ensure(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, d, s.AttemptID)
+	awaitReady(t, s)
+	l.cut()
+	l.mend()
+	d.AwaitBrokenStreams(s.AttemptID)
+	exit, err := d.Stop(t.Context(), s.AttemptID, 30*time.Second, nil)
+	if err != nil || string(exit.Stdout) != "ready\nbye\n" {
+		t.Errorf("got %+v, %v; want what came before and after", exit, err)
+	}
+}
+
+func TestAdoptAfterAnOutageFollowsAgain(t *testing.T) {
+	needDocker(t)
+	d, l := openThroughLine(t)
+	s := spec(t, "obey")
+	if _, err := d.Ensure(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, d, s.AttemptID)
+	awaitReady(t, s)
+	for range 2 { // first an attached stream breaks, then a followed one
+		l.cut()
+		l.mend()
+		d.AwaitBrokenStreams(s.AttemptID)
+		if err := d.Adopt(t.Context(), s.AttemptID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exit, err := d.Stop(t.Context(), s.AttemptID, 30*time.Second, nil)
+	if err != nil || string(exit.Stdout) != "ready\nbye\n" {
+		t.Errorf("got %+v, %v; want everything once", exit, err)
+	}
+}

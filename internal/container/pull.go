@@ -1,0 +1,70 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+	"go.uber.org/zap"
+)
+
+// pull fetches an image that the daemon does not have. Errors: ErrImagePull, permanent if the registry answered that it
+// has no such image or does not give it to us, transient if it could not be asked; ErrDaemon.
+func (d *Docker) pull(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.pull)
+	defer cancel()
+	d.log.Info("image is not on this host, pulling it", zap.String("image", name))
+	stream, err := d.api.ImagePull(ctx, name, image.PullOptions{})
+	if err == nil {
+		err = pulled(stream)
+		stream.Close()
+	}
+	if err == nil {
+		return nil
+	}
+	if client.IsErrConnectionFailed(err) || ctx.Err() != nil {
+		return failure("pull "+name, err)
+	}
+	answered := cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) ||
+		cerrdefs.IsUnauthorized(err) || cerrdefs.IsPermissionDenied(err)
+	return &Error{Kind: ErrImagePull, Transient: !answered, Doing: name, Cause: err, Next: nextImage(name)}
+}
+
+// EnsureImage makes sure that an image is on this host, and pulls it if not. Errors: as of pull.
+func (d *Docker) EnsureImage(ctx context.Context, name string) error {
+	_, err := d.api.ImageInspect(ctx, name)
+	switch {
+	case err == nil:
+		return nil
+	case cerrdefs.IsNotFound(err):
+		return d.pull(ctx, name)
+	}
+	return failure("look for image "+name, err)
+}
+
+// pulled reads a pull's progress to its end; the daemon reports late failures inside of it, after a 200.
+func pulled(stream io.Reader) error {
+	decoder := json.NewDecoder(stream)
+	for {
+		var message struct {
+			Error string `json:"error"`
+		}
+		switch err := decoder.Decode(&message); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("the pull's progress broke off: %w", err)
+		case message.Error != "":
+			return errors.New(message.Error)
+		}
+	}
+}
+
+func nextImage(name string) string {
+	return fmt.Sprintf("build it (docker build -t %s .), or set containers.image to one that exists", name)
+}

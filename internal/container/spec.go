@@ -1,0 +1,156 @@
+package container
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Labels on everything that this package creates.
+const (
+	LabelFleet   = "retake.fleet"   // the director's fleet; on containers and the network
+	LabelOwner   = "retake.owner"   // the installation that made a container; see Options.Owner
+	LabelTask    = "retake.task"    // issue key, "owner/repo#n"
+	LabelAttempt = "retake.attempt" // attempt id, the same as the container's name
+)
+
+// Dir belongs to the worker's user inside every container, so that the worker can remove files in it.
+const Dir = "/retake"
+
+// WorkerPath is where Spec.WorkerBinary appears.
+const WorkerPath = Dir + "/worker"
+
+// minMemory is the least limit that Docker accepts.
+const minMemory = 6 << 20
+
+// Spec says what an attempt's container is. Every field is required unless it says otherwise.
+type Spec struct {
+	AttemptID    string   // container name; letters, digits, "_.-"
+	Task         string   // issue key, for people and lists
+	Image        string   // any image; nothing of ours is needed in it, its own settings are overridden
+	Workdir      string   // absolute path in the container, outside of Dir
+	Checkout     string   // absolute path on the daemon's host, mounted writable at Workdir
+	Entrypoint   []string // argument vector of the first process; the image's CMD is not appended
+	Files        []File   // optional; put into the container before it starts, owned by User
+	WorkerBinary string   // static executable readable by this process, put at WorkerPath; knows supervisor.Command
+	Env          []string // optional; KEY=VALUE
+	Mounts       []Mount  // optional
+	Memory       int64    // bytes, at least 6 MiB; swap does not come on top of it, tmpfs counts
+	CPUs         float64  // above 0
+	Pids         int64    // at least 1; threads count
+	User         string   // numeric "uid" or "uid:gid", not root; need not exist in the image
+}
+
+// File is put into the container before it starts.
+type File struct {
+	Path string      // absolute
+	Mode fs.FileMode // permission bits
+	Data []byte
+}
+
+// Mount makes a host path or a volume visible in the container.
+type Mount struct {
+	Source   string // absolute path on the daemon's host, or a volume's name (made when absent)
+	Target   string // absolute path in the container
+	ReadOnly bool
+	Volume   bool // Source is a volume; unless ReadOnly its root is given to Spec.User
+}
+
+var attemptName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
+
+// validate refuses what must not run, before the daemon is asked. What only the daemon can know (does the path exist,
+// are there so many CPUs) is the daemon's to refuse.
+func (s Spec) validate() error {
+	doing := "attempt " + strconv.Quote(s.AttemptID)
+	for _, c := range []struct {
+		ok   bool
+		want string
+	}{
+		{attemptName.MatchString(s.AttemptID), "attempt id: want 2 to 128 letters, digits, '_', '.', '-'"},
+		{s.Image != "", "image: want a name"},
+		{len(s.Entrypoint) > 0 && s.Entrypoint[0] != "", "entrypoint: want an argument vector"},
+		{s.WorkerBinary != "", "worker binary: want a path"},
+		{clean(s.Workdir) && s.Workdir != "/" && !within(s.Workdir, Dir), "workdir: want a clean absolute path, not / and not in " + Dir},
+		{clean(s.Checkout), "checkout: want a clean absolute path on the daemon's host"},
+		{s.Memory >= minMemory, "memory: want at least 6 MiB"},
+		{s.CPUs > 0, "cpus: want more than 0"},
+		{s.Pids >= 1, "pids: want at least 1"},
+	} {
+		if !c.ok {
+			return refused(doing, "%s", c.want)
+		}
+	}
+	if _, _, err := s.ids(); err != nil {
+		return refused(doing, "%w", err)
+	}
+	for _, e := range s.Env {
+		if strings.Index(e, "=") < 1 {
+			return refused(doing, "env: want KEY=VALUE") // without the text: it may be a secret
+		}
+	}
+	for _, f := range s.Files {
+		if !clean(f.Path) || f.Path == "/" || f.Path == WorkerPath || f.Mode.Perm() == 0 || f.Mode != f.Mode.Perm() {
+			return refused(doing, "file %q, mode %v: want a clean absolute path other than %s, and permission bits", f.Path, f.Mode, WorkerPath)
+		}
+	}
+	for _, m := range s.Mounts {
+		if err := m.validate(); err != nil {
+			return refused(doing, "%w", err)
+		}
+	}
+	return nil
+}
+
+// ids reads User. Names are refused: they are looked up in the image, which may have none, or a surprising one.
+func (s Spec) ids() (uid, gid int, err error) {
+	first, second, both := strings.Cut(s.User, ":")
+	uid, err = strconv.Atoi(first)
+	if err == nil && both {
+		gid, err = strconv.Atoi(second)
+	} else {
+		gid = uid
+	}
+	if err != nil || uid <= 0 || gid <= 0 {
+		return 0, 0, fmt.Errorf("user %q: want numbers above 0, \"uid:gid\" or \"uid\" (workers never run as root)", s.User)
+	}
+	return uid, gid, nil
+}
+
+// sockets are where a Docker socket usually is. Whoever holds one is root on the host.
+var sockets = []string{"/var/run/docker.sock", "/run/docker.sock"}
+
+func (m Mount) validate() error {
+	if !clean(m.Target) || m.Target == "/" || within(m.Target, Dir) {
+		return fmt.Errorf("mount target %q: want a clean absolute path, not / and not in %s", m.Target, Dir)
+	}
+	if m.Volume {
+		if m.Source == "" || strings.Contains(m.Source, "/") {
+			return fmt.Errorf("volume %q: want a name without '/'", m.Source)
+		}
+		return nil
+	}
+	if !clean(m.Source) {
+		return fmt.Errorf("mount source %q: want a clean absolute path on the daemon's host", m.Source)
+	}
+	return nil
+}
+
+// exposes reports whether a bind of source would show the worker one of the sockets.
+func exposes(source string, sockets []string) bool {
+	for _, socket := range sockets {
+		if within(socket, source) {
+			return true
+		}
+	}
+	return false
+}
+
+func clean(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }
+
+// within reports whether p is dir or lies in it; both are clean.
+func within(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
+}

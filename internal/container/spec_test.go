@@ -1,0 +1,163 @@
+package container
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docker/docker/api/types/mount"
+)
+
+func goodSpec() Spec {
+	return Spec{
+		AttemptID: "k3v9qx2m-1", Task: "acme/widgets#21", Image: "img:1", Workdir: "/workspace", Checkout: "/srv/checkout",
+		Entrypoint: []string{WorkerPath, "--plan", Dir + "/plan.json"}, WorkerBinary: "/bin/worker", Env: []string{"A=b"},
+		Files:  []File{{Path: Dir + "/plan.json", Mode: 0o400, Data: []byte("{}")}},
+		Mounts: []Mount{{Source: "cache", Target: "/cache", Volume: true}, {Source: "/usr/local/go", Target: "/usr/local/go", ReadOnly: true}},
+		Memory: 64 << 20, CPUs: 0.5, Pids: 10, User: "1000:1001",
+	}
+}
+
+func TestSpecIsRefused(t *testing.T) {
+	if err := goodSpec().validate(); err != nil {
+		t.Fatalf("the good one: %v", err)
+	}
+	for _, c := range []struct {
+		want   string // in the text
+		change func(*Spec)
+	}{
+		{"attempt id", func(s *Spec) { s.AttemptID = "../x" }},
+		{"attempt id", func(s *Spec) { s.AttemptID = "x" }},
+		{"image", func(s *Spec) { s.Image = "" }},
+		{"entrypoint", func(s *Spec) { s.Entrypoint = nil }},
+		{"worker binary", func(s *Spec) { s.WorkerBinary = "" }},
+		{"workdir", func(s *Spec) { s.Workdir = "relative" }},
+		{"workdir", func(s *Spec) { s.Workdir = "/" }},
+		{"workdir", func(s *Spec) { s.Workdir = Dir + "/w" }},
+		{"checkout", func(s *Spec) { s.Checkout = "/a/../b" }},
+		{"memory", func(s *Spec) { s.Memory = 0 }},
+		{"cpus", func(s *Spec) { s.CPUs = 0 }},
+		{"pids", func(s *Spec) { s.Pids = 0 }},
+		{"never run as root", func(s *Spec) { s.User = "0:1000" }},
+		{"never run as root", func(s *Spec) { s.User = "1000:0" }},
+		{"never run as root", func(s *Spec) { s.User = "root" }},
+		{"never run as root", func(s *Spec) { s.User = "" }},
+		{"never run as root", func(s *Spec) { s.User = "1000:users" }},
+		{"KEY=VALUE", func(s *Spec) { s.Env = []string{"=x"} }},
+		{"permission bits", func(s *Spec) { s.Files[0].Mode = 0 }},
+		{"permission bits", func(s *Spec) { s.Files[0].Mode = 0o400 | 1<<31 }},
+		{"absolute path", func(s *Spec) { s.Files[0].Path = "plan.json" }},
+		{"absolute path", func(s *Spec) { s.Files[0].Path = WorkerPath }},
+		{"mount target", func(s *Spec) { s.Mounts[0].Target = Dir }},
+		{"volume", func(s *Spec) { s.Mounts[0].Source = "/host" }},
+		{"mount source", func(s *Spec) { s.Mounts[1].Source = "name" }},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			s := goodSpec()
+			c.change(&s)
+			err := s.validate()
+			if !errors.Is(err, ErrSpec) || Transient(err) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want a permanent ErrSpec with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestRefusedEnvironmentIsNotPrinted(t *testing.T) {
+	s := goodSpec()
+	s.Env = []string{"hunter2"}
+	if err := s.validate(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v, want an error without the value", err)
+	}
+}
+
+func TestSocketIsNeverMounted(t *testing.T) {
+	for source, want := range map[string]bool{
+		"/var/run/docker.sock": true, "/run": true, "/": true, "/var/run": true, "/custom/d.sock": true,
+		"/run/docker": false, "/srv/work": false, "/var/running": false,
+	} {
+		if got := exposes(source, append([]string{"/custom/d.sock"}, sockets...)); got != want {
+			t.Errorf("exposes(%q) = %v, want %v", source, got, want)
+		}
+	}
+}
+
+func TestConfigConfines(t *testing.T) {
+	config, host := apiConfig(goodSpec(), "fleet-a", "owner-a", "net-a")
+	for name, ok := range map[string]bool{
+		"user":              config.User == "1000:1001",
+		"no capabilities":   slices.Equal(host.CapDrop, []string{"ALL"}) && len(host.CapAdd) == 0,
+		"no new privileges": slices.Equal(host.SecurityOpt, []string{"no-new-privileges"}) && !host.Privileged,
+		"memory, no swap":   host.Memory == 64<<20 && host.MemorySwap == host.Memory,
+		"cpus":              host.NanoCPUs == 500_000_000,
+		"pids":              host.PidsLimit != nil && *host.PidsLimit == 10,
+		"worker is PID 1":   host.Init != nil && !*host.Init,
+		"tmp executes":      strings.Contains(host.Tmpfs["/tmp"], ",exec,"),
+		"logs are bounded":  host.LogConfig.Type == "json-file" && host.LogConfig.Config["max-size"] != "" && host.LogConfig.Config["max-file"] != "",
+		"never restarted":   host.RestartPolicy.IsNone(),
+		"kept until Stop":   !host.AutoRemove,
+		"network":           string(host.NetworkMode) == "net-a",
+		"labels":            config.Labels[LabelFleet] == "fleet-a" && config.Labels[LabelTask] == "acme/widgets#21" && config.Labels[LabelAttempt] == "k3v9qx2m-1",
+		"no health check":   slices.Equal(config.Healthcheck.Test, []string{"NONE"}),
+		"streams apart":     !config.Tty,
+	} {
+		if !ok {
+			t.Errorf("%s: not so in %+v %+v", name, config, host)
+		}
+	}
+	want := []mount.Mount{
+		{Type: mount.TypeBind, Source: "/srv/checkout", Target: "/workspace"},
+		{Type: mount.TypeVolume, Source: "cache", Target: "/cache"},
+		{Type: mount.TypeBind, Source: "/usr/local/go", Target: "/usr/local/go", ReadOnly: true},
+	}
+	if !slices.Equal(host.Mounts, want) {
+		t.Errorf("mounts = %+v, want %+v", host.Mounts, want)
+	}
+}
+
+func TestArchiveBelongsToTheWorker(t *testing.T) {
+	spec := goodSpec()
+	spec.Files = append(spec.Files, File{Path: Dir + "/a/b/c", Mode: 0o644, Data: []byte("c")}, File{Path: "/etc/x/y", Mode: 0o600})
+	var buf bytes.Buffer
+	if err := archive(&buf, spec, strings.NewReader("ELF"), 3); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r := tar.NewReader(&buf); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Uid != 1000 || h.Gid != 1001 {
+			t.Errorf("%s belongs to %d:%d, want 1000:1001", h.Name, h.Uid, h.Gid)
+		}
+		got = append(got, h.FileInfo().Mode().String()+" "+h.Name)
+	}
+	want := []string{
+		"drwxr-xr-x retake/", "-r-xr-xr-x retake/worker", "-r-------- retake/plan.json",
+		"drwxr-xr-x retake/a/", "drwxr-xr-x retake/a/b/", "-rw-r--r-- retake/a/b/c",
+		"-rw------- etc/x/y", // without etc/: an entry would give the image's directory away
+		"drwxr-xr-x cache/",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestWorkerBinaryMissing(t *testing.T) {
+	for _, p := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
+		spec := goodSpec()
+		spec.WorkerBinary = p
+		if _, _, err := openWorker(spec); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), p) {
+			t.Errorf("got %v, want ErrSpec naming %s", err, p)
+		}
+	}
+}
