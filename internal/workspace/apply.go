@@ -1,0 +1,233 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Modes of git's tree entries.
+const (
+	modeNone       = "000000" // there is no such file
+	modeExecutable = "100755"
+	modeLink       = "120000"
+	modeSubmodule  = "160000"
+)
+
+// change is one path that differs between two trees.
+type change struct {
+	path string
+	mode string // in the second tree
+}
+
+// changes lists what differs between two trees, in git's order, renames as a deletion and an addition.
+func (w *Workspaces) changes(ctx context.Context, op string, t task, from, to string) ([]change, error) {
+	out, err := w.objects(ctx, op, t, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to)
+	if err != nil {
+		return nil, err
+	}
+	var all []change
+	for out != "" {
+		// :<old mode> <new mode> <old sha> <new sha> <status> NUL <path> NUL
+		head, rest, _ := strings.Cut(out, "\x00")
+		name, rest, ok := strings.Cut(rest, "\x00")
+		fields := strings.Fields(head)
+		if !ok || len(fields) != 5 {
+			return nil, refuse(op, "", "git compares two trees to %.80q", head)
+		}
+		all = append(all, change{path: name, mode: fields[1]})
+		out = rest
+	}
+	return all, nil
+}
+
+// application brings changes into a checkout. The tree is untrusted: paths are walked inside of it only, and a link is
+// never followed, neither out of it nor within.
+type application struct {
+	task    task     // its staging folder has the new files
+	root    *os.Root // the checkout
+	changes []change
+	gone    map[string]bool // paths that the second tree doesn't have
+}
+
+func openApplication(t task, changes []change) (*application, error) {
+	root, err := os.OpenRoot(t.checkout())
+	if err != nil {
+		return nil, err
+	}
+	a := &application{task: t, root: root, changes: changes, gone: map[string]bool{}}
+	for _, c := range changes {
+		if c.mode == modeNone {
+			a.gone[c.path] = true
+		}
+	}
+	return a, nil
+}
+
+func (a *application) close() error { return errors.Join(a.root.Close(), a.task.clearStage()) }
+
+// blocked lists the paths that cannot get what they shall because something that git doesn't know is in the way: a folder
+// with ignored files where a file shall be, an ignored file or link where a folder shall be. An ignored file in the place
+// of a file is not in the way: that it is ignored says that it can be made again.
+func (a *application) blocked() ([]string, error) {
+	var paths []string
+	for _, c := range a.changes {
+		if c.mode == modeNone {
+			continue
+		}
+		parent, err := a.strangeParent(c.path)
+		if err != nil {
+			return nil, err
+		}
+		free := a.gone[parent] // then it makes way, and nothing else can be at the path
+		if parent == "" {
+			if free, err = a.free(c); err != nil {
+				return nil, err
+			}
+		}
+		if !free {
+			paths = append(paths, c.path)
+		}
+	}
+	return paths, nil
+}
+
+// strangeParent returns the first folder of the path that is something else, a link to a folder for one; "" if all that
+// exist are folders.
+func (a *application) strangeParent(name string) (string, error) {
+	for i, r := range name {
+		if r != '/' {
+			continue
+		}
+		info, err := a.root.Lstat(name[:i])
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return "", nil
+		case err != nil:
+			return "", err
+		case !info.IsDir():
+			return name[:i], nil
+		}
+	}
+	return "", nil
+}
+
+// free tells whether what lies at the path itself may be replaced.
+func (a *application) free(c change) (bool, error) {
+	info, err := a.root.Lstat(c.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case err != nil:
+		return false, err
+	case !info.IsDir() || c.mode == modeSubmodule:
+		return true, nil
+	}
+	free := true
+	err = fs.WalkDir(a.root.FS(), c.path, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		free = free && (d.IsDir() || a.gone[p])
+		return nil
+	})
+	return free, err
+}
+
+// apply makes the changes, the deletions first. It may be repeated after having stopped anywhere.
+func (a *application) apply() error {
+	for _, c := range a.changes {
+		if c.mode == modeNone {
+			if err := a.remove(c.path); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range a.changes {
+		if c.mode != modeNone {
+			if err := a.put(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remove removes the file and the folders that are empty then. A submodule's folder stays while there is something in it.
+func (a *application) remove(name string) error {
+	if strange, err := a.strangeParent(name); err != nil || strange != "" {
+		return err // what was there is gone, another file took its folder's place
+	}
+	for ; name != "."; name = path.Dir(name) {
+		err := a.root.Remove(name)
+		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// put replaces what is at the path with a new file. Nothing is written through what was there.
+func (a *application) put(c change) error {
+	strange, err := a.strangeParent(c.path)
+	if err != nil {
+		return err
+	}
+	if strange != "" {
+		return &fs.PathError{Op: "merge", Path: c.path, Err: syscall.ENOTDIR}
+	}
+	if err := a.root.MkdirAll(path.Dir(c.path), 0o777); err != nil {
+		return err
+	}
+	info, err := a.root.Lstat(c.path)
+	switch {
+	case err == nil && c.mode == modeSubmodule && info.IsDir():
+		return nil
+	case err == nil:
+		err = a.root.RemoveAll(c.path)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	staged := filepath.Join(a.task.stage(), filepath.FromSlash(c.path))
+	switch c.mode {
+	case modeSubmodule:
+		return a.root.Mkdir(c.path, 0o777)
+	case modeLink:
+		target, err := os.Readlink(staged)
+		if err != nil {
+			return err
+		}
+		return a.root.Symlink(target, c.path)
+	}
+	return a.copy(staged, c)
+}
+
+func (a *application) copy(staged string, c change) error {
+	in, err := os.Open(staged) // in a folder of ours, that git wrote
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	mode := fs.FileMode(0o666)
+	if c.mode == modeExecutable {
+		mode = 0o777
+	}
+	out, err := a.root.OpenFile(c.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

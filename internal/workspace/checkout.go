@@ -1,0 +1,170 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"go.uber.org/zap"
+)
+
+// Request says which checkout is wanted.
+type Request struct {
+	Nonce      string // claim nonce: the checkout's name for ever
+	Repo       string // owner/name: the mirror's name
+	RemoteURL  string // http(s)://, ssh://, file:// or an absolute path; no credentials in it
+	BaseBranch string
+}
+
+func (q Request) check(op string) (remote, error) {
+	r, err := parseRemote(op, q.RemoteURL)
+	return r, errors.Join(checkNonce(op, q.Nonce), checkRepo(op, q.Repo), checkBranch(op, q.BaseBranch), err)
+}
+
+// belongs tells whether the request is about the checkout that the record describes.
+func (q Request) belongs(op string, rec record) error {
+	if rec.Repo != q.Repo || rec.BaseBranch != q.BaseBranch {
+		return refuse(op, "", "nonce belongs to %s at %s, not to %s at %s", rec.Repo, rec.BaseBranch, q.Repo, q.BaseBranch)
+	}
+	return nil
+}
+
+// Checkout is a work tree that a worker may have.
+type Checkout struct {
+	Path    string // absolute
+	BaseSHA string // the commit that its work is on top of: where it began, or what Sync merged last
+	Reused  bool   // an earlier attempt may have left its traces in it
+}
+
+// retakeDir is where director and worker put files of their own into a checkout; never committed.
+const retakeDir = ".retake"
+
+const (
+	// Anchored: a folder of this name further down is the repository's business. An ignore file of the tree outranks this
+	// one, so Deliver leaves the folder out by itself too; this is for the agent's own look at things.
+	infoExclude = "/" + retakeDir + "/\n"
+	// Outranks every .gitattributes: no conversion, no filter. "!" and not "-": git dies of a false encoding.
+	infoAttributes = "* -text -eol -ident -filter !working-tree-encoding\n"
+)
+
+// Checkout makes the task's checkout from the remote's base branch as it is now, or returns the one that an earlier
+// attempt of the same task left, unchanged but for the owner of its files, an existing .retake folder, and a merge that was
+// interrupted, which it finishes.
+func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
+	op := "checkout " + q.Nonce
+	r, err := q.check(op)
+	if err != nil {
+		return Checkout{}, err
+	}
+	lock, err := w.lockTask(ctx, q.Nonce)
+	if err != nil {
+		return Checkout{}, err
+	}
+	defer lock.unlock()
+	w.setLive(q.Nonce, true)
+	t := w.task(q.Nonce, lock)
+	rec, err := w.settled(ctx, op, t)
+	reused := err == nil
+	switch {
+	case reused:
+		err = q.belongs(op, rec)
+	case errors.Is(err, ErrNoCheckout):
+		rec, err = w.newCheckout(ctx, op, t, q, r)
+	}
+	if err != nil {
+		return Checkout{}, err
+	}
+	if err := w.handOver(t); err != nil {
+		return Checkout{}, system(op, err)
+	}
+	if !reused {
+		if err := t.save(rec); err != nil {
+			return Checkout{}, system(op, err)
+		}
+		w.log.Info("checkout made", zap.String("task", q.Nonce), zap.String("repo", q.Repo), zap.String("base", rec.BaseSHA))
+	}
+	return Checkout{Path: t.checkout(), BaseSHA: rec.BaseSHA, Reused: reused}, nil
+}
+
+// newCheckout builds the folder from nothing; what a crash left of an earlier try is removed first.
+func (w *Workspaces) newCheckout(ctx context.Context, op string, t task, q Request, r remote) (record, error) {
+	if err := removeTree(t.dir); err != nil {
+		return record{}, system(op, err)
+	}
+	sha, err := w.fetchBase(ctx, q.Repo, q.BaseBranch, r)
+	if err != nil {
+		return record{}, err
+	}
+	if err := w.initGitDir(ctx, op, t.gitDir(), t.lock); err != nil {
+		return record{}, err
+	}
+	// Relative to the objects folder, so that the data directory can be moved.
+	alternates, err := filepath.Rel(filepath.Join(t.gitDir(), "objects"), filepath.Join(w.mirrorDir(q.Repo), "objects"))
+	if err != nil {
+		return record{}, system(op, err)
+	}
+	for _, f := range []struct{ name, text string }{
+		{"objects/info/alternates", filepath.ToSlash(alternates) + "\n"},
+		{"info/exclude", infoExclude},
+		{"info/attributes", infoAttributes},
+	} {
+		if err := writeFile(filepath.Join(t.gitDir(), filepath.FromSlash(f.name)), f.text); err != nil {
+			return record{}, system(op, err)
+		}
+	}
+	if err := os.Mkdir(t.checkout(), 0o755); err != nil {
+		return record{}, system(op, err)
+	}
+	_, err = w.git.run(ctx, call{
+		op: op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock,
+		env:  []string{"GIT_WORK_TREE=" + t.checkout(), "GIT_INDEX_FILE=" + t.index()},
+		args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", sha},
+	})
+	if err != nil {
+		return record{}, err
+	}
+	return record{Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha}, nil
+}
+
+func writeFile(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o600)
+}
+
+// handOver makes the tree ready for a worker: .retake is a real folder, everything belongs to the worker's user.
+func (w *Workspaces) handOver(t task) error {
+	root, err := os.OpenRoot(t.checkout())
+	if err != nil {
+		return err
+	}
+	err = ensureRetakeDir(root)
+	if err = errors.Join(err, root.Close()); err != nil {
+		return err
+	}
+	if w.passable { // but git's own folder is nobody's business
+		if err := errors.Join(os.Chmod(t.gitDir(), 0o700), os.Chmod(t.dir, passable)); err != nil {
+			return err
+		}
+	}
+	if w.owner == nil || os.Geteuid() != 0 {
+		return nil // then it belongs to the right one already: Open saw to it
+	}
+	return chownTree(t.checkout(), *w.owner)
+}
+
+// ensureRetakeDir replaces whatever else has that name: an agent may have put a link to somewhere there.
+func ensureRetakeDir(checkout *os.Root) error {
+	info, err := checkout.Lstat(retakeDir)
+	if err == nil && info.IsDir() {
+		return nil
+	}
+	if err == nil {
+		if err := checkout.Remove(retakeDir); err != nil {
+			return err
+		}
+	}
+	return checkout.Mkdir(retakeDir, 0o755)
+}

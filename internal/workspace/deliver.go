@@ -1,0 +1,229 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Who a delivered commit is by.
+const (
+	commitName  = "Retake"
+	commitEmail = "retake@users.noreply.github.com"
+)
+
+// DeliverRequest says what to do with a task's work tree.
+type DeliverRequest struct {
+	Nonce      string
+	RemoteURL  string
+	Branch     string // wanted name, retake/<issue>-a<attempt>
+	BaseBranch string // never pushed to
+	Message    string // of the commit
+	// AuthoredAt is author and committer date, whole seconds, UTC. The same time, message and tree give the same SHA.
+	AuthoredAt time.Time
+}
+
+// Delivery is what stands on the remote now.
+type Delivery struct {
+	Branch       string // as wanted, or with "-<nonce>" behind it if the name was taken
+	SHA          string
+	ChangedFiles int // files that differ from the base, at least 1
+}
+
+// Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it, after a crash at any point or
+// a success, gives the same answer. A branch of the wanted name that we did not push is left alone.
+// ErrNothingToDeliver: the tree equals the base. The agent's own commits and branches don't count, only its files.
+func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
+	op := "deliver " + q.Nonce
+	r, err := parseRemote(op, q.RemoteURL)
+	if err = errors.Join(checkNonce(op, q.Nonce), checkBranch(op, q.Branch), err); err != nil {
+		return Delivery{}, err
+	}
+	if q.Branch == q.BaseBranch || q.AuthoredAt.Unix() <= 0 {
+		return Delivery{}, refuse(op, "", "branch %q, base branch %q, time %s: want a branch of its own and a time after 1970", q.Branch, q.BaseBranch, q.AuthoredAt)
+	}
+	lock, err := w.lockTask(ctx, q.Nonce)
+	if err != nil {
+		return Delivery{}, err
+	}
+	defer lock.unlock()
+	t := w.task(q.Nonce, lock)
+	rec, err := w.settled(ctx, op, t)
+	if err != nil {
+		return Delivery{}, err
+	}
+	c, err := w.commit(ctx, op, t, rec, q)
+	if err != nil {
+		return Delivery{}, err
+	}
+	branch, err := w.push(ctx, t, &rec, r, q.Branch, c.sha)
+	if err != nil {
+		return Delivery{}, err
+	}
+	w.log.Info("delivered", zap.String("task", q.Nonce), zap.String("branch", branch), zap.String("sha", c.sha), zap.Int("changed_files", c.changed))
+	return Delivery{Branch: branch, SHA: c.sha, ChangedFiles: c.changed}, nil
+}
+
+type commit struct {
+	sha     string
+	changed int
+}
+
+// commit makes the commit object.
+func (w *Workspaces) commit(ctx context.Context, op string, t task, rec record, q DeliverRequest) (c commit, err error) {
+	tree, err := w.snapshot(ctx, op, t, rec.BaseSHA)
+	if err != nil {
+		return commit{}, err
+	}
+	changes, err := w.changes(ctx, op, t, rec.BaseSHA, tree)
+	if err != nil {
+		return commit{}, err
+	}
+	if c.changed = len(changes); c.changed == 0 {
+		return commit{}, ErrNothingToDeliver
+	}
+	c.sha, err = w.commitTree(ctx, op, t, q.AuthoredAt, tree, rec.BaseSHA, q.Message)
+	return c, err
+}
+
+// snapshot writes what lies in the checkout as a tree object, on top of a base that says which ignored files are tracked
+// all the same. Git sees a staging folder of ours, never the checkout.
+func (w *Workspaces) snapshot(ctx context.Context, op string, t task, base string) (tree string, err error) {
+	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage()); err != nil {
+		return "", system(op, err)
+	}
+	defer func() {
+		if cleanErr := t.clearStage(); cleanErr != nil {
+			err = errors.Join(err, system(op, cleanErr))
+		}
+	}()
+	if err := stageTree(t.checkout(), t.stage(), true); err != nil {
+		return "", system(op, err)
+	}
+	if _, err := w.staged(ctx, op, t, "", "read-tree", base); err != nil {
+		return "", err
+	}
+	// The exclusion keeps a .retake that the base already has: neither changed nor deleted.
+	if _, err := w.staged(ctx, op, t, "", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir); err != nil {
+		return "", err
+	}
+	tree, err = w.staged(ctx, op, t, "", "write-tree")
+	return strings.TrimSpace(tree), err
+}
+
+// staged runs git with the staging folder as its work tree.
+func (w *Workspaces) staged(ctx context.Context, op string, t task, stdin string, args ...string) (string, error) {
+	return w.git.run(ctx, call{
+		op: op, dir: t.stage(), gitDir: t.gitDir(), lock: t.lock, args: args, stdin: strings.NewReader(stdin),
+		env: []string{"GIT_WORK_TREE=" + t.stage(), "GIT_INDEX_FILE=" + t.index()},
+	})
+}
+
+// commitTree makes the same commit for the same arguments.
+func (w *Workspaces) commitTree(ctx context.Context, op string, t task, at time.Time, tree, parent, message string) (string, error) {
+	sha, err := w.git.run(ctx, call{
+		op: op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock, env: identity(at), stdin: strings.NewReader(cleanMessage(message)),
+		args: []string{"commit-tree", tree, "-p", parent, "-F", "-"},
+	})
+	return strings.TrimSpace(sha), err
+}
+
+func (t task) clearStage() error {
+	return errors.Join(removeTree(t.stage()), removeTree(t.index()), removeTree(t.index()+".lock"))
+}
+
+func identity(at time.Time) []string {
+	date := fmt.Sprintf("%d +0000", at.Unix())
+	return []string{
+		"GIT_AUTHOR_NAME=" + commitName, "GIT_AUTHOR_EMAIL=" + commitEmail, "GIT_AUTHOR_DATE=" + date,
+		"GIT_COMMITTER_NAME=" + commitName, "GIT_COMMITTER_EMAIL=" + commitEmail, "GIT_COMMITTER_DATE=" + date,
+	}
+}
+
+// cleanMessage makes any text a message that git takes as it is.
+func cleanMessage(m string) string {
+	m = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(m, "\x00", ""), "?"))
+	if m == "" {
+		m = "Retake"
+	}
+	return m + "\n"
+}
+
+// pushTries bounds how often somebody may take the branch between our look and our push.
+const pushTries = 3
+
+// push puts the commit on the remote and returns the branch that has it now.
+func (w *Workspaces) push(ctx context.Context, t task, rec *record, r remote, branch, sha string) (string, error) {
+	op := "push " + branch
+	config, secrets, err := w.credentials(ctx, op, r)
+	if err != nil {
+		return "", err
+	}
+	git := func(args ...string) (string, error) {
+		return w.git.run(ctx, call{op: op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock, config: config, secrets: secrets, env: r.environment(), args: args})
+	}
+	names := []string{branch, branch + "-" + t.nonce}
+	for try := 1; ; try++ {
+		heads, err := git("ls-remote", "--quiet", "--heads", "--", r.url, "refs/heads/"+names[0], "refs/heads/"+names[1])
+		if err != nil {
+			return "", err
+		}
+		name, expect, ok := choose(names, parseHeads(heads), rec.Pushed, sha)
+		switch {
+		case !ok:
+			return "", &Error{Kind: Conflict, Op: op, Detail: "the remote has other content in " + strings.Join(names, " and in "), Next: "rename or delete one of them"}
+		case expect == sha:
+			return name, nil
+		}
+		if err := notePushed(t, rec, name, sha); err != nil {
+			return "", system(op, err)
+		}
+		_, err = git("push", "--quiet", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
+			"--force-with-lease=refs/heads/"+name+":"+expect, "--", r.url, sha+":refs/heads/"+name)
+		if err == nil {
+			return name, nil
+		}
+		if KindOf(err) != Conflict || try == pushTries {
+			return "", err
+		}
+	}
+}
+
+// choose picks the first name that is free, or ours, or has the commit already (then expect equals sha).
+func choose(names []string, heads map[string]string, pushed map[string][]string, sha string) (name, expect string, ok bool) {
+	for _, name := range names {
+		at := heads[name]
+		if at == "" || at == sha || slices.Contains(pushed[name], at) {
+			return name, at, true
+		}
+	}
+	return "", "", false
+}
+
+func parseHeads(out string) map[string]string {
+	heads := map[string]string{}
+	for line := range strings.Lines(out) {
+		sha, ref, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if name, ok := strings.CutPrefix(ref, "refs/heads/"); ok {
+			heads[name] = sha
+		}
+	}
+	return heads
+}
+
+// notePushed notes, before the push, that this commit on this branch is ours.
+func notePushed(t task, rec *record, branch, sha string) error {
+	if slices.Contains(rec.Pushed[branch], sha) {
+		return nil
+	}
+	if rec.Pushed == nil {
+		rec.Pushed = map[string][]string{}
+	}
+	rec.Pushed[branch] = append(rec.Pushed[branch], sha)
+	return t.save(*rec)
+}

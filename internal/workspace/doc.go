@@ -1,0 +1,47 @@
+// Package workspace gives every task a checkout, keeps it across the task's attempts, and turns what an agent left in it
+// into one commit on a branch of the remote. It drives the git program; it never runs anything that a repository or an
+// agent brought along.
+//
+//	<dir>/mirrors/<owner>/<repo>.git   objects of one repository, fetched before each new checkout, never pruned
+//	<dir>/tasks/<nonce>/checkout       the work tree: the only folder that a worker sees, and untrusted from then on
+//	<dir>/tasks/<nonce>/git            the task's git directory; borrows the mirror's objects
+//	<dir>/tasks/<nonce>/task.json      repository, base commit, branches pushed; written last, so it marks a whole checkout
+//	<dir>/tasks/<nonce>/checkout/.retake/STATE.json   what the director knows of the task, for whoever looks in
+//	<dir>/locks/                       one lock file per mirror and per task
+//
+// # Invariants
+//
+// Git never looks into a checkout that a worker has touched. Deliver and Sync link the files (not the folders, not the symbolic
+// links' targets) into a staging folder of our own, leaving out everything named .git, and commit that. So hooks,
+// filters, fsmonitor programs and nested repositories of the agent are never read, and a nested repository arrives as the
+// plain files in it: it can't become a gitlink silently. A submodule of the base stays at the commit where it was.
+//
+// Bytes are committed as they lie in the work tree: attributes that convert (text, eol, ident, filter,
+// working-tree-encoding) are off for checkout and commit alike, so what was validated is what is delivered. Large-file
+// pointers stay pointers, submodules stay empty folders. Symbolic links are stored as links. Ignored files stay out,
+// and .retake/ stays out whatever an ignore file says.
+//
+// Names are unique for ever because the nonce is; nothing here invents one. Mirrors are never pruned or collected
+// (gc.auto=0): the tasks' git directories depend on their objects.
+//
+// Sync brings the base branch into a checkout that has drifted from it: a three-way merge of trees, in objects only. Either
+// it goes through as a whole or no file is touched. What it will do is on record before the first file changes, and the
+// next operation finishes what a crash interrupted, so nobody ever sees a half merged tree. Files are written through
+// os.Root, never through a link of the agent's.
+//
+// The caller sees to it that no worker runs in a checkout during Checkout, Sync, Deliver, Remove: its container is
+// confirmed gone. Drift, ReadState and WriteState are fine beside a running worker. Locks are flock(2) and are inherited by git: if the director is killed while git runs, the next director waits
+// for that git to end before it touches the same folder, and may then remove the lock files that it left.
+//
+// # Clock
+//
+// Drift compares the wall clock with the dates of commits, which are whatever a committer claimed; it is never negative.
+// All other times are given (DeliverRequest.AuthoredAt, State.UpdatedAt), but for the polling of a busy lock (20 ms).
+//
+// # Failure policy
+//
+// Everything returns *Error with a Kind (transient, permanent, conflict, auth), the last lines of git's own words, and
+// the next step for a person where there is one. Every operation may be repeated and gives the same answer: the commit's
+// author, dates and message are given, so its SHA is the same. A canceled context ends git with its children and is
+// transient. Credentials travel in git's environment only, and are masked in whatever git says.
+package workspace

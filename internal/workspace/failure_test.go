@@ -1,0 +1,410 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+const token = "ghp_notARealToken0123456789"
+
+// httpOrigin serves a remote over HTTP with git's own server; answer may take a request over by returning true.
+func httpOrigin(t *testing.T, o origin, answer func(http.ResponseWriter, *http.Request) bool) string {
+	t.Helper()
+	exe, err := exec.Command("git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	backend := filepath.Join(strings.TrimSpace(string(exe)), "git-http-backend")
+	if _, err := os.Stat(backend); err != nil {
+		t.Skip("git http-backend: " + err.Error())
+	}
+	sh(t, o.bare, "config", "http.receivepack", "true")
+	handler := &cgi.Handler{Path: backend, Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(o.bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1"}, Stderr: &bytes.Buffer{}}
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if !answer(rw, req) {
+			handler.ServeHTTP(rw, req)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL + "/remote.git"
+}
+
+func needBasic(want string) func(http.ResponseWriter, *http.Request) bool {
+	return func(rw http.ResponseWriter, req *http.Request) bool {
+		if _, got, _ := req.BasicAuth(); got == want {
+			return false
+		}
+		rw.Header().Set("WWW-Authenticate", `Basic realm="x"`)
+		rw.WriteHeader(http.StatusUnauthorized)
+		return true
+	}
+}
+
+// TestCredentialsAreNotSentAfterARedirect: to a renamed repository's new place neither, a person has to say where it is.
+func TestCredentialsAreNotSentAfterARedirect(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	var leaked atomic.Bool
+	other := httpOrigin(t, o, func(_ http.ResponseWriter, req *http.Request) bool {
+		if req.Header.Get("Authorization") != "" {
+			leaked.Store(true)
+		}
+		return false
+	})
+	url := httpOrigin(t, o, func(rw http.ResponseWriter, req *http.Request) bool {
+		http.Redirect(rw, req, strings.TrimSuffix(other, "/remote.git")+req.URL.RequestURI(), http.StatusMovedPermanently)
+		return true
+	})
+	w := open(t, Options{Auth: func(context.Context) (string, string, error) { return "x-access-token", token, nil }})
+	_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
+	wantKind(t, err, Permanent, "renamed or moved")
+	if leaked.Load() {
+		t.Error("the credentials went to another server")
+	}
+}
+
+// recordingGit puts a git on the PATH that notes its arguments and then does what git does.
+func recordingGit(t *testing.T) (argv string) {
+	t.Helper()
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv = filepath.Join(t.TempDir(), "argv")
+	fakeGit(t, `printf '%s\n' "$@" >> `+argv+"\nexec "+real+` "$@"`)
+	return argv
+}
+
+func fakeGit(t *testing.T, script string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "git"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+func TestCredentialsOverHTTP(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	url := httpOrigin(t, o, needBasic(token))
+	argv := recordingGit(t)
+	core, logs := observer.New(zap.DebugLevel)
+	dir := t.TempDir()
+	w := open(t, Options{Dir: dir, Log: zap.New(core), Auth: func(context.Context) (string, string, error) { return "x-access-token", token, nil }})
+	c, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c.Path, "b.txt", "x")
+	q := request(o, nonceB)
+	q.RemoteURL = url
+	if _, err := w.Deliver(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	basic := base64.StdEncoding.EncodeToString([]byte("x-access-token:" + token))
+	said, err := os.ReadFile(argv)
+	if err != nil || !bytes.Contains(said, []byte("push")) {
+		t.Fatalf("arguments not seen: %v", err)
+	}
+	for _, secret := range []string{token, basic} {
+		if bytes.Contains(said, []byte(secret)) {
+			t.Error("the credentials were on a command line")
+		}
+		if out, err := exec.Command("grep", "-rlF", secret, dir).Output(); err == nil {
+			t.Errorf("the credentials are in %s", out)
+		}
+		for _, entry := range logs.All() {
+			if strings.Contains(entry.Message, secret) {
+				t.Error("the credentials are in the log")
+			}
+		}
+	}
+}
+
+func TestFailuresOverHTTP(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	var status atomic.Int32
+	status.Store(http.StatusOK)
+	url := httpOrigin(t, o, func(rw http.ResponseWriter, req *http.Request) bool {
+		code := int(status.Load())
+		if code == http.StatusOK {
+			return false
+		}
+		// A server that repeats what it was sent must not get it into our errors.
+		http.Error(rw, "you sent "+req.Header.Get("Authorization")+" "+token, code)
+		return true
+	})
+	for code, kind := range map[int]Kind{401: Auth, 403: Auth, 404: Permanent, 429: Transient, 500: Transient, 502: Transient, 503: Transient} {
+		status.Store(int32(code))
+		w := open(t, Options{Auth: func(context.Context) (string, string, error) { return "x-access-token", token, nil }})
+		_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
+		wantKind(t, err, kind)
+		if strings.Contains(err.Error(), token) || strings.Contains(err.Error(), base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token))) {
+			t.Errorf("%d: the error holds the credentials: %v", code, err)
+		}
+	}
+	// The same at the push.
+	status.Store(http.StatusOK)
+	w := open(t, Options{})
+	c, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c.Path, "b.txt", "x")
+	status.Store(http.StatusServiceUnavailable)
+	q := request(o, nonceB)
+	q.RemoteURL = url
+	_, err = w.Deliver(t.Context(), q)
+	wantKind(t, err, Transient)
+}
+
+func TestAuthThatFails(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	url := httpOrigin(t, o, needBasic(token))
+	for name, auth := range map[string]func(context.Context) (string, string, error){
+		"none":  nil,
+		"wrong": func(context.Context) (string, string, error) { return "x", "wrong", nil },
+		"error": func(context.Context) (string, string, error) { return "", "", errors.New("GITHUB_TOKEN is not set") },
+	} {
+		w := open(t, Options{Auth: auth})
+		_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
+		t.Log(name, err)
+		wantKind(t, err, Auth, "token")
+	}
+}
+
+func TestRemotesThatCannotBeUsed(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{})
+	for _, c := range []struct {
+		url, branch string
+		kind        Kind
+		text        string
+	}{
+		{o.bare, "no-such-branch", Permanent, "github.base_branch"},
+		{filepath.Join(t.TempDir(), "missing.git"), "main", Permanent, "github.repositories"},
+		{"http://127.0.0.1:1/x.git", "main", Transient, "127.0.0.1"},
+		{"http://no-such-host.invalid/x.git", "main", Transient, "no-such-host"},
+	} {
+		_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: c.url, BaseBranch: c.branch})
+		wantKind(t, err, c.kind, c.text)
+	}
+}
+
+func TestRefusedPushes(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{})
+	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
+	hook := put(t, o.bare, "hooks/pre-receive", "#!/bin/sh\necho 'error: GH006: Protected branch' >&2\nexit 1\n")
+	if err := os.Chmod(hook, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Deliver(t.Context(), request(o, nonceB))
+	wantKind(t, err, Permanent, "GH006", "pre-receive hook declined")
+	if err := os.Remove(hook); err != nil {
+		t.Fatal(err)
+	}
+	// A branch where ours needs a folder.
+	sh(t, o.bare, "branch", "retake", "main")
+	_, err = w.Deliver(t.Context(), request(o, nonceB))
+	wantKind(t, err, Conflict, "retake")
+	sh(t, o.bare, "branch", "-D", "retake")
+	deliver(t, w, o, nonceB)
+}
+
+// TestBranchTakenBetweenLookAndPush: the lease refuses, the second look finds another name.
+func TestBranchTakenBetweenLookAndPush(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fakeGit(t, `case "$1" in push) GIT_DIR=`+o.bare+" "+real+" branch "+branch+` main 2>/dev/null;; esac; exec `+real+` "$@"`)
+	w := open(t, Options{})
+	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
+	if d := deliver(t, w, o, nonceB); d.Branch != branch+"-"+nonceB {
+		t.Errorf("%+v", d)
+	}
+	if sh(t, o.bare, "rev-parse", branch) != sh(t, o.bare, "rev-parse", "main") {
+		t.Error("somebody else's branch was overwritten")
+	}
+}
+
+func TestGitThatIsMissingOrOld(t *testing.T) {
+	requireGit(t)
+	t.Run("old", func(t *testing.T) {
+		fakeGit(t, "echo git version 2.20.1")
+		_, err := Open(Options{Dir: t.TempDir()})
+		wantKind(t, err, Permanent, "2.20", "install git 2.32")
+	})
+	t.Run("new", func(t *testing.T) {
+		fakeGit(t, "echo git version 3.0.0.rc1")
+		if _, err := Open(Options{Dir: t.TempDir()}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("no git", func(t *testing.T) {
+		fakeGit(t, "echo hello")
+		_, err := Open(Options{Dir: t.TempDir()})
+		wantKind(t, err, Permanent, "does not answer like git")
+	})
+	t.Run("missing", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		_, err := Open(Options{Dir: t.TempDir()})
+		wantKind(t, err, Permanent, "install git")
+	})
+}
+
+func TestDirectoryThatCannotBeUsed(t *testing.T) {
+	requireGit(t)
+	file := put(t, t.TempDir(), "file", "x")
+	_, err := Open(Options{Dir: filepath.Join(file, "data")})
+	wantKind(t, err, Permanent, "not a directory")
+	_, err = Open(Options{})
+	wantKind(t, err, Permanent, "director.data_dir")
+	if os.Geteuid() == 0 {
+		return // root writes everywhere
+	}
+	closed := t.TempDir()
+	if err := os.Chmod(closed, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(Options{Dir: filepath.Join(closed, "data")})
+	wantKind(t, err, Permanent, "permission denied", "director.data_dir")
+}
+
+func TestSystemErrorsSayWhatToDo(t *testing.T) {
+	err := system("x", &os.PathError{Op: "write", Path: "/d", Err: syscall.ENOSPC})
+	wantKind(t, err, Permanent, "make room")
+	if !errors.Is(err, ErrDiskFull) {
+		t.Error("not ErrDiskFull")
+	}
+	git := gitFailed("x", "error: file write error: No space left on device", errors.New("exit 128"))
+	if !errors.Is(git, ErrDiskFull) {
+		t.Error("git's: not ErrDiskFull")
+	}
+	wantKind(t, system("x", &os.PathError{Op: "mkdir", Path: "/d", Err: syscall.EACCES}), Permanent, "director.data_dir")
+	if system("x", nil) != nil {
+		t.Error("an error from none")
+	}
+}
+
+// TestCanceledGitEndsWithItsChildren: the context bounds every run, also of a git whose child holds the pipes.
+func TestCanceledGitEndsWithItsChildren(t *testing.T) {
+	requireGit(t)
+	dir := t.TempDir()
+	fifo := filepath.Join(dir, "started")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fakeGit(t, `case "$1" in --version) echo git version 2.40.0;; *) (echo go > `+fifo+`; exec sleep 600) ;; esac`)
+	w := open(t, Options{Dir: dir})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_, _ = os.ReadFile(fifo) // returns once git runs
+		cancel()
+	}()
+	began := time.Now()
+	_, err := w.Checkout(ctx, Request{Nonce: nonceB, Repo: repo, RemoteURL: "/nowhere", BaseBranch: "main"})
+	wantKind(t, err, Transient)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("not canceled: %v", err)
+	}
+	if took := time.Since(began); took > pipeGrace {
+		t.Errorf("took %v", took)
+	}
+}
+
+// TestLockIsHeldByOrphanedGit: a director that was killed leaves a git; the next one waits for it.
+func TestLockIsHeldByOrphanedGit(t *testing.T) {
+	requireGit(t)
+	dir := t.TempDir()
+	started, release := filepath.Join(dir, "started"), filepath.Join(dir, "release")
+	if err := errors.Join(syscall.Mkfifo(started, 0o600), syscall.Mkfifo(release, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	fakeGit(t, `case "$1" in --version) echo git version 2.40.0;; *) echo go > `+started+"; cat "+release+";; esac")
+	w := open(t, Options{Dir: dir})
+	lock, err := w.lockTask(t.Context(), nonceB)
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan := w.git.command(t.Context(), call{dir: dir, args: []string{"push"}, lock: lock})
+	if err := orphan.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.ReadFile(started); err != nil {
+		t.Fatal(err)
+	}
+	lock.unlock() // as the system does when the director dies
+	if l, err := tryLock(lock.path); l != nil || err != nil {
+		t.Errorf("got the lock while the orphan runs: %v, %v", l, err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = w.Checkout(canceled, Request{Nonce: nonceB, Repo: repo, RemoteURL: "/x", BaseBranch: "main"})
+	wantKind(t, err, Transient, "another git")
+	if err := os.WriteFile(release, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := orphan.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if lock, err = w.lockTask(t.Context(), nonceB); err != nil {
+		t.Fatal(err)
+	}
+	lock.unlockAndRemove()
+}
+
+func TestEnvironmentOfGit(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	t.Setenv("GITHUB_TOKEN", "hunter2")
+	p := &program{env: ownEnvironment()}
+	env := p.environment(call{gitDir: "/g", config: [][2]string{{"a.b", "c"}}})
+	for _, want := range []string{"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "HOME=/nonexistent", "GIT_DIR=/g", "PATH=" + os.Getenv("PATH")} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	all := strings.Join(env, "\n")
+	for _, want := range []string{"=core.hooksPath", "=core.fsmonitor", "=gc.auto", "=protocol.allow", "=a.b"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	if strings.Contains(all, "hunter2") || strings.Contains(all, "XDG_CONFIG_HOME") {
+		t.Error("git sees more of the director's environment than it needs")
+	}
+}
+
+func TestTailOfOutput(t *testing.T) {
+	tl := &tail{max: 10}
+	for range 100 {
+		_, _ = tl.Write([]byte("0123456"))
+	}
+	if got := tl.String(); len(got) != 10 || !strings.HasSuffix(got, "0123456") {
+		t.Errorf("%q", got)
+	}
+	long := strings.Repeat("progress\r", 100) + "fatal: caf\xc3\xa9 https://u:hunter2@host/ " + strings.Repeat("é", detailBytes)
+	got := lastLines(mask(long, nil))
+	if len(got) > detailBytes+3 || strings.Contains(got, "hunter2") {
+		t.Errorf("%d bytes: %.100s", len(got), got)
+	}
+}

@@ -1,0 +1,257 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// The oldest git that knows GIT_CONFIG_COUNT (2.31) and GIT_CONFIG_GLOBAL (2.32).
+	minGitMajor, minGitMinor = 2, 32
+	// The oldest git whose merge-tree writes trees without touching files. Only Sync needs it.
+	mergeGitMajor, mergeGitMinor = 2, 38
+
+	tailBytes   = 8 << 10 // of git's output kept while it runs
+	detailBytes = 2 << 10 // of it put into an error
+	detailLines = 12
+
+	versionTimeout = 10 * time.Second // for `git --version` at Open
+	pipeGrace      = 5 * time.Second  // for a killed git's children to let go of the pipes
+)
+
+// program is the git program with an environment of its own.
+type program struct {
+	path   string
+	env    []string
+	merges bool // new enough for Sync
+	log    *zap.Logger
+}
+
+// call is one run of git.
+type call struct {
+	op      string      // for errors
+	dir     string      // working directory; never inside of a checkout that a worker has touched
+	gitDir  string      // always explicit: git discovers nothing
+	env     []string    // more environment
+	config  [][2]string // more configuration, through the environment
+	args    []string
+	stdin   io.Reader
+	lock    *fileLock // inherited by git
+	secrets []string  // masked in what git says
+	asks    bool      // exit code 1 is an answer: run returns what git printed, and errNo
+}
+
+// errNo is git's no to a call that asks.
+var errNo = errors.New("workspace: git answers no")
+
+// passedOn are the director's variables that git may see: where programs, temporary files, proxies and certificates are.
+var passedOn = []string{
+	"PATH", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH", "LD_LIBRARY_PATH",
+}
+
+// baseConfig holds for every run. Nothing of the system, the user or a tree may start a program or change bytes.
+var baseConfig = [][2]string{
+	{"core.hooksPath", "/dev/null"},
+	{"core.fsmonitor", "false"},
+	{"core.attributesFile", "/dev/null"},
+	{"core.excludesFile", "/dev/null"},
+	{"core.autocrlf", "false"},
+	{"core.safecrlf", "false"},
+	{"core.symlinks", "true"},
+	{"core.fileMode", "true"},
+	{"core.askPass", ""},
+	{"core.pager", "cat"},
+	{"credential.helper", ""},
+	{"commit.gpgSign", "false"},
+	{"push.gpgSign", "false"},
+	{"push.followTags", "false"},
+	{"gc.auto", "0"},
+	{"maintenance.auto", "false"},
+	{"submodule.recurse", "false"},
+	{"fetch.recurseSubmodules", "false"},
+	{"push.recurseSubmodules", "no"},
+	{"diff.ignoreSubmodules", "all"},
+	{"protocol.allow", "never"},
+	// A dead connection ends after a minute of less than 1 kB/s instead of never.
+	{"http.lowSpeedLimit", "1000"},
+	{"http.lowSpeedTime", "60"},
+}
+
+var gitVersion = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
+
+func findGit(log *zap.Logger) (*program, error) {
+	const install = "install git 2.32 or newer and have it on the PATH"
+	path, err := exec.LookPath("git")
+	if err != nil {
+		return nil, &Error{Kind: Permanent, Op: "find git", Detail: err.Error(), Next: install, Err: err}
+	}
+	p := &program{path: path, env: ownEnvironment(), log: log}
+	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
+	defer cancel()
+	out, err := p.run(ctx, call{op: "git --version", dir: "/", args: []string{"--version"}})
+	if err != nil {
+		return nil, err
+	}
+	m := gitVersion.FindStringSubmatch(out)
+	if m == nil {
+		return nil, refuse("find git", install, "%s does not answer like git: %.80q", path, out)
+	}
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	atLeast := func(wantMajor, wantMinor int) bool {
+		return major > wantMajor || major == wantMajor && minor >= wantMinor
+	}
+	if !atLeast(minGitMajor, minGitMinor) {
+		return nil, refuse("find git", install, "%s is version %s.%s, too old", path, m[1], m[2])
+	}
+	if p.merges = atLeast(mergeGitMajor, mergeGitMinor); !p.merges {
+		log.Warn("this git cannot bring checkouts up to date with their base branch; install git 2.38 or newer", zap.String("reason", "git "+m[1]+"."+m[2]))
+	}
+	return p, nil
+}
+
+func ownEnvironment() []string {
+	env := []string{
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_PROTOCOL_FROM_USER=0",
+		"GIT_SSH_COMMAND=ssh -oBatchMode=yes -oConnectTimeout=30",
+		"LC_ALL=C", "LANGUAGE=C", "HOME=/nonexistent",
+	}
+	for _, name := range passedOn {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// environment is what one call sees: ours, its own, and its configuration as GIT_CONFIG_COUNT/KEY/VALUE.
+func (p *program) environment(c call) []string {
+	env := append(append([]string{}, p.env...), c.env...)
+	if c.gitDir != "" {
+		env = append(env, "GIT_DIR="+c.gitDir)
+	}
+	config := append(append([][2]string{}, baseConfig...), c.config...)
+	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(config)))
+	for i, kv := range config {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
+	}
+	return env
+}
+
+// command prepares git; when ctx ends, git and its children are killed.
+func (p *program) command(ctx context.Context, c call) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.path, c.args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = c.dir, p.environment(c), c.stdin
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = pipeGrace
+	if c.lock != nil {
+		cmd.ExtraFiles = []*os.File{c.lock.file}
+	}
+	return cmd
+}
+
+// run runs git to its end and returns what it printed.
+func (p *program) run(ctx context.Context, c call) (string, error) {
+	var stdout bytes.Buffer
+	stderr := &tail{max: tailBytes}
+	cmd := p.command(ctx, c)
+	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	started := time.Now()
+	err := cmd.Run()
+	p.log.Debug("git", zap.String("effect", c.op), zap.Duration("took", time.Since(started)), zap.Bool("ok", err == nil))
+	if err == nil {
+		return stdout.String(), nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return "", &Error{Kind: Transient, Op: c.op, Detail: "ended by us: " + cause.Error(), Err: ctx.Err()}
+	}
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return "", system(c.op, err)
+	}
+	if c.asks && exit.ExitCode() == 1 {
+		return stdout.String(), errNo
+	}
+	said := lastLines(mask(stderr.String()+"\n"+onlyRejections(stdout.String()), c.secrets))
+	failed := gitFailed(c.op, said, err)
+	if !exit.Exited() { // killed, and not by us
+		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
+	}
+	return "", failed
+}
+
+// onlyRejections keeps of `push --porcelain` the lines that say why a ref was refused.
+func onlyRejections(stdout string) string {
+	var keep []string
+	for line := range strings.Lines(stdout) {
+		if strings.HasPrefix(line, "!") {
+			keep = append(keep, strings.TrimRight(line, "\n"))
+		}
+	}
+	return strings.Join(keep, "\n")
+}
+
+var userinfo = regexp.MustCompile(`(://)[^/@\s]+@`)
+
+// mask replaces the secrets, and whatever stands before the @ of a URL.
+func mask(text string, secrets []string) string {
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, "***")
+		}
+	}
+	return userinfo.ReplaceAllString(text, "${1}***@")
+}
+
+// lastLines cuts to the end that fits into an error, at line boundaries where it can.
+func lastLines(text string) string {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", "\n"), "?")
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) > detailLines {
+		lines = lines[len(lines)-detailLines:]
+	}
+	text = strings.Join(lines, "\n")
+	if len(text) > detailBytes {
+		text = "..." + strings.ToValidUTF8(text[len(text)-detailBytes:], "")
+	}
+	return text
+}
+
+// tail keeps the last max bytes written to it.
+type tail struct {
+	buf []byte
+	max int
+}
+
+// Write never fails.
+func (t *tail) Write(b []byte) (int, error) {
+	t.buf = append(t.buf, b...)
+	if len(t.buf) > 2*t.max { // cut rarely, not at each write
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-t.max:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	return string(t.buf[max(0, len(t.buf)-t.max):])
+}

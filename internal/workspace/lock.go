@@ -1,0 +1,71 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+)
+
+// lockPoll is how often a busy lock is tried again: far below the time that a fetch takes, far above the cost of a try.
+const lockPoll = 20 * time.Millisecond
+
+// fileLock is an exclusive flock(2). It excludes other processes and other calls of this one, and it stays held as long
+// as any child that inherited the file runs, which is what makes a killed director's git safe to wait for.
+type fileLock struct {
+	file *os.File
+	path string
+}
+
+// lockFile waits for the lock, until ctx ends.
+func lockFile(ctx context.Context, path string) (*fileLock, error) {
+	for {
+		l, err := tryLock(path)
+		if l != nil || err != nil {
+			return l, err
+		}
+		timer := time.NewTimer(lockPoll)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, &Error{Kind: Transient, Op: "lock " + path, Detail: "another git is still at work here: " + ctx.Err().Error(), Err: ctx.Err()}
+		case <-timer.C:
+		}
+	}
+}
+
+// tryLock returns nil, nil when somebody else holds the lock.
+func tryLock(path string) (*fileLock, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, system("lock", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil && sameFile(f, path) {
+		return &fileLock{file: f, path: path}, nil
+	}
+	_ = f.Close()
+	if err == nil || errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
+		return nil, nil
+	}
+	return nil, system("lock "+path, err)
+}
+
+// sameFile tells whether the path still names the locked file: its last holder may have removed it while we waited.
+func sameFile(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Lstat(path)
+	return err == nil && os.SameFile(a, b)
+}
+
+func (l *fileLock) unlock() { _ = l.file.Close() }
+
+// unlockAndRemove also takes the file away; whoever waits for it notices and makes a new one.
+func (l *fileLock) unlockAndRemove() {
+	_ = os.Remove(l.path)
+	l.unlock()
+}

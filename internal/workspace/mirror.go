@@ -1,0 +1,78 @@
+package workspace
+
+import (
+	"context"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// fetchBase brings the mirror up to date and returns the commit of the base branch. One caller at a time per repository.
+func (w *Workspaces) fetchBase(ctx context.Context, repo, branch string, r remote) (sha string, err error) {
+	op := "fetch " + repo
+	lock, err := w.lockMirror(ctx, repo)
+	if err != nil {
+		return "", err
+	}
+	defer lock.unlock()
+	dir := w.mirrorDir(repo)
+	if err := w.initGitDir(ctx, op, dir, lock); err != nil {
+		return "", err
+	}
+	config, secrets, err := w.credentials(ctx, op, r)
+	if err != nil {
+		return "", err
+	}
+	// The branch's name in hex: no two of them can stand in each other's way as file and folder.
+	ref := "refs/retake/base/" + hex.EncodeToString([]byte(branch))
+	_, err = w.git.run(ctx, call{
+		op: op, dir: dir, gitDir: dir, config: config, secrets: secrets, env: r.environment(), lock: lock,
+		args: []string{
+			"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules",
+			"--force", "--", r.url, "+refs/heads/" + branch + ":" + ref,
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	return w.resolve(ctx, op, dir, ref+"^{commit}", lock)
+}
+
+// initGitDir makes a bare git directory without templates, so without hooks. In an existing one it only removes what a
+// killed git left in the way.
+func (w *Workspaces) initGitDir(ctx context.Context, op, dir string, lock *fileLock) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return system(op, err)
+	}
+	if err := removeStaleLocks(dir); err != nil {
+		return system(op, err)
+	}
+	_, err := w.git.run(ctx, call{op: op, dir: dir, gitDir: dir, lock: lock, args: []string{"init", "--quiet", "--bare", "--template="}})
+	return err
+}
+
+func (w *Workspaces) resolve(ctx context.Context, op, gitDir, rev string, lock *fileLock) (string, error) {
+	out, err := w.git.run(ctx, call{op: op, dir: gitDir, gitDir: gitDir, lock: lock, args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}})
+	sha := strings.TrimSpace(out)
+	if err == nil && !shaForm.MatchString(sha) {
+		return "", refuse(op, "", "git resolves %s to %.80q", rev, sha)
+	}
+	return sha, err
+}
+
+// removeStaleLocks removes what a killed git left behind. We hold the folder's own lock, so no git is at work in it.
+func removeStaleLocks(gitDir string) error {
+	return filepath.WalkDir(gitDir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path == filepath.Join(gitDir, "objects"):
+			return filepath.SkipDir
+		case !d.IsDir() && strings.HasSuffix(path, ".lock"):
+			return os.Remove(path)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,64 @@
+package workspace
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestSweepKeepsWhatIsWanted(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	dir := t.TempDir()
+	before := open(t, Options{Dir: dir})
+	for _, nonce := range []string{"orphan22", "wanted22", "stubborn"} {
+		checkout(t, before, o, nonce)
+	}
+	// Read-only and closed folders, as module caches and hostile agents make them.
+	closed := filepath.Join(before.taskDir("stubborn"), "checkout", "mod", "cache")
+	put(t, closed, "file", "x")
+	if err := errors.Join(os.Chmod(closed, 0), os.Chmod(filepath.Dir(closed), 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "tasks/not a nonce/x", "a person's")
+	put(t, dir, "locks/task-leftover", "")
+
+	after := open(t, Options{Dir: dir})
+	checkout(t, after, o, "current2")
+	removed, err := after.Sweep(t.Context(), []string{"wanted22"})
+	if err != nil || !slices.Equal(removed, []string{"leftover", "orphan22", "stubborn"}) {
+		t.Errorf("removed %q, %v", removed, err)
+	}
+	var left []string
+	entries, _ := os.ReadDir(filepath.Join(dir, "tasks"))
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if !slices.Equal(left, []string{"current2", "not a nonce", "wanted22"}) {
+		t.Errorf("left: %q", left)
+	}
+	if removed, err := after.Sweep(t.Context(), []string{"wanted22"}); len(removed) != 0 || err != nil {
+		t.Errorf("again: %q, %v", removed, err)
+	}
+}
+
+func TestRemoveIsIdempotent(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{})
+	checkout(t, w, o, nonceB)
+	for range 2 {
+		if err := w.Remove(t.Context(), nonceB); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, sub := range []string{"tasks", "locks"} {
+		entries, _ := os.ReadDir(filepath.Join(w.dir, sub))
+		for _, e := range entries {
+			if e.Name() != "mirror-acme+widgets" {
+				t.Errorf("%s/%s left behind", sub, e.Name())
+			}
+		}
+	}
+	wantKind(t, w.Remove(t.Context(), ".."), Permanent)
+}
