@@ -1,0 +1,382 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+func TestReadCommand(t *testing.T) {
+	for body, want := range map[string]struct {
+		cmd  Command
+		rest string
+	}{
+		"/agent retry":                                  {CommandRetry, ""},
+		"/agent retry use format B":                     {CommandRetry, "use format B"},
+		"\r\n\n  /AGENT  Retry\tuse B\r\n\r\nand C\r\n": {CommandRetry, "use B\n\nand C"},
+		"/agent retry\n\n```\n/agent resume\n```":       {CommandRetry, "```\n/agent resume\n```"},
+		"/agent resume":                                 {CommandResume, ""},
+		"/agent":                                        {CommandUnknown, ""},
+		"/agent retry!":                                 {CommandUnknown, ""},
+		"/agent retry: use B":                           {CommandUnknown, "use B"},
+		"/agent help me":                                {CommandUnknown, "me"},
+		"/agentretry":                                   {CommandNone, ""},
+		"/agents retry":                                 {CommandNone, ""},
+		"agent retry":                                   {CommandNone, ""},
+		"Please\n/agent retry":                          {CommandNone, ""},
+		"":                                              {CommandNone, ""},
+		"> /agent retry":                                {CommandNone, ""},
+		"> which one?\n\n/agent retry B":                {CommandRetry, "B"},
+		"> which one?\n/agent retry B":                  {CommandNone, ""}, // shown inside the quotation
+		"> > /agent retry\n\nnot that":                  {CommandNone, ""},
+		"```\n/agent retry\n```":                        {CommandNone, ""},
+		"```\n/agent retry":                             {CommandNone, ""},
+		"```\nlog\n```\n/agent retry":                   {CommandRetry, ""},
+		"````\n```\n/agent retry\n````\n/agent resume":     {CommandResume, ""},
+		"~~~ text\n```\n/agent retry\n~~~ \n/agent resume": {CommandResume, ""},
+		"    /agent retry":                          {CommandNone, ""},
+		"\t/agent retry":                            {CommandNone, ""},
+		"<!--\n/agent retry\n-->":                   {CommandNone, ""},
+		"<!-- retake:claim v1 {} -->\n/agent retry": {CommandNone, ""},
+		"`/agent retry`":                            {CommandNone, ""},
+		"/agent\u00a0retry":                         {CommandNone, ""},
+		"/agent retry \x1b[31mred\x00":              {CommandRetry, "red"},
+	} {
+		if cmd, rest := readCommand(body); cmd != want.cmd || rest != want.rest {
+			t.Errorf("%q = %q, %q; want %q, %q", body, cmd, rest, want.cmd, want.rest)
+		}
+	}
+}
+
+// blocked brings the issue to where humans answer.
+func (w *world) blocked(c *Client) {
+	w.Helper()
+	w.claimed(c)
+	w.must(c.Escalate(w.Context(), Escalation{
+		Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "needs_human", Stage: "CODE", Cause: "Which of the two formats?",
+	}))
+}
+
+func TestWhoseAnswersCount(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for login, permission := range map[string]string{
+			"admin": "admin", "maintainer": "maintain", "writer": "write", "triager": "triage", "reader": "read", "helper[bot]": "write",
+		} {
+			w.sim.SetPermission(testRepo, login, permission)
+		}
+		c := w.client("retake-bot")
+		w.sim.AddComment(w.key, "writer", "/agent retry before the question")
+		time.Sleep(time.Second)
+		w.blocked(c)
+		forged := w.marked(markBlocked)[0].Body
+		want := map[string]bool{"acme": true, "admin": true, "maintainer": true, "writer": true, "triager": false, "reader": false, "mallory": false}
+		for login := range want {
+			time.Sleep(time.Second)
+			w.sim.AddComment(w.key, login, "/agent retry I am "+login)
+		}
+		w.sim.AddComment(w.key, "helper[bot]", "/agent retry")
+		w.sim.AddComment(w.key, "retake-bot", "/agent retry")
+		w.sim.AddComment(w.key, "other-bot", strings.Replace(forged, `"fleet":"default"`, `"fleet":"night"`, 1)+"\n/agent retry")
+		got, err := c.Answers(w.Context(), w.key, time.Time{})
+		w.must(err)
+		if len(got) != len(want) {
+			w.Errorf("%d answers, want %d", len(got), len(want))
+		}
+		for i, a := range got {
+			if may, person := want[a.By]; !person || a.MayWrite != may || a.Command != CommandRetry || a.Rest != "I am "+a.By || a.Acknowledged {
+				w.Errorf("answer %+v, want may write %v", a, may)
+			}
+			if i > 0 && a.At.Before(got[i-1].At) {
+				w.Errorf("answer of %s comes before an older one", a.By)
+			}
+		}
+	})
+}
+
+// TestAnswersSinceTheQuestion: what was said before, and what an edit says now.
+func TestAnswersSinceTheQuestion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		old := w.sim.AddComment(w.key, "acme", "/agent retry too early")
+		if got, err := c.Answers(w.Context(), w.key, time.Time{}); err != nil || len(got) > 0 {
+			w.Errorf("without a question: %+v, %v", got, err)
+		}
+		time.Sleep(time.Second)
+		w.blocked(c)
+		asked := time.Now()
+		plainID := w.sim.AddComment(w.key, "acme", "Format B, I think.\r\n\r\nSure.") // in the second of the question
+		time.Sleep(10 * time.Second)
+		w.sim.EditComment(w.key, "acme", old, "/agent resume")
+		for _, since := range []time.Time{{}, asked} {
+			got, err := c.Answers(w.Context(), w.key, since)
+			w.must(err)
+			if len(got) != 2 || got[0].CommentID != plainID || got[0].Command != CommandNone || got[0].Text != "Format B, I think.\n\nSure." ||
+				got[1].CommentID != old || got[1].Command != CommandResume || !got[1].At.Equal(asked.Add(10*time.Second).Truncate(time.Second)) {
+				w.Errorf("since %s: %+v", since, got)
+			}
+		}
+		// Once acknowledged it is consumed, whatever it becomes.
+		w.must(c.React(w.Context(), w.key, old, ReactionUnderstood))
+		time.Sleep(time.Second)
+		w.sim.EditComment(w.key, "acme", old, "/agent retry once more")
+		got, err := c.Answers(w.Context(), w.key, time.Time{})
+		w.must(err)
+		if len(got) != 2 || !got[1].Acknowledged || got[0].Acknowledged {
+			w.Errorf("after the reaction: %+v", got)
+		}
+		// The thumbs-up of a person acknowledges nothing.
+		other := w.sim.AddComment(w.key, "acme", "/agent retry again")
+		w.must(w.client("mallory").React(w.Context(), w.key, other, ReactionUnderstood))
+		got, err = c.Answers(w.Context(), w.key, time.Time{})
+		w.must(err)
+		if len(got) != 3 || got[2].CommentID != other || got[2].Acknowledged {
+			w.Errorf("after a person's reaction: %+v", got)
+		}
+	})
+}
+
+func TestPermissionsAreRememberedForMinutes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.blocked(c)
+		w.sim.SetPermission(testRepo, "writer", "write")
+		w.sim.AddComment(w.key, "writer", "/agent retry")
+		w.sim.AddComment(w.key, "mallory", "/agent retry")
+		lookups := func() (n int) {
+			for _, r := range w.sim.Requests() {
+				if strings.Contains(r.Path, "/collaborators/") {
+					n++
+				}
+			}
+			return n
+		}
+		check := func(writer, mallory bool, asked int) {
+			w.Helper()
+			got, err := c.Answers(w.Context(), w.key, time.Time{})
+			w.must(err)
+			if len(got) != 2 || got[0].MayWrite != writer || got[1].MayWrite != mallory || lookups() != asked {
+				w.Errorf("answers %+v after %d lookups, want %v, %v after %d", got, lookups(), writer, mallory, asked)
+			}
+		}
+		check(true, false, 2)
+		w.sim.SetPermission(testRepo, "writer", "")
+		w.sim.SetPermission(testRepo, "mallory", "write")
+		check(true, false, 2)
+		time.Sleep(noRightKept)
+		check(true, true, 3)
+		time.Sleep(rightKept - noRightKept)
+		check(false, true, 4)
+
+		w.inject(githubtest.Fault{Path: "/collaborators/", Status: 403, Body: `{"message":"Must have push access to view collaborator permission."}`})
+		time.Sleep(time.Hour)
+		if _, err := c.Answers(w.Context(), w.key, time.Time{}); kindOf(err) != KindPermanent || !strings.Contains(err.Error(), "give it write access") {
+			w.Errorf("error = %v, want permanent with the next step", err)
+		}
+		if _, err := c.Answers(w.Context(), w.key, time.Time{}); err != nil {
+			w.Errorf("the refusal was remembered: %v", err)
+		}
+	})
+}
+
+// TestAFloodOfStrangers does not use up the hour's requests, nor hide the owner's answer.
+func TestAFloodOfStrangers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.blocked(c)
+		for i := range 90 {
+			w.sim.AddComment(w.key, fmt.Sprint("stranger", i), "me too")
+		}
+		w.sim.AddComment(w.key, "acme", "/agent retry")
+		before := len(w.sim.Requests())
+		got, err := c.Answers(w.Context(), w.key, time.Time{})
+		w.must(err)
+		if n := len(w.sim.Requests()) - before; n > strangersLimit+5 {
+			w.Errorf("%d requests", n)
+		}
+		if last := got[len(got)-1]; last.By != "acme" || !last.MayWrite {
+			w.Errorf("last answer = %+v", last)
+		}
+	})
+}
+
+func TestReactOnceAndChangeOnesMind(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		id := w.sim.AddComment(w.key, "acme", "/agent rety")
+		reactions := func() []string { return w.sim.Issue(w.key).Comments[0].Reactions }
+		updated := func() time.Time { i, err := c.Issue(w.Context(), w.key); w.must(err); return i.UpdatedAt }
+		before := updated()
+		time.Sleep(time.Minute)
+		for _, step := range []struct {
+			content string
+			writes  int
+		}{{ReactionConfused, 1}, {ReactionConfused, 0}, {ReactionUnderstood, 2}, {ReactionUnderstood, 0}, {"eyes", 1}} {
+			n := len(w.changes())
+			w.must(w.client("retake-bot").React(w.Context(), w.key, id, step.content))
+			if got := len(w.changes()) - n; got != step.writes {
+				w.Errorf("%s: %d writes, want %d", step.content, got, step.writes)
+			}
+		}
+		if got := reactions(); !slices.Equal(got, []string{"retake-bot +1", "retake-bot eyes"}) {
+			w.Errorf("reactions = %q", got)
+		}
+		if !updated().Equal(before) {
+			w.Error("a reaction counts as a change of the issue")
+		}
+		// Half of a change of mind, and a comment that was deleted.
+		w.must(w.client("mallory").React(w.Context(), w.key, id, ReactionConfused))
+		for stop := range 4 {
+			w.must(c.React(w.Context(), w.key, id, ReactionConfused))
+			_ = w.client("retake-bot", dying(stop, true)).React(w.Context(), w.key, id, ReactionUnderstood)
+			w.must(w.client("retake-bot").React(w.Context(), w.key, id, ReactionUnderstood))
+			got := reactions()
+			slices.Sort(got)
+			if !slices.Equal(got, []string{"mallory confused", "retake-bot +1", "retake-bot eyes"}) {
+				w.Errorf("stopped at request %d: %q", stop, got)
+			}
+		}
+		w.must(c.React(w.Context(), w.key, 99, ReactionUnderstood))
+	})
+}
+
+func TestWhoUnblocked(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		if _, ok, err := c.Unblocked(w.Context(), w.key); ok || err != nil {
+			w.Errorf("never blocked: %v, %v", ok, err)
+		}
+		w.blocked(c)
+		if _, ok, err := c.Unblocked(w.Context(), w.key); ok || err != nil {
+			w.Errorf("blocked: %v, %v", ok, err)
+		}
+		w.sim.SetPermission(testRepo, "triager", "triage")
+		w.sim.SetPermission(testRepo, "tidy[bot]", "write")
+		for login, may := range map[string]bool{"acme": true, "triager": false, "tidy[bot]": false, "retake-bot": false} {
+			w.sim.AddLabel(w.key, "acme", "agent-blocked")
+			w.sim.RemoveLabel(w.key, login, "agent-blocked")
+			got, ok, err := c.Unblocked(w.Context(), w.key)
+			if w.must(err); !ok || got.By != login || got.MayWrite != may || !got.At.Equal(time.Now().Truncate(time.Second)) {
+				w.Errorf("%s: %+v, %v", login, got, ok)
+			}
+		}
+	})
+}
+
+// TestACommandTakesTheBlockedLabelOff, but only of the claim that was meant.
+func TestACommandTakesTheBlockedLabelOff(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.blocked(c)
+		other := claimRequest(w, "aaaabbbb")
+		other.Unblock = true
+		if got, err := c.Claim(w.Context(), other); err != nil || got.Outcome != Lost {
+			w.Errorf("another claim = %+v, %v", got, err)
+		}
+		w.wantLabels("agent-blocked")
+		again := claimRequest(w, testNonce)
+		again.Unblock = true
+		if got, err := c.Claim(w.Context(), again); err != nil || got.Outcome != Won {
+			w.Errorf("claim = %+v, %v", got, err)
+		}
+		w.wantLabels("agent-claimed")
+		w.must(c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce}))
+		w.sim.AddLabel(w.key, "acme", "agent-blocked")
+		if got, err := c.Claim(w.Context(), again); err != nil || got.Outcome != NotEligible {
+			w.Errorf("a claim that has ended = %+v, %v", got, err)
+		}
+		w.wantLabels("agent-blocked")
+	})
+}
+
+func TestStale(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, ctx := w.client("retake-bot"), w.Context()
+		night := w.client("other-bot", func(o *Options) { o.Fleet = "night" })
+		if _, _, ok, err := c.Stale(ctx, w.key); ok || err != nil {
+			w.Errorf("unclaimed: %v, %v", ok, err)
+		}
+		got, err := night.Claim(ctx, claimRequest(w, "nightaaa"))
+		w.must(err)
+		if got.Outcome != Won {
+			w.Fatalf("claim = %+v", got)
+		}
+		time.Sleep(time.Hour)
+		w.must(night.Progress(ctx, w.key, "nightaaa", ProgressView{State: "Running", Attempt: 1}))
+		edited := time.Now()
+		time.Sleep(6 * time.Hour)
+		h, last, ok, err := c.Stale(ctx, w.key)
+		w.must(err)
+		if !ok || h.Fleet != "night" || h.Nonce != "nightaaa" || h.Login != "other-bot" || edited.Sub(last).Abs() > 2*time.Second {
+			w.Errorf("holder %+v, last edited %s, %v; want %s", h, last, ok, edited)
+		}
+		reclaim := ReleaseRequest{Key: w.key, Nonce: h.Nonce, Why: "no progress for 6h0m0s", RestoreTask: true, Reclaim: true, LastSeen: last}
+
+		// It was alive after all.
+		w.must(night.Progress(ctx, w.key, "nightaaa", ProgressView{State: "Running", Attempt: 2}))
+		n := len(w.changes())
+		if err := c.Release(ctx, reclaim); !errors.Is(err, ErrAlive) || len(w.changes()) != n {
+			w.Errorf("reclaim of what lives: %v, %+v", err, w.changes()[n:])
+		}
+		_, reclaim.LastSeen, _, _ = c.Stale(ctx, w.key)
+		w.must(c.Release(ctx, reclaim))
+		w.wantLabels("agent-task")
+		body := w.marked(markRelease)[0].Body
+		if _, text, _ := strings.Cut(body, "\n"); !strings.HasPrefix(text, "Retake-Reclaim: the claim is stale, no progress for 6h0m0s\n") {
+			w.Errorf("comment = %q", body)
+		}
+
+		// A third one claims; neither the same reclaim again nor somebody else's touches that.
+		w.must(func() error { _, err := c.Claim(ctx, claimRequest(w, testNonce)); return err }())
+		n = len(w.changes())
+		for _, login := range []string{"retake-bot", "other-bot"} {
+			w.must(w.client(login, func(o *Options) { o.Fleet = "f-" + login }).Release(ctx, reclaim))
+		}
+		w.must(c.Release(ctx, reclaim))
+		if len(w.changes()) != n {
+			w.Errorf("written again: %+v", w.changes()[n:])
+		}
+		reclaim.Nonce = "ccccdddd"
+		if err := c.Release(ctx, reclaim); !errors.Is(err, ErrAlive) {
+			w.Errorf("reclaim of a claim that does not hold: %v", err)
+		}
+		w.wantLabels("agent-claimed")
+	})
+}
+
+// TestTwoReclaimsAtOnce: the second comment lands after a third director's claim, and does not end it.
+func TestTwoReclaimsAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := w.Context()
+		dead := w.client("other-bot", func(o *Options) { o.Fleet = "dead" })
+		_, err := dead.Claim(ctx, claimRequest(w, "deadaaaa"))
+		w.must(err)
+		reclaim := ReleaseRequest{Key: w.key, Nonce: "deadaaaa", RestoreTask: true, Reclaim: true}
+		first := w.client("retake-bot", func(o *Options) { o.Fleet = "first" })
+		late := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/comments") {
+					w.must(first.Release(ctx, reclaim))
+					got, err := first.Claim(ctx, claimRequest(w, "thirdaaa"))
+					if w.must(err); got.Outcome != Won {
+						w.Errorf("claim between = %+v", got)
+					}
+				}
+				return next.RoundTrip(r)
+			})
+		}))
+		w.must(late.Release(ctx, reclaim))
+		w.wantLabels("agent-claimed")
+		if h, _, ok, err := late.Stale(ctx, w.key); err != nil || !ok || h.Nonce != "thirdaaa" {
+			w.Errorf("holder = %+v, %v, %v", h, ok, err)
+		}
+		if got, err := first.Claim(ctx, claimRequest(w, "thirdaaa")); err != nil || got.Outcome != Won {
+			w.Errorf("the third's claim = %+v, %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,220 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Outcome of a claim.
+type Outcome string
+
+// The closed list of outcomes.
+const (
+	Won         Outcome = "won"          // the issue is ours: labels, comment and read-back agree
+	Lost        Outcome = "lost"         // somebody else holds it: ClaimResult.Winner
+	NotEligible Outcome = "not_eligible" // closed, a pull request, not labelled as work, blocked or in review
+)
+
+// ClaimRequest asks for an issue. The same request again, after a crash or an error, goes on where the last one stopped;
+// for a claim that was won already it restores the claimed label, which is how a task goes on after a human unblocked it.
+type ClaimRequest struct {
+	Key   string
+	Nonce string // 8 characters of [a-z0-9], once per claim
+	RunID string // the director's run; for people who read the marker
+	// Unblock: a human has answered, so the blocked label comes off, if this very claim holds the issue.
+	Unblock bool
+}
+
+// Holder is whose claim holds an issue.
+type Holder struct {
+	Fleet, Nonce, RunID, Login, CommentURL string
+	At                                     time.Time
+}
+
+// ClaimResult says how a claim went.
+type ClaimResult struct {
+	Outcome Outcome
+	Winner  Holder // lost only
+	Why     string // not_eligible only
+	Issue   Issue  // as last read
+}
+
+// Claim runs the claim protocol: remove the task label, add the claimed label, post the claim comment, read back.
+// The loser deletes its own comment and leaves the labels as the winner has them.
+func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, error) {
+	if err := c.mute("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
+		return ClaimResult{}, err
+	}
+	t, err := c.thread(ctx, laneClaim, req.Key)
+	if err != nil {
+		return ClaimResult{}, err
+	}
+	m := marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce, Run: req.RunID}
+	if _, err := m.line(); err != nil {
+		return ClaimResult{}, err
+	}
+	if held, ok := t.holder(); ok && !c.mine(t, held, req.Nonce) {
+		return c.withdraw(ctx, t, m, ClaimResult{Outcome: Lost, Winner: holderOf(held)})
+	}
+	why, err := c.ineligible(ctx, t, req)
+	if err != nil {
+		return ClaimResult{}, err
+	}
+	if why != "" {
+		return c.undo(ctx, t, m, why)
+	}
+	for _, old := range []string{c.labels.Review, c.labels.Task} { // the task label last: it is what makes us come back
+		if err := c.dropLabel(ctx, laneClaim, t, old); err != nil {
+			return ClaimResult{}, err
+		}
+	}
+	if err := c.addLabel(ctx, laneClaim, t, c.labels.Claimed); err != nil {
+		return ClaimResult{}, err
+	}
+	if req.Unblock {
+		if err := c.dropLabel(ctx, laneClaim, t, c.labels.Blocked); err != nil {
+			return ClaimResult{}, err
+		}
+	}
+	if _, err := c.post(ctx, laneClaim, t, m, c.claimText(req.Nonce)); err != nil {
+		return ClaimResult{}, err
+	}
+	return c.verify(ctx, t.place, req, m)
+}
+
+func (c *Client) claimText(nonce string) string {
+	return fmt.Sprintf("**Retake** has picked up this issue and will report here.\n\n<sub>claim `%s` · fleet `%s`</sub>", nonce, c.opts.Fleet)
+}
+
+// mine tells whether a claim comment is this claim's.
+func (c *Client) mine(t thread, r remark, nonce string) bool {
+	return strings.EqualFold(r.author, t.self) && r.mark.Fleet == c.opts.Fleet && r.mark.Nonce == nonce
+}
+
+// verify reads back what the claim has written and what everybody else has.
+func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker) (ClaimResult, error) {
+	t, err := c.thread(ctx, laneClaim, p.key())
+	if err != nil {
+		return ClaimResult{}, err
+	}
+	held, ok := t.holder()
+	switch {
+	case ok && !c.mine(t, held, req.Nonce):
+		return c.withdraw(ctx, t, m, ClaimResult{Outcome: Lost, Winner: holderOf(held)})
+	case !ok && len(t.ours(m)) == 0:
+		return ClaimResult{}, transient("our claim comment on "+p.key()+" cannot be read back yet", nil)
+	case !ok:
+		return c.withdraw(ctx, t, m, ClaimResult{Outcome: NotEligible, Why: "released while it was being claimed"})
+	}
+	if why := c.unfit(t.issue); why != "" {
+		return c.undo(ctx, t, m, why)
+	}
+	if !t.issue.Has(c.labels.Claimed) {
+		return c.undo(ctx, t, m, "the label "+c.labels.Claimed+" was removed while it was being claimed")
+	}
+	for _, again := range t.ours(m)[1:] { // a lost answer, and a list that lagged behind
+		if err := c.remove(ctx, laneClaim, t, again); err != nil {
+			return ClaimResult{}, err
+		}
+	}
+	return ClaimResult{Outcome: Won, Issue: t.issue}, nil
+}
+
+const unfitBlocked = "blocked: waits for a human"
+
+// unfit says why an issue cannot be claimed by anybody.
+func (c *Client) unfit(i Issue) string {
+	switch {
+	case i.IsPullRequest:
+		return "a pull request"
+	case i.State != "open":
+		return "closed"
+	case i.Has(c.labels.Blocked):
+		return unfitBlocked
+	case i.Has(c.labels.Review) && !i.Has(c.labels.Task):
+		return "in review"
+	}
+	return ""
+}
+
+// ineligible says why we may not claim an issue that nobody else holds. Without the task label we may if we hold it
+// already, if somebody stopped between labels and comment (the comment then decides), or if it was our own credential that
+// took the label off, which means that a claim stopped between its two labels.
+func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (string, error) {
+	held, ok := t.holder()
+	ok = ok && c.mine(t, held, req.Nonce)
+	if why := c.unfit(t.issue); why != "" && (why != unfitBlocked || !ok || !req.Unblock) {
+		return why, nil
+	}
+	if ok {
+		return "", nil
+	}
+	if len(t.ours(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})) > 0 {
+		return "this claim has ended", nil
+	}
+	if t.issue.Has(c.labels.Task) || t.issue.Has(c.labels.Claimed) {
+		return "", nil
+	}
+	took, err := c.tookTaskLabel(ctx, t)
+	if err != nil || took {
+		return "", err
+	}
+	return "the label " + c.labels.Task + " is not there", nil
+}
+
+// tookTaskLabel reads from the issue's events whether we were the last to touch its task label, removing it, after
+// any claim that has ended.
+func (c *Client) tookTaskLabel(ctx context.Context, t thread) (bool, error) {
+	latest, err := c.lastLabelEvent(ctx, laneClaim, t.place, c.labels.Task)
+	if err != nil || latest.GetEvent() != "unlabeled" || !strings.EqualFold(latest.GetActor().GetLogin(), t.self) {
+		return false, err
+	}
+	at := latest.GetCreatedAt()
+	for _, r := range t.remarks {
+		ended := r.mark != nil && (r.mark.kind == markRelease || r.mark.kind == markClaim && r.mark.Ended != "")
+		if ended && !r.at.Before(at.Time) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// withdraw deletes our comments of this claim, if any, and touches nothing else. A comment that has reported on
+// work is no mere claim any more and stays.
+func (c *Client) withdraw(ctx context.Context, t thread, m marker, result ClaimResult) (ClaimResult, error) {
+	for _, r := range t.ours(m) {
+		if !c.untouched(r) {
+			continue
+		}
+		if err := c.remove(ctx, laneClaim, t, r); err != nil {
+			return ClaimResult{}, err
+		}
+	}
+	result.Issue = t.issue
+	return result, nil
+}
+
+// untouched reports a claim comment that still says what Claim wrote.
+func (c *Client) untouched(r remark) bool {
+	fresh, err := withMarker(*r.mark, c.claimText(r.mark.Nonce))
+	return err == nil && sameText(fresh, r.body)
+}
+
+// undo ends a claim whose issue is not to be worked on. If we hold the issue with nothing but a fresh claim, the claimed
+// label is ours as well. It goes first: with the comment still there a repetition finds its way back here.
+func (c *Client) undo(ctx context.Context, t thread, m marker, why string) (ClaimResult, error) {
+	if held, ok := t.holder(); ok && c.mine(t, held, m.Nonce) && c.untouched(held) {
+		if err := c.dropLabel(ctx, laneClaim, t, c.labels.Claimed); err != nil {
+			return ClaimResult{}, err
+		}
+	}
+	return c.withdraw(ctx, t, m, ClaimResult{Outcome: NotEligible, Why: why})
+}
+
+func holderOf(r remark) Holder {
+	return Holder{Fleet: r.mark.Fleet, Nonce: r.mark.Nonce, RunID: r.mark.Run, Login: r.author, CommentURL: r.url, At: r.at}
+}

@@ -1,0 +1,315 @@
+package github
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestClaimRemovesAddsCommentsAndReadsBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		c := w.client("retake-bot")
+		w.claimed(c)
+		w.wantLabels("agent-claimed")
+		var steps []string
+		for _, r := range w.changes() {
+			steps = append(steps, r.Method+" "+r.Path)
+		}
+		want := []string{
+			"DELETE /repos/acme/widgets/issues/1/labels/agent-task", "POST /repos/acme/widgets/issues/1/labels",
+			"POST /repos/acme/widgets/issues/1/comments",
+		}
+		if !slices.Equal(steps, want) {
+			t.Errorf("writes = %q, want %q", steps, want)
+		}
+		if last := w.sim.Requests()[len(w.sim.Requests())-1]; last.Method != http.MethodGet {
+			t.Errorf("last request = %+v, want the read-back", last)
+		}
+		body := w.marked(markClaim)[0].Body
+		first, rest, _ := strings.Cut(body, "\n")
+		if first != `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->` || !strings.HasPrefix(rest, "**Retake** has picked up") {
+			t.Errorf("comment = %q", body)
+		}
+	})
+}
+
+// TestOneWinnerInEveryInterleaving runs two claims of different credentials, and of the same, request by request in every
+// possible order.
+func TestOneWinnerInEveryInterleaving(t *testing.T) {
+	for _, rival := range []string{"other-bot", "retake-bot"} {
+		t.Run(rival, func(t *testing.T) {
+			runs := 0
+			for order := []bool{}; order != nil; runs++ {
+				order = interleave(t, rival, order)
+			}
+			t.Logf("%d interleavings", runs)
+			if runs < 100 {
+				t.Errorf("only %d interleavings: the requests were not interleaved", runs)
+			}
+		})
+	}
+}
+
+// interleave lets two claims take turns as order says, false for the first, and then the first whenever possible.
+// It returns the next order to try, nil after the last.
+func interleave(t *testing.T, rival string, order []bool) (next []bool) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var turns [2]chan struct{}
+		var waiting, reads, ended [2]bool
+		var results [2]ClaimResult
+		var errs [2]error
+		for i, login := range []string{"retake-bot", rival} {
+			turns[i] = make(chan struct{})
+			c := w.client(login, func(o *Options) { o.Login, o.Fleet = login, fmt.Sprint("fleet", i) },
+				via(func(http.RoundTripper) http.RoundTripper { // unchecked: other tests do that, and thousands are many
+					return roundTrip(func(r *http.Request) (*http.Response, error) {
+						waiting[i], reads[i] = true, r.Method == http.MethodGet
+						<-turns[i]
+						return w.sim.Transport().RoundTrip(r)
+					})
+				}))
+			go func() {
+				results[i], errs[i] = c.Claim(t.Context(), claimRequest(w, fmt.Sprintf("nonce%daa", i+2)))
+				ended[i] = true
+			}()
+		}
+		var taken []bool // whose turn it was
+		var free []bool  // whether there was a choice
+		lastRead := false
+		for {
+			time.Sleep(2 * time.Second) // longer than the pacing of writes
+			synctest.Wait()
+			if ended[0] && ended[1] {
+				break
+			}
+			choice := !ended[0] && !ended[1]
+			second := ended[0]
+			switch at := len(taken); {
+			case choice && lastRead && taken[at-1] && reads[0]:
+				second, choice = true, false // two reads in a row commute: the other order is tried anyway
+			case choice && at < len(order):
+				second = order[at]
+			}
+			taken, free = append(taken, second), append(free, choice)
+			i := map[bool]int{false: 0, true: 1}[second]
+			if !waiting[i] {
+				t.Fatalf("client %d neither waits nor has ended", i)
+			}
+			waiting[i], lastRead = false, reads[i]
+			turns[i] <- struct{}{}
+		}
+		checkRace(w, results, errs, taken)
+		for at := len(taken) - 1; at >= 0; at-- {
+			if free[at] && !taken[at] {
+				next = append(slices.Clone(taken[:at]), true)
+				break
+			}
+		}
+	})
+	return next
+}
+
+func checkRace(w *world, results [2]ClaimResult, errs [2]error, taken []bool) {
+	w.Helper()
+	won := 0
+	for i, r := range results {
+		if errs[i] != nil {
+			w.Fatalf("%v: client %d: %v", taken, i, errs[i])
+		}
+		switch r.Outcome {
+		case Won:
+			won++
+		case Lost:
+			if r.Winner.Nonce == "" || r.Winner.Nonce == fmt.Sprintf("nonce%daa", i+2) {
+				w.Fatalf("%v: client %d lost to %+v", taken, i, r.Winner)
+			}
+		}
+	}
+	if comments := w.marked(markClaim); won != 1 || len(comments) != 1 {
+		w.Fatalf("%v: outcomes %s, %s; claim comments %+v", taken, results[0].Outcome, results[1].Outcome, comments)
+	}
+	if events := w.labelEvents(); !slices.Equal(events, []string{"-agent-task", "+agent-claimed"}) {
+		w.Fatalf("%v: label events %q", taken, events)
+	}
+	if w.Failed() {
+		w.FailNow()
+	}
+}
+
+func TestClaimCompetition(t *testing.T) {
+	mark := func(kind, fleet, nonce, more string) string {
+		return fmt.Sprintf(`<!-- retake:%s v1 {"fleet":"%s","nonce":"%s"%s} -->`+"\ntext", kind, fleet, nonce, more)
+	}
+	for name, tc := range map[string]struct {
+		comments [][2]string // author, body
+		want     Outcome
+	}{
+		"a claim of another fleet":             {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}}, Lost},
+		"a claim of our login, another nonce":  {[][2]string{{"retake-bot", mark("claim", "default", "aaaabbbb", "")}}, Lost},
+		"forged by a stranger":                 {[][2]string{{"mallory", mark("claim", "night", "aaaabbbb", "")}}, Won},
+		"our nonce, forged by a stranger":      {[][2]string{{"mallory", mark("claim", "default", testNonce, "")}}, Won},
+		"released since":                       {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"other-bot", mark("release", "night", "aaaabbbb", "")}}, Won},
+		"release forged by a stranger":         {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"mallory", mark("release", "night", "aaaabbbb", "")}}, Lost},
+		"released, then claimed again":         {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"other-bot", mark("release", "night", "aaaabbbb", "")}, {"other-bot", mark("claim", "night", "ccccdddd", "")}}, Lost},
+		"delivered":                            {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"ended":"delivered"`)}}, Won},
+		"quoted, not on the first line":        {[][2]string{{"other-bot", "> " + mark("claim", "night", "aaaabbbb", "")}}, Won},
+		"a marker with an unknown field":       {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"x":"y"`)}}, Won},
+		"a marker whose nonce is out of shape": {[][2]string{{"other-bot", mark("claim", "night", "AAAABBB!", "")}}, Won},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				t := w.T
+				for _, c := range tc.comments {
+					w.sim.AddComment(w.key, c[0], c[1])
+				}
+				got, err := w.client("retake-bot").Claim(t.Context(), claimRequest(w, testNonce))
+				w.must(err)
+				if got.Outcome != tc.want {
+					t.Errorf("outcome = %s (%s), want %s", got.Outcome, got.Why, tc.want)
+				}
+				if events := w.labelEvents(); got.Outcome == Lost && len(events) > 0 {
+					t.Errorf("the loser changed labels: %q", events)
+				}
+				if got.Outcome == Lost && len(w.changes()) > 0 {
+					t.Errorf("the loser wrote: %+v", w.changes())
+				}
+			})
+		})
+	}
+}
+
+func TestClaimOfWhatIsNotToBeDone(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"closed":              func(w *world) { w.sim.SetState(w.key, "acme", "closed") },
+		"unlabelled by human": func(w *world) { w.sim.RemoveLabel(w.key, "acme", "agent-task") },
+		"blocked":             func(w *world) { w.sim.AddLabel(w.key, "acme", "agent-blocked") },
+		"in review": func(w *world) {
+			w.sim.RemoveLabel(w.key, "acme", "agent-task")
+			w.sim.AddLabel(w.key, "acme", "agent-review")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				t := w.T
+				change(w)
+				got, err := w.client("retake-bot").Claim(t.Context(), claimRequest(w, testNonce))
+				w.must(err)
+				if got.Outcome != NotEligible || got.Why == "" || len(w.changes()) > 0 {
+					t.Errorf("claim = %+v with %d writes, want not_eligible and none", got, len(w.changes()))
+				}
+			})
+		})
+	}
+}
+
+// TestClaimThatLosesItsIssueMeanwhile closes the issue, or takes the label off, between the comment and the read-back.
+func TestClaimThatLosesItsIssueMeanwhile(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"closed":   func(w *world) { w.sim.SetState(w.key, "acme", "closed") },
+		"unlabels": func(w *world) { w.sim.RemoveLabel(w.key, "acme", "agent-claimed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				t := w.T
+				c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+					return roundTrip(func(r *http.Request) (*http.Response, error) {
+						resp, err := next.RoundTrip(r)
+						if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/comments") {
+							change(w)
+						}
+						return resp, err
+					})
+				}))
+				got, err := c.Claim(t.Context(), claimRequest(w, testNonce))
+				w.must(err)
+				if got.Outcome != NotEligible || len(w.marked(markClaim)) != 0 {
+					t.Errorf("claim = %+v, comments %+v", got, w.marked(markClaim))
+				}
+				w.wantLabels()
+			})
+		})
+	}
+}
+
+func TestClaimGoesOnAfterAHumanUnblocked(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		c := w.client("retake-bot")
+		w.claimed(c)
+		w.must(c.Progress(t.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 1}))
+		w.must(c.Escalate(t.Context(), Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "build_failed", Ask: "Fix it."}))
+		w.wantLabels("agent-blocked")
+		got, err := c.Claim(t.Context(), claimRequest(w, testNonce))
+		w.must(err)
+		if got.Outcome != NotEligible || len(w.marked(markClaim)) != 1 {
+			t.Fatalf("claim of a blocked issue = %+v, comments %d", got, len(w.marked(markClaim)))
+		}
+		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
+		w.claimed(c)
+		w.wantLabels("agent-claimed")
+		if n := len(w.marked(markClaim)); n != 1 {
+			t.Errorf("%d claim comments, want the old one", n)
+		}
+	})
+}
+
+func TestClaimNotYetVisibleIsTransient(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		lists := 0
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/comments") {
+					if lists++; lists == 2 {
+						resp.Body = http.NoBody
+						resp.ContentLength = 0
+					}
+				}
+				return resp, err
+			})
+		}))
+		_, err := c.Claim(t.Context(), claimRequest(w, testNonce))
+		if kindOf(err) != KindTransient {
+			t.Fatalf("error = %v, want transient", err)
+		}
+		w.claimed(c)
+		if n := len(w.marked(markClaim)); n != 1 {
+			t.Errorf("%d claim comments", n)
+		}
+	})
+}
+
+func TestWritesDisabledChangesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		c := w.client("retake-bot", func(o *Options) { o.Writes = false })
+		ctx := t.Context()
+		_, claim := c.Claim(ctx, claimRequest(w, testNonce))
+		_, deliver := c.Deliver(ctx, DeliverRequest{Key: w.key, Nonce: testNonce})
+		for name, err := range map[string]error{
+			"claim": claim, "deliver": deliver,
+			"escalate": c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce}),
+			"release":  c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce}),
+			"progress": c.Progress(ctx, w.key, testNonce, ProgressView{}),
+			"labels":   c.EnsureLabels(ctx, testRepo),
+			"react":    c.React(ctx, w.key, 1, ReactionUnderstood),
+		} {
+			if !errors.Is(err, ErrWritesDisabled) {
+				t.Errorf("%s: error = %v, want ErrWritesDisabled", name, err)
+			}
+		}
+		// What no method asks for cannot leave either.
+		err := c.call(ctx, laneClaim, http.MethodPost, "repos/acme/widgets/issues/1/labels", map[string][]string{"labels": {"x"}})
+		if !errors.Is(err, ErrWritesDisabled) || len(w.changes()) > 0 {
+			t.Errorf("error = %v, writes %+v", err, w.changes())
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// operations are what must be repeatable; before brings the issue to where the operation starts.
+var operations = map[string]struct {
+	before func(context.Context, *world, *Client) error
+	run    func(context.Context, *world, *Client) error
+	kind   string   // of the one comment
+	events []string // label events of before and run together
+	labels []string
+}{
+	"claim": {
+		run:  claimOnce,
+		kind: markClaim, events: []string{"-agent-task", "+agent-claimed"}, labels: []string{"agent-claimed"},
+	},
+	"claim of what was in review": {
+		before: func(_ context.Context, w *world, _ *Client) error {
+			w.sim.AddLabel(w.key, "acme", "agent-review")
+			return nil
+		},
+		run:  claimOnce,
+		kind: markClaim, events: []string{"-agent-review", "-agent-task", "+agent-claimed"}, labels: []string{"agent-claimed"},
+	},
+	"escalate": {
+		before: claimOnce,
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "build_failed", Stage: "VALIDATE"})
+		},
+		kind: markBlocked, events: []string{"-agent-task", "+agent-claimed", "+agent-blocked", "-agent-claimed"}, labels: []string{"agent-blocked"},
+	},
+	"release": {
+		before: claimOnce,
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress", RestoreTask: true})
+		},
+		kind: markRelease, events: []string{"-agent-task", "+agent-claimed", "+agent-task", "-agent-claimed"}, labels: []string{"agent-task"},
+	},
+	"reclaim": {
+		before: claimOnce,
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress for 6 hours", RestoreTask: true, Reclaim: true})
+		},
+		kind: markRelease, events: []string{"-agent-task", "+agent-claimed", "+agent-task", "-agent-claimed"}, labels: []string{"agent-task"},
+	},
+	"go on after a command": {
+		before: func(ctx context.Context, w *world, c *Client) error {
+			if err := claimOnce(ctx, w, c); err != nil {
+				return err
+			}
+			return c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "needs_human"})
+		},
+		run: func(ctx context.Context, w *world, c *Client) error {
+			_, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true})
+			return err
+		},
+		kind:   markClaim,
+		events: []string{"-agent-task", "+agent-claimed", "+agent-blocked", "-agent-claimed", "+agent-claimed", "-agent-blocked"},
+		labels: []string{"agent-claimed"},
+	},
+	"release without restoring": {
+		before: claimOnce,
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"})
+		},
+		kind: markRelease, events: []string{"-agent-task", "+agent-claimed", "-agent-claimed"},
+	},
+	"deliver": {
+		before: claimOnce,
+		run: func(ctx context.Context, w *world, c *Client) error {
+			_, err := c.Deliver(ctx, DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse", PullRequest: true})
+			return err
+		},
+		kind: markClaim, events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed"}, labels: []string{"agent-review"},
+	},
+	"progress": {
+		before: claimOnce,
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running", Attempt: 1, Stage: "CODE"})
+		},
+		kind: markClaim, events: []string{"-agent-task", "+agent-claimed"}, labels: []string{"agent-claimed"},
+	},
+}
+
+func claimOnce(ctx context.Context, w *world, c *Client) error {
+	got, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1"})
+	if err == nil && got.Outcome != Won {
+		return fmt.Errorf("claim = %+v", got)
+	}
+	return err
+}
+
+var errCrash = errors.New("crashed")
+
+// dying lets left requests through. The next one is the last: with after it has its effect, but nobody hears of it.
+func dying(left int, after bool) func(*Options) {
+	return via(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			left--
+			if left >= 0 {
+				return next.RoundTrip(r)
+			}
+			if left == -1 && after {
+				_, _ = next.RoundTrip(r)
+			}
+			return nil, errCrash
+		})
+	})
+}
+
+// TestRepeatedAfterACrashAtAnyRequest stops each operation at each of its requests, before and after the effect, and
+// repeats it with a client that remembers nothing, twice.
+func TestRepeatedAfterACrashAtAnyRequest(t *testing.T) {
+	for name, op := range operations {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, after=%v", name, after), func(t *testing.T) {
+				stops := 0
+				for done := false; !done; stops++ {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t)
+						if op.before != nil {
+							w.must(op.before(t.Context(), w, w.client("retake-bot")))
+						}
+						err := op.run(t.Context(), w, w.client("retake-bot", dying(stops, after)))
+						done = err == nil
+						if !done && !errors.Is(err, errCrash) {
+							t.Fatalf("request %d: %v", stops, err)
+						}
+						w.must(op.run(t.Context(), w, w.client("retake-bot")))
+						writes := len(w.changes())
+						w.must(op.run(t.Context(), w, w.client("retake-bot")))
+						if again := w.changes()[writes:]; len(again) > 0 {
+							t.Errorf("stopped at request %d: done, and yet written: %+v", stops, again)
+						}
+						if got := w.marked(op.kind); len(got) != 1 {
+							t.Errorf("stopped at request %d: %d comments: %+v", stops, len(got), got)
+						}
+						if got := w.labelEvents(); !slices.Equal(got, op.events) {
+							t.Errorf("stopped at request %d: label events %q, want %q", stops, got, op.events)
+						}
+						w.wantLabels(op.labels...)
+						if pulls := len(w.sim.Issues(testRepo)) - 1; pulls > 1 {
+							t.Errorf("stopped at request %d: %d pull requests", stops, pulls)
+						}
+						if t.Failed() {
+							t.FailNow()
+						}
+					})
+				}
+				if stops < 3 {
+					t.Errorf("only %d requests", stops)
+				}
+			})
+		}
+	}
+}
+
+func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		ctx := t.Context()
+		w.claimed(w.client("retake-bot"))
+		escalate := operations["escalate"].run
+		w.must(escalate(ctx, w, w.client("retake-bot")))
+		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
+		w.must(escalate(ctx, w, w.client("retake-bot")))
+		w.wantLabels()
+		// The next block of the same claim is another comment.
+		w.claimed(w.client("retake-bot"))
+		w.must(w.client("retake-bot").Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "timeout"}))
+		w.wantLabels("agent-blocked")
+		if n := len(w.marked(markBlocked)); n != 2 {
+			t.Errorf("%d escalations, want 2", n)
+		}
+	})
+}
+
+func TestReleaseIsNotRepeatedOverTheNextClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		ctx := t.Context()
+		w.claimed(w.client("retake-bot"))
+		release := operations["release"].run
+		w.must(release(ctx, w, w.client("retake-bot")))
+		got, err := w.client("other-bot", func(o *Options) { o.Fleet = "night" }).Claim(ctx, claimRequest(w, "aaaabbbb"))
+		w.must(err)
+		if got.Outcome != Won {
+			t.Fatalf("second claim = %+v", got)
+		}
+		w.must(release(ctx, w, w.client("retake-bot")))
+		w.wantLabels("agent-claimed")
+	})
+}
+
+func TestANewTaskAfterDelivery(t *testing.T) {
+	inWorld(t, func(w *world) {
+		t := w.T
+		ctx := t.Context()
+		c := w.client("retake-bot")
+		w.claimed(c)
+		w.must(operations["deliver"].run(ctx, w, c))
+		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running"})) // too late
+		if body := w.marked(markClaim)[0].Body; !strings.Contains(body, "**Retake is done**") {
+			t.Errorf("late progress replaced the report: %q", body)
+		}
+		w.sim.AddLabel(w.key, "acme", "agent-task")
+		got, err := c.Claim(ctx, claimRequest(w, "aaaabbbb"))
+		w.must(err)
+		if got.Outcome != Won {
+			t.Fatalf("claim of a delivered issue = %+v", got)
+		}
+		w.must(operations["deliver"].run(ctx, w, c)) // the old delivery, once more
+		w.wantLabels("agent-claimed")
+	})
+}

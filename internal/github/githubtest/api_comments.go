@@ -1,0 +1,94 @@
+package githubtest
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// longest comment or body, in characters.
+const longest = 65_536
+
+func (c *call) commentBody() (string, bool) {
+	body, ok := c.text("body")
+	switch {
+	case !ok || strings.TrimSpace(body) == "":
+		c.invalid("IssueComment", "body", "missing_field")
+		return "", false
+	case utf8.RuneCountInString(body) > longest:
+		c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{
+			"resource": "IssueComment", "field": "data", "code": "unprocessable", "message": "Body is too long (maximum is 65536 characters)",
+		})
+		return "", false
+	}
+	return body, true
+}
+
+func (c *call) listComments() {
+	since, _ := time.Parse(time.RFC3339, c.r.URL.Query().Get("since"))
+	var all []*comment
+	for _, m := range c.on.comments {
+		if !m.updated.Before(since) {
+			all = append(all, m)
+		}
+	}
+	writeJSON(c.w, http.StatusOK, objects(page(c, all), func(m *comment) object { return c.to.comment(c.repo, c.on, m) }))
+}
+
+func (c *call) createComment() {
+	if body, ok := c.commentBody(); ok {
+		writeJSON(c.w, http.StatusCreated, c.to.comment(c.repo, c.on, c.comment(c.repo, c.on, c.user, body)))
+	}
+}
+
+// remark finds the comment that the path names, and its issue.
+func (c *call) remark() (*issue, *comment) {
+	id, _ := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
+	for _, i := range c.repo.issues {
+		for _, m := range i.comments {
+			if m.id == id && !i.deleted {
+				return i, m
+			}
+		}
+	}
+	c.fail(http.StatusNotFound, "Not Found")
+	return nil, nil
+}
+
+func (c *call) getComment() {
+	if i, m := c.remark(); m != nil {
+		writeJSON(c.w, http.StatusOK, c.to.comment(c.repo, i, m))
+	}
+}
+
+func (c *call) editComment() {
+	i, m := c.remark()
+	if m == nil {
+		return
+	}
+	if m.author != c.user && !c.repo.mayWrite(c.user) {
+		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
+		return
+	}
+	if body, ok := c.commentBody(); ok {
+		c.editBody(c.repo, i, m, c.user, body)
+		writeJSON(c.w, http.StatusOK, c.to.comment(c.repo, i, m))
+	}
+}
+
+func (c *call) deleteComment() {
+	i, m := c.remark()
+	if m == nil {
+		return
+	}
+	if m.author != c.user && !c.repo.mayWrite(c.user) {
+		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
+		return
+	}
+	i.comments = slices.DeleteFunc(i.comments, func(o *comment) bool { return o == m })
+	c.event(c.repo, i, c.user, "comment_deleted", itoa(m.id))
+	c.w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,77 @@
+package githubtest
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+func (c *call) sendLabels() {
+	writeJSON(c.w, http.StatusOK, c.to.labels(c.repo, c.on.labels))
+}
+
+func (c *call) listIssueLabels() { c.sendLabels() }
+
+func (c *call) addLabels() {
+	names := c.list
+	if raw, ok := c.body["labels"]; ok && json.Unmarshal(raw, &names) != nil {
+		c.invalid("Label", "name", "invalid")
+		return
+	}
+	for _, n := range names {
+		if strings.TrimSpace(n) == "" {
+			c.invalid("Label", "name", "invalid")
+			return
+		}
+	}
+	for _, n := range names {
+		c.addLabel(c.repo, c.on, c.user, n)
+	}
+	c.sendLabels()
+}
+
+func (c *call) removeLabel() {
+	if !c.dropLabel(c.repo, c.on, c.user, c.r.PathValue("name")) {
+		c.fail(http.StatusNotFound, "Label does not exist")
+		return
+	}
+	c.sendLabels()
+}
+
+func (c *call) listLabels() {
+	writeJSON(c.w, http.StatusOK, objects(page(c, c.repo.labels), func(l *label) object { return c.to.label(c.repo, l) }))
+}
+
+func (c *call) getLabel() {
+	if l := c.repo.label(c.r.PathValue("name")); l != nil {
+		writeJSON(c.w, http.StatusOK, c.to.label(c.repo, l))
+		return
+	}
+	c.fail(http.StatusNotFound, "Not Found")
+}
+
+var colorText = regexp.MustCompile(`^[0-9a-fA-F]{6}$`)
+
+func (c *call) createLabel() {
+	name, _ := c.text("name")
+	color, hasColor := c.text("color")
+	about, _ := c.text("description")
+	switch {
+	case strings.TrimSpace(name) == "":
+		c.invalid("Label", "name", "missing_field")
+	case hasColor && !colorText.MatchString(color):
+		c.invalid("Label", "color", "invalid")
+	case len(about) > 100:
+		c.invalid("Label", "description", "too_long")
+	case c.repo.label(name) != nil:
+		c.invalid("Label", "name", "already_exists")
+	default:
+		if color == "" {
+			color = "ededed"
+		}
+		l := &label{id: c.id(), name: name, color: color, description: about}
+		c.repo.labels = append(c.repo.labels, l)
+		writeJSON(c.w, http.StatusCreated, c.to.label(c.repo, l))
+	}
+}

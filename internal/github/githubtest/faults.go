@@ -1,0 +1,303 @@
+package githubtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Fault is something that goes wrong with the next requests to the API that match.
+type Fault struct {
+	Method string `json:"method"` // empty: any
+	Path   string `json:"path"`   // regular expression on the path below /api/v3; empty: any
+	Skip   int    `json:"skip"`   // matching requests that are answered as usual first
+	Times  int    `json:"times"`  // how many are hit; 0: one
+
+	Delay     time.Duration     `json:"delay"` // before anything else, in nanoseconds
+	Status    int               `json:"status"`
+	Header    map[string]string `json:"header"`
+	Body      string            `json:"body"`
+	CutBefore bool              `json:"cut_before"` // no effect, no answer
+	CutAfter  bool              `json:"cut_after"`  // the effect happens, the answer is lost
+
+	path *regexp.Regexp
+}
+
+// SecondaryLimit is what GitHub answers to bursts: status 403 or 429, and Retry-After unless it is 0.
+func SecondaryLimit(status int, retryAfter time.Duration) Fault {
+	f := Fault{Status: status, Header: map[string]string{}, Body: `{"message":"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.","documentation_url":"https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`}
+	if retryAfter > 0 {
+		f.Header["Retry-After"] = strconv.Itoa(int(retryAfter.Seconds()))
+	}
+	return f
+}
+
+// PrimaryLimit is what GitHub answers when the hour's requests are used up.
+func PrimaryLimit(status int, reset time.Time) Fault {
+	return Fault{Status: status, Header: map[string]string{
+		"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": "0", "X-RateLimit-Used": "5000",
+		"X-RateLimit-Reset": strconv.FormatInt(reset.Unix(), 10), "X-RateLimit-Resource": "core",
+	}, Body: `{"message":"API rate limit exceeded for user ID 1.","documentation_url":"https://docs.github.com/rest/overview/rate-limits-for-the-rest-api"}`}
+}
+
+// ServerError is a 5xx.
+func ServerError(status int) Fault {
+	return Fault{Status: status, Body: `{"message":"Server Error"}`}
+}
+
+// On limits a fault to matching requests.
+func (f Fault) On(method, path string) Fault {
+	f.Method, f.Path = method, path
+	return f
+}
+
+// Inject adds a fault; the first that matches a request is used.
+func (s *Server) Inject(f Fault) error {
+	p, err := regexp.Compile(f.Path)
+	if err != nil {
+		return fmt.Errorf("githubtest: fault: %w", err)
+	}
+	if f.Times == 0 {
+		f.Times = 1
+	}
+	f.path = p
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, &f)
+	return nil
+}
+
+// fault takes the fault that hits a request, if any. s.mu is held.
+func (s *Server) fault(method, path string) *Fault {
+	for i, f := range s.faults {
+		if f.Method != "" && f.Method != method || !f.path.MatchString(path) {
+			continue
+		}
+		if f.Skip > 0 {
+			f.Skip--
+			continue
+		}
+		if f.Times--; f.Times == 0 {
+			s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
+		}
+		return f
+	}
+	return nil
+}
+
+func (f *Fault) name() string {
+	switch {
+	case f.CutBefore:
+		return "cut before"
+	case f.CutAfter:
+		return "cut after"
+	case f.Status != 0:
+		return "status " + strconv.Itoa(f.Status)
+	}
+	return "delay"
+}
+
+// budget is what one user may still ask for.
+type budget struct {
+	used   int
+	reset  time.Time
+	closed time.Time // told to wait until then
+}
+
+// budgetOf renews the hour when it is over. s.mu is held.
+func (s *Server) budgetOf(login string) *budget {
+	b := s.budgets[login]
+	if b == nil {
+		b = &budget{}
+		s.budgets[login] = b
+	}
+	if now := s.opts.Now(); !now.Before(b.reset) {
+		b.used, b.reset = 0, now.Truncate(time.Second).Add(time.Hour)
+	}
+	return b
+}
+
+func (s *Server) rateHeaders(h http.Header, b *budget) {
+	left := max(0, s.opts.RateLimit-b.used)
+	for k, v := range map[string]int64{
+		"Limit": int64(s.opts.RateLimit), "Remaining": int64(left), "Used": int64(b.used), "Reset": b.reset.Unix(),
+	} {
+		h.Set("X-RateLimit-"+k, itoa(v))
+	}
+	h.Set("X-RateLimit-Resource", "core")
+}
+
+// told notes how long an answer told its reader to wait, by the same rules that GitHub documents. s.mu is held.
+func (s *Server) told(b *budget, status int, h http.Header) {
+	limited := h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0"
+	if status != http.StatusTooManyRequests && (status != http.StatusForbidden || !limited) {
+		return
+	}
+	now := s.opts.Now()
+	until := now.Add(time.Minute)
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil {
+		until = now.Add(time.Duration(n) * time.Second)
+	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		until = at
+	} else if n, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); err == nil && h.Get("X-RateLimit-Remaining") == "0" {
+		until = time.Unix(n, 0)
+	}
+	if until.After(b.closed) {
+		b.closed = until
+	}
+}
+
+// serveAPI is one request to the API: log, faults, limits, then the routes.
+func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+	path := "/" + strings.TrimPrefix(r.URL.RequestURI(), APIPath)
+	s.mu.Lock()
+	u := s.byToken(r)
+	entry := Request{N: s.count, At: s.opts.Now().UTC(), Method: r.Method, Path: path}
+	s.count++
+	var b *budget
+	if u != nil {
+		entry.User = u.login
+		b = s.budgetOf(u.login)
+		if s.opts.Now().Before(b.closed) {
+			entry.DuringLimit = true
+			s.late++
+		}
+	}
+	f := s.fault(r.Method, path)
+	if f != nil {
+		entry.Fault = f.name()
+	}
+	s.mu.Unlock()
+
+	if f != nil && f.Delay > 0 {
+		select {
+		case <-time.After(f.Delay):
+		case <-r.Context().Done():
+		}
+	}
+	out := newRecorder()
+	if f == nil || f.Status == 0 && !f.CutBefore {
+		s.answer(out, r, u, b)
+	} else {
+		refuse(out, f)
+	}
+	cut := f != nil && (f.CutBefore || f.CutAfter)
+	entry.Status = out.status
+	if cut {
+		entry.Status = 0
+	}
+	s.finish(out, b, entry)
+	if cut {
+		panic(http.ErrAbortHandler)
+	}
+	out.copyTo(w)
+}
+
+func refuse(out *recorder, f *Fault) {
+	for k, v := range f.Header {
+		out.Header().Set(k, v)
+	}
+	out.Header().Set("Content-Type", "application/json; charset=utf-8")
+	out.WriteHeader(max(f.Status, 200))
+	_, _ = out.Write([]byte(f.Body))
+}
+
+// finish adds the headers that every answer has and logs it.
+func (s *Server) finish(out *recorder, b *budget, entry Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.Header().Set("Date", s.now().Format(http.TimeFormat))
+	if b != nil {
+		if out.Header().Get("X-RateLimit-Remaining") == "" {
+			s.rateHeaders(out.Header(), b)
+		}
+		s.told(b, out.status, out.Header())
+		if strings.Contains(out.body.String(), "secondary rate limit") && out.status == http.StatusForbidden && out.Header().Get("Retry-After") == "" {
+			b.closed = s.opts.Now().Add(time.Minute)
+		}
+	}
+	s.requests = append(s.requests, entry)
+	if len(s.requests) > logLimit {
+		s.requests = append(s.requests[:0], s.requests[len(s.requests)/10:]...)
+	}
+}
+
+// answer is what happens without faults.
+func (s *Server) answer(out *recorder, r *http.Request, u *user, b *budget) {
+	if u == nil {
+		fail(out, http.StatusUnauthorized, "Bad credentials")
+		return
+	}
+	s.mu.Lock()
+	spent := b.used >= s.opts.RateLimit
+	if !spent {
+		b.used++
+	}
+	s.mu.Unlock()
+	if spent {
+		fail(out, http.StatusForbidden, "API rate limit exceeded for user ID "+itoa(u.id)+".")
+		return
+	}
+	s.api.ServeHTTP(out, r)
+	if out.conditional(r) {
+		s.mu.Lock()
+		b.used-- // a 304 is free
+		s.mu.Unlock()
+	}
+}
+
+// Transport answers requests in the caller's goroutine, without a socket. A connection that a fault cuts is an error.
+func (s *Server) Transport() http.RoundTripper { return roundTripper{s} }
+
+type roundTripper struct{ s *Server }
+
+var errCut = errors.New("githubtest: connection cut")
+
+func (t roundTripper) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	out := newRecorder()
+	defer func() {
+		if p := recover(); p != nil {
+			if e, ok := p.(error); !ok || !errors.Is(e, http.ErrAbortHandler) {
+				panic(p)
+			}
+			resp, err = nil, errCut
+		}
+	}()
+	in := req.Clone(req.Context())
+	if in.Body == nil {
+		in.Body = http.NoBody
+	}
+	if in.Host == "" {
+		in.Host = in.URL.Host
+	}
+	in.RequestURI = in.URL.RequestURI()
+	t.s.ServeHTTP(out, in)
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	return out.response(req), nil
+}
+
+// writeJSON answers with a body.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// fail answers with an error in GitHub's form.
+func fail(w http.ResponseWriter, status int, message string, errs ...any) {
+	v := map[string]any{"message": message, "documentation_url": "https://docs.github.com/rest", "status": itoa(status)}
+	if len(errs) > 0 {
+		v["errors"] = errs
+	}
+	writeJSON(w, status, v)
+}

@@ -1,0 +1,175 @@
+package githubtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cgi"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// gitTimeout bounds one git program that we run; they work on small local repositories.
+const gitTimeout = 30 * time.Second
+
+// quiet keeps git away from the settings of whoever runs the stand-in, and lets it serve repositories of another owner.
+var quiet = []string{
+	"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "HOME=/nonexistent",
+	"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
+}
+
+// git runs a git program and returns its output.
+func git(dir string, env []string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), quiet...), env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("githubtest: git %s: %w: %s", args[0], err, strings.TrimSpace(errs.String()))
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+func (s *Server) bare(fullName string) string {
+	return filepath.Join(s.opts.DataDir, filepath.FromSlash(strings.ToLower(fullName))+".git")
+}
+
+// seed makes the bare repository, unless it is there, and commits a folder to main. Author and time are fixed: the same
+// folder gives the same commit. It appears in one step, so that a process which is killed leaves no half of it.
+func (s *Server) seed(fullName, from string) error {
+	dir := s.bare(fullName)
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	fresh := dir + ".new"
+	if err := errors.Join(os.RemoveAll(fresh), os.MkdirAll(fresh, 0o755)); err != nil {
+		return fmt.Errorf("githubtest: %w", err)
+	}
+	if _, err := git(fresh, nil, "init", "-q", "--bare", "-b", "main"); err != nil {
+		return err
+	}
+	if _, err := git(fresh, nil, "config", "http.receivepack", "true"); err != nil {
+		return err
+	}
+	if from != "" {
+		if err := firstCommit(fresh, from); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(fresh, dir); err != nil {
+		return fmt.Errorf("githubtest: %w", err)
+	}
+	return nil
+}
+
+func firstCommit(dir, from string) error {
+	from, err := filepath.Abs(from)
+	if err != nil {
+		return fmt.Errorf("githubtest: %w", err)
+	}
+	who := []string{
+		"GIT_AUTHOR_NAME=Octocat", "GIT_AUTHOR_EMAIL=octocat@example.com", "GIT_AUTHOR_DATE=2026-01-01T00:00:00Z",
+		"GIT_COMMITTER_NAME=Octocat", "GIT_COMMITTER_EMAIL=octocat@example.com", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z",
+		"GIT_DIR=" + dir, "GIT_WORK_TREE=" + from, "GIT_INDEX_FILE=" + filepath.Join(dir, "seed.index"),
+	}
+	defer func() { _ = os.Remove(filepath.Join(dir, "seed.index")) }()
+	if _, err := git(from, who, "add", "-A", "."); err != nil {
+		return err
+	}
+	tree, err := git(from, who, "write-tree")
+	if err != nil {
+		return err
+	}
+	commit, err := git(from, who, "commit-tree", "-m", "First commit", tree)
+	if err != nil {
+		return err
+	}
+	_, err = git(dir, nil, "update-ref", "refs/heads/main", commit)
+	return err
+}
+
+// commitOf is the commit that a branch is at.
+func (s *Server) commitOf(fullName, branch string) (string, bool) {
+	if s.opts.DataDir == "" || branch == "" || strings.HasPrefix(branch, "-") {
+		return "", false
+	}
+	sha, err := git(s.bare(fullName), nil, "rev-parse", "--verify", "-q", "refs/heads/"+branch)
+	return sha, err == nil
+}
+
+// serveGit hands a request to git http-backend. Anybody may fetch; pushing needs a known token with write access.
+func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
+	s.mu.Lock()
+	repo, u := s.repos[strings.ToLower(name)], s.byToken(r)
+	allowed := repo != nil && u != nil && repo.mayWrite(u)
+	s.mu.Unlock()
+	push := strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
+	switch {
+	case repo == nil:
+		http.NotFound(w, r)
+		return
+	case push && u == nil:
+		w.Header().Set("WWW-Authenticate", `Basic realm="GitHub stand-in"`)
+		http.Error(w, "a token is needed to push", http.StatusUnauthorized)
+		return
+	case push && !allowed:
+		http.Error(w, "no write access", http.StatusForbidden)
+		return
+	}
+	if err := spool(r); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	defer func() { _ = r.Body.Close() }()
+	backend, err := git("", nil, "--exec-path")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	r.URL.Path = "/" + strings.ToLower(name) + strings.TrimPrefix(r.URL.Path, "/"+name)
+	env := append([]string{"GIT_PROJECT_ROOT=" + s.opts.DataDir, "GIT_HTTP_EXPORT_ALL=1"}, quiet...)
+	if push {
+		env = append(env, "REMOTE_USER="+u.login)
+	}
+	if v := r.Header.Get("Git-Protocol"); v != "" {
+		env = append(env, "GIT_PROTOCOL="+v)
+	}
+	(&cgi.Handler{Path: filepath.Join(backend, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
+}
+
+// spoolLimit bounds a push, in bytes.
+const spoolLimit = 256 << 20
+
+// spool gives a chunked request (git's for packs over 1 MiB) a length, which CGI needs, by way of a file.
+func spool(r *http.Request) error {
+	if r.ContentLength >= 0 {
+		return nil
+	}
+	f, err := os.CreateTemp("", "githubsim-push-*")
+	if err != nil {
+		return fmt.Errorf("githubtest: %w", err)
+	}
+	_ = os.Remove(f.Name()) // the open file stays
+	n, err := io.Copy(f, io.LimitReader(r.Body, spoolLimit+1))
+	if err == nil && n > spoolLimit {
+		err = errors.New("push is too large")
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("githubtest: %w", err), f.Close())
+	}
+	r.Body, r.ContentLength, r.TransferEncoding = f, n, nil
+	return nil
+}

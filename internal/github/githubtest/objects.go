@@ -1,0 +1,209 @@
+package githubtest
+
+import (
+	"encoding/base64"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// object is a JSON object in GitHub's form. Fields that GitHub always sends are always there.
+type object = map[string]any
+
+// origin is the address that the asker used, so that links lead back to it.
+func origin(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil || r.URL.Scheme == "https" {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// links makes the addresses in answers.
+type links struct{ web, api string }
+
+func linksOf(r *http.Request) links {
+	o := origin(r)
+	return links{web: o, api: o + strings.TrimSuffix(APIPath, "/")}
+}
+
+func nodeID(kind string, id int64) string {
+	return base64.StdEncoding.EncodeToString([]byte(kind + ":" + itoa(id)))
+}
+
+func stamp(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func (l links) user(u *user) object {
+	api, kind := l.api+"/users/"+u.login, "User"
+	if u.bot {
+		kind = "Bot"
+	}
+	return object{
+		"login": u.login, "id": u.id, "node_id": nodeID(kind, u.id), "gravatar_id": "", "type": kind, "site_admin": false,
+		"avatar_url": l.web + "/_sim/avatar/" + itoa(u.id), "html_url": l.web + "/" + u.login, "url": api,
+		"followers_url": api + "/followers", "following_url": api + "/following{/other_user}", "gists_url": api + "/gists{/gist_id}",
+		"starred_url": api + "/starred{/owner}{/repo}", "subscriptions_url": api + "/subscriptions", "organizations_url": api + "/orgs",
+		"repos_url": api + "/repos", "events_url": api + "/events{/privacy}", "received_events_url": api + "/received_events",
+		"user_view_type": "public",
+	}
+}
+
+// me is what GET /user says.
+func (l links) me(u *user) object {
+	o := l.user(u)
+	maps.Copy(o, object{
+		"name": u.login, "company": nil, "blog": "", "location": nil, "email": nil, "hireable": nil, "bio": nil,
+		"public_repos": 0, "public_gists": 0, "followers": 0, "following": 0,
+		"created_at": "2020-01-01T00:00:00Z", "updated_at": "2020-01-01T00:00:00Z",
+	})
+	return o
+}
+
+func (l links) label(r *repo, b *label) object {
+	var about any
+	if b.description != "" {
+		about = b.description
+	}
+	return object{
+		"id": b.id, "node_id": nodeID("Label", b.id), "url": l.api + "/repos/" + r.fullName() + "/labels/" + b.name,
+		"name": b.name, "color": b.color, "description": about, "default": false,
+	}
+}
+
+func (l links) labels(r *repo, names []string) []object {
+	all := make([]object, 0, len(names))
+	for _, n := range names {
+		if b := r.label(n); b != nil {
+			all = append(all, l.label(r, b))
+		}
+	}
+	return all
+}
+
+func (l links) issue(r *repo, i *issue) object {
+	url := l.api + "/repos/" + r.fullName() + "/issues/" + itoa(i.number)
+	o := object{
+		"id": i.id, "node_id": nodeID("Issue", i.id), "number": i.number, "title": i.title, "body": i.body,
+		"state": i.state(), "state_reason": nil, "locked": false, "active_lock_reason": nil,
+		"user": l.user(i.author), "assignee": nil, "assignees": []any{}, "milestone": nil, "comments": len(i.comments),
+		"labels": l.labels(r, i.labels), "author_association": r.association(i.author),
+		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt), "closed_by": nil,
+		"url": url, "repository_url": l.api + "/repos/" + r.fullName(), "labels_url": url + "/labels{/name}",
+		"comments_url": url + "/comments", "events_url": url + "/events", "timeline_url": url + "/timeline",
+		"html_url": l.page(r, i), "performed_via_github_app": nil,
+		"reactions": rollup(url, nil),
+	}
+	if i.head != "" {
+		pull := l.api + "/repos/" + r.fullName() + "/pulls/" + itoa(i.number)
+		o["pull_request"] = object{
+			"url": pull, "html_url": l.page(r, i), "diff_url": l.page(r, i) + ".diff",
+			"patch_url": l.page(r, i) + ".patch", "merged_at": nil,
+		}
+	}
+	return o
+}
+
+func (l links) page(r *repo, i *issue) string {
+	if i.head != "" {
+		return l.web + "/" + r.fullName() + "/pull/" + itoa(i.number)
+	}
+	return l.web + "/" + r.fullName() + "/issues/" + itoa(i.number)
+}
+
+func (l links) comment(r *repo, i *issue, c *comment) object {
+	url := l.api + "/repos/" + r.fullName() + "/issues/comments/" + itoa(c.id)
+	return object{
+		"id": c.id, "node_id": nodeID("IssueComment", c.id), "url": url, "html_url": l.page(r, i) + "#issuecomment-" + itoa(c.id),
+		"issue_url": l.api + "/repos/" + r.fullName() + "/issues/" + itoa(i.number), "body": c.body, "user": l.user(c.author),
+		"author_association": r.association(c.author), "created_at": stamp(c.created), "updated_at": stamp(c.updated),
+		"performed_via_github_app": nil, "reactions": rollup(url, c.reactions),
+	}
+}
+
+func (l links) event(r *repo, s *Server, e Event) object {
+	return object{
+		"id": e.ID, "node_id": nodeID("IssueEvent", e.ID), "url": l.api + "/repos/" + r.fullName() + "/issues/events/" + itoa(e.ID),
+		"actor": l.user(s.user(e.Actor)), "event": e.Event, "commit_id": nil, "commit_url": nil, "created_at": stamp(e.At),
+		"performed_via_github_app": nil,
+	}
+}
+
+// repoLinks are the templated addresses of a repository below its own.
+var repoLinks = map[string]string{
+	"archive": "/{archive_format}{/ref}", "assignees": "/assignees{/user}", "blobs": "/git/blobs{/sha}", "branches": "/branches{/branch}",
+	"collaborators": "/collaborators{/collaborator}", "comments": "/comments{/number}", "commits": "/commits{/sha}",
+	"compare": "/compare/{base}...{head}", "contents": "/contents/{+path}", "contributors": "/contributors",
+	"deployments": "/deployments", "downloads": "/downloads", "events": "/events", "forks": "/forks",
+	"git_commits": "/git/commits{/sha}", "git_refs": "/git/refs{/sha}", "git_tags": "/git/tags{/sha}", "hooks": "/hooks",
+	"issue_comment": "/issues/comments{/number}", "issue_events": "/issues/events{/number}", "issues": "/issues{/number}",
+	"keys": "/keys{/key_id}", "labels": "/labels{/name}", "languages": "/languages", "merges": "/merges",
+	"milestones": "/milestones{/number}", "notifications": "/notifications{?since,all,participating}", "pulls": "/pulls{/number}",
+	"releases": "/releases{/id}", "stargazers": "/stargazers", "statuses": "/statuses/{sha}", "subscribers": "/subscribers",
+	"subscription": "/subscription", "tags": "/tags", "teams": "/teams", "trees": "/git/trees{/sha}",
+}
+
+func (l links) repo(r *repo) object {
+	open := 0
+	for _, i := range r.issues {
+		if !i.closed && !i.deleted && i.movedTo == "" {
+			open++
+		}
+	}
+	url, page := l.api+"/repos/"+r.fullName(), l.web+"/"+r.fullName()
+	o := object{
+		"id": r.id, "node_id": nodeID("Repository", r.id), "name": r.name, "full_name": r.fullName(), "owner": l.user(r.owner),
+		"private": false, "fork": false, "archived": false, "disabled": false, "description": nil, "homepage": nil, "language": nil,
+		"license": nil, "mirror_url": nil, "default_branch": "main", "url": url, "html_url": page,
+		"clone_url": page + ".git", "git_url": "git:" + strings.TrimPrefix(page, "http:") + ".git", "ssh_url": "git@localhost:" + r.fullName() + ".git", "svn_url": page,
+		"forks": 0, "forks_count": 0, "stargazers_count": 0, "watchers": 0, "watchers_count": 0, "subscribers_count": 0,
+		"network_count": 0, "size": 0, "open_issues": open, "open_issues_count": open,
+		"has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false, "has_discussions": false, "has_downloads": false,
+		"created_at": stamp(r.created), "updated_at": stamp(r.created), "pushed_at": stamp(r.created),
+	}
+	for name, tail := range repoLinks {
+		o[name+"_url"] = url + tail
+	}
+	return o
+}
+
+// pull is a pull request; full adds what only the single form has.
+func (l links) pull(r *repo, i *issue, headSHA, baseSHA string, full bool) object {
+	url, page := l.api+"/repos/"+r.fullName()+"/pulls/"+itoa(i.number), l.page(r, i)
+	about := l.issue(r, i)
+	side := func(ref, sha string) object {
+		return object{"label": r.owner.login + ":" + ref, "ref": ref, "sha": sha, "user": l.user(r.owner), "repo": l.repo(r)}
+	}
+	o := object{
+		"id": i.id, "node_id": nodeID("PullRequest", i.id), "number": i.number, "title": i.title, "body": i.body, "state": i.state(),
+		"locked": false, "draft": false, "user": about["user"], "labels": about["labels"], "milestone": nil, "assignee": nil, "assignees": []any{},
+		"created_at": about["created_at"], "updated_at": about["updated_at"], "closed_at": about["closed_at"], "merged_at": nil,
+		"merge_commit_sha": nil, "author_association": about["author_association"], "auto_merge": nil,
+		"url": url, "html_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch", "issue_url": about["url"],
+		"commits_url": url + "/commits", "review_comments_url": url + "/comments", "review_comment_url": l.api + "/repos/" + r.fullName() + "/pulls/comments{/number}",
+		"comments_url": about["comments_url"], "statuses_url": l.api + "/repos/" + r.fullName() + "/statuses/" + headSHA,
+		"head": side(i.head, headSHA), "base": side(i.base, baseSHA),
+		"requested_reviewers": []any{}, "requested_teams": []any{}, "active_lock_reason": nil,
+	}
+	to := map[string]string{
+		"self": url, "html": page, "issue": about["url"].(string), "comments": about["comments_url"].(string), "commits": url + "/commits",
+		"review_comments": url + "/comments", "review_comment": o["review_comment_url"].(string), "statuses": o["statuses_url"].(string),
+	}
+	hrefs := object{}
+	for name, href := range to {
+		hrefs[name] = object{"href": href}
+	}
+	o["_links"] = hrefs
+	if full {
+		maps.Copy(o, object{
+			"merged": false, "mergeable": nil, "rebaseable": nil, "mergeable_state": "unknown", "merged_by": nil, "comments": len(i.comments),
+			"review_comments": 0, "maintainer_can_modify": false, "commits": 1, "additions": 0, "deletions": 0, "changed_files": 0,
+		})
+	}
+	return o
+}

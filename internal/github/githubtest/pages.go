@@ -1,0 +1,352 @@
+package githubtest
+
+import (
+	"cmp"
+	"embed"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed templates
+var templates embed.FS
+
+var sheets = template.Must(template.New("").Funcs(template.FuncMap{
+	"markdown": render,
+	"date":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") },
+	"ink":      ink,
+}).ParseFS(templates, "templates/*.html"))
+
+// ink is a text colour that can be read on a label's colour.
+func ink(color string) string {
+	n, err := strconv.ParseUint(color, 16, 32)
+	if err != nil || (299*(n>>16&255)+587*(n>>8&255)+114*(n&255))/1000 > 140 {
+		return "1f2328"
+	}
+	return "ffffff"
+}
+
+// pages are the routes for people. Browsers that come from another site are refused.
+func (s *Server) pages() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.homePage)
+	mux.HandleFunc("GET /{owner}/{repo}", s.repoPage)
+	mux.HandleFunc("GET /{owner}/{repo}/issues", s.repoPage)
+	mux.HandleFunc("POST /{owner}/{repo}/issues", s.postIssue)
+	mux.HandleFunc("GET /{owner}/{repo}/issues/{number}", s.issuePage)
+	mux.HandleFunc("GET /{owner}/{repo}/pull/{number}", s.issuePage)
+	mux.HandleFunc("POST /{owner}/{repo}/issues/{number}", s.postToIssue)
+	mux.HandleFunc("POST /{owner}/{repo}/pull/{number}", s.postToIssue)
+	mux.HandleFunc("GET /{owner}/{repo}/tree/{branch...}", s.branchPage)
+	mux.HandleFunc("GET /_sim/requests", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.Requests()) })
+	mux.HandleFunc("GET /_sim/events", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, http.StatusOK, s.Events(r.URL.Query().Get("issue")))
+	})
+	mux.HandleFunc("POST /_sim/faults", s.postFault)
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+func (s *Server) postFault(w http.ResponseWriter, r *http.Request) {
+	var f Fault
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&f); err != nil {
+		fail(w, http.StatusBadRequest, "want a fault as JSON: "+err.Error())
+		return
+	}
+	if err := s.Inject(f); err != nil {
+		fail(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// sheet is what the templates get.
+type sheet struct {
+	Title, Person string
+	Repo, Clone   string
+	Repos         []string
+	Labels        []chip // of the repository
+	Issues        []row
+	Branches      []branch
+	Issue         row
+	Body          string
+	Timeline      []item
+	Diff          string
+}
+
+type chip struct{ Name, Color, About string }
+
+type row struct {
+	Number            int
+	Title, State      string
+	URL, Author       string
+	Created           time.Time
+	Labels            []chip
+	Missing           []chip // labels of the repository that it lacks
+	Comments          int
+	Head, Base        string
+	IsPull            bool
+	AuthorAssociation string
+}
+
+// item is a comment (Body set) or an event.
+type item struct {
+	ID                     int64
+	Author, Role, Body     string
+	Bot, IsComment, Edited bool
+	Text                   string
+	Label                  *chip
+	Reactions              []mood
+	At                     time.Time
+}
+
+// mood is a reaction with who has it; in words, because not every machine has a font for faces.
+type mood struct{ Content, Who string }
+
+type branch struct{ Name, SHA, Subject string }
+
+func (s *Server) show(w http.ResponseWriter, status int, name string, v sheet) {
+	v.Person = s.opts.Person
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
+	w.WriteHeader(status)
+	_ = sheets.ExecuteTemplate(w, name, v) // a reader that has left
+}
+
+// missing is the page for what is not there.
+func (s *Server) missing(w http.ResponseWriter, what string) {
+	s.show(w, http.StatusNotFound, "missing.html", sheet{Title: "Not found", Body: what})
+}
+
+// locate finds what the path names. s.mu is held; i is nil on a repository's own page.
+func (s *Server) locate(r *http.Request) (p *repo, i *issue) {
+	p = s.repos[strings.ToLower(r.PathValue("owner")+"/"+r.PathValue("repo"))]
+	if n, err := strconv.Atoi(r.PathValue("number")); p != nil && err == nil {
+		i = p.issue(n)
+	}
+	return p, i
+}
+
+func (s *Server) homePage(w http.ResponseWriter, _ *http.Request) {
+	v := sheet{Title: "Repositories"}
+	s.mu.Lock()
+	for _, r := range s.repos {
+		v.Repos = append(v.Repos, r.fullName())
+	}
+	s.mu.Unlock()
+	slices.Sort(v.Repos)
+	s.show(w, http.StatusOK, "home.html", v)
+}
+
+func chips(r *repo, names []string) []chip {
+	var out []chip
+	for _, n := range names {
+		if l := r.label(n); l != nil {
+			out = append(out, chip{l.name, l.color, l.description})
+		}
+	}
+	return out
+}
+
+func toRow(r *repo, i *issue) row {
+	v := row{
+		Number: i.number, Title: i.title, State: i.state(), Author: i.author.login, Created: i.created, Labels: chips(r, i.labels),
+		Comments: len(i.comments), Head: i.head, Base: i.base, IsPull: i.head != "", AuthorAssociation: r.association(i.author),
+		URL: links{}.page(r, i),
+	}
+	for _, l := range r.labels {
+		if !i.has(l.name) {
+			v.Missing = append(v.Missing, chip{l.name, l.color, l.description})
+		}
+	}
+	return v
+}
+
+func (s *Server) repoPage(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	p, _ := s.locate(r)
+	if p == nil {
+		s.mu.Unlock()
+		s.missing(w, "There is no such repository.")
+		return
+	}
+	v := sheet{Title: p.fullName(), Repo: p.fullName()}
+	for _, l := range p.labels {
+		v.Labels = append(v.Labels, chip{l.name, l.color, l.description})
+	}
+	for _, i := range slices.Backward(p.issues) {
+		if !i.deleted && i.movedTo == "" {
+			v.Issues = append(v.Issues, toRow(p, i))
+		}
+	}
+	s.mu.Unlock()
+	slices.SortStableFunc(v.Issues, func(a, b row) int { return cmp.Compare(b.State, a.State) }) // open before closed
+	if s.opts.DataDir != "" {
+		v.Clone = origin(r) + "/" + v.Repo + ".git"
+		v.Branches = s.branches(v.Repo)
+	}
+	s.show(w, http.StatusOK, "repo.html", v)
+}
+
+func (s *Server) branches(fullName string) []branch {
+	out, err := git(s.bare(fullName), nil, "for-each-ref", "--sort=refname", "--format=%(refname:short)%09%(objectname:short)%09%(subject)", "refs/heads")
+	if err != nil || out == "" {
+		return nil
+	}
+	var all []branch
+	for line := range strings.Lines(out) {
+		if f := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3); len(f) == 3 {
+			all = append(all, branch{f[0], f[1], f[2]})
+		}
+	}
+	return all
+}
+
+// diffLimit bounds what a page shows of a diff, in bytes.
+const diffLimit = 64 << 10
+
+func (s *Server) diff(fullName, base, head string) string {
+	from, okFrom := s.commitOf(fullName, base)
+	to, okTo := s.commitOf(fullName, head)
+	if !okFrom || !okTo {
+		return ""
+	}
+	out, err := git(s.bare(fullName), nil, "diff", "--no-color", "--no-ext-diff", "--stat", "--patch", from+"..."+to)
+	if err != nil {
+		return err.Error()
+	}
+	return out[:min(len(out), diffLimit)]
+}
+
+func (s *Server) branchPage(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	p, _ := s.locate(r)
+	s.mu.Unlock()
+	name := r.PathValue("branch")
+	if p == nil {
+		s.missing(w, "There is no such repository.")
+		return
+	}
+	if _, ok := s.commitOf(p.fullName(), name); !ok {
+		s.missing(w, "There is no such branch.")
+		return
+	}
+	s.show(w, http.StatusOK, "branch.html", sheet{Title: name, Repo: p.fullName(), Diff: s.diff(p.fullName(), "main", name)})
+}
+
+func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	p, i := s.locate(r)
+	if i == nil || i.deleted || i.movedTo != "" {
+		s.mu.Unlock()
+		s.missing(w, "There is no such issue.")
+		return
+	}
+	v := sheet{Title: i.title, Repo: p.fullName(), Issue: toRow(p, i), Body: i.body, Timeline: s.timeline(p, i)}
+	s.mu.Unlock()
+	if v.Issue.IsPull {
+		v.Diff = s.diff(v.Repo, v.Issue.Base, v.Issue.Head)
+	}
+	s.show(w, http.StatusOK, "issue.html", v)
+}
+
+var eventTexts = map[string]string{"labeled": "added", "unlabeled": "removed", "closed": "closed this", "reopened": "reopened this"}
+
+// timeline joins comments and events in the order of their ids, which is that of their times. s.mu is held.
+func (s *Server) timeline(p *repo, i *issue) []item {
+	var all []item
+	for _, c := range i.comments {
+		all = append(all, item{
+			ID: c.id, Author: c.author.login, Role: strings.ToLower(p.association(c.author)), Body: c.body, Bot: c.author.bot,
+			IsComment: true, Edited: s.edited(i, c, p), At: c.created, Reactions: moods(c.reactions),
+		})
+	}
+	for _, e := range s.events {
+		text, ok := eventTexts[e.Event]
+		if !ok || e.Issue != key(p, i) {
+			continue
+		}
+		it := item{ID: e.ID, Author: e.Actor, Text: text, At: e.At}
+		if l := p.label(e.Detail); l != nil && e.Detail != "" {
+			it.Label = &chip{l.name, l.color, l.description}
+		}
+		all = append(all, it)
+	}
+	slices.SortFunc(all, func(a, b item) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+func moods(all []*reaction) []mood {
+	var out []mood
+	for _, k := range reactionKinds {
+		var who []string
+		for _, x := range all {
+			if x.content == k {
+				who = append(who, x.user.login)
+			}
+		}
+		if len(who) > 0 {
+			out = append(out, mood{k, strings.Join(who, ", ")})
+		}
+	}
+	return out
+}
+
+func (s *Server) edited(i *issue, c *comment, p *repo) bool {
+	return slices.ContainsFunc(s.events, func(e Event) bool {
+		return e.Event == "comment_edited" && e.Detail == itoa(c.id) && e.Issue == key(p, i)
+	})
+}
+
+func (s *Server) postIssue(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	title := strings.TrimSpace(r.PostFormValue("title"))
+	s.mu.Lock()
+	p, _ := s.locate(r)
+	if p == nil || title == "" {
+		s.mu.Unlock()
+		s.missing(w, "An issue needs a repository and a title.")
+		return
+	}
+	i := s.newIssue(p, s.user(s.opts.Person), title, unixLines(r.PostFormValue("body")), r.PostForm["label"])
+	to := links{}.page(p, i)
+	s.unlock()
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// postToIssue does what the buttons of an issue's page say: do = comment, close, reopen, label or unlabel.
+func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	do, body, name := r.PostFormValue("do"), unixLines(r.PostFormValue("body")), strings.TrimSpace(r.PostFormValue("label"))
+	s.mu.Lock()
+	p, i := s.locate(r)
+	if i == nil {
+		s.mu.Unlock()
+		s.missing(w, "There is no such issue.")
+		return
+	}
+	u := s.user(s.opts.Person)
+	if strings.TrimSpace(body) != "" {
+		s.comment(p, i, u, body)
+	}
+	switch do {
+	case "close":
+		s.setState(p, i, u, "closed")
+	case "reopen":
+		s.setState(p, i, u, "open")
+	case "label":
+		if name != "" {
+			s.addLabel(p, i, u, name)
+		}
+	case "unlabel":
+		s.dropLabel(p, i, u, name)
+	}
+	to := links{}.page(p, i)
+	s.unlock()
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+func unixLines(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }

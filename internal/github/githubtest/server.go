@@ -1,0 +1,319 @@
+package githubtest
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options of a Server; the zero value is useful.
+type Options struct {
+	Now       func() time.Time // default time.Now
+	DataDir   string           // folder of bare repositories; empty: no git
+	Person    string           // login that acts on the pages; default "octocat"; made on first use
+	RateLimit int              // requests per hour and user; default 5000
+	// StateFile keeps the state across restarts, see Open.
+	StateFile string
+	// StateLost is told that the state could not be written; default: panic.
+	StateLost func(error)
+}
+
+// Server is the stand-in. It is safe for concurrent use.
+type Server struct {
+	opts Options
+	api  http.Handler
+	web  http.Handler
+	file string // of the state; empty: memory only
+
+	mu       sync.Mutex
+	lastID   int64
+	users    map[string]*user // by login
+	repos    map[string]*repo // by lower-case owner/name
+	events   []Event
+	requests []Request
+	count    int
+	late     int // requests during a limit
+	faults   []*Fault
+	budgets  map[string]*budget // by login
+}
+
+// New makes an empty stand-in that keeps everything in memory.
+func New(o Options) *Server {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Person == "" {
+		o.Person = "octocat"
+	}
+	if o.RateLimit == 0 {
+		o.RateLimit = 5000
+	}
+	if o.StateLost == nil {
+		o.StateLost = func(err error) { panic(err) }
+	}
+	if o.DataDir != "" {
+		if dir, err := filepath.Abs(o.DataDir); err == nil {
+			o.DataDir = dir // git http-backend wants it absolute
+		}
+	}
+	s := &Server{opts: o, lastID: 1000, users: map[string]*user{}, repos: map[string]*repo{}, budgets: map[string]*budget{}}
+	s.api = s.routes()
+	s.web = s.pages()
+	return s
+}
+
+// APIPath is where the API starts, below the server's address.
+const APIPath = "/api/v3/"
+
+// ServeHTTP answers everything: API, git, pages and the log.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasPrefix(r.URL.Path, APIPath):
+		s.serveAPI(w, r)
+	case strings.Contains(r.URL.Path, ".git/") && s.opts.DataDir != "":
+		s.serveGit(w, r)
+	default:
+		s.web.ServeHTTP(w, r)
+	}
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// now is the time in GitHub's resolution.
+func (s *Server) now() time.Time { return s.opts.Now().UTC().Truncate(time.Second) }
+
+// id counts. s.mu is held.
+func (s *Server) id() int64 {
+	s.lastID++
+	return s.lastID
+}
+
+func itoa[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
+
+func key(r *repo, i *issue) string { return r.fullName() + "#" + itoa(i.number) }
+
+// AddUser makes a user with a token, or gives an existing one the token; one whose login ends in [bot] is a bot.
+func (s *Server) AddUser(login, token string) {
+	s.mu.Lock()
+	defer s.unlock()
+	s.user(login).token = token
+}
+
+// user finds or makes a user. s.mu is held.
+func (s *Server) user(login string) *user {
+	u, ok := s.users[login]
+	if !ok {
+		u = newUser(s.id(), login, "")
+		s.users[login] = u
+	}
+	return u
+}
+
+func newUser(id int64, login, token string) *user {
+	return &user{id: id, login: login, token: token, bot: strings.HasSuffix(login, "[bot]")}
+}
+
+// AddRepo makes "owner/name". With Options.DataDir there is a bare repository as well, seeded with one commit of seed (a
+// folder; "" for none) on main. Collaborators map logins to read, triage, write, maintain or admin. One that is there
+// already keeps what it has and gets the collaborators.
+func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string) error {
+	owner, name, ok := strings.Cut(fullName, "/")
+	if !ok || owner == "" || name == "" || strings.ContainsAny(name, "/ ") || strings.HasPrefix(name, ".") {
+		return fmt.Errorf("githubtest: repository %q: want owner/name", fullName)
+	}
+	if s.opts.DataDir != "" {
+		if err := s.seed(fullName, seed); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	r := s.repos[strings.ToLower(fullName)]
+	if r == nil {
+		r = &repo{id: s.id(), owner: s.user(owner), name: name, collaborators: map[string]string{}, created: s.now()}
+		s.repos[strings.ToLower(fullName)] = r
+	}
+	maps.Copy(r.collaborators, collaborators)
+	return nil
+}
+
+// SetPermission gives a login a permission on a repository: read, triage, write, maintain or admin; "" takes it away.
+func (s *Server) SetPermission(fullName, login, permission string) {
+	s.mu.Lock()
+	defer s.unlock()
+	r := s.repos[strings.ToLower(fullName)]
+	if r == nil {
+		panic("githubtest: no repository " + fullName)
+	}
+	s.user(login)
+	r.collaborators[login] = permission
+	if permission == "" {
+		delete(r.collaborators, login)
+	}
+}
+
+// with runs f on an issue. It panics on a key that names none: a mistake of the caller, who made the issue.
+func (s *Server) with(issueKey string, f func(*repo, *issue)) {
+	s.mu.Lock()
+	defer s.unlock()
+	s.on(issueKey, f)
+}
+
+// on is with for who holds s.mu.
+func (s *Server) on(issueKey string, f func(*repo, *issue)) {
+	name, num, _ := strings.Cut(issueKey, "#")
+	n, _ := strconv.Atoi(num)
+	r := s.repos[strings.ToLower(name)]
+	if r == nil || r.issue(n) == nil {
+		panic("githubtest: no issue " + issueKey)
+	}
+	f(r, r.issue(n))
+}
+
+// CreateIssue opens an issue as author and returns its key; the repository must exist.
+func (s *Server) CreateIssue(fullName, author, title, body string, labels ...string) string {
+	s.mu.Lock()
+	defer s.unlock()
+	r := s.repos[strings.ToLower(fullName)]
+	if r == nil {
+		panic("githubtest: no repository " + fullName)
+	}
+	return key(r, s.newIssue(r, s.user(author), title, body, labels))
+}
+
+// AddLabel labels an issue as actor.
+func (s *Server) AddLabel(issueKey, actor, name string) {
+	s.with(issueKey, func(r *repo, i *issue) { s.addLabel(r, i, s.user(actor), name) })
+}
+
+// RemoveLabel takes a label off as actor.
+func (s *Server) RemoveLabel(issueKey, actor, name string) {
+	s.with(issueKey, func(r *repo, i *issue) { s.dropLabel(r, i, s.user(actor), name) })
+}
+
+// AddComment comments as actor and returns the comment's id.
+func (s *Server) AddComment(issueKey, actor, body string) (id int64) {
+	s.with(issueKey, func(r *repo, i *issue) { id = s.comment(r, i, s.user(actor), body).id })
+	return id
+}
+
+// EditComment gives a comment another text as actor.
+func (s *Server) EditComment(issueKey, actor string, id int64, body string) {
+	s.with(issueKey, func(r *repo, i *issue) {
+		for _, c := range i.comments {
+			if c.id == id {
+				s.editBody(r, i, c, s.user(actor), body)
+			}
+		}
+	})
+}
+
+// SetState closes ("closed") or reopens ("open") as actor.
+func (s *Server) SetState(issueKey, actor, state string) {
+	s.with(issueKey, func(r *repo, i *issue) { s.setState(r, i, s.user(actor), state) })
+}
+
+// Delete removes an issue: the API answers 410.
+func (s *Server) Delete(issueKey string) {
+	s.with(issueKey, func(_ *repo, i *issue) { i.deleted = true })
+}
+
+// Transfer moves an issue to another repository and returns its new key: the API answers 301 for the old one.
+func (s *Server) Transfer(issueKey, fullName string) (to string) {
+	s.with(issueKey, func(_ *repo, i *issue) {
+		r := s.repos[strings.ToLower(fullName)]
+		c := *i
+		c.number, c.labels, c.comments = len(r.issues)+1, slices.Clone(i.labels), slices.Clone(i.comments)
+		r.issues = append(r.issues, &c)
+		to = key(r, &c)
+		i.movedTo = to
+	})
+	return to
+}
+
+// Rename gives a repository another name: the API answers 301 for the old one.
+func (s *Server) Rename(fullName, name string) {
+	s.mu.Lock()
+	defer s.unlock()
+	old := s.repos[strings.ToLower(fullName)]
+	c := *old
+	c.name = name
+	s.repos[strings.ToLower(c.fullName())] = &c
+	old.movedTo = c.fullName()
+}
+
+// Issue is a look at an issue.
+type Issue struct {
+	Key, Title, Body, State string
+	Labels                  []string // sorted
+	Comments                []Comment
+	Head, Base              string // pull requests only
+}
+
+// Comment is a look at a comment.
+type Comment struct {
+	ID           int64
+	Author, Body string
+	Reactions    []string // "login +1", oldest first
+}
+
+// Issue looks at an issue.
+func (s *Server) Issue(issueKey string) (v Issue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on(issueKey, func(r *repo, i *issue) { v = view(r, i) })
+	return v
+}
+
+func view(r *repo, i *issue) Issue {
+	v := Issue{Key: key(r, i), Title: i.title, Body: i.body, State: i.state(), Labels: slices.Sorted(slices.Values(i.labels)), Head: i.head, Base: i.base}
+	for _, c := range i.comments {
+		m := Comment{ID: c.id, Author: c.author.login, Body: c.body}
+		for _, x := range c.reactions {
+			m.Reactions = append(m.Reactions, x.user.login+" "+x.content)
+		}
+		v.Comments = append(v.Comments, m)
+	}
+	return v
+}
+
+// Issues looks at all issues and pull requests of a repository.
+func (s *Server) Issues(fullName string) (all []Issue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.repos[strings.ToLower(fullName)]; r != nil {
+		for _, i := range r.issues {
+			all = append(all, view(r, i))
+		}
+	}
+	return all
+}
+
+// Events are the changes of an issue, oldest first; of all issues for "".
+func (s *Server) Events(issueKey string) []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.events), func(e Event) bool {
+		return issueKey != "" && !strings.EqualFold(e.Issue, issueKey)
+	})
+}
+
+// Requests are the requests to the API, oldest first.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Violations counts the requests that came while their credential had been told to wait.
+func (s *Server) Violations() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late
+}

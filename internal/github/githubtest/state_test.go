@@ -1,0 +1,177 @@
+package githubtest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReactions(t *testing.T) {
+	s := newSim(t, Options{})
+	s.AddUser("mallory", "m")
+	key := s.CreateIssue(repoName, "acme", "x", "")
+	id := itoa(s.AddComment(key, "acme", "/agent retry"))
+	at := "/repos/acme/widgets/issues/comments/" + id
+	for _, tc := range []struct {
+		token, method, path, body string
+		want                      int
+	}{
+		{"secret", "POST", at + "/reactions", `{"content":"+1"}`, 201},
+		{"secret", "POST", at + "/reactions", `{"content":"+1"}`, 200},
+		{"m", "POST", at + "/reactions", `{"content":"+1"}`, 201},
+		{"m", "POST", at + "/reactions", `{"content":"confused"}`, 201},
+		{"secret", "POST", at + "/reactions", `{"content":"agree"}`, 422},
+		{"secret", "POST", "/repos/acme/widgets/issues/comments/9/reactions", `{"content":"+1"}`, 404},
+		{"secret", "DELETE", at + "/reactions/9", "", 404},
+	} {
+		if resp, body := ask(t, s, tc.method, tc.path, tc.body, "Authorization", "Bearer "+tc.token); resp.StatusCode != tc.want {
+			t.Errorf("%s %s: %d %s, want %d", tc.method, tc.body, resp.StatusCode, body, tc.want)
+		}
+	}
+	if _, body := ask(t, s, "GET", at, ""); !strings.Contains(body, `"+1":2`) || !strings.Contains(body, `"total_count":3`) {
+		t.Errorf("comment = %s", body)
+	}
+	if _, body := ask(t, s, "GET", at+"/reactions?content=confused", ""); strings.Count(body, `"content"`) != 1 {
+		t.Errorf("confused = %s", body)
+	}
+	if page := visit(t, s, "/acme/widgets/issues/1"); !strings.Contains(page, `<b>&#43;1</b> bot, mallory<`) {
+		t.Errorf("the page does not show the reactions: %s", page)
+	}
+}
+
+func TestPermissionLevels(t *testing.T) {
+	for permission, want := range map[string]struct {
+		level, role            string
+		label, create, comment int
+	}{
+		"admin": {"admin", "admin", 200, 201, 200}, "maintain": {"write", "maintain", 200, 201, 200}, "write": {"write", "write", 200, 201, 200},
+		"triage": {"read", "triage", 200, 403, 403}, "read": {"read", "read", 403, 403, 403}, "": {"read", "read", 403, 403, 403},
+	} {
+		s := newSim(t, Options{})
+		key := s.CreateIssue(repoName, "acme", "x", "")
+		id := itoa(s.AddComment(key, "acme", "x"))
+		s.AddUser("them", "t")
+		s.SetPermission(repoName, "them", permission)
+		_, body := ask(t, s, "GET", "/repos/acme/widgets/collaborators/them/permission", "")
+		if !strings.Contains(body, `"permission":"`+want.level+`","role_name":"`+want.role+`"`) {
+			t.Errorf("%s: %s", permission, body)
+		}
+		for path, status := range map[string]int{
+			"POST /repos/acme/widgets/issues/1/labels":        want.label,
+			"POST /repos/acme/widgets/labels":                 want.create,
+			"PATCH /repos/acme/widgets/issues/comments/" + id: want.comment,
+		} {
+			method, path, _ := strings.Cut(path, " ")
+			if resp, body := ask(t, s, method, path, `{"labels":["a"],"name":"b","body":"y"}`, "Authorization", "Bearer t"); resp.StatusCode != status {
+				t.Errorf("%q %s %s: %d %s, want %d", permission, method, path, resp.StatusCode, body, status)
+			}
+		}
+	}
+}
+
+// TestStateOutlivesTheProcess holds every answer of the next stand-in against that of the first.
+func TestStateOutlivesTheProcess(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	dir := t.TempDir()
+	o := Options{StateFile: filepath.Join(dir, "sub", "state.json"), Now: func() time.Time { now = now.Add(time.Second); return now }}
+	open := func() *Server {
+		t.Helper()
+		s, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.AddUser("bot", "secret")
+		for _, name := range []string{repoName, "acme/other"} {
+			if err := s.AddRepo(name, "", map[string]string{"bot": "write"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	first := open()
+	key := first.CreateIssue(repoName, "octocat", "Keep <this>", "body\n`code`", "agent-task", "bug")
+	id := first.AddComment(key, "tidy[bot]", "hello")
+	for _, change := range [][3]string{
+		{"POST", "/repos/acme/widgets/issues/comments/" + itoa(id) + "/reactions", `{"content":"+1"}`},
+		{"POST", "/repos/acme/widgets/issues/1/comments", `{"body":"second"}`},
+		{"DELETE", "/repos/acme/widgets/issues/1/labels/bug", ""},
+		{"POST", "/repos/acme/widgets/labels", `{"name":"new","color":"ff0000","description":"about"}`},
+		{"POST", "/repos/acme/widgets/pulls", `{"title":"p","head":"h","base":"main"}`},
+		{"POST", "/repos/acme/widgets/issues", `{"title":"closed"}`},
+		{"PATCH", "/repos/acme/widgets/issues/3", `{"state":"closed"}`},
+		{"POST", "/repos/acme/widgets/issues", `{"title":"gone"}`},
+		{"POST", "/repos/acme/widgets/issues", `{"title":"moved"}`},
+	} {
+		if resp, body := ask(t, first, change[0], change[1], change[2]); resp.StatusCode >= 300 {
+			t.Fatalf("%v: %d %s", change, resp.StatusCode, body)
+		}
+		killed, err := Open(o) // it was answered, so it is there
+		if err != nil || !reflect.DeepEqual(killed.toSaved().Repos, first.toSaved().Repos) || len(killed.Events("")) != len(first.Events("")) {
+			t.Errorf("%v is not kept: %v", change, err)
+		}
+	}
+	first.Delete(repoName + "#4")
+	first.Transfer(repoName+"#5", "acme/other")
+	first.EditComment(key, "octocat", id, "edited")
+	first.Rename("acme/other", "third")
+	first.SetPermission(repoName, "octocat", "maintain")
+
+	second := open()
+	if got, want := second.Issues(repoName), first.Issues(repoName); !reflect.DeepEqual(got, want) {
+		t.Errorf("issues = %+v\nwant %+v", got, want)
+	}
+	if got, want := second.Events(""), first.Events(""); !reflect.DeepEqual(got, want) {
+		t.Errorf("events = %+v\nwant %+v", got, want)
+	}
+	for _, path := range []string{
+		"/repos/acme/widgets", "/repos/acme/widgets/issues?state=all", "/repos/acme/widgets/issues/1", "/repos/acme/widgets/issues/1/comments",
+		"/repos/acme/widgets/issues/1/events", "/repos/acme/widgets/labels", "/repos/acme/widgets/pulls?state=all", "/repos/acme/widgets/issues/4",
+		"/repos/acme/widgets/issues/5", "/repos/acme/other", "/repos/acme/third/issues?state=all", "/repos/acme/widgets/collaborators/octocat/permission",
+	} {
+		a, want := ask(t, first, "GET", path, "")
+		b, got := ask(t, second, "GET", path, "")
+		if a.StatusCode != b.StatusCode || got != want || a.Header.Get("ETag") != b.Header.Get("ETag") {
+			t.Errorf("%s: %d %s\nwant %d %s", path, b.StatusCode, got, a.StatusCode, want)
+		}
+	}
+	if got := visit(t, second, "/acme/widgets/issues/1"); got != visit(t, first, "/acme/widgets/issues/1") {
+		t.Errorf("page = %s", got)
+	}
+	if fresh := second.CreateIssue(repoName, "octocat", "next", ""); fresh != repoName+"#6" {
+		t.Errorf("the next issue is %s", fresh)
+	}
+	if later := second.AddComment(key, "octocat", "x"); later <= id {
+		t.Errorf("ids start again: %d after %d", later, id)
+	}
+}
+
+func TestStateThatCannotBeKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.json")
+	for _, text := range []string{`{"version":1,`, `{"version":99}`} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(Options{StateFile: file}); err == nil || !strings.Contains(err.Error(), "remove it") {
+			t.Errorf("%s: %v, want an error with the next step", text, err)
+		}
+	}
+	// A folder in the file's place cannot be replaced.
+	var lost []error
+	dir := t.TempDir()
+	s, err := Open(Options{StateFile: filepath.Join(dir, "f", "state.json"), StateLost: func(err error) { lost = append(lost, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "f", "state.json", "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.AddUser("bot", "secret")
+	var path *os.LinkError
+	if len(lost) != 1 || !errors.As(lost[0], &path) {
+		t.Errorf("lost = %v", lost)
+	}
+}

@@ -1,0 +1,164 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	gh "github.com/google/go-github/v60/github"
+	"go.uber.org/zap"
+)
+
+// labelPages bounds the labels of a repository that are read: 2,000.
+const labelPages = 20
+
+// looks of a label that we create.
+type look struct{ name, color, description string }
+
+func (l Labels) looks() []look {
+	return []look{
+		{l.Task, "0e8a16", "Work for Retake: put this label on an issue to have it done"},
+		{l.Claimed, "fbca04", "Retake is working on this"},
+		{l.Blocked, "d93f0b", "Retake stopped and needs a human: see its last comment"},
+		{l.Review, "1d76db", "Retake is done: ready for review"},
+	}
+}
+
+// EnsureLabels creates the labels that a repository lacks and reads them back. With writes off it only looks, and returns
+// ErrWritesDisabled if one is missing.
+func (c *Client) EnsureLabels(ctx context.Context, repo string) error {
+	p, err := parseRepo(repo)
+	if err != nil {
+		return err
+	}
+	missing, err := c.missingLabels(ctx, p)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	if err := c.mute("create labels", repo, zap.Strings("labels", names(missing))); err != nil {
+		return err
+	}
+	for _, l := range missing {
+		_, _, err := c.lanes[laneCompletion].Issues.CreateLabel(ctx, p.owner, p.repo, &gh.Label{Name: &l.name, Color: &l.color, Description: &l.description})
+		if err = normal(err); err != nil && statusOf(err) != http.StatusUnprocessableEntity { // 422: somebody else made it
+			return err
+		}
+	}
+	if missing, err = c.missingLabels(ctx, p); err == nil && len(missing) > 0 {
+		err = permanent("%s still lacks the labels %s: create them by hand, or give the token issues:write", repo, strings.Join(names(missing), ", "))
+	}
+	return err
+}
+
+func (c *Client) missingLabels(ctx context.Context, p place) ([]look, error) {
+	missing := c.labels.looks()
+	opts := &gh.ListOptions{PerPage: pageSize}
+	for range labelPages {
+		raw, resp, err := c.lanes[laneCompletion].Issues.ListLabels(ctx, p.owner, p.repo, opts)
+		if err != nil {
+			return nil, normal(err)
+		}
+		for _, l := range raw {
+			missing = slices.DeleteFunc(missing, func(m look) bool { return strings.EqualFold(m.name, l.GetName()) })
+		}
+		if opts.Page = resp.NextPage; opts.Page == 0 {
+			break
+		}
+	}
+	return missing, nil
+}
+
+func names(looks []look) []string {
+	var out []string
+	for _, l := range looks {
+		out = append(out, l.name)
+	}
+	return out
+}
+
+// addLabel puts a label on an issue that lacks it. go-github sends a bare array, GitHub describes an object.
+func (c *Client) addLabel(ctx context.Context, l lane, t thread, label string) error {
+	if t.issue.Has(label) {
+		return nil
+	}
+	return c.call(ctx, l, http.MethodPost, labelsPath(t), map[string][]string{"labels": {label}})
+}
+
+// dropLabel takes a label off an issue that carries it; 404 says that somebody else did. go-github does not escape names.
+func (c *Client) dropLabel(ctx context.Context, l lane, t thread, label string) error {
+	if !t.issue.Has(label) {
+		return nil
+	}
+	err := c.call(ctx, l, http.MethodDelete, labelsPath(t)+"/"+url.PathEscape(label), nil)
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+func labelsPath(t thread) string {
+	return fmt.Sprintf("repos/%s/%s/issues/%d/labels", t.owner, t.repo, t.number)
+}
+
+// moveLabels takes an issue from claimed to the label goal ("" for none) and reads back. The goal comes first, so that an
+// interrupted move still shows the claimed label. When neither is there, an earlier move was completed and somebody has
+// changed the labels since: they stay as they are, unless this is the first try.
+func (c *Client) moveLabels(ctx context.Context, l lane, t thread, goal string, first bool) error {
+	if !first && !t.issue.Has(c.labels.Claimed) && (goal == "" || !t.issue.Has(goal)) {
+		return nil
+	}
+	if goal != "" {
+		if err := c.addLabel(ctx, l, t, goal); err != nil {
+			return err
+		}
+	}
+	changed := goal != "" && !t.issue.Has(goal)
+	for _, old := range []string{c.labels.Claimed, c.labels.Task, c.labels.Blocked, c.labels.Review} {
+		if strings.EqualFold(old, goal) || !t.issue.Has(old) {
+			continue
+		}
+		if err := c.dropLabel(ctx, l, t, old); err != nil {
+			return err
+		}
+		changed = true
+	}
+	if !changed {
+		return nil
+	}
+	now, err := c.issue(ctx, l, t.place)
+	if err != nil {
+		return err
+	}
+	if goal != "" && !now.Has(goal) || now.Has(c.labels.Claimed) {
+		return transient(fmt.Sprintf("the labels of %s read back as %q", t.key(), now.Labels), nil)
+	}
+	return nil
+}
+
+// lastLabelEvent is the last time that a label was put on an issue or taken off it, nil if never (in the latest two pages of
+// events, if there are more).
+func (c *Client) lastLabelEvent(ctx context.Context, l lane, p place, label string) (*gh.IssueEvent, error) {
+	var latest *gh.IssueEvent
+	opts := &gh.ListOptions{PerPage: pageSize}
+	for {
+		raw, resp, err := c.lanes[l].Issues.ListIssueEvents(ctx, p.owner, p.repo, p.number, opts)
+		if err != nil {
+			return nil, normal(err)
+		}
+		for _, e := range raw {
+			if strings.EqualFold(e.GetLabel().GetName(), label) {
+				latest = e
+			}
+		}
+		if resp.NextPage == 0 {
+			return latest, nil
+		}
+		// Events come oldest first: after the first page only the last two matter.
+		if opts.Page = resp.NextPage; opts.Page < resp.LastPage-1 {
+			opts.Page, latest = resp.LastPage-1, nil
+		}
+	}
+}

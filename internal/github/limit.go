@@ -1,0 +1,117 @@
+package github
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bounds on what an answer can make us wait.
+const (
+	shortestWait = time.Second       // a reset that has just passed
+	longestWait  = 24 * time.Hour    // nothing GitHub documents is longer than an hour; garbage must not close us for ever
+	backoffLimit = 30 * time.Minute  // of waits that GitHub did not state
+	bodyPrefix   = 64 * 1024         // bytes of an error's body that are looked at
+	coreResource = "core"            // x-ratelimit-resource of everything that we call
+	secondaryDoc = "secondary-rate-" // in documentation_url; the anchor has had several endings
+)
+
+// limit is what one answer says about rate limits.
+type limit struct {
+	secondary bool
+	stated    bool          // GitHub said how long; otherwise wait is 0 and the gate backs off
+	wait      time.Duration // from now
+	why       string
+}
+
+// readLimit tells whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a limit is a
+// permission that we lack. The order of sources is GitHub's: Retry-After, then the reset if nothing remains, then nothing stated.
+func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
+	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
+		return limit{}, false
+	}
+	c := readComplaint(body[:min(len(body), bodyPrefix)])
+	after, hasAfter := retryAfter(h, now)
+	spent := h.Get("X-Ratelimit-Remaining") == "0"
+	saysSecondary := isSecondary(c)
+	saysPrimary := strings.Contains(strings.ToLower(c.Message), "api rate limit exceeded")
+	if status == http.StatusForbidden && !hasAfter && !spent && !saysSecondary && !saysPrimary {
+		return limit{}, false
+	}
+	l := limit{secondary: saysSecondary || !spent && !saysPrimary}
+	switch {
+	case hasAfter:
+		l.wait, l.stated = after, true
+	case spent:
+		l.wait, l.stated = untilReset(h, now)
+	}
+	l.why = "primary limit"
+	if l.secondary {
+		l.why = "secondary limit"
+	}
+	if m := c.text(); m != "" {
+		l.why += ": " + oneLine(m, 160)
+	}
+	return l, true
+}
+
+// spentAfter reads a success that used the last request of the hour: the next one would be refused.
+func spentAfter(h http.Header, now time.Time) (limit, bool) {
+	if res := h.Get("X-Ratelimit-Resource"); h.Get("X-Ratelimit-Remaining") != "0" || res != "" && res != coreResource {
+		return limit{}, false
+	}
+	wait, ok := untilReset(h, now)
+	return limit{stated: ok, wait: wait, why: "primary limit: no requests left in this hour"}, ok
+}
+
+func isSecondary(c complaint) bool {
+	m := strings.ToLower(c.Message)
+	return strings.Contains(m, "secondary rate limit") || strings.Contains(m, "abuse detection") ||
+		strings.Contains(c.Documentation, secondaryDoc) || strings.Contains(c.Documentation, "abuse-rate-limits")
+}
+
+// retryAfter reads seconds or an HTTP date.
+func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0, false
+	}
+	if n, err := strconv.ParseFloat(v, 64); err == nil {
+		return bounded(n), n >= 0
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0, false
+	}
+	return bounded(at.Sub(serverTime(h, now)).Seconds()), true
+}
+
+// untilReset reads x-ratelimit-reset, UTC epoch seconds.
+func untilReset(h http.Header, now time.Time) (time.Duration, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(h.Get("X-Ratelimit-Reset")), 10, 64)
+	if err != nil || n <= 0 {
+		return 0, false
+	}
+	return bounded(time.Unix(n, 0).Sub(serverTime(h, now)).Seconds()), true
+}
+
+// bounded turns seconds into a wait; NaN and what overflows become one of the bounds.
+func bounded(seconds float64) time.Duration {
+	switch {
+	case seconds >= longestWait.Seconds():
+		return longestWait
+	case seconds > shortestWait.Seconds():
+		return time.Duration(seconds * float64(time.Second))
+	}
+	return shortestWait
+}
+
+// serverTime is the clock that absolute times in the same answer refer to. Date has whole seconds, rounded down, so a
+// wait computed from it is at most a second too long, never too short.
+func serverTime(h http.Header, now time.Time) time.Time {
+	if t, err := http.ParseTime(h.Get("Date")); err == nil {
+		return t
+	}
+	return now
+}

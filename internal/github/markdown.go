@@ -1,0 +1,137 @@
+package github
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// commentLimit is the length of a comment in characters. GitHub refuses more than 65,536.
+const commentLimit = 60_000
+
+// zeroWidth is put where characters must not be read together; people don't see it.
+const zeroWidth = "\u200b"
+
+var (
+	// CSI, OSC (ended by BEL or ST), and two-character escapes.
+	escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[PX^_][^\x1b]*(?:\x1b\\\\)?|\x1b[@-Z\\\\-_]|\x1b[ -/]*[0-~]")
+	mention = regexp.MustCompile(`@([A-Za-z0-9])`)
+	tag     = regexp.MustCompile(`<([A-Za-z/?!])`)
+	opening = regexp.MustCompile(`<!(-|>)`)
+	fences  = regexp.MustCompile("`{3}|~{3}")
+	run3    = regexp.MustCompile("`{3,}")
+	run1    = regexp.MustCompile("`+")
+	// closing keywords make a merged pull request close an issue; a person decides that.
+	closing = regexp.MustCompile(`(?i)\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[ \t]*:?[ \t]+)((?:[\w.-]+/[\w.-]+)?#|GH-|https?://\S*/issues/)`)
+)
+
+// plain is text as a terminal would leave it on paper: valid UTF-8, \n line ends, no escape sequences, no control or
+// direction-changing characters, and of lines that were overwritten with \r only the last state.
+func plain(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	text = escapes.ReplaceAllString(text, "")
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if strings.Contains(text, "\r") {
+		lines := strings.Split(text, "\n")
+		for i, l := range lines {
+			l = strings.TrimRight(l, "\r")
+			lines[i] = l[strings.LastIndexByte(l, '\r')+1:]
+		}
+		text = strings.Join(lines, "\n")
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control) || r == '\u2028' || r == '\u2029' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// inert is cleaned text that notifies nobody and carries no HTML comment, also inside code.
+func inert(text string) string {
+	text = mention.ReplaceAllString(text, "@"+zeroWidth+"$1")
+	return opening.ReplaceAllString(text, "<!"+zeroWidth+"$1")
+}
+
+// line is untrusted text as one line of markdown, at most limit characters.
+func (r redactor) line(text string, limit int) string {
+	text = strings.Join(strings.Fields(r.clean(text)), " ")
+	return clip(inert(tag.ReplaceAllString(text, "<"+zeroWidth+"$1")), limit)
+}
+
+// prose is untrusted text as paragraphs of markdown: its formatting works, its HTML, mentions and markers don't, and neither
+// do its code blocks, because one that is not closed would swallow what follows.
+func (r redactor) prose(text string, limit int) string {
+	return fences.ReplaceAllStringFunc(r.last(text, limit), func(f string) string { return f[:1] + zeroWidth + f[1:] })
+}
+
+// last is prose with code blocks, for where nothing follows: the end of a body, or a quotation.
+func (r redactor) last(text string, limit int) string {
+	text = strings.TrimSpace(r.clean(text))
+	return clip(inert(tag.ReplaceAllString(text, "<"+zeroWidth+"$1")), limit)
+}
+
+// cell is line for a table.
+func (r redactor) cell(text string, limit int) string {
+	return strings.ReplaceAll(r.line(text, limit), "|", `\|`)
+}
+
+// cellCode is code for a table, where a bar ends the cell even inside code.
+func (r redactor) cellCode(text string, limit int) string {
+	return strings.ReplaceAll(r.code(text, limit), "|", `\|`)
+}
+
+// code is untrusted text as one inline code span.
+func (r redactor) code(text string, limit int) string {
+	text = clip(inert(strings.Join(strings.Fields(r.clean(text)), " ")), limit)
+	if text == "" {
+		return ""
+	}
+	ticks := strings.Repeat("`", longestRun(run1, text)+1)
+	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") {
+		text = " " + text + " "
+	}
+	return ticks + text + ticks
+}
+
+// fence is untrusted output as a code block that nothing in it can end. Of more than limit characters the last are kept:
+// the end is where the error is.
+func (r redactor) fence(text string, limit int) string {
+	text = strings.TrimRight(inert(r.clean(text)), " \t\n")
+	text = strings.TrimLeft(text, "\n")
+	if n := utf8.RuneCountInString(text); n > limit {
+		runes := []rune(text)[n-limit:]
+		text = "… (start cut)\n" + string(runes)
+	}
+	ticks := strings.Repeat("`", max(3, longestRun(run3, text)+1))
+	return ticks + "text\n" + text + "\n" + ticks
+}
+
+// noClosing makes references in text unable to close issues when a pull request is merged.
+func noClosing(text string) string {
+	return closing.ReplaceAllString(text, "${1}"+zeroWidth+"${2}"+zeroWidth)
+}
+
+func quote(text string) string {
+	return "> " + strings.ReplaceAll(text, "\n", "\n> ")
+}
+
+func longestRun(run *regexp.Regexp, text string) int {
+	n := 0
+	for _, m := range run.FindAllString(text, -1) {
+		n = max(n, len(m))
+	}
+	return n
+}
+
+// clip cuts text to at most limit characters.
+func clip(text string, limit int) string {
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	return strings.TrimRight(string([]rune(text)[:limit-1]), " ") + "…"
+}

@@ -1,0 +1,92 @@
+package github
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Kinds of markers. A marker is the first line of a comment of ours, invisible to people:
+//
+//	<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->
+const (
+	markClaim   = "claim"
+	markRelease = "release"
+	markBlocked = "blocked"
+	// markDelivery stands in the body of a pull request.
+	markDelivery = "delivery"
+)
+
+// endedDelivered in a claim's marker: the task is done, the claim competes no more.
+const endedDelivered = "delivered"
+
+// marker is what such a line says. Every field has a narrow alphabet, so that nothing in it can end the HTML comment.
+type marker struct {
+	kind    string
+	Fleet   string `json:"fleet"`
+	Nonce   string `json:"nonce"`             // of the claim that the comment belongs to
+	Run     string `json:"run,omitempty"`     // claim: the director's run
+	Attempt string `json:"attempt,omitempty"` // blocked: the attempt that failed
+	Ended   string `json:"ended,omitempty"`   // claim: endedDelivered, or nothing
+}
+
+var (
+	markerLine = regexp.MustCompile(`^<!-- retake:([a-z]{1,16}) v1 (\{[ -~]{2,400}\}) -->$`)
+	nonceText  = regexp.MustCompile(`^[a-z0-9]{8}$`)
+	idText     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`)
+)
+
+// needs lists what each kind must and may say beside fleet and nonce.
+var needs = map[string]func(marker) bool{
+	markClaim: func(m marker) bool {
+		return m.Attempt == "" && (m.Ended == "" || m.Ended == endedDelivered) && (m.Run == "" || idText.MatchString(m.Run))
+	},
+	markRelease:  func(m marker) bool { return m.Run == "" && m.Attempt == "" && m.Ended == "" },
+	markDelivery: func(m marker) bool { return m.Run == "" && m.Attempt == "" && m.Ended == "" },
+	markBlocked:  func(m marker) bool { return m.Run == "" && m.Ended == "" && idText.MatchString(m.Attempt) },
+}
+
+func (m marker) valid() bool {
+	ok, known := needs[m.kind]
+	return known && fleetName.MatchString(m.Fleet) && nonceText.MatchString(m.Nonce) && ok(m)
+}
+
+// line renders the marker; an invalid one is a permanent error, for example of a nonce that is none.
+func (m marker) line() (string, error) {
+	if !m.valid() {
+		return "", permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: out of alphabet", m.kind, m.Fleet, m.Nonce, m.Run, m.Attempt)
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return "", permanent("marker: %v", err)
+	}
+	return fmt.Sprintf("<!-- retake:%s v1 %s -->", m.kind, data), nil
+}
+
+// readMarker reads the marker of a comment. Only the very first line counts, and only the exact form that line writes.
+func readMarker(body string) (marker, bool) {
+	first, _, _ := strings.Cut(body, "\n")
+	parts := markerLine.FindStringSubmatch(strings.TrimSuffix(first, "\r"))
+	if parts == nil {
+		return marker{}, false
+	}
+	m := marker{kind: parts[1]}
+	d := json.NewDecoder(strings.NewReader(parts[2]))
+	d.DisallowUnknownFields()
+	if d.Decode(&m) != nil || d.InputOffset() != int64(len(parts[2])) {
+		return marker{}, false
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return marker{}, false
+	}
+	return m, m.valid()
+}
+
+// trusts reports whether a comment's marker counts: our own, or of somebody with write access.
+func (c *Client) trusts(self, author, association string) bool {
+	return strings.EqualFold(author, self) ||
+		slices.ContainsFunc(c.opts.TrustedAuthors, func(a string) bool { return strings.EqualFold(a, association) })
+}

@@ -1,0 +1,282 @@
+package github
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+func keysOf(issues []Issue) (keys []string) {
+	for _, i := range issues {
+		keys = append(keys, i.Key)
+	}
+	return keys
+}
+
+func TestAnIdlePollIsOneConditionalRequest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		ctx := w.Context()
+		first, err := c.Poll(ctx, testRepo, "")
+		w.must(err)
+		if !slices.Equal(keysOf(first.Issues), []string{w.key}) || first.Cursor == "" {
+			w.Fatalf("first poll = %+v", first)
+		}
+		cursor := first.Cursor
+		for range 2 { // the first cursor is a little before the change, the next one is the change itself
+			page, err := c.Poll(ctx, testRepo, cursor)
+			w.must(err)
+			cursor = page.Cursor
+		}
+		before := len(w.sim.Requests())
+		for range 5 {
+			time.Sleep(30 * time.Second)
+			page, err := c.Poll(ctx, testRepo, cursor)
+			w.must(err)
+			if !page.NotModified || page.Cursor != cursor || !slices.Equal(keysOf(page.Issues), []string{w.key}) {
+				w.Fatalf("idle poll = %+v", page)
+			}
+		}
+		for _, r := range w.sim.Requests()[before:] {
+			if r.Status != http.StatusNotModified {
+				w.Errorf("idle request = %+v, want 304", r)
+			}
+		}
+		if n := len(w.sim.Requests()) - before; n != 5 {
+			w.Errorf("%d requests for 5 polls", n)
+		}
+
+		time.Sleep(time.Minute)
+		w.sim.SetState(w.key, "acme", "closed")
+		page, err := c.Poll(ctx, testRepo, cursor)
+		w.must(err)
+		if page.NotModified || page.Cursor == cursor || len(page.Issues) != 1 || page.Issues[0].State != "closed" {
+			w.Errorf("poll after a change = %+v", page)
+		}
+	})
+}
+
+func TestFirstPollDoesNotReadHistory(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for i := range 150 {
+			k := w.sim.CreateIssue(testRepo, "acme", fmt.Sprint("old ", i), "")
+			w.sim.SetState(k, "acme", "closed")
+		}
+		blocked := w.sim.CreateIssue(testRepo, "acme", "stuck", "", "agent-blocked", "agent-task")
+		c := w.client("retake-bot")
+		page, err := c.Poll(w.Context(), testRepo, "")
+		w.must(err)
+		if !slices.Equal(keysOf(page.Issues), []string{w.key, blocked}) {
+			w.Errorf("issues = %q", keysOf(page.Issues))
+		}
+		if n := len(w.sim.Requests()); n != 3 {
+			w.Errorf("%d requests, want one per label", n)
+		}
+		if want := format(time.Now().Add(-cursorOverlap)); page.Cursor != want {
+			w.Errorf("cursor = %s, want %s", page.Cursor, want)
+		}
+	})
+}
+
+// TestPollReadsOnByTime: more changes than a page, among them many of one second, and a change between two pages.
+func TestPollReadsOnByTime(t *testing.T) {
+	inWorld(t, func(w *world) {
+		cursor := format(time.Now())
+		for range 230 {
+			w.sim.CreateIssue(testRepo, "acme", "of one second", "")
+		}
+		for i := range 120 {
+			time.Sleep(time.Second)
+			w.sim.CreateIssue(testRepo, "acme", fmt.Sprint("later ", i), "")
+		}
+		lists := 0
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				if lists++; lists == 3 {
+					time.Sleep(time.Second)
+					w.sim.AddComment(testRepo+"#260", "acme", "moves to the end, and everything behind it forward")
+				}
+				return resp, err
+			})
+		}))
+		page, err := c.Poll(w.Context(), testRepo, cursor)
+		w.must(err)
+		seen := keysOf(page.Issues)
+		slices.Sort(seen)
+		if n := len(slices.Compact(seen)); n != 351 || len(page.Issues) != 351 {
+			w.Errorf("%d issues in %d entries, want 351", n, len(page.Issues))
+		}
+		if page.Cursor != format(time.Now()) {
+			w.Errorf("cursor = %s, want the last change", page.Cursor)
+		}
+	})
+}
+
+func TestPollLeavesOutPullRequests(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.claimed(c)
+		w.must(operations["deliver"].run(w.Context(), w, c))
+		page, err := c.Poll(w.Context(), testRepo, format(time.Now().Add(-time.Hour)))
+		w.must(err)
+		if !slices.Equal(keysOf(page.Issues), []string{w.key}) || len(w.sim.Issues(testRepo)) != 2 {
+			w.Errorf("issues = %q", keysOf(page.Issues))
+		}
+	})
+}
+
+func TestIssueThatIsElsewhere(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *world)
+		status int
+		moved  string
+	}{
+		"deleted":                         {func(w *world) { w.sim.Delete(w.key) }, 410, ""},
+		"never there":                     {func(w *world) { w.key = testRepo + "#99" }, 404, ""},
+		"transferred":                     {func(w *world) { w.sim.CreateIssue("acme/other", "acme", "x", ""); w.sim.Transfer(w.key, "acme/other") }, 301, "acme/other#2"},
+		"transferred, same number":        {func(w *world) { w.sim.Transfer(w.key, "acme/other") }, 301, "acme/other#1"},
+		"the repository got another name": {func(w *world) { w.sim.Rename(testRepo, "gadgets") }, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.must(w.sim.AddRepo("acme/other", "", nil))
+				tc.change(w)
+				issue, err := w.client("retake-bot").Issue(w.Context(), w.key)
+				if tc.status == 0 {
+					if err != nil || issue.Key != w.key || issue.Title != "Parse the new format" {
+						w.Errorf("issue = %+v, %v; want it under the key that was asked for", issue, err)
+					}
+					return
+				}
+				if e := asError(w.T, err); e.Kind != KindNotFound || e.Status != tc.status || e.MovedTo != tc.moved {
+					w.Errorf("error = %+v, want not_found, %d, moved to %q", e, tc.status, tc.moved)
+				}
+			})
+		})
+	}
+}
+
+// TestRedirectedWritesStayWrites: net/http would follow a 301 to a POST with a GET, and report success.
+func TestRedirectedWritesStayWrites(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.sim.Rename(testRepo, "gadgets")
+		w.inject(githubtest.Fault{Method: "POST", Path: "/labels", Status: 301, Header: map[string]string{"Location": testAPI + "repos/acme/gadgets/issues/1/labels"}, Body: `{"message":"Moved Permanently"}`})
+		w.claimed(c)
+		if got := w.sim.Issue("acme/gadgets#1").Labels; !slices.Equal(got, []string{"agent-claimed"}) {
+			w.Errorf("labels = %q", got)
+		}
+		w.inject(githubtest.Fault{Status: 301, Header: map[string]string{"Location": "https://evil.test/api/v3/x"}})
+		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindPermanent || !strings.Contains(err.Error(), "another host") {
+			w.Errorf("error = %v, want permanent: the token stays with its host", err)
+		}
+		w.inject(githubtest.Fault{Times: 6, Status: 307, Header: map[string]string{"Location": testAPI + "repos/acme/gadgets/issues/1"}})
+		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindPermanent {
+			w.Errorf("error = %v, want permanent: a loop", err)
+		}
+	})
+}
+
+func TestErrorKinds(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fault githubtest.Fault
+		kind  Kind
+		text  string
+	}{
+		"500":             {githubtest.ServerError(500), KindTransient, "Server Error"},
+		"502 of a proxy":  {githubtest.Fault{Status: 502, Body: "<html>bad gateway</html>"}, KindTransient, "502"},
+		"cut before":      {githubtest.Fault{CutBefore: true}, KindTransient, "no answer"},
+		"cut after":       {githubtest.Fault{CutAfter: true}, KindTransient, "no answer"},
+		"401":             {githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`}, KindUnauthorized, "Bad credentials"},
+		"403":             {githubtest.Fault{Status: 403, Body: `{"message":"Must have admin rights to Repository."}`}, KindPermanent, "admin rights"},
+		"422":             {githubtest.Fault{Status: 422, Body: `{"message":"Validation Failed","errors":[{"field":"body","code":"missing"}]}`}, KindPermanent, "Validation Failed; body missing"},
+		"408":             {githubtest.Fault{Status: 408}, KindTransient, "408"},
+		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, KindTransient, "no usable answer"},
+		"200, other JSON": {githubtest.Fault{Status: 200, Body: "{}"}, KindTransient, "no issue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				c, err := New(Options{BaseURL: testAPI, Fleet: "default", Transport: w.sim.Transport(), Token: w.client("retake-bot").opts.Token})
+				w.must(err)
+				w.inject(tc.fault)
+				_, err = c.Issue(w.Context(), w.key)
+				if e := asError(w.T, err); e.Kind != tc.kind || !strings.Contains(e.Error(), tc.text) || e.Status != tc.fault.Status && e.Status != 0 {
+					w.Errorf("error = %v, want %s with %q", e, tc.kind, tc.text)
+				}
+			})
+		})
+	}
+}
+
+func TestEnsureLabels(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.must(c.EnsureLabels(w.Context(), testRepo))
+		n := len(w.changes())
+		if n != 3 { // agent-task came with the issue
+			w.Errorf("%d labels created, want 3", n)
+		}
+		w.must(c.EnsureLabels(w.Context(), testRepo))
+		if len(w.changes()) != n {
+			w.Errorf("labels that are there were created again: %+v", w.changes())
+		}
+		if err := w.client("mallory").EnsureLabels(w.Context(), testRepo); err != nil {
+			w.Errorf("labels are there, nothing to write: %v", err)
+		}
+	})
+}
+
+func TestRequestsFitGitHubsDescription(t *testing.T) {
+	if description() == nil {
+		t.Skip("RETAKE_TESTDATA is not set: no description of GitHub's API to hold requests and answers against")
+	}
+	inWorld(t, func(w *world) {
+		ctx, before := w.Context(), validated.Load()
+		odd := Labels{Task: "needs: agent/work", Claimed: "agent claimed?"}
+		w.sim.AddLabel(w.key, "acme", odd.Task)
+		c := w.client("retake-bot", func(o *Options) { o.Labels = odd })
+		w.must(c.EnsureLabels(ctx, testRepo))
+		_, err := c.Poll(ctx, testRepo, "")
+		w.must(err)
+		w.claimed(c)
+		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running", Attempt: 1}))
+		w.must(operations["escalate"].run(ctx, w, c))
+		id := w.sim.AddComment(w.key, "acme", "/agent retry")
+		for _, content := range []string{ReactionConfused, ReactionUnderstood, "heart"} {
+			w.must(c.React(ctx, w.key, id, content))
+		}
+		_, err = c.Answers(ctx, w.key, time.Now().Add(-time.Minute))
+		w.must(err)
+		_, _, _, err = c.Stale(ctx, w.key)
+		w.must(err)
+		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
+		_, _, err = c.Unblocked(ctx, w.key)
+		w.must(err)
+		w.claimed(c)
+		w.must(operations["deliver"].run(ctx, w, c))
+		w.must(c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce}))
+		w.sim.AddLabel(w.key, "acme", odd.Task)
+		w.sim.RemoveLabel(w.key, "retake-bot", odd.Task) // as a claim that stopped between its labels: events are read
+		_, err = c.Claim(ctx, claimRequest(w, "aaaabbbb"))
+		w.must(err)
+		_, err = c.Issue(ctx, testRepo+"#99")
+		if !isGone(err) {
+			w.Error(err)
+		}
+		for _, path := range []string{
+			"user", "rate_limit", "repos/acme/widgets", "repos/acme/widgets/pulls/2", "repos/acme/widgets/labels/agent-blocked",
+			"repos/acme/widgets/collaborators/retake-bot", "repos/acme/widgets/collaborators/retake-bot/permission", "repos/acme/widgets/issues/1/labels",
+		} {
+			w.must(c.call(ctx, laneReads, "GET", path, nil))
+		}
+		if n := validated.Load() - before; n < 40 {
+			w.Errorf("only %d exchanges were checked", n)
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package github
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden comments in testdata")
+
+func noToken(context.Context) (string, error) { return "token", nil }
+
+var sample = Escalation{
+	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-2",
+	Stage: "VALIDATE", Reason: "build_failed", Cause: "./parser.go:12:9: undefined: decodeHeader",
+	Facts: []string{"exit code 1 of `go build ./...`", "3 of 3 fix rounds used, the same error each time", "not out of memory"},
+	Attempts: []AttemptLine{
+		{1, "CODE", "worker_lost", "container killed by SIGKILL", "fresh worker on the same checkout", 41 * time.Second},
+		{2, "VALIDATE", "build_failed", "./parser.go:12:9: undefined: decodeHeader", "asked a human", 3*time.Minute + 12*time.Second},
+	},
+	WhyStopped: "The build fails with the same error after 3 fix rounds. The policy allows no further attempt for `build_failed`: a retry would only spend budget.",
+	Ask:        "`parser.go` calls `decodeHeader`, which does not exist in this repository. Say in a comment where it should come from, or add it to `main`.",
+	Tail:       "# example.com/widgets\n./parser.go:12:9: undefined: decodeHeader\n./parser.go:31:14: too many arguments in call to readBody\n\thave (io.Reader, int)\n\twant (io.Reader)\nFAIL\texample.com/widgets [build failed]\n",
+}
+
+var question = Escalation{
+	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1", Stage: "CODE", Reason: "needs_human",
+	Cause: "Two formats are described in the issue, and they contradict each other:",
+	Question: "Two formats are described in the issue, and they contradict each other:\n\n- **A**: `key=value`, one per line\n- **B**: JSON\n\n" +
+		"Which of the two is meant? See @octocat's comment.\n```\nparse(A)",
+	Facts: []string{"exit code 0"}, Attempts: []AttemptLine{{1, "CODE", "needs_human", "a question", "asked a human", 41 * time.Second}},
+	WhyStopped: "needs_human: asks for a decision", Ask: "Answer the question below.",
+}
+
+var stale = Escalation{
+	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "worker_lost", Cause: "nothing happened in this claim for 6h0m0s",
+	WhyStopped: "This claim went stale a second time.", Ask: "Look at the host.", Reclaim: "nothing happened in it for 6h0m0s",
+}
+
+// TestCommentTexts holds what people read against files that are reviewed as such; -update rewrites them.
+func TestCommentTexts(t *testing.T) {
+	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]string{
+		"escalation": c.escalationText(sample),
+		"stale":      c.escalationText(stale),
+		"question":   c.escalationText(question),
+		"claim":      c.claimText(testNonce),
+		"progress": c.progressText(ProgressView{
+			State: "Running", Attempt: 2, Stage: "CODE", Step: "editing parser.go", Percent: 40, Attempts: sample.Attempts[:1],
+		}, testNonce),
+		"reclaim": c.releaseText(ReleaseRequest{Nonce: testNonce, Why: "no progress for 6h0m0s", RestoreTask: true, Reclaim: true}),
+		"release": c.releaseText(ReleaseRequest{Nonce: testNonce, Why: "no progress for 6 hours", RestoreTask: true}),
+		"delivered": c.deliveredText(DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Attempts: sample.Attempts[:1], Summary: "3 files changed; `go test` passes."},
+			Delivered{PullRequest: 2, URL: "https://github.test/acme/widgets/pull/2"}),
+	} {
+		file := filepath.Join("testdata", name+".md")
+		if *update {
+			if err := os.WriteFile(file, []byte(got+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got+"\n" != string(want) {
+			t.Errorf("%s is now:\n%s\nRun: go test ./internal/github -run TestCommentTexts -update", name, got)
+		}
+	}
+}
+
+func TestProgressIsOneCommentAndSaysNothingTwice(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := w.Context()
+		c := w.client("retake-bot")
+		if err := c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running"}); !isGone(err) {
+			w.Errorf("progress without a claim: %v, want not_found", err)
+		}
+		w.claimed(c)
+		view := ProgressView{State: "Running", Attempt: 1, Stage: "CODE"}
+		w.must(c.Progress(ctx, w.key, testNonce, view))
+		n := len(w.sim.Requests())
+		w.must(c.Progress(ctx, w.key, testNonce, view))
+		if len(w.sim.Requests()) != n {
+			w.Errorf("the same text again caused requests: %+v", w.sim.Requests()[n:])
+		}
+		writes := len(w.changes())
+		w.must(w.client("retake-bot").Progress(ctx, w.key, testNonce, view)) // remembers nothing
+		if len(w.changes()) != writes {
+			w.Errorf("the same text was sent by a new client")
+		}
+		view.Stage = "VALIDATE"
+		w.must(c.Progress(ctx, w.key, testNonce, view))
+		if got := w.marked(markClaim); len(got) != 1 || !strings.Contains(got[0].Body, "`VALIDATE`") {
+			w.Errorf("comments = %+v", got)
+		}
+	})
+}
+
+func TestDeliverFindsThePullRequest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := w.Context()
+		c := w.client("retake-bot")
+		w.claimed(c)
+		req := DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse\nit, @octocat", Body: "Fixes #7", PullRequest: true}
+		got, err := c.Deliver(ctx, req)
+		w.must(err)
+		if got.PullRequest != 2 || got.URL != "https://github.test/acme/widgets/pull/2" {
+			w.Errorf("delivered = %+v", got)
+		}
+		pr := w.sim.Issue(testRepo + "#2")
+		if !strings.Contains(pr.Body, "\nRefs #1\n") || strings.Contains(pr.Body, "Fixes #7") || pr.Title != "Parse it, @\u200boctocat" || pr.Head != req.Branch {
+			w.Errorf("pull request = %+v", pr)
+		}
+		w.wantLabels("agent-review")
+
+		// A human closes it; the next task of the issue pushes a branch of the same name and gets a pull request of its own.
+		w.sim.SetState(testRepo+"#2", "acme", "closed")
+		if again, err := c.Deliver(ctx, req); err != nil || again != got {
+			w.Errorf("again = %+v, %v", again, err)
+		}
+		w.sim.AddLabel(w.key, "acme", "agent-task")
+		req.Nonce = "aaaabbbb"
+		if r, err := c.Claim(ctx, claimRequest(w, req.Nonce)); err != nil || r.Outcome != Won {
+			w.Fatalf("claim = %+v, %v", r, err)
+		}
+		if got, err = c.Deliver(ctx, req); err != nil || got.PullRequest != 3 {
+			w.Errorf("second delivery = %+v, %v", got, err)
+		}
+	})
+}
+
+func TestDeliverWithoutPullRequest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.claimed(c)
+		got, err := c.Deliver(w.Context(), DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1"})
+		w.must(err)
+		if got.PullRequest != 0 || got.URL != "https://github.test/acme/widgets/tree/retake/1-a1" {
+			w.Errorf("delivered = %+v", got)
+		}
+		if body := w.marked(markClaim)[0].Body; !strings.Contains(body, "[`retake/1-a1`]("+got.URL+")") || !strings.Contains(body, `"ended":"delivered"`) {
+			w.Errorf("final report = %q", body)
+		}
+	})
+}
+
+func TestTheTokenIsNeverPosted(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.claimed(c)
+		w.must(c.Escalate(w.Context(), Escalation{Key: w.key, Nonce: testNonce, AttemptID: "x-1", Tail: "remote: token-of-retake-bot"}))
+		if body := w.marked(markBlocked)[0].Body; strings.Contains(body, "token-of-retake-bot") || !strings.Contains(body, masked) {
+			w.Errorf("body = %q", body)
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	good := Options{Fleet: "default", Token: noToken}
+	for name, change := range map[string]func(*Options){
+		"address": func(o *Options) { o.BaseURL = "api.github.com" }, "scheme": func(o *Options) { o.BaseURL = "ftp://x/" },
+		"fleet": func(o *Options) { o.Fleet = "a b" }, "no fleet": func(o *Options) { o.Fleet = "" }, "token": func(o *Options) { o.Token = nil },
+	} {
+		o := good
+		change(&o)
+		if _, err := New(o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if c, err := New(good); err != nil || c.labels != DefaultLabels || c.wire.base.String() != DefaultBaseURL {
+		t.Errorf("defaults: %+v, %v", c, err)
+	}
+	for _, key := range []string{"", "acme", "acme/widgets", "acme/widgets#", "acme/widgets#0", "acme/widgets#01", "acme/../x#1", "a/b/c#1", "acme/..#1", "acme/w#1?x"} {
+		if p, err := parseKey(key); err == nil {
+			t.Errorf("key %q was read as %+v", key, p)
+		}
+	}
+}
+
+func TestAnEmptyTokenIsUnauthorized(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot", func(o *Options) { o.Token = func(context.Context) (string, error) { return " \n", nil } },
+			via(func(http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(*http.Request) (*http.Response, error) { w.Error("a request left"); return nil, errCrash })
+			}))
+		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindUnauthorized {
+			w.Errorf("error = %v", err)
+		}
+	})
+}

@@ -1,0 +1,229 @@
+package github
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of one exchange.
+const (
+	exchangeTimeout = 30 * time.Second // GitHub itself gives up after 10
+	requestBytes    = 1 << 20          // a comment of 65,536 characters is 256 KiB at most
+	answerBytes     = 32 << 20         // a page of 100 issues with the longest bodies
+	maxRedirects    = 5
+)
+
+// unchangedHeader marks an answer that GitHub confirmed with a 304.
+const unchangedHeader = "X-Retake-Unchanged"
+
+// hidden are headers that go-github must not see: it would refuse requests by itself, with its own idea of when.
+var hidden = []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset", "X-Ratelimit-Resource", "Retry-After"}
+
+// transport is what all requests of one credential have in common.
+type transport struct {
+	base   *url.URL
+	next   http.RoundTripper
+	token  func(context.Context) (string, error)
+	gate   *gate
+	cache  *etags
+	writes bool
+	last   atomic.Pointer[string] // newest token, for the redactor
+}
+
+// laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github: an answer is either
+// 2xx or an *Error; redirects, 304 and limits never reach go-github.
+type laneTransport struct {
+	*transport
+	lane lane
+}
+
+var _ http.RoundTripper = laneTransport{}
+
+func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := readRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	write := req.Method != http.MethodGet && req.Method != http.MethodHead
+	if write && !t.writes {
+		return nil, ErrWritesDisabled
+	}
+	target := req.URL
+	moved := false
+	for range maxRedirects + 1 {
+		if target.Scheme != t.base.Scheme || target.Host != t.base.Host {
+			return nil, permanent("redirected to another host (%s): check api_url", target.Host)
+		}
+		ans, err := t.exchange(req, target, body, write)
+		if err != nil {
+			return nil, err
+		}
+		if !isRedirect(ans) {
+			return t.finish(req, target, ans, moved)
+		}
+		if target, err = target.Parse(ans.header.Get("Location")); err != nil {
+			return nil, permanent("unreadable redirect from %s", req.URL.Path)
+		}
+		moved = true
+	}
+	return nil, permanent("more than %d redirects from %s", maxRedirects, req.URL.Path)
+}
+
+// isRedirect follows all kinds with the method and body kept: net/http would turn a redirected POST into a GET, whose 200
+// would pass for a write that happened.
+func isRedirect(a answer) bool {
+	switch a.status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return a.header.Get("Location") != ""
+	}
+	return false
+}
+
+func readRequest(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	defer func() { _ = req.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(req.Body, requestBytes+1))
+	if err != nil {
+		return nil, transient("cannot read our own request", err)
+	}
+	if len(body) > requestBytes {
+		return nil, permanent("request to %s is larger than %d bytes", req.URL.Path, requestBytes)
+	}
+	return body, nil
+}
+
+// exchange is one turn at the gate: one request, its whole answer, and what the answer means for the gate.
+func (t laneTransport) exchange(req *http.Request, target *url.URL, body []byte, write bool) (answer, error) {
+	w := &waiter{lane: t.lane, write: write, content: write && req.Method != http.MethodDelete}
+	if err := t.gate.enter(req.Context(), w); err != nil {
+		return answer{}, err
+	}
+	sent := time.Now()
+	ans, err := t.send(req, target, body)
+	if err != nil {
+		t.gate.leave(w, sent, nil, false)
+		return answer{}, err
+	}
+	now := time.Now()
+	if l, limited := readLimit(ans.status, ans.header, ans.body, now); limited {
+		until := t.gate.leave(w, sent, &l, false)
+		return answer{}, &Error{
+			Kind: KindRateLimited, Status: ans.status, Until: until, Resource: w.resource(),
+			Message: l.why, Op: req.Method + " " + target.Path,
+		}
+	}
+	if l, spent := spentAfter(ans.header, now); spent {
+		t.gate.leave(w, sent, &l, true)
+	} else {
+		t.gate.leave(w, sent, nil, ans.status < 400)
+	}
+	return ans, nil
+}
+
+// send does the I/O. Everything that can go wrong on the way is transient: whether the request had its effect is unknown.
+func (t laneTransport) send(req *http.Request, target *url.URL, body []byte) (answer, error) {
+	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
+	defer cancel()
+	out := req.Clone(ctx)
+	out.URL, out.Host = target, ""
+	out.Body, out.GetBody, out.ContentLength = http.NoBody, nil, 0
+	if body != nil {
+		out.Body = io.NopCloser(bytes.NewReader(body))
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+		out.ContentLength = int64(len(body))
+	}
+	if err := t.authorize(ctx, out); err != nil {
+		return answer{}, err
+	}
+	old, known := answer{}, false
+	if req.Method == http.MethodGet {
+		if old, known = t.cache.get(target.String()); known {
+			out.Header.Set("If-None-Match", old.etag)
+		}
+	}
+	op := req.Method + " " + target.Path
+	resp, err := t.next.RoundTrip(out)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
+			err = cause
+		}
+		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "no answer", Err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	ans := answer{status: resp.StatusCode, header: resp.Header, etag: resp.Header.Get("ETag")}
+	if ans.body, err = io.ReadAll(io.LimitReader(resp.Body, answerBytes+1)); err != nil {
+		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "answer cut off", Err: err}
+	}
+	if len(ans.body) > answerBytes {
+		return answer{}, &Error{Kind: KindPermanent, Op: op, Message: fmt.Sprintf("answer is larger than %d bytes", answerBytes)}
+	}
+	switch {
+	case ans.status == http.StatusNotModified && known:
+		// Its headers are today's (rate, date); everything about the content is what came with it.
+		ans = answer{status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag, cached: true}
+	case ans.status == http.StatusOK && req.Method == http.MethodGet:
+		t.cache.put(target.String(), ans)
+	}
+	return ans, nil
+}
+
+func merged(old, fresh http.Header) http.Header {
+	h := old.Clone()
+	for k, v := range fresh {
+		if k != "Content-Length" && k != "Link" && k != "Content-Type" {
+			h[k] = v
+		}
+	}
+	return h
+}
+
+func (t laneTransport) authorize(ctx context.Context, out *http.Request) error {
+	if t.token == nil {
+		return nil
+	}
+	token, err := t.token(ctx)
+	if err != nil {
+		return &Error{Kind: KindUnauthorized, Message: "no token to be had", Err: err}
+	}
+	if token = strings.TrimSpace(token); token == "" {
+		return &Error{Kind: KindUnauthorized, Message: "the token is empty: set the variable or file that the configuration names"}
+	}
+	t.last.Store(&token)
+	out.Header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// finish turns an answer that is neither a redirect nor a limit into what go-github gets.
+func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, moved bool) (*http.Response, error) {
+	if ans.status >= 300 {
+		status := ans.status
+		if moved && status == http.StatusNotFound {
+			status = http.StatusMovedPermanently // transferred to where we may not look
+		}
+		return nil, &Error{
+			Kind: kindOfStatus(ans.status), Status: status,
+			Op: req.Method + " " + target.Path, Message: readComplaint(ans.body).text(),
+		}
+	}
+	h := ans.header.Clone()
+	for _, name := range hidden {
+		h.Del(name)
+	}
+	if ans.cached {
+		h.Set(unchangedHeader, "1")
+	}
+	return &http.Response{
+		Status: http.StatusText(ans.status), StatusCode: ans.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: io.NopCloser(bytes.NewReader(ans.body)), ContentLength: int64(len(ans.body)), Request: req,
+	}, nil
+}

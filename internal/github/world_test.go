@@ -1,0 +1,235 @@
+package github
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+
+	"retake/internal/github/githubtest"
+)
+
+const (
+	testAPI   = "https://github.test/api/v3/"
+	testRepo  = "acme/widgets"
+	testNonce = "k3v9qx2m"
+)
+
+// world is a stand-in with one repository, inside a synctest bubble.
+type world struct {
+	*testing.T
+	sim *githubtest.Server
+	key string // of an open issue labelled as work
+}
+
+// inWorld runs f in a bubble of its own.
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(newWorld(t)) })
+}
+
+func newWorld(t *testing.T) *world {
+	sim := githubtest.New(githubtest.Options{})
+	for _, login := range []string{"retake-bot", "other-bot", "mallory"} {
+		sim.AddUser(login, "token-of-"+login)
+	}
+	err := sim.AddRepo(testRepo, "", map[string]string{"retake-bot": "write", "other-bot": "write"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{t, sim, sim.CreateIssue(testRepo, "acme", "Parse the new format", "Please.", "agent-task")}
+}
+
+// client makes a client of a login; its requests and the answers are held against GitHub's description.
+func (w *world) client(login string, change ...func(*Options)) *Client {
+	w.Helper()
+	o := Options{
+		BaseURL: testAPI, Fleet: "default", Writes: true, MinBetweenWrites: time.Second,
+		Token:     func(context.Context) (string, error) { return "token-of-" + login, nil },
+		Transport: checked(w.T, w.sim.Transport()),
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	c, err := New(o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return c
+}
+
+func via(wrap func(http.RoundTripper) http.RoundTripper) func(*Options) {
+	return func(o *Options) { o.Transport = wrap(o.Transport) }
+}
+
+func (w *world) inject(f githubtest.Fault) {
+	w.Helper()
+	if err := w.sim.Inject(f); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// labelEvents are the label changes by logins of ours, as "+agent-claimed".
+func (w *world) labelEvents() []string {
+	var all []string
+	for _, e := range w.sim.Events(w.key) {
+		if sign := map[string]string{"labeled": "+", "unlabeled": "-"}[e.Event]; sign != "" && e.Actor != "acme" {
+			all = append(all, sign+e.Detail)
+		}
+	}
+	return all
+}
+
+// claims are the comments with a claim marker.
+func (w *world) marked(kind string) []githubtest.Comment {
+	return slices.DeleteFunc(w.sim.Issue(w.key).Comments, func(c githubtest.Comment) bool {
+		m, ok := readMarker(c.Body)
+		return !ok || m.kind != kind
+	})
+}
+
+func (w *world) wantLabels(want ...string) {
+	w.Helper()
+	slices.Sort(want)
+	if got := w.sim.Issue(w.key).Labels; !slices.Equal(got, want) {
+		w.Errorf("labels = %q, want %q", got, want)
+	}
+}
+
+// changes are the requests that were not GETs.
+func (w *world) changes() (all []githubtest.Request) {
+	for _, r := range w.sim.Requests() {
+		if r.Method != http.MethodGet {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// roundTrip is a RoundTripper in one function.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// description is GitHub's own description of its API, nil without test data.
+var description = sync.OnceValue(func() routers.Router {
+	dir := os.Getenv("RETAKE_TESTDATA")
+	if dir == "" {
+		return nil
+	}
+	doc, err := openapi3.NewLoader().LoadFromFile(filepath.Join(dir, "github", "github-openapi-subset.json"))
+	if err != nil {
+		panic(err)
+	}
+	doc.Servers = openapi3.Servers{{URL: strings.TrimSuffix(testAPI, "/")}}
+	router, err := legacy.NewRouter(doc, openapi3.DisableExamplesValidation())
+	if err != nil {
+		panic(err)
+	}
+	return router
+})
+
+// validated counts the exchanges that were held against the description.
+var validated atomic.Int64
+
+// checked fails the test when a request of ours or an answer of the stand-in does not fit the description.
+func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
+	router := description()
+	if router == nil {
+		return next
+	}
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		body := []byte(nil)
+		if r.Body != nil {
+			body, _ = io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		in, err := checkRequest(router, r, body)
+		if err != nil {
+			t.Errorf("our request %s %s %s: %v", r.Method, r.URL, body, err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		resp, err := next.RoundTrip(r)
+		if err != nil || in == nil || faulty(resp.StatusCode) {
+			return resp, err
+		}
+		answer, _ := io.ReadAll(resp.Body)
+		resp.Body = io.NopCloser(bytes.NewReader(answer))
+		if err := checkAnswer(in, resp, answer); err != nil {
+			t.Errorf("answer to %s %s: %d %s: %v", r.Method, r.URL, resp.StatusCode, answer, err)
+		}
+		validated.Add(1)
+		return resp, nil
+	})
+}
+
+// faulty are statuses that any endpoint may answer and none describes.
+func faulty(status int) bool {
+	return status == http.StatusNotModified || status == http.StatusUnauthorized || status == http.StatusForbidden ||
+		status == http.StatusTooManyRequests || status >= 500 || status == http.StatusTemporaryRedirect
+}
+
+func checkRequest(router routers.Router, r *http.Request, body []byte) (*openapi3filter.RequestValidationInput, error) {
+	r2 := r.Clone(context.Background())
+	r2.Body = io.NopCloser(bytes.NewReader(body))
+	route, params, err := router.FindRoute(r2)
+	if err != nil {
+		return nil, err
+	}
+	in := &openapi3filter.RequestValidationInput{Request: r2, PathParams: params, Route: route, Options: &openapi3filter.Options{
+		IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
+	}}
+	return in, openapi3filter.ValidateRequest(context.Background(), in)
+}
+
+func checkAnswer(in *openapi3filter.RequestValidationInput, resp *http.Response, body []byte) error {
+	return openapi3filter.ValidateResponse(context.Background(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: resp.StatusCode, Header: resp.Header, Options: in.Options,
+		Body: io.NopCloser(bytes.NewReader(body)),
+	})
+}
+
+// asError is the *Error of err; the test ends if there is none.
+func asError(t *testing.T, err error) *Error {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("error = %v, want an *Error", err)
+	}
+	return e
+}
+
+func claimRequest(w *world, nonce string) ClaimRequest {
+	return ClaimRequest{Key: w.key, Nonce: nonce, RunID: "run_20261121-095900Z"}
+}
+
+func (w *world) claimed(c *Client) {
+	w.Helper()
+	got, err := c.Claim(w.Context(), claimRequest(w, testNonce))
+	w.must(err)
+	if got.Outcome != Won {
+		w.Fatalf("claim = %+v", got)
+	}
+}
