@@ -1,0 +1,95 @@
+package config
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+const mountForm = `"/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"`
+
+// parseMount reads one mount. Host folders are read-only unless ":rw" is said, volumes writable unless ":ro" is.
+func parseMount(s string) (m Mount, wrong string) {
+	rest, isVolume := strings.CutPrefix(s, "volume:")
+	parts := strings.Split(rest, ":")
+	m = Mount{Volume: isVolume, ReadOnly: !isVolume}
+	if len(parts) == 3 && (parts[2] == "ro" || parts[2] == "rw") {
+		m.ReadOnly = parts[2] == "ro"
+		parts = parts[:2]
+	}
+	if len(parts) != 2 {
+		return Mount{}, "bad form"
+	}
+	m.Source, m.Target = parts[0], parts[1]
+	switch {
+	case isVolume && !volumeForm.MatchString(m.Source):
+		return Mount{}, "bad name of a volume"
+	case !isVolume && (!filepath.IsAbs(m.Source) || filepath.Clean(m.Source) != m.Source):
+		return Mount{}, "the host's path is not a clean absolute one"
+	case !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target:
+		return Mount{}, "the container's path is not a clean absolute one"
+	case !isVolume && showsSocket(m.Source):
+		return Mount{}, "workers never see the container engine's socket"
+	}
+	for _, d := range systemDirs {
+		if m.Target == d || d == "/retake" && within(m.Target, d) {
+			return Mount{}, "it would cover " + d + " of the container"
+		}
+	}
+	for _, d := range []string{"/proc", "/sys", "/dev"} {
+		if within(m.Target, d) {
+			return Mount{}, "it would cover a part of " + d + " of the container"
+		}
+	}
+	return m, ""
+}
+
+// engineSockets are where container engines listen; who reaches one is root on the host.
+var engineSockets = []string{
+	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock",
+	"/run/podman/podman.sock", "/run/crio/crio.sock", "/run/buildkit/buildkitd.sock",
+}
+
+// showsSocket tells whether a host path is, holds, or leads by links to an engine's socket, or is any other socket.
+func showsSocket(source string) bool {
+	candidates := []string{source}
+	if real, err := filepath.EvalSymlinks(source); err == nil {
+		candidates = append(candidates, real)
+	}
+	for _, c := range candidates {
+		if strings.HasSuffix(path.Base(c), ".sock") {
+			return true
+		}
+		for _, socket := range engineSockets {
+			if within(socket, c) {
+				return true
+			}
+		}
+	}
+	info, err := os.Stat(source)
+	return err == nil && info.Mode()&fs.ModeSocket != 0
+}
+
+// wrongMounts checks the mounts against the other keys.
+func wrongMounts(c Config) string {
+	secretPlaces := []struct{ path, what string }{{c.Director.DataDir, "director.data_dir"}, {c.GitHub.TokenFile, "github.token_file"}}
+	targets := map[string]bool{}
+	for _, m := range c.Containers.Mounts {
+		if targets[m.Target] {
+			return "two mounts at " + shorten(m.Target) + ", want one"
+		}
+		targets[m.Target] = true
+		if overlaps(m.Target, c.Containers.Workdir) {
+			return "mount at " + shorten(m.Target) + " meets the checkout at containers.workdir, want another place"
+		}
+		for _, s := range secretPlaces {
+			abs, err := filepath.Abs(s.path)
+			if !m.Volume && s.path != "" && err == nil && overlaps(m.Source, abs) {
+				return "mount of " + shorten(m.Source) + " would show " + s.what + " to workers, want another folder"
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,69 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	Where string // file:line:col, file, "environment NAME", "flag" or "run"
+	Key   string // section.key; empty if it is about the whole file
+	Text  string // what is wrong, what is allowed
+
+	rank, line, col int // order: file by position, then environment, then flags
+}
+
+// String is one line. Nothing that looks like a secret is in it, wherever it came from.
+func (p Problem) String() string {
+	s := p.Where + ": "
+	if p.Key != "" {
+		s += cut(p.Key, mostOfKey) + ": "
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, maskSecrets(s+p.Text))
+}
+
+const mostOfKey = 120 // characters shown of a key: ours have fewer than 50
+
+// cut shortens a text to so many characters.
+func cut(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return s
+}
+
+// Problems is everything that is wrong, in order.
+type Problems []Problem
+
+// String has one line for each, without a line break at the end.
+func (ps Problems) String() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Err is nil if there is none.
+func (ps Problems) Err() error {
+	if len(ps) == 0 {
+		return nil
+	}
+	return errors.New(ps.String())
+}
+
+func (ps Problems) sorted() Problems {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.line, b.line), cmp.Compare(a.col, b.col), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Text, b.Text))
+	})
+	return slices.Compact(ps)
+}

@@ -1,0 +1,339 @@
+package config
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestAllProblemsAtOnce is a transcript: order, places and words.
+func TestAllProblemsAtOnce(t *testing.T) {
+	doc := `[director]
+max_workers = 0
+max_worker = 5
+fleet = "Bad Fleet"
+interval_seconds = "60s"
+
+[timeout]
+worker_start_seconds = 1
+
+[timeouts]
+worker_heartbeat_ttl_seconds = 20
+issue_claim_stale_seconds = 1
+
+[containers]
+runtime = "podman"
+scale_to_zero_idle_seconds = 300
+user = "0:0"
+memory = "lots"
+mounts = ["/x:/y", "/var/run/docker.sock:/s"]
+
+[agent_bus]
+prefix = "a.>"
+listen_port = 70000
+
+[github]
+repositories = ["acme/widgets", "nonsense"]
+api_url = "ftp://x"
+token = "abc"
+labels = { task = "a", claimed = "A" }
+token_env = "ghp_0123456789abcdefghij"
+
+[recovery]
+preset = "cortex"
+`
+	_, p := load("c.toml", []byte(doc), []string{"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some", "RETAKE_CFG_STAGE_NAME=x"}, map[string]string{"worker.fix_attempts": "many", "no.such": "x"})
+	want := `c.toml:2:1: director.max_workers: got 0, want an integer from 1 to 100
+c.toml:3:1: director.max_worker: unknown key, did you mean director.max_workers?
+c.toml:4:1: director.fleet: "Bad Fleet": bad form, want 1 to 32 of a-z, 0-9 and -, beginning with a letter
+c.toml:5:1: director.interval_seconds: got "60s", want a number of seconds from 0.1 to 3600
+c.toml:7:2: timeout: unknown key or section, did you mean timeouts?
+c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: 20 seconds are too few for a heartbeat every 15, want at least 3 intervals: 45
+c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be given back (1) while an attempt may still run (3600), want issue_claim_stale_seconds above worker_watchdog_seconds
+c.toml:15:1: containers.runtime: got "podman", want one of "auto", "docker", "process"
+c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: nothing idles: a container ends with its attempt and is removed at once, so without work there are none; want it removed
+c.toml:17:1: containers.user: "0:0": workers never run as root, want "uid:gid" in numbers, neither of them 0 (root)
+c.toml:18:1: containers.memory: got "lots", want a size such as "2GiB", from 16MiB to 16TiB
+c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers never see the container engine's socket, want a list of "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
+c.toml:22:1: agent_bus.prefix: "a.>": bad form, want words of letters, digits, _ and -, joined by dots
+c.toml:23:1: agent_bus.listen_port: got 70000, want an integer from 0 to 65535
+c.toml:26:33: github.repositories: element 2: "nonsense": bad form, want a list of texts: "owner/name"
+c.toml:27:1: github.api_url: "ftp://x": not an http(s) URL, want an http(s) URL without credentials, query and fragment
+c.toml:28:1: github.token: unknown key, and secrets never stand here, want github.token_env or github.token_file
+c.toml:29:12: github.labels.task: two labels are "A", want four different ones (GitHub ignores case)
+c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a file of its own: github.token_env, github.token_file, containers.env_passthrough
+c.toml:33:1: recovery.preset: "cortex" is not there yet, want one of "director"
+environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
+environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
+environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
+flag: no.such: unknown key; config/dev.toml has them all
+flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
+	if got := p.String(); got != want {
+		t.Errorf("got\n%s", got)
+		gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
+		for i := range min(len(gotLines), len(wantLines)) {
+			if gotLines[i] != wantLines[i] {
+				t.Fatalf("first difference:\n%s\nwant\n%s", gotLines[i], wantLines[i])
+			}
+		}
+	}
+	if p.Err() == nil || Problems(nil).Err() != nil {
+		t.Error("Err")
+	}
+}
+
+func TestSingleProblems(t *testing.T) {
+	stage := "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\n"
+	for doc, want := range map[string]string{
+		"director = 1":                                                         "c.toml:1:1: director: got 1, want a table: [director]",
+		"[Director]\nmax_workers = 1":                                          "did you mean director?",
+		"max_workers = 1":                                                      "did you mean director.max_workers?",
+		"[github]\nmax_workers = 1":                                            "did you mean director.max_workers?",
+		"[retry]\nqqqqqqqqqqqqqqqqqqqqqq = 1":                                  "want one of backoff_mode, backoff_initial_seconds",
+		"\"director.max_workers\" = 1":                                         "unknown key",
+		"director.max_workers = 1.5":                                           "got 1.5, want an integer from 1 to 100",
+		"director.max_workers = true":                                          "got true, want an integer",
+		"director.max_workers = [1]":                                           "got a list, want an integer",
+		"director.max_workers = 2026-01-01":                                    "got a date, want an integer",
+		"director.interval_seconds = nan":                                      "want a number of seconds",
+		"director.interval_seconds = inf":                                      "want a number of seconds",
+		"director.interval_seconds = 1e300":                                    "want a number of seconds",
+		"director.data_dir = \"\"":                                             "empty, want a path",
+		"director.data_dir = \"a\\u0000b\"":                                    "NUL",
+		"retry.backoff_initial_seconds = 31":                                   "c.toml:1:7: retry.backoff_initial_seconds: below backoff_initial_seconds",
+		"timeouts.worker_start_seconds = 3600":                                 "c.toml:1:10: timeouts.worker_start_seconds: the watchdog (3600) would bite",
+		"timeouts.worker_watchdog_seconds = 80":                                "before silence is noticed",
+		"agent_bus.heartbeat_interval_seconds = 31":                            "agent_bus.heartbeat_interval_seconds: 90 seconds are too few",
+		"agent_bus.replicas = 3":                                               "the embedded server is one",
+		"agent_bus.replicas = 2":                                               "want 1, 3 or 5",
+		"agent_bus.url = \"http://x\"":                                         "not a NATS URL",
+		"agent_bus.url = \"nats://u:hunter2@x\"":                               "looks like a secret",
+		"agent_bus.url = \"nats://hunter2@x\"":                                 "looks like a secret",
+		"agent_bus.listen_addr = \"localhost\"":                                `want "auto" or an IP address`,
+		"containers.workdir = \"workspace\"":                                   "absolute",
+		"containers.workdir = \"/\"":                                           "system's /",
+		"containers.workdir = \"/retake/x\"":                                   "the worker's own",
+		"containers.workdir = \"/proc/x\"":                                     "system's /proc",
+		"containers.pids = 15":                                                 "from 16",
+		"containers.cpus = 0":                                                  "from 0.01",
+		"containers.user = \"root\"":                                           "in numbers",
+		"containers.user = \"99999999999:1\"":                                  "in numbers",
+		"containers.user = \"1000:0\"":                                         "never run as root",
+		"containers.memory = \"1MiB\"":                                         "from 16MiB",
+		"containers.memory = 2":                                                "such as \"2GiB\"",
+		"containers.network = \"host\"":                                        "Docker's own",
+		"containers.image = \"-v\"":                                            "image reference",
+		"containers.env = [\"A=1\"]":                                           "want a table { NAME",
+		"containers.env = { \"A B\" = \"x\" }":                                 "bad form",
+		"containers.env = { A = 1 }":                                           "got 1, want a text",
+		"containers.env = { RETAKE_X = \"1\" }":                                "set by the director",
+		"containers.env = { MY_API_KEY = \"hunter\" }":                         "want env_passthrough",
+		"containers.env = { A = \"sk-ant-0123456789abcdef\" }":                 "looks like a secret",
+		"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "never enters a worker",
+		"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "env and in env_passthrough",
+		"github.repositories = [\"a/b\", \"A/B\"]":                             "stands there twice",
+		"github.repositories = [\"a/b.git\"]":                                  "ends in .git",
+		"github.repositories = [\"a/..\"]":                                     "bad form",
+		"github.repositories = \"a/b\"":                                        "want a list of texts",
+		"github.repositories = [1]":                                            "element 1: got 1",
+		"github.labels = \"x\"":                                                "want a table: [github.labels]",
+		"github.labels.task = \"\"":                                            "empty",
+		"github.labels.task = \"a,b\"":                                         "no comma",
+		"github.labels.tsk = \"x\"":                                            "did you mean github.labels.task?",
+		"github.base_branch = \"a..b\"":                                        "a branch name",
+		"github.api_url = \"https://hunter2@x/\"":                              "looks like a secret",
+		"github.token_env = \"hunter2 hunter2\"":                               "not the name of a variable",
+		"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"":              "not the name of a variable",
+		"github.token_env = \"X\"\ngithub.token_file = \"/x\"":                 "want one of them",
+		"github.app_id = 1":                                                    "not supported yet",
+		"[policy.sync_main]\nmax_commits_behind = -1":                          "from 0 to 1000000",
+		"[policy.sync_main]\nmax_seconds_behnid = 1":                           "did you mean policy.sync_main.max_seconds_behind?",
+		"github.trusted_authors = [\"OWNER\", \"member\"]":                     `element 2: got "member", want a list, each of it one of "OWNER", "MEMBER"`,
+		"timeouts.worker_watchdog_seconds = 21600":                             "above worker_watchdog_seconds",
+		"[policy.sync_man]\nmax_commits_behind = 1":                            "unknown key",
+		"[rate_limits.model]\nmax_concurrent_requests = 0":                     "from 1 to 1000",
+		"[stage]\nname = \"CODE\"":                                             "c.toml:1:2: stage: got a table, want [[stage]]",
+		"stage = [1]":                                                          "stage[0]: got 1, want a table",
+		"[[stage]]\nname = \"CODE\"":                                           "c.toml:1:3: stage[0].run: missing, want a list of texts",
+		"[[stage]]\nrun = [\"x\"]":                                             "stage[0].name: missing",
+		"[[stage]]\nname = \"CODE\"\nrun = \"make test\"":                      "no shell",
+		"[[stage]]\nname = \"CODE\"\nrun = []":                                 "no program",
+		"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":                             "no program",
+		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"":   "c.toml:4:1: stage[0].agent: not supported yet",
+		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nrum = 1":                   "did you mean stage.run?",
+		"[[stage]]\nname = \"COMMIT\"\nrun = [\"x\"]":                          `want one of "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"`,
+		"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]":                        "stage: no CODE",
+		stage + "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]":                    "c.toml:5:1: stage[1].name: a second CODE",
+		stage + "[[stage]]\nname = \"START\"\nrun = [\"x\"]":                   "START after CODE",
+		stage + "timeout_seconds = 3601":                                       "c.toml:4:1: stage[0].timeout_seconds: 3601 is beyond",
+		"timeouts.worker_watchdog_seconds = 1000\n" + stage:                    "c.toml:2:3: stage[0].timeout_seconds: 1800 is beyond",
+		"a = ghp_0123456789abcdefghij":                                         "c.toml:1:5: not TOML",
+		"ghp_0123456789abcdefghij = 1":                                         "unknown key",
+	} {
+		_, got := text(t, doc)
+		if !strings.Contains(got, want) || strings.Contains(got, "\n") {
+			t.Errorf("%s\ngot  %s\nwant %s", doc, got, want)
+		}
+		for _, secret := range []string{"hunter2", "ghp_0123456789abcdefghij", "sk-ant", "a8f5f167"} {
+			if strings.Contains(got, secret) {
+				t.Errorf("the secret is shown: %s", got)
+			}
+		}
+	}
+}
+
+func TestGoodOnes(t *testing.T) {
+	for _, doc := range []string{
+		"",
+		"agent_bus.url = \"nats://a:4222,nats://b:4222\"\nagent_bus.replicas = 3",
+		"[[stage]]\nname = \"START\"\nrun = [\"a\"]\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"a\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]",
+		"stage = [{ name = \"CODE\", run = [\"a\"] }]",
+		"containers.env = { MAX_TOKENS = \"4096\" }",
+		"containers.env_passthrough = [\"ANTHROPIC_API_KEY\"]",
+		"containers.image = \"ghcr.io/acme/img@sha256:0123456789abcdef0123456789abcdef\"",
+		"containers.workdir = \"/usr/src/app\"",
+		"github.token_file = \"/run/secrets/token\"",
+		"[director]\nmax_retries = 0",
+	} {
+		if _, got := text(t, doc); got != "" {
+			t.Errorf("%s\n%s", doc, got)
+		}
+	}
+}
+
+func TestMounts(t *testing.T) {
+	dir := t.TempDir()
+	// Short, as the address of a socket has to be.
+	short, err := os.MkdirTemp("", "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	l, err := net.Listen("unix", filepath.Join(short, "engine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if err := os.Symlink("/var/run", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for mount, want := range map[string]string{
+		"/usr/local/go:/usr/local/go:ro":       "",
+		"volume:retake-gocache:/cache":         "",
+		"/data:/tmp/data":                      "",
+		"relative:/x":                          "not a clean absolute",
+		"/a/../b:/x":                           "not a clean absolute",
+		"/a:x":                                 "not a clean absolute",
+		"/a":                                   "bad form",
+		"/a:/b:xx":                             "bad form",
+		"/a:/b:ro:ro":                          "bad form",
+		"volume:-x:/y":                         "bad name",
+		"volume::/y":                           "bad name",
+		"/:/host":                              "socket",
+		"/run:/host":                           "socket",
+		"/var/run/docker.sock:/s":              "socket",
+		"/somewhere/docker.sock:/s":            "socket",
+		filepath.Join(short, "engine") + ":/s": "socket",
+		filepath.Join(dir, "link") + ":/s":     "socket",
+		"/a:/retake":                           "cover /retake",
+		"/a:/retake/x":                         "cover /retake",
+		"/a:/":                                 "cover /",
+		"/a:/etc":                              "cover /etc",
+		"/a:/proc/x":                           "cover a part of /proc",
+		"/a:/workspace":                        "meets the checkout",
+		"/a:/workspace/sub":                    "meets the checkout",
+		dir + ":/x":                            "director.data_dir",
+		dir + "/data/tasks:/x":                 "director.data_dir",
+	} {
+		_, p := load("c.toml", nil, nil, map[string]string{"containers.mounts": mount, "director.data_dir": dir + "/data"})
+		if got := p.String(); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", mount, got, want)
+		}
+	}
+	_, p := load("c.toml", nil, nil, map[string]string{"containers.mounts": "/a:/x,/b:/x"})
+	if !strings.Contains(p.String(), "two mounts") {
+		t.Error(p)
+	}
+}
+
+func TestCheckRun(t *testing.T) {
+	if got := Default().CheckRun().String(); !strings.Contains(got, "github.repositories") || !strings.Contains(got, "CODE") {
+		t.Error(got)
+	}
+	c, _ := text(t, "github.repositories = [\"a/b\"]\n[[stage]]\nname = \"CODE\"\nrun = [\"x\"]")
+	if p := c.CheckRun(); len(p) > 0 {
+		t.Error(p)
+	}
+}
+
+func TestToken(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	env := map[string]string{"GITHUB_TOKEN": " tok\n", "TWO": "hunter2 hunter2"}
+	for _, c := range []struct{ name, file, token, warning, err string }{
+		{"GITHUB_TOKEN", "", "tok", "", ""},
+		{"MISSING", "", "", "", "MISSING is empty or not set; put a token"},
+		{"TWO", "", "", "", "holds more than a token"},
+		{"", "", "", "", "set github.token_env or github.token_file"},
+		{"GITHUB_TOKEN", file("good", "filetok\n", 0o600), "filetok", "", ""},
+		{"", file("open", "filetok", 0o644), "filetok", "chmod 600", ""},
+		{"", file("empty", "\n", 0o600), "", "", "is empty"},
+		{"", file("long", strings.Repeat("x", 5000), 0o600), "", "", "5000 bytes"},
+		{"", filepath.Join(dir, "missing"), "", "", "write the token there"},
+		{"", dir, "", "", "not a regular file"},
+	} {
+		conf := Default()
+		conf.GitHub.TokenEnv, conf.GitHub.TokenFile = c.name, c.file
+		token, warning, err := conf.Token(func(k string) string { return env[k] })
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		if token != c.token || !strings.Contains(warning, c.warning) || (warning == "") != (c.warning == "") || !strings.Contains(said, c.err) || (said == "") != (c.err == "") {
+			t.Errorf("%+v: got %q, %q, %v", c, token, warning, err)
+		}
+		if strings.Contains(said, "hunter2") {
+			t.Errorf("the token is in the error: %v", err)
+		}
+	}
+}
+
+var problemForm = regexp.MustCompile(`^(c\.toml:[1-9][0-9]*:[1-9][0-9]*|c\.toml|environment RETAKE_CFG_.*|flag): .`)
+
+func FuzzLoad(f *testing.F) {
+	dev, err := os.ReadFile(devFile)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(dev, "RETAKE_CFG_CONTAINERS_ENV={A='1'}", "director.max_workers", "3")
+	f.Add([]byte("[[stage]]\n[stage.run]\nx=1"), "RETAKE_CFG_CONTAINERS_MOUNTS=[[[", "stage.run", "[]")
+	f.Add([]byte("stage = [{},1]\n[a.'b c']\n\"\" = {x=[{y=1}]}"), "RETAKE_CFG_", "", "")
+	f.Add([]byte("[[director]]\nfleet=1\n[[github.labels]]"), "RETAKE_CFG_CONTAINERS_MEMORY=1e99GiB", "containers.memory", "-1")
+	f.Fuzz(func(t *testing.T, data []byte, env, key, value string) {
+		c, p := load("c.toml", data, []string{env}, map[string]string{key: value})
+		for _, one := range p {
+			if s := one.String(); strings.ContainsAny(s, "\n\r") || !problemForm.MatchString(strings.ToValidUTF8(s, "?")) {
+				t.Errorf("%q", s)
+			}
+		}
+		_ = c.CheckRun()
+		if len(p) > 0 {
+			return
+		}
+		if _, again := load("c.toml", []byte(c.String()), nil, nil); len(again) > 0 && !strings.Contains(c.String(), "***") {
+			t.Errorf("shown, it does not load again:\n%s\n%v", c, again)
+		}
+	})
+}
