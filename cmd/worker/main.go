@@ -1,0 +1,76 @@
+// Command worker is PID 1 of an attempt's container; see package worker. It is built without cgo, so that it runs in any
+// image of its architecture.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"retake/internal/container/supervisor"
+	"retake/internal/worker"
+)
+
+func main() { os.Exit(int(run(os.Args[1:]))) }
+
+func run(args []string) worker.ExitCode {
+	if len(args) > 0 && args[0] == supervisor.Command { // before anything starts a thread or a child
+		return worker.ExitCode(supervisor.Main(args[1:]))
+	}
+	if len(args) > 0 && args[0] == "budget" {
+		return worker.ExitCode(worker.BudgetCommand(args[1:], os.Getenv, os.Stdout, os.Stderr))
+	}
+	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // one line of ours instead, below
+	plan := flags.String("plan", "/retake/plan.json", "`file` with the attempt's plan; it is removed once it was read")
+	showVersion := flags.Bool("version", false, "print the version")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		usage(flags)
+		return worker.ExitResult
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "worker: %v; see --help\n", err)
+		return worker.ExitBadPlan
+	case flags.NArg() > 0:
+		fmt.Fprintf(os.Stderr, "worker: unexpected arguments %q; see --help\n", flags.Args())
+		return worker.ExitBadPlan
+	case *showVersion:
+		fmt.Println("retake", version())
+		return worker.ExitResult
+	}
+	if err := worker.Harden(); err != nil {
+		fmt.Fprintln(os.Stderr, err) // an old kernel or a strict profile: work goes on, less protected
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return worker.Run(ctx, worker.Options{
+		PlanFile: *plan, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Dial: worker.DialBus,
+	})
+}
+
+func usage(flags *flag.FlagSet) {
+	var text strings.Builder
+	text.WriteString("worker runs one attempt's stages as PID 1 of its container and reports to the director.\n" +
+		"Programs that a stage runs ask it for leases on models: worker budget --help.\n\nExit codes:\n")
+	for _, row := range worker.Exits() {
+		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)
+	}
+	text.WriteString("\nFlags:\n")
+	fmt.Print(text.String())
+	flags.SetOutput(os.Stdout)
+	flags.PrintDefaults()
+}
+
+func version() string {
+	if i, ok := debug.ReadBuildInfo(); ok {
+		return strings.TrimPrefix(i.Main.Version, "v")
+	}
+	return "(unknown)"
+}

@@ -1,0 +1,145 @@
+package worker
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"retake/internal/budget"
+	"retake/internal/bus/wire"
+)
+
+// Variables that tell a stage's programs how to ask for leases.
+const (
+	envSocket   = "RETAKE_BUDGET_SOCKET"
+	envResource = "RETAKE_BUDGET_RESOURCE"
+	envWorker   = "RETAKE_WORKER" // this program: its budget command is a client
+)
+
+// Exit codes of the budget command, those of every command of ours: yes, no, cannot be done.
+const (
+	leaseDone   = 0
+	leaseNo     = 1
+	leaseCannot = 2
+)
+
+const leaseUsage = `worker budget asks the worker for leases on a model, from inside of a stage.
+
+  worker budget acquire [--resource NAME] [--wait SECONDS]   prints {"grant_id":…,"lease_seconds":…}, exit 0;
+                                                             or {"wait_seconds":…,"why":…}, exit 1
+  worker budget report --status ok|rate_limited|error [--retry-after SECONDS] GRANT
+  worker budget release GRANT                                report first: a released grant cannot be reported
+
+Exit 2: it cannot be done, with one line on stderr that says why. NAME is model.<provider>; by default
+$RETAKE_BUDGET_RESOURCE, else model.default. The worker listens at $RETAKE_BUDGET_SOCKET: lines of JSON
+such as {"op":"acquire","resource":"model.default","patience_seconds":60}.
+`
+
+// BudgetCommand is the small client of the door, for wrappers of agents that would rather start a program than write to
+// a socket. It returns the exit code.
+func BudgetCommand(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	q, err := parseLease(args, getenv)
+	if errors.Is(err, flag.ErrHelp) {
+		_, _ = io.WriteString(stdout, leaseUsage)
+		return leaseDone
+	}
+	var line []byte
+	var a answer
+	if err == nil {
+		line, a, err = knock(getenv(envSocket), q)
+	}
+	if err == nil && a.Error != "" {
+		err = errors.New(a.Error)
+	}
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "worker budget: %v\n", err)
+		return leaseCannot
+	}
+	if q.Op == wire.BudgetOpAcquire {
+		_, _ = stdout.Write(line)
+		if a.GrantID == "" {
+			return leaseNo
+		}
+	}
+	return leaseDone
+}
+
+func parseLease(args []string, getenv func(string) string) (request, error) {
+	if len(args) == 0 {
+		return request{}, errors.New("want acquire, report or release; see worker budget --help")
+	}
+	if args[0] == "-h" || args[0] == "--help" {
+		return request{}, flag.ErrHelp
+	}
+	q := request{Op: args[0]}
+	flags := flag.NewFlagSet("worker budget", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	retryAfter := -1.0
+	switch q.Op {
+	case wire.BudgetOpAcquire:
+		resource := getenv(envResource)
+		if resource == "" {
+			resource = budget.DefaultResource
+		}
+		flags.StringVar(&q.Resource, "resource", resource, "")
+		flags.Float64Var(&q.PatienceSeconds, "wait", 0, "")
+	case wire.BudgetOpReport:
+		flags.StringVar(&q.Status, "status", "", "")
+		flags.Float64Var(&retryAfter, "retry-after", retryAfter, "")
+	case wire.BudgetOpRelease:
+	default:
+		return q, fmt.Errorf("want acquire, report or release, got %q; see worker budget --help", q.Op)
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return q, err
+	}
+	if retryAfter >= 0 {
+		q.RetryAfterSeconds = &retryAfter
+	}
+	want := 1
+	if q.Op == wire.BudgetOpAcquire {
+		want = 0
+	}
+	if flags.NArg() != want {
+		return q, fmt.Errorf("%s: want %d arguments behind the flags, got %q", q.Op, want, flags.Args())
+	}
+	q.GrantID = flags.Arg(0)
+	return q, nil
+}
+
+// knock asks the door one thing.
+func knock(socket string, q request) (line []byte, a answer, err error) {
+	if socket == "" {
+		return nil, a, fmt.Errorf("%s is not set: this is for programs that a stage runs", envSocket)
+	}
+	c, err := net.DialTimeout("unix", socket, doorWrite)
+	if err != nil {
+		return nil, a, fmt.Errorf("the worker does not listen at %s: %w", socket, err)
+	}
+	defer func() { _ = c.Close() }()
+	data, err := json.Marshal(q)
+	if err != nil {
+		return nil, a, err
+	}
+	// The worker's patience, and what one last question to the director may take.
+	patience := seconds(q.PatienceSeconds, 0) + directorWait + doorWrite
+	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, a, err
+	}
+	if _, err = c.Write(append(data, '\n')); err != nil {
+		return nil, a, err
+	}
+	if line, err = bufio.NewReader(c).ReadBytes('\n'); err != nil {
+		return nil, a, fmt.Errorf("no answer at %s: %w", socket, err)
+	}
+	if err = json.Unmarshal(line, &a); err != nil {
+		return nil, a, fmt.Errorf("answer %.80q: %w", strings.TrimSpace(string(line)), err)
+	}
+	return line, a, nil
+}

@@ -1,0 +1,183 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// programEnv turns the test binary into one of the stage programs below.
+const programEnv = "TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(programEnv); name != "" {
+		os.Exit(stagePrograms[name]())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// stagePrograms are the small programs that play the stages.
+var stagePrograms = map[string]func() int{
+	"speak":    speak,
+	"stubborn": stubborn,
+	"orphans":  orphans,
+	"daemon":   daemonise,
+	"sleeper":  func() int { select {} },
+	"init":     beInit,
+	"fixer":    fixer,
+	"checker":  checker,
+	"asker":    asker,
+	"waiter":   waiter,
+	"leaser":   leaser,
+}
+
+// speak prints TEST_OUT and TEST_ERR, then the environment if asked to, and returns TEST_EXIT.
+func speak() int {
+	fmt.Print(os.Getenv("TEST_OUT"))
+	fmt.Fprint(os.Stderr, os.Getenv("TEST_ERR"))
+	if os.Getenv("TEST_ENV") != "" {
+		fmt.Println(strings.Join(os.Environ(), "\n"))
+	}
+	code, _ := strconv.Atoi(os.Getenv("TEST_EXIT"))
+	return code
+}
+
+// stubborn ignores SIGTERM, as one known agent does, and says when it is ready.
+func stubborn() int {
+	signal.Ignore(syscall.SIGTERM)
+	note("stubborn")
+	select {}
+}
+
+// orphans leaves grandchildren behind that end at once, so that somebody has to reap them, and lives on for a moment.
+func orphans() int {
+	for range 5 {
+		cmd := self("speak")
+		if err := cmd.Start(); err != nil {
+			return 1
+		}
+		// not waited for: it becomes an orphan, or a zombie of ours until we end
+	}
+	return 3
+}
+
+// daemonise forks a process into a session of its own that ignores SIGTERM and holds our streams open, and ends.
+func daemonise() int {
+	cmd := self("stubborn")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return 1
+	}
+	await("stubborn")
+	fmt.Println("left a daemon")
+	return 0
+}
+
+// fixer is an agent that gets it right in round TEST_RIGHT_IN; it copies what it was told about the last failure.
+func fixer() int {
+	if data, err := os.ReadFile(failureText); err == nil {
+		fmt.Printf("was told: %s\n", data)
+	}
+	round := os.Getenv("RETAKE_FIX_ROUND")
+	if err := os.WriteFile("work-"+round, nil, 0o644); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// checker is satisfied once the fixer was in round TEST_RIGHT_IN.
+func checker() int {
+	if _, err := os.Stat("work-" + os.Getenv("TEST_RIGHT_IN")); err != nil {
+		fmt.Println("--- FAIL: TestWidget (0.00s)\nFAIL")
+		return 1
+	}
+	return 0
+}
+
+// asker writes a question.
+func asker() int {
+	if err := os.WriteFile(questionFile, []byte("Which of the two formats is meant?\n"), 0o644); err != nil {
+		return 1
+	}
+	return 1
+}
+
+// waiter ends well once it may.
+func waiter() int {
+	note("stubborn")
+	await("go")
+	return 0
+}
+
+// leaser takes a lease, says that its call was limited, and leaves the lease to whoever cleans up.
+func leaser() int {
+	var out strings.Builder
+	if code := BudgetCommand([]string{"acquire", "--wait", "20"}, os.Getenv, &out, os.Stderr); code != 0 {
+		return code
+	}
+	fmt.Print(out.String())
+	var a answer
+	if err := json.Unmarshal([]byte(out.String()), &a); err != nil {
+		return 3
+	}
+	return BudgetCommand([]string{"report", "--status", "rate_limited", "--retry-after", "3600", a.GrantID}, os.Getenv, os.Stdout, os.Stderr)
+}
+
+// note and await let two programs meet at a file in TEST_DIR: the pid of who wrote it.
+func note(name string) {
+	file := filepath.Join(os.Getenv("TEST_DIR"), name)
+	_ = os.WriteFile(file+".new", []byte(strconv.Itoa(os.Getpid())), 0o644)
+	_ = os.Rename(file+".new", file)
+}
+
+func await(name string) {
+	for {
+		if _, err := os.Stat(filepath.Join(os.Getenv("TEST_DIR"), name)); err == nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func self(program string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), programEnv+"="+program)
+	return cmd
+}
+
+// stubbornPID waits for the note of a stubborn program.
+func stubbornPID(t *testing.T, dir string) (pid int) {
+	t.Helper()
+	eventually(t, "a stubborn program", func() bool {
+		data, err := os.ReadFile(filepath.Join(dir, "stubborn"))
+		if err != nil {
+			return false
+		}
+		pid, err = strconv.Atoi(string(data))
+		return err == nil
+	})
+	return pid
+}
+
+// eventually waits for a condition that real processes bring about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }

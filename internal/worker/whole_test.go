@@ -1,0 +1,449 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"retake/internal/budget"
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+)
+
+// world is a real embedded bus, a director that only says welcome, and one worker with real programs.
+type world struct {
+	t       *testing.T
+	host    string // where the bus listens
+	store   string
+	plan    *wire.Plan
+	env     []string
+	out     *buffer
+	err     *buffer
+	bus     *bus.Bus
+	stopBus func()
+
+	mu     sync.Mutex
+	beats  []wire.Heartbeat
+	hellos int
+	had    []int // reports that were stored at each hello
+	pool   *budget.Pool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	return newWorldAt(t, "127.0.0.1")
+}
+
+func newWorldAt(t *testing.T, host string) *world {
+	t.Helper()
+	w := &world{t: t, host: host, store: t.TempDir(), out: &buffer{}, err: &buffer{}, pool: budget.New("run_x", budget.Limits{MaxConcurrent: 1})}
+	w.startBus()
+	t.Cleanup(func() { w.stopBus() })
+	cred := w.bus.Authorize("k3v9qx2m-1")
+	dir := t.TempDir()
+	self := testProgram(t)
+	stage := func(name, program string) wire.StagePlan {
+		return wire.StagePlan{Name: name, Run: []string{self}, TimeoutSeconds: 60, Env: map[string]string{programEnv: program, "TEST_DIR": dir}}
+	}
+	w.plan = &wire.Plan{
+		WorkerID: "k3v9qx2m-1", RunID: "run_20261121-095900Z", Issue: wire.IssueRef{Key: "acme/widgets#21"}, Attempt: 1, Workdir: dir,
+		Bus:    wire.PlanBus{URL: w.bus.WorkerURL(host), User: cred.User, Password: cred.Password, Prefix: "retake.v1"},
+		Stages: []wire.StagePlan{stage(wire.StageCode, "fixer"), stage(wire.StageValidate, "checker")}, FixAttempts: 3,
+		HeartbeatIntervalSeconds: 1, StopGraceSeconds: 1, WatchdogSeconds: 60,
+	}
+	w.setting(1, "TEST_RIGHT_IN", "1")
+	return w
+}
+
+func (w *world) setting(stage int, key, value string) { w.plan.Stages[stage].Env[key] = value }
+
+func (w *world) startBus() {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	b, err := bus.Open(ctx, bus.Options{StoreDir: w.store, ListenHosts: []string{w.host}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.bus = b
+	b.Authorize("k3v9qx2m-1")
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = b.ServeHello(ctx, func(worker string, h wire.Hello) wire.Payload {
+			stored, err := b.ReportsOf(ctx, worker)
+			if err != nil {
+				w.t.Error(err)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.hellos++
+			w.had = append(w.had, len(stored))
+			if no := wire.CheckVersion(h.ProtocolVersion); no != nil {
+				return no
+			}
+			return wire.Welcome{ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: "run_x"}, AttemptID: worker, HeartbeatIntervalSeconds: 0.1}
+		})
+	})
+	running.Go(func() {
+		_ = b.WatchWorkers(ctx, func(_ string, h wire.Heartbeat) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.beats = append(w.beats, h)
+		}, nil)
+	})
+	running.Go(func() {
+		if err := b.ServeBudget(ctx, w); err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.stopBus = func() {
+		cancel()
+		running.Wait()
+		if err := b.Close(context.Background()); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// The world lends as the director does.
+func (w *world) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pool.Acquire(time.Now(), a.Resource, worker).Message()
+}
+
+func (w *world) Release(worker string, r wire.BudgetRelease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pool.Release(time.Now(), r.GrantID, worker)
+}
+
+func (w *world) Report(worker string, r wire.BudgetReport) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pool.Report(time.Now(), r.GrantID, worker, budget.Status(r.Status), budget.RetryAfter(r))
+}
+
+func (w *world) run(ctx context.Context) ExitCode {
+	return w.runWith(ctx, DialBus)
+}
+
+func (w *world) runWith(ctx context.Context, dial Dialer) ExitCode {
+	file := filepath.Join(w.t.TempDir(), "plan.json")
+	data, err := json.Marshal(w.plan)
+	if err = errors.Join(err, os.WriteFile(file, data, 0o600)); err != nil {
+		w.t.Fatal(err)
+	}
+	code := Run(ctx, Options{PlanFile: file, Environ: w.env, Stdout: w.out, Stderr: w.err, Dial: dial})
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		w.t.Error("the plan is still there")
+	}
+	return code
+}
+
+func (w *world) start() <-chan ExitCode {
+	done := make(chan ExitCode, 1)
+	go func() { done <- w.run(context.Background()) }()
+	return done
+}
+
+func (w *world) reports() []wire.Payload {
+	w.t.Helper()
+	stored, err := w.bus.ReportsOf(context.Background(), "k3v9qx2m-1")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all []wire.Payload
+	for _, r := range stored {
+		all = append(all, r.Body)
+	}
+	return all
+}
+
+func (w *world) onlyError() *wire.WorkerError {
+	w.t.Helper()
+	all := w.reports()
+	if len(all) != 1 {
+		w.t.Fatalf("%d reports, want 1\n%s", len(all), w.err)
+	}
+	e, ok := all[0].(*wire.WorkerError)
+	if !ok {
+		w.t.Fatalf("got %+v", all[0])
+	}
+	return e
+}
+
+func (w *world) beat(ok func(wire.Heartbeat) bool) func() bool {
+	return func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.ContainsFunc(w.beats, ok)
+	}
+}
+
+func TestWholeFixedInTheSecondRound(t *testing.T) {
+	w := newWorld(t)
+	w.setting(1, "TEST_RIGHT_IN", "2")
+	if code := w.run(t.Context()); code != ExitResult {
+		t.Fatalf("exit %d\n%s", code, w.err)
+	}
+	all := w.reports()
+	res, ok := all[0].(*wire.WorkerResult)
+	if len(all) != 1 || !ok || len(res.Stages) != 4 || res.Stages[1].ExitCode != 1 || res.Stages[3].ExitCode != 0 {
+		t.Fatalf("got %+v", all)
+	}
+	if out := w.out.String(); !strings.Contains(out, "was told: VALIDATE") || !strings.Contains(out, "--- FAIL: TestWidget") {
+		t.Errorf("container's stdout:\n%s", out)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(w.err.String()), "\n") {
+		text, own := strings.CutPrefix(line, logPrefix)
+		var fields map[string]any
+		if !own || json.Unmarshal([]byte(text), &fields) != nil || fields["worker"] != "k3v9qx2m-1" {
+			t.Errorf("container's stderr: %q", line)
+		}
+	}
+}
+
+func TestWholeTestsFail(t *testing.T) {
+	w := newWorld(t)
+	w.setting(1, "TEST_RIGHT_IN", "never")
+	if code := w.run(t.Context()); code != ExitError {
+		t.Fatalf("exit %d\n%s", code, w.err)
+	}
+	if e := w.onlyError(); e.ErrorType != "tests_failed" || e.FixRounds != 3 || e.ErrorID != "k3v9qx2m-1/VALIDATE-3" || e.IsTransient || !e.EscalateToHuman || !strings.Contains(e.LastStdoutTail, "FAIL") {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestWholeQuestion(t *testing.T) {
+	w := newWorld(t)
+	w.setting(0, programEnv, "asker")
+	w.run(t.Context())
+	if e := w.onlyError(); e.ErrorType != "needs_human" || e.Question != "Which of the two formats is meant?" {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestWholeMissingProgram(t *testing.T) {
+	w := newWorld(t)
+	w.plan.Stages[0].Run, w.env = []string{"no-such-agent"}, []string{"PATH=/opt/bin:/usr/none"}
+	w.run(t.Context())
+	if e := w.onlyError(); e.ErrorType != "tool_not_found" || !strings.Contains(e.Message, "no-such-agent") || !strings.Contains(e.Message, "/opt/bin:/usr/none") || e.ExitCode != nil {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestWholeSecretsStayHere: the bus password reaches no stage, and known values reach neither the bus nor the console.
+func TestWholeSecretsStayHere(t *testing.T) {
+	w := newWorld(t)
+	w.setting(0, programEnv, "speak")
+	w.setting(0, "TEST_ENV", "1")
+	w.setting(0, "TEST_EXIT", "1")
+	w.plan.Secrets = []string{"model-key-0123456789"}
+	w.env = []string{"MODEL_KEY=model-key-0123456789", "SNEAKY=x" + w.plan.Bus.Password, "RETAKE_BUS_URL=nats://x"}
+	w.run(t.Context())
+	e := w.onlyError()
+	if !strings.Contains(e.LastStdoutTail, "MODEL_KEY=[masked]") {
+		t.Errorf("the stage got no model key:\n%s", e.LastStdoutTail)
+	}
+	for _, text := range []string{e.LastStdoutTail, w.out.String(), w.err.String()} {
+		for _, no := range []string{"model-key-0123456789", w.plan.Bus.Password, "SNEAKY", "RETAKE_BUS_URL"} {
+			if strings.Contains(text, no) {
+				t.Errorf("%q got out", no)
+			}
+		}
+	}
+}
+
+// TestWholeBusRestarts: the bus goes away while a stage runs and comes back, on the same port, after the stage ended. The
+// report was made without the bus; it follows the hello, and nothing is lost or sent twice.
+func TestWholeBusRestarts(t *testing.T) {
+	for name, row := range map[string]struct {
+		timeout float64 // of the stage
+		code    ExitCode
+		report  func(wire.Payload) bool
+	}{
+		"a failure": {1, ExitError, func(p wire.Payload) bool {
+			e, ok := p.(*wire.WorkerError)
+			return ok && e.ErrorType == "timeout" && e.Signal == "SIGKILL" && e.ShouldRetry
+		}},
+		"a success": {60, ExitResult, func(p wire.Payload) bool {
+			r, ok := p.(*wire.WorkerResult)
+			return ok && len(r.Stages) == 2
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.plan.Stages[0].TimeoutSeconds = row.timeout
+			w.setting(0, programEnv, "stubborn")
+			if row.code == ExitResult {
+				w.setting(0, programEnv, "waiter")
+				w.plan.Stages[1].Run, w.plan.Stages[1].Env[programEnv] = w.plan.Stages[0].Run, "speak"
+			}
+			done := w.start()
+			stubbornPID(t, w.plan.Workdir)
+			w.stopBus()
+			if err := os.WriteFile(filepath.Join(w.plan.Workdir, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "a spooled report", func() bool {
+				return slices.ContainsFunc(spoolFiles(t, w.plan), func(f string) bool { return strings.HasSuffix(f, "k3v9qx2m-1.0001.json") })
+			})
+			select {
+			case code := <-done:
+				t.Fatalf("exit %d although nobody has the report", code)
+			case <-time.After(300 * time.Millisecond): // long enough for a worker that gives up to end
+			}
+			before := w.hellos
+			w.startBus()
+			if code := <-done; code != row.code {
+				t.Fatalf("exit %d\n%s", code, w.err)
+			}
+			if all := w.reports(); len(all) != 1 || !row.report(all[0]) {
+				t.Errorf("%+v", all)
+			}
+			if w.hellos <= before || w.had[before] != 0 || len(spoolFiles(t, w.plan)) > 0 {
+				t.Errorf("%d hellos after the restart, reports before each: %v, spool %v", w.hellos-before, w.had, spoolFiles(t, w.plan))
+			}
+		})
+	}
+}
+
+// newer is a worker of another protocol on this bus.
+type newer struct{ Bus }
+
+func (n newer) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
+	h.ProtocolVersion = "2.0"
+	return n.Bus.Hello(ctx, h)
+}
+
+func TestWholeIncompatible(t *testing.T) {
+	w := newWorld(t)
+	code := w.runWith(t.Context(), func(ctx context.Context, p *wire.Plan, l Listener) (Bus, error) {
+		b, err := DialBus(ctx, p, l)
+		return newer{b}, err
+	})
+	left, err := os.ReadDir(w.plan.Workdir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code != ExitRefused || len(w.reports()) > 0 || w.hellos != 1 || len(left) > 0 {
+		t.Errorf("exit %d, reports %v, %d hellos, in the workspace %v", code, w.reports(), w.hellos, left)
+	}
+	for _, want := range []string{"major_version", "protocol 1.0", "this worker 2.0", "sync_main_and_restart"} {
+		if !strings.Contains(w.err.String(), want) {
+			t.Errorf("its log does not say %q:\n%s", want, w.err)
+		}
+	}
+}
+
+// TestWholePauseAndSync: both come over the bus, in the middle of a stage, and the stage goes on.
+func TestWholePauseAndSync(t *testing.T) {
+	w := newWorld(t)
+	w.setting(0, programEnv, "waiter")
+	w.setting(1, programEnv, "speak")
+	done := w.start()
+	stubbornPID(t, w.plan.Workdir)
+	for _, p := range []wire.Payload{wire.Pause{}, wire.SyncRequired{Reason: "behind_main", MainSHAExpected: "abc123", RequiredAction: "merge_main"}} {
+		if err := w.bus.Send(t.Context(), "k3v9qx2m-1", p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the agent is told", func() bool {
+		data, err := os.ReadFile(filepath.Join(w.plan.Workdir, syncFile))
+		return err == nil && strings.Contains(string(data), "abc123")
+	})
+	if err := os.WriteFile(filepath.Join(w.plan.Workdir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a paused heartbeat", w.beat(func(h wire.Heartbeat) bool {
+		return h.State.Stage == wire.StageValidate && h.State.Progress != nil && h.State.Progress.Step == wire.StepPaused
+	}))
+	if h, err := w.bus.Probe(t.Context(), "k3v9qx2m-1"); err != nil || h.State.Progress.Step != wire.StepPaused {
+		t.Errorf("probe while paused: %+v, %v", h, err)
+	}
+	if err := w.bus.Send(t.Context(), "k3v9qx2m-1", wire.Resume{}); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-done; code != ExitResult {
+		t.Errorf("exit %d\n%s", code, w.err)
+	}
+}
+
+// TestWholeLeases: programs of the stages get leases from the director; what they leave is given back.
+func TestWholeLeases(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	w := newWorld(t)
+	w.setting(0, programEnv, "leaser")
+	w.setting(1, programEnv, "leaser")
+	w.plan.Stages[0].Resource = "model.anthropic"
+	if code := w.run(t.Context()); code != ExitResult {
+		t.Fatalf("exit %d\n%s\n%s", code, w.out, w.err)
+	}
+	for _, want := range []string{`{"grant_id":"run_x.1","lease_seconds":120}`, `{"grant_id":"run_x.2","lease_seconds":120}`} {
+		if !strings.Contains(w.out.String(), want) {
+			t.Errorf("no %s in\n%s", want, w.out)
+		}
+	}
+	all := w.pool.Status(time.Now())
+	if len(all) != 2 || all[0].Resource != "model.anthropic" || all[1].Resource != "model.default" {
+		t.Fatalf("%+v", all)
+	}
+	for _, s := range all {
+		if s.Granted != 1 || len(s.Leases) > 0 || s.Expired > 0 || s.Why != "rate_limited" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "budget-*", "door")); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+}
+
+func TestWholeProbeAndStop(t *testing.T) {
+	w := newWorld(t)
+	w.setting(0, programEnv, "stubborn")
+	done := w.start()
+	pid := stubbornPID(t, w.plan.Workdir)
+	eventually(t, "a heartbeat in CODE", w.beat(func(h wire.Heartbeat) bool { return h.State.Stage == wire.StageCode }))
+	h, err := w.bus.Probe(t.Context(), "k3v9qx2m-1")
+	if err != nil || h.State.Stage != wire.StageCode || h.State.IssueNumber != 21 {
+		t.Errorf("probe: %+v, %v", h, err)
+	}
+	if err := w.bus.Send(t.Context(), "k3v9qx2m-1", wire.Stop{Reason: wire.StopFenced}); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-done; code != ExitStopped || !gone(pid) || len(w.reports()) > 0 {
+		t.Errorf("exit %d, stage gone %v, reports %v", code, gone(pid), w.reports())
+	}
+}
+
+func TestWholeSIGTERM(t *testing.T) {
+	w := newWorld(t)
+	w.setting(0, programEnv, "stubborn")
+	ctx, terminate := context.WithCancel(t.Context())
+	done := make(chan ExitCode, 1)
+	go func() { done <- w.run(ctx) }()
+	pid := stubbornPID(t, w.plan.Workdir)
+	terminate()
+	if code := <-done; code != ExitTerminated || !gone(pid) || len(w.reports()) > 0 {
+		t.Errorf("exit %d, stage gone %v", code, gone(pid))
+	}
+}
+
+func TestRunSaysWhatIsWrongWithThePlan(t *testing.T) {
+	var out buffer
+	if code := Run(t.Context(), Options{PlanFile: "/no/such/plan.json", Stdout: &out, Stderr: &out}); code != ExitBadPlan {
+		t.Errorf("exit %d", code)
+	}
+	if got := fmt.Sprint(&out); !strings.HasPrefix(got, logPrefix) || !strings.Contains(got, "--plan") {
+		t.Errorf("said %q", got)
+	}
+}

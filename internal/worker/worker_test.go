@@ -1,0 +1,312 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/recovery"
+)
+
+// minute is a program's run that ends with a code after a minute.
+func minute(code int) exit {
+	return exit{code: code, took: time.Minute, stdout: tail{kept: []byte("some output\n")}, stderr: tail{kept: []byte("some trouble\n")}}
+}
+
+func TestAllStagesWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}
+		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult {
+			t.Fatalf("exit %d", code)
+		}
+		res, ok := bus.only(t).(*wire.WorkerResult)
+		if !ok {
+			t.Fatalf("got %+v", bus.only(t))
+		}
+		want := []wire.StageResult{{Stage: "CODE", DurationMS: 60000}, {Stage: "VALIDATE", DurationMS: 60000}}
+		if !slices.Equal(res.Stages, want) || res.AttemptID != p.AttemptID || res.ResultID != "k3v9qx2m-1/result" || res.IssueNumber != 21 {
+			t.Errorf("result %+v", res)
+		}
+		if len(spoolFiles(t, p)) > 0 || !bus.closed {
+			t.Errorf("spool %v, bus closed %v", spoolFiles(t, p), bus.closed)
+		}
+		story := bus.story()
+		if story[0] != "hello" || !slices.Contains(story, "progress CODE") || !slices.Contains(story, "progress VALIDATE") {
+			t.Errorf("story %q", story)
+		}
+		beats := 0
+		for _, s := range story {
+			if strings.HasPrefix(s, "heartbeat") {
+				beats++
+			}
+		}
+		if beats < 8 || beats > 12 { // two minutes at 15 s, the first, and one per stage
+			t.Errorf("%d heartbeats: %q", beats, story)
+		}
+	})
+}
+
+func TestEnvironmentOfStages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := "alternative-1"
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(1), minute(0), minute(0)}}
+		p.AttemptFile = &wire.AttemptFile{AttemptID: p.AttemptID, Attempt: 1, Action: "retry_alternative", Model: &model}
+		p.Stages[0].Env = map[string]string{"EXTRA": "1", "RETAKE_STAGE": "forged"}
+		testWorker(t, p, bus, r).run(t.Context())
+		if len(r.runs) != 4 {
+			t.Fatalf("%d runs", len(r.runs))
+		}
+		for _, want := range []string{
+			"EXTRA=1", "RETAKE_STAGE=CODE", "RETAKE_ATTEMPT=1", "RETAKE_ATTEMPT_ID=k3v9qx2m-1", "RETAKE_ACTION=retry_alternative",
+			"RETAKE_MODEL=alternative-1", "RETAKE_ISSUE=acme/widgets#21", "RETAKE_FIX_ROUND=1", "HOME=" + p.Workdir, "PATH=" + defaultPath,
+		} {
+			if !slices.Contains(r.runs[0].env, want) {
+				t.Errorf("no %s in %q", want, r.runs[0].env)
+			}
+		}
+		if !slices.Contains(r.runs[2].env, "RETAKE_FIX_ROUND=2") || !slices.Contains(r.runs[3].env, "RETAKE_FIX_ROUND=2") {
+			t.Errorf("second round: %q", r.runs[2].env)
+		}
+		if c := r.runs[0]; c.dir != p.Workdir || c.timeout != 30*time.Minute || c.grace != 10*time.Second {
+			t.Errorf("command %+v", c)
+		}
+		if !strings.Contains(readFile(t, p, attemptFile), `"action": "retry_alternative"`) {
+			t.Error("no attempt.json")
+		}
+	})
+}
+
+func TestFixRoundsUntilUsedUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{}
+		for range 3 {
+			r.script = append(r.script, minute(0), minute(2))
+		}
+		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitError {
+			t.Fatalf("exit %d", code)
+		}
+		e := bus.onlyError(t)
+		if len(r.runs) != 6 || e.FixRounds != 3 || e.ErrorID != "k3v9qx2m-1/VALIDATE-3" || *e.ExitCode != 2 || e.ErrorType != "tests_failed" || e.Tool != "make" {
+			t.Errorf("%d runs, %+v", len(r.runs), e)
+		}
+		if e.IsTransient || e.ShouldRetry || !e.EscalateToHuman || !e.IsFinal() || e.LastStdoutTail != "some output\n" || e.LastStderrTail != "some trouble\n" {
+			t.Errorf("%+v", e)
+		}
+		var found bool
+		for _, b := range bus.beats {
+			found = found || b.State.Progress != nil && strings.Contains(b.State.Progress.Step, "fix round 3 of 3")
+		}
+		if !found {
+			t.Error("no heartbeat tells of the fix round")
+		}
+		if text := readFile(t, p, failureText); !strings.Contains(text, "make test") || !strings.Contains(text, "some trouble") {
+			t.Errorf("%s: %s", failureText, text)
+		}
+		if text := readFile(t, p, failureJSON); !strings.Contains(text, `"exit_code": 2`) || !strings.Contains(text, `"fix_round": 2`) {
+			t.Errorf("%s: %s", failureJSON, text)
+		}
+	})
+}
+
+// TestNoFixRoundForOtherFailures: only the program's own judgement leads back to CODE.
+func TestNoFixRoundForOtherFailures(t *testing.T) {
+	for name, row := range map[string]struct {
+		script []exit
+		want   string
+		id     string
+		runs   int
+	}{
+		"validation timed out":  {[]exit{minute(0), {timedOut: true, code: 143, signal: "SIGTERM"}}, "timeout", "VALIDATE-1", 2},
+		"validation missing":    {[]exit{minute(0), {err: fmt.Errorf("%w: make", errNoProgram)}, {err: fmt.Errorf("%w: make", errNoProgram)}}, "tool_not_found", "VALIDATE-1", 3},
+		"validation was killed": {[]exit{minute(0), {code: 137, signal: "SIGKILL"}}, "tests_failed", "VALIDATE-1", 2},
+		"code failed":           {[]exit{minute(1)}, "tests_failed", "CODE-1", 1},
+		"could not be started":  {[]exit{{err: errors.New("fork: resource temporarily unavailable")}}, "tests_failed", "CODE-1", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: row.script}
+				testWorker(t, p, bus, r).run(t.Context())
+				e := bus.onlyError(t)
+				if e.ErrorType != row.want || e.ErrorID != "k3v9qx2m-1/"+row.id || len(r.runs) != row.runs {
+					t.Errorf("%d runs, %+v", len(r.runs), e)
+				}
+			})
+		})
+	}
+}
+
+func TestMissingProgramIsLookedForOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus := testPlan(t), newFakeBus()
+		r := &fakeRunner{script: []exit{{err: errNoProgram}, minute(0), minute(0)}}
+		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult || len(r.runs) != 3 {
+			t.Fatalf("exit %d, %d runs", code, len(r.runs))
+		}
+	})
+}
+
+// TestReportOutlivesTheBus: the bus goes away in mid-stage; the report waits in the spool, and a hello goes before it.
+func TestReportOutlivesTheBus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}
+		done := make(chan ExitCode)
+		go func() { done <- testWorker(t, p, bus, r).run(t.Context()) }()
+		time.Sleep(30 * time.Second)
+		bus.set(func() { bus.down = true })
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		files := spoolFiles(t, p)
+		if len(files) != 1 {
+			t.Fatalf("spool %v", files)
+		}
+		data, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if env, err := wire.Decode(data); err != nil || idOf(env.Payload) != "k3v9qx2m-1/CODE-1" {
+			t.Errorf("spooled %s: %v", data, err)
+		}
+		before := len(bus.story())
+		bus.set(func() { bus.down = false; bus.returns++ })
+		bus.worker().Reconnected()
+		if code := <-done; code != ExitError {
+			t.Errorf("exit %d", code)
+		}
+		after := bus.story()[before:]
+		hello, report := slices.Index(after, "hello"), slices.Index(after, "worker_error.v1 k3v9qx2m-1/CODE-1")
+		if hello < 0 || report < hello {
+			t.Errorf("after the reconnect: %q", after)
+		}
+		if len(spoolFiles(t, p)) > 0 {
+			t.Errorf("spool %v", spoolFiles(t, p))
+		}
+		bus.only(t)
+	})
+}
+
+func TestSpoolOfAnEarlierAttemptIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}
+		old := filepath.Join(p.Workdir, spoolFolder, "k3v9qx2m-0.0001.json")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o755), os.WriteFile(old, []byte("{}"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		testWorker(t, p, bus, r).run(t.Context())
+		bus.only(t)
+		if files := spoolFiles(t, p); !slices.Equal(files, []string{old}) {
+			t.Errorf("spool %v", files)
+		}
+	})
+}
+
+func TestQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0)}}
+		file := filepath.Join(p.Workdir, questionFile)
+		ask := func(text string) {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ask("a question of an earlier attempt")
+		r.onRun = func(command) {
+			if _, err := os.Stat(file); err == nil {
+				t.Error("the old question is still there")
+			}
+			ask("Which of the two formats? The password is bus-password. " + strings.Repeat("€", 10_000))
+		}
+		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitError {
+			t.Errorf("exit %d", code)
+		}
+		e := bus.onlyError(t)
+		if e.ErrorType != "needs_human" || !e.EscalateToHuman || e.ShouldRetry || !strings.HasPrefix(e.Question, "Which of the two formats? The password is [masked].") || len(e.Question) > maxQuestionBytes {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestReportsFitAndAreMasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus := testPlan(t), newFakeBus()
+		p.Bus.MaxMessageBytes = 8192
+		p.Secrets = []string{"hunter2-hunter2"}
+		big := []byte(strings.Repeat("\x01\"<€\n", 6000) + "the newest hunter2-hunter2 line\n")
+		r := &fakeRunner{script: []exit{{code: 1, stdout: tail{kept: big, dropped: 5}, stderr: tail{kept: big}}}}
+		w := testWorker(t, p, bus, r)
+		bus.ack = func(wire.Payload) error {
+			data, err := os.ReadFile(spoolFiles(t, p)[0])
+			if err != nil || len(data) > 8192 {
+				t.Errorf("%d bytes, %v", len(data), err)
+			}
+			return nil
+		}
+		w.run(t.Context())
+		e := bus.onlyError(t)
+		for _, s := range []string{e.LastStdoutTail, e.LastStderrTail} {
+			if !strings.HasSuffix(s, "the newest [masked] line\n") || !strings.HasPrefix(s, "…[") {
+				t.Errorf("tail %q", s)
+			}
+		}
+	})
+}
+
+func TestNoWorkspace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{}
+		p.Workdir = "/no/such/workspace"
+		w := testWorker(t, p, bus, r)
+		if code := w.run(t.Context()); code != ExitError {
+			t.Errorf("exit %d", code)
+		}
+		if e := bus.onlyError(t); e.Stage != wire.StageStart || !strings.Contains(e.Message, "/no/such/workspace") {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestPanicIsReported(t *testing.T) {
+	t.Run("in a stage", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{onRun: func(command) { panic("a bug") }}
+			if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitBroken {
+				t.Errorf("exit %d", code)
+			}
+			if e := bus.onlyError(t); e.ErrorType != string(recovery.Unknown) || !strings.Contains(e.Message, "a bug") {
+				t.Errorf("%+v", e)
+			}
+		})
+	})
+	t.Run("in the loop", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}
+			w := testWorker(t, p, bus, r)
+			w.classify = func(recovery.Evidence) recovery.Finding { panic("a bug") }
+			if code := w.run(t.Context()); code != ExitBroken {
+				t.Errorf("exit %d", code)
+			}
+			if e := bus.onlyError(t); e.ErrorType != string(recovery.Unknown) {
+				t.Errorf("%+v", e)
+			}
+		})
+	})
+}
+
+func TestProbeIsAnsweredWithTheCurrentPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}
+		go testWorker(t, p, bus, r).run(t.Context())
+		time.Sleep(90 * time.Second)
+		synctest.Wait()
+		h := bus.worker().Alive()
+		if h.State.Stage != "VALIDATE" || h.State.IssueNumber != 21 || h.State.Attempt != 1 || h.State.LastErrorID != nil || h.State.Progress.Step != "running make" {
+			t.Errorf("%+v", h.State)
+		}
+	})
+}
