@@ -1,0 +1,27 @@
+// Package director is the shell around fsm.Driver: it tells the machine what happens, makes its decisions durable, and
+// carries out its effects.
+//
+//	poll ─────┐                        ┌─▶ github
+//	bus ──────┤  inputs   ┌────────┐   ├─▶ container
+//	docker ───┼──────────▶│ owner  │───┤
+//	outcomes ─┤           └───┬────┘   ├─▶ workspace
+//	timer ────┘               ▼        └─▶ bus
+//	                       journal
+//
+// # Invariants
+//
+//   - One goroutine, the owner, touches the machine. Everything else sends it inputs.
+//   - Nothing is acknowledged and no effect runs before its facts are in the journal.
+//   - Durable effects of one task run one after the other; their outcomes are inputs.
+//   - A journal that refuses or loses an append ends the session: the machine is discarded and read again.
+//
+// # Clock
+//
+// The owner stamps every event with a clock that follows the monotonic one and never goes back. When the wall clock ran
+// ahead of it (a suspended machine), or the owner itself did not get to run, it first offers fsm.Resumed.
+//
+// # Failure policy
+//
+// What is missing at boot ends Run with one line for each thing, saying what to do. The same later never does: the bus
+// reconnects, effects are tried again, GitHub cools down.
+package director

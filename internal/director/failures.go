@@ -1,0 +1,73 @@
+package director
+
+import (
+	"errors"
+
+	"retake/internal/bus"
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/recovery"
+	"retake/internal/workspace"
+)
+
+// failed says what an adapter's error means to the machine.
+func failed(err error) fsm.EffectEnded {
+	f := fsm.Failed{Reason: recovery.Unknown, Text: err.Error()}
+	var gh *github.Error
+	var ws *workspace.Error
+	switch {
+	case errors.Is(err, github.ErrWritesDisabled):
+		f.Reason = recovery.InvalidConfig
+	case errors.As(err, &gh):
+		row := githubFailures[gh.Kind]
+		f.Reason, f.Transient, f.Until, f.GitHub = row.reason, row.transient, gh.Until, true
+	case errors.As(err, &ws):
+		row := workspaceFailures[ws.Kind]
+		f.Reason, f.Transient = row.reason, row.transient
+		for _, known := range workspaceCauses {
+			if errors.Is(err, known.err) {
+				f.Reason = known.reason
+			}
+		}
+	case errors.Is(err, container.ErrImageMissing):
+		f.Reason = recovery.ImagePullFailed
+	case errors.Is(err, container.ErrSpec):
+		f.Reason = recovery.InvalidConfig
+	case errors.Is(err, container.ErrDaemon), errors.Is(err, container.ErrNetwork):
+		f.Reason, f.Transient = recovery.DockerDaemon, container.Transient(err)
+	default: // the bus, or a context that ended
+		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
+	}
+	return fsm.EffectEnded{Failure: &f}
+}
+
+type meaning struct {
+	reason    recovery.Reason
+	transient bool
+}
+
+var githubFailures = map[github.Kind]meaning{
+	github.KindRateLimited:  {recovery.RateLimited, true},
+	github.KindTransient:    {recovery.NetworkTransient, true},
+	github.KindPermanent:    {recovery.PermissionDenied, false},
+	github.KindNotFound:     {recovery.InvalidConfig, false},
+	github.KindUnauthorized: {recovery.AuthError, false},
+}
+
+// workspaceCauses say more than the kind does.
+var workspaceCauses = []struct {
+	err    error
+	reason recovery.Reason
+}{
+	{workspace.ErrDiskFull, recovery.DiskFull},
+	{workspace.ErrRefused, recovery.PolicyViolation},
+	{workspace.ErrNotThere, recovery.InvalidConfig},
+}
+
+var workspaceFailures = map[workspace.Kind]meaning{
+	workspace.Transient: {recovery.NetworkTransient, true},
+	workspace.Permanent: {recovery.CorruptState, false},
+	workspace.Conflict:  {recovery.GitConflict, false},
+	workspace.Auth:      {recovery.AuthError, false},
+}

@@ -1,0 +1,238 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+)
+
+// hall is a runtime whose containers are goroutines that speak the worker's protocol. It outlives directors, as a real
+// one does.
+type hall struct {
+	play func(ctx context.Context, w *actor) (exit int)
+
+	mu     sync.Mutex
+	actors map[string]*actor
+	made   []string // every attempt that was ever started, in order
+	hints  chan container.Hint
+	wg     sync.WaitGroup
+}
+
+// actor is one running "container".
+type actor struct {
+	plan     wire.Plan
+	checkout string
+	client   *bus.Client
+	stop     chan string // reasons that the director gave
+
+	task   string
+	kill   context.CancelFunc
+	ended  bool
+	exit   int
+	signal string
+}
+
+func newHall(play func(ctx context.Context, w *actor) int) *hall {
+	return &hall{play: play, actors: map[string]*actor{}, hints: make(chan container.Hint, 64)}
+}
+
+func (h *hall) EnsureNetwork(context.Context) (string, error) { return "127.0.0.1", nil }
+func (h *hall) Adopt(context.Context, string) error           { return nil }
+func (h *hall) Close() error                                  { return nil }
+func (h *hall) Workdir(s container.Spec) string               { return s.Workdir }
+func (h *hall) Cannot() []string                              { return nil }
+
+func (h *hall) Watch(ctx context.Context, hint func(container.Hint)) error {
+	for {
+		select {
+		case x := <-h.hints:
+			hint(x)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (h *hall) Ensure(_ context.Context, s container.Spec) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, there := h.actors[s.AttemptID]; there {
+		return s.AttemptID, nil
+	}
+	a := &actor{checkout: s.Checkout, task: s.Task, stop: make(chan string, 8)}
+	if err := json.Unmarshal(s.Files[0].Data, &a.plan); err != nil {
+		return "", err
+	}
+	ctx, kill := context.WithCancel(context.Background())
+	a.kill = kill
+	h.actors[s.AttemptID] = a
+	h.made = append(h.made, s.AttemptID)
+	h.wg.Go(func() {
+		exit := h.live(ctx, a)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		a.ended, a.exit = true, exit
+		if ctx.Err() != nil {
+			a.exit, a.signal = 137, "SIGKILL"
+		}
+		h.hints <- container.Hint{Kind: container.HintDied, AttemptID: s.AttemptID}
+	})
+	return s.AttemptID, nil
+}
+
+// live connects, says hello until it is welcomed, keeps a heartbeat going, and plays.
+func (h *hall) live(ctx context.Context, a *actor) int {
+	b := a.plan.Bus
+	client, err := bus.Dial(ctx, bus.ClientOptions{
+		URL: b.URL, User: b.User, Password: b.Password, Prefix: b.Prefix, WorkerID: a.plan.WorkerID, MaxMessageBytes: b.MaxMessageBytes,
+	})
+	if err != nil {
+		return 1
+	}
+	defer client.Close()
+	a.client = client
+	if err := client.OnControl(func(c bus.Command) {
+		switch p := c.Payload.(type) {
+		case *wire.Stop:
+			a.stop <- p.Reason
+		case *wire.Probe:
+			_ = c.Reply(a.heartbeat())
+		}
+	}); err != nil {
+		return 1
+	}
+	hello := wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID}}
+	for {
+		ask, cancel := context.WithTimeout(ctx, time.Second)
+		p, err := client.Hello(ask, hello)
+		cancel()
+		if _, ok := p.(*wire.Welcome); ok && err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return 1
+		}
+	}
+	var beat sync.WaitGroup
+	defer beat.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	beat.Go(func() {
+		for ctx.Err() == nil {
+			_ = client.Heartbeat(a.heartbeat())
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return h.play(ctx, a)
+}
+
+func (a *actor) heartbeat() wire.Heartbeat {
+	return wire.Heartbeat{State: wire.HeartbeatState{
+		Stage: wire.StageCode, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt, LastUpdateAt: wire.At(time.Now()),
+	}}
+}
+
+// work changes the checkout and reports a success.
+func (a *actor) work(ctx context.Context) int {
+	name := filepath.Join(a.checkout, fmt.Sprintf("work-%d.txt", a.plan.Attempt))
+	if err := os.WriteFile(name, []byte("done\n"), 0o644); err != nil {
+		return 1
+	}
+	for ctx.Err() == nil {
+		_, err := a.client.Report(ctx, wire.WorkerResult{
+			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+			Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
+		})
+		if err == nil {
+			return 0
+		}
+	}
+	return 1
+}
+
+func (h *hall) List(context.Context) ([]container.Status, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []container.Status
+	for id, a := range h.actors {
+		s := container.Status{AttemptID: id, Task: a.task, State: container.StateRunning}
+		if a.ended {
+			s.State, s.ExitCode = container.StateExited, a.exit
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (h *hall) EnsureImage(context.Context, string) error { return nil }
+
+func (h *hall) Stop(_ context.Context, id string, _ time.Duration, record container.Recorder) (container.Exit, error) {
+	h.mu.Lock()
+	a := h.actors[id]
+	h.mu.Unlock()
+	if a == nil {
+		return container.Exit{}, nil
+	}
+	h.mu.Lock()
+	alive := !a.ended
+	h.mu.Unlock()
+	a.kill()
+	for { // its goroutine ends by itself now
+		h.mu.Lock()
+		if a.ended {
+			break
+		}
+		h.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	exit := container.Exit{Known: true, ExitCode: a.exit, Signal: a.signal, Killed: alive}
+	h.mu.Unlock()
+	if err := record.Keep(exit); err != nil {
+		return container.Exit{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.actors, id)
+	return exit, nil
+}
+
+// murder ends a container from outside.
+func (h *hall) murder(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a := h.actors[id]; a != nil {
+		a.kill()
+	}
+}
+
+// running returns the attempt that runs for an issue, or "".
+func (h *hall) running(task string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, a := range h.actors {
+		if a.task == task && !a.ended {
+			return id
+		}
+	}
+	return ""
+}
+
+func (h *hall) close() {
+	h.mu.Lock()
+	for _, a := range h.actors {
+		a.kill()
+	}
+	h.mu.Unlock()
+	h.wg.Wait()
+}

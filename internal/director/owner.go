@@ -1,0 +1,231 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/fsm"
+)
+
+var (
+	// errReload ends a session whose machine may differ from the journal.
+	errReload = errors.New("director: the journal's state is unknown; reading it again")
+	// ErrAnotherDirector: somebody else writes this fleet's journal.
+	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a director.fleet of its own")
+)
+
+// appendTimeout bounds one append, read-back included. The bus's own timeouts are shorter.
+const appendTimeout = 30 * time.Second
+
+// input is what the owner is told.
+type input struct {
+	body fsm.EventBody
+	ack  func()            // called once the decision is durable; may be nil
+	read func(*fsm.Driver) // looks at the machine instead; body is nil then
+}
+
+// journal is what the owner needs of the bus.
+type journal interface {
+	Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (seq uint64, err error)
+}
+
+// owner is the one goroutine that touches the machine.
+type owner struct {
+	driver  *fsm.Driver
+	journal journal
+	log     *zap.Logger
+	effects func(fsm.Effect) // must not block
+	told    func(fsm.Record) // a record became durable; must not block
+
+	inputs   chan input
+	appended chan appendResult
+	clock    *clock
+	acks     map[fsm.Token]func()
+	token    fsm.Token
+	appends  sync.WaitGroup
+	done     chan struct{} // closed when run returned: what waits for the owner gives up
+}
+
+type appendResult struct {
+	batch *fsm.Batch
+	seq   uint64
+	err   error
+}
+
+func newOwner(d *fsm.Driver, j journal, log *zap.Logger) *owner {
+	return &owner{
+		driver: d, journal: j, log: log, clock: newClock(), acks: map[fsm.Token]func(){},
+		inputs: make(chan input, 256), appended: make(chan appendResult, 1), done: make(chan struct{}),
+	}
+}
+
+// tell sends an event; it waits while the owner is behind, and gives up when the session is over.
+func (o *owner) tell(ctx context.Context, body fsm.EventBody, ack func()) {
+	select {
+	case o.inputs <- input{body: body, ack: ack}:
+	case <-o.done:
+	case <-ctx.Done():
+	}
+}
+
+// read lets f look at the machine, and waits until it has.
+func (o *owner) read(ctx context.Context, f func(*fsm.Machine)) error {
+	return o.look(ctx, func(d *fsm.Driver) { f(d.Machine()) })
+}
+
+// errBusy: decisions are on their way to the journal; what the machine holds now may not be in it.
+var errBusy = errors.New("director: decisions are on their way to the journal")
+
+// readDurable lets f look at a machine whose state is wholly in the journal; errBusy if it is not just now.
+func (o *owner) readDurable(ctx context.Context, f func(*fsm.Driver) error) error {
+	var err error
+	seen := o.look(ctx, func(d *fsm.Driver) {
+		if err = errBusy; d.Idle() {
+			err = f(d)
+		}
+	})
+	return errors.Join(seen, err)
+}
+
+func (o *owner) look(ctx context.Context, f func(*fsm.Driver)) error {
+	seen := make(chan struct{})
+	select {
+	case o.inputs <- input{read: func(d *fsm.Driver) { f(d); close(seen) }}:
+	case <-o.done:
+		return errReload
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-seen:
+		return nil
+	case <-o.done:
+		return errReload
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// run handles inputs until the context ends, then makes durable what was decided. It returns errReload or
+// ErrAnotherDirector when the journal does not take an append.
+func (o *owner) run(ctx context.Context) error {
+	defer o.appends.Wait()
+	defer close(o.done)
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		o.flush()
+		timer.Reset(o.wait())
+		select {
+		case in := <-o.inputs:
+			if err := o.handle(in); err != nil {
+				return err
+			}
+		case r := <-o.appended:
+			if err := o.landed(r); err != nil {
+				return err
+			}
+		case <-timer.C:
+			if err := o.handle(input{body: fsm.Tick{}}); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+		}
+	}
+	return o.finish(ctx)
+}
+
+// finish decides the signal and waits, bounded, until everything is in the journal.
+func (o *owner) finish(ctx context.Context) error {
+	if err := o.handle(input{body: fsm.Signalled{Signal: fmt.Sprint(context.Cause(ctx))}}); err != nil {
+		return err
+	}
+	late := time.NewTimer(appendTimeout)
+	defer late.Stop()
+	for o.flush(); !o.driver.Idle(); o.flush() {
+		select {
+		case r := <-o.appended:
+			if err := o.landed(r); err != nil {
+				return err
+			}
+		case <-late.C:
+			return fmt.Errorf("director: the journal took no append for %s; what is not in it will be decided again", appendTimeout)
+		}
+	}
+	return nil
+}
+
+// wait returns how long nothing will happen by itself, at most a second: the owner notices by its own turns that it
+// was away.
+func (o *owner) wait() time.Duration {
+	next := o.driver.Machine().NextDeadline()
+	if next.IsZero() {
+		return time.Second
+	}
+	return min(max(next.Sub(o.clock.peek()), 0), time.Second)
+}
+
+// handle offers one input to the driver.
+func (o *owner) handle(in input) error {
+	at, gap := o.clock.now()
+	if gap > 0 {
+		o.log.Warn("the director could not listen for a while; workers get time to be heard", zap.Duration("gap", gap))
+		if err := o.driver.Offer(fsm.Event{At: at, Body: fsm.Resumed{Gap: gap}}, 0); err != nil {
+			return err
+		}
+	}
+	if in.read != nil {
+		in.read(o.driver)
+		return nil
+	}
+	var token fsm.Token
+	if in.ack != nil {
+		o.token++
+		token = o.token
+		o.acks[token] = in.ack
+	}
+	return o.driver.Offer(fsm.Event{At: at, Body: in.body}, token)
+}
+
+// flush does what the driver has ready.
+func (o *owner) flush() {
+	r := o.driver.Ready()
+	for _, t := range r.Acks {
+		o.acks[t]()
+		delete(o.acks, t)
+	}
+	for _, e := range r.Effects {
+		o.effects(e)
+	}
+	if b := r.Batch; b != nil {
+		o.appends.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
+			defer cancel()
+			seq, err := o.journal.Append(ctx, b.ID, b.After, b.Data)
+			o.appended <- appendResult{b, seq, err}
+		})
+	}
+}
+
+func (o *owner) landed(r appendResult) error {
+	switch {
+	case r.err == nil:
+		o.driver.Appended(r.seq)
+		for _, rec := range r.batch.Records {
+			o.told(rec)
+		}
+		return nil
+	case errors.Is(r.err, bus.ErrRefused):
+		o.driver.Stop()
+		return fmt.Errorf("%w (%w)", ErrAnotherDirector, r.err)
+	default:
+		o.driver.Stop()
+		return fmt.Errorf("%w: %w", errReload, r.err)
+	}
+}

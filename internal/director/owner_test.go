@@ -1,0 +1,197 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"retake/internal/bus"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// paper is a journal that answers when it is told to.
+type paper struct {
+	mu      sync.Mutex
+	seq     uint64
+	answers chan error // one for each append
+}
+
+func (p *paper) Append(ctx context.Context, _ string, after uint64, _ []byte) (uint64, error) {
+	select {
+	case err := <-p.answers:
+		if err != nil {
+			return 0, err
+		}
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if after != p.seq {
+		return 0, bus.ErrRefused
+	}
+	p.seq++
+	return p.seq, nil
+}
+
+func testConfig() fsm.Config {
+	return fsm.Config{
+		MaxWorkers: 2, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute, StopGrace: time.Second,
+		Policy:   recovery.DirectorPolicy(3, recovery.DefaultBackoff),
+		Classify: func(e recovery.Evidence) recovery.Finding { return recovery.Finding{Reason: e.Known} },
+		Retry:    recovery.DefaultBackoff,
+	}
+}
+
+// bench is an owner with a paper journal, and what it let out.
+type bench struct {
+	*owner
+	paper   *paper
+	effects chan fsm.Effect
+	ended   chan error
+}
+
+func newBench(t *testing.T, ctx context.Context) *bench {
+	b := &bench{paper: &paper{answers: make(chan error, 16)}, effects: make(chan fsm.Effect, 16), ended: make(chan error, 1)}
+	b.owner = newOwner(fsm.NewDriver(fsm.New(testConfig()), 0, "test"), b.paper, zaptest.NewLogger(t))
+	b.owner.effects = func(e fsm.Effect) { b.effects <- e }
+	b.told = func(fsm.Record) {}
+	go func() { b.ended <- b.run(ctx) }()
+	return b
+}
+
+func eligible(n int) fsm.IssuesSeen {
+	return fsm.IssuesSeen{Repo: "acme/widgets", Issues: []fsm.IssueView{{
+		Key: fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", n)), Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: newNonce(),
+	}}}
+}
+
+func TestAcksAndEffectsWaitForTheAppend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newBench(t, ctx)
+		acked := make(chan struct{})
+		b.tell(ctx, eligible(1), func() { close(acked) })
+		synctest.Wait()
+		select {
+		case <-acked:
+			t.Error("acknowledged before the append")
+		case e := <-b.effects:
+			t.Errorf("%s before the append", e.ID)
+		default:
+		}
+		b.paper.answers <- nil
+		<-acked
+		if e := <-b.effects; e.Kind != fsm.DoClaim {
+			t.Errorf("got %s, want a claim", e.Kind)
+		}
+		b.paper.answers <- nil // the signal's own record
+		cancel()
+		if err := <-b.ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestJournalThatRefusesEndsTheOwner(t *testing.T) {
+	for _, c := range []struct{ answer, want error }{
+		{bus.ErrRefused, ErrAnotherDirector},
+		{bus.ErrUnsure, errReload},
+		{errors.New("disk"), errReload},
+	} {
+		t.Run(c.answer.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, t.Context())
+				b.tell(t.Context(), eligible(1), func() { t.Error("acknowledged, though nothing was appended") })
+				b.paper.answers <- c.answer
+				if err := <-b.ended; !errors.Is(err, c.want) {
+					t.Errorf("got %v, want %v", err, c.want)
+				}
+				select {
+				case e := <-b.effects:
+					t.Errorf("%s was let out, though its fact is not in the journal", e.ID)
+				default:
+				}
+				b.tell(t.Context(), eligible(2), nil) // must not block for ever
+				if err := b.read(t.Context(), func(*fsm.Machine) {}); !errors.Is(err, errReload) {
+					t.Errorf("read after the end: got %v, want %v", err, errReload)
+				}
+			})
+		})
+	}
+}
+
+func TestEndWaitsForTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		b := newBench(t, ctx)
+		acked := false
+		b.tell(ctx, eligible(1), func() { acked = true })
+		synctest.Wait()
+		cancel(errors.New("terminated"))
+		b.paper.answers <- nil
+		b.paper.answers <- nil
+		if err := <-b.ended; err != nil || !acked {
+			t.Errorf("ended with %v, acknowledged: %v; want what was decided before the signal to be durable", err, acked)
+		}
+		if p := b.driver.Machine().Phase(); p != fsm.PhaseShutdown {
+			t.Errorf("phase %s, want %s", p, fsm.PhaseShutdown)
+		}
+	})
+}
+
+func TestEndIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newBench(t, ctx)
+		b.tell(ctx, eligible(1), nil)
+		synctest.Wait()
+		cancel() // and the journal never answers
+		if err := <-b.ended; err == nil {
+			t.Error("no error, though nothing reached the journal")
+		}
+	})
+}
+
+func TestDurableReadRefusesHalfTruths(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newBench(t, ctx)
+		b.tell(ctx, eligible(1), nil)
+		synctest.Wait()
+		if err := b.readDurable(ctx, func(*fsm.Driver) error { return nil }); !errors.Is(err, errBusy) {
+			t.Errorf("during an append: got %v, want %v", err, errBusy)
+		}
+		b.paper.answers <- nil
+		synctest.Wait()
+		if err := b.readDurable(ctx, func(*fsm.Driver) error { return nil }); err != nil {
+			t.Errorf("after the append: %v", err)
+		}
+		b.paper.answers <- nil
+		cancel()
+		<-b.ended
+	})
+}
+
+func TestClockTellsWhenTheOwnerWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock()
+		before, _ := c.now()
+		time.Sleep(time.Second)
+		at, gap := c.now()
+		if gap != 0 || at.Sub(before) != time.Second {
+			t.Errorf("a second later: %s on, gap %s; want 1s and no gap", at.Sub(before), gap)
+		}
+		time.Sleep(time.Minute)
+		if _, gap := c.now(); gap != time.Minute {
+			t.Errorf("a minute away: gap %s, want 1m", gap)
+		}
+	})
+}
