@@ -1,0 +1,95 @@
+// Command director turns labelled GitHub issues into container workers, and decides what their failures mean.
+//
+// Exit codes: 0 ok, 1 the answer is no, 2 cannot be done.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/config"
+)
+
+// errNo: the command worked, and its answer is no.
+var errNo = errors.New("no")
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signalled()
+	defer stop()
+	switch err := command().ExecuteContext(ctx); {
+	case err == nil:
+		return 0
+	case errors.Is(err, errNo):
+		return 1
+	default:
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+}
+
+// signalled ends the context at the first SIGINT or SIGTERM, with the signal as its cause. A second one kills.
+func signalled() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		signal.Stop(signals)
+		cancel(errors.New(s.String()))
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// options are the flags that several commands share.
+type options struct {
+	file string
+	set  map[string]string
+}
+
+func (o *options) load() (config.Config, error) {
+	c, problems := config.Load(o.file, os.Environ(), o.set)
+	return c, problems.Err()
+}
+
+func command() *cobra.Command {
+	var o options
+	root := &cobra.Command{
+		Use: "director", SilenceUsage: true, SilenceErrors: true,
+		Short: "Turns labelled GitHub issues into container workers, and decides what every failure means",
+	}
+	root.PersistentFlags().StringVarP(&o.file, "config", "c", "config/dev.toml", "configuration file")
+	root.PersistentFlags().StringToStringVar(&o.set, "set", nil, "override one key, e.g. --set director.max_workers=5")
+	root.AddCommand(runCommand(&o), demoCommand(), configCommand(&o), versionCommand())
+	root.AddCommand(operatorCommands(&o)...)
+	return root
+}
+
+func answer(yes bool, err error) error {
+	if err == nil && !yes {
+		return errNo
+	}
+	return err
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Args: cobra.NoArgs, Short: "Print the version",
+		Run: func(cmd *cobra.Command, _ []string) {
+			version := "(unknown)"
+			if i, ok := debug.ReadBuildInfo(); ok {
+				version = strings.TrimPrefix(i.Main.Version, "v")
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "retake", version)
+		},
+	}
+}

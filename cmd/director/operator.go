@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/bus/wire"
+	"retake/internal/director"
+	"retake/internal/fsm"
+)
+
+// askTimeout bounds one question to a director on the same machine.
+const askTimeout = 5 * time.Second
+
+// asking is a command that asks the director which runs with the configured data directory.
+func (o *options) asking(use, short string, run func(ctx context.Context, cmd *cobra.Command, dataDir string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Args: cobra.NoArgs, Short: short,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := o.load()
+			if err != nil {
+				return err
+			}
+			return run(cmd.Context(), cmd, cfg.Director.DataDir)
+		},
+	}
+}
+
+func operatorCommands(o *options) []*cobra.Command {
+	return []*cobra.Command{
+		healthCommand(o), statusCommand(o), tasksCommand(o), drainCommand(o),
+		o.asking("pause", "Begin nothing new; workers stop at their next stage boundary", say(fsm.Pause)),
+		o.asking("resume", "End a pause or a drain", say(fsm.Resume)),
+	}
+}
+
+func say(c fsm.OperatorCommand) func(context.Context, *cobra.Command, string) error {
+	return func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		h, err := director.Say(ctx, dataDir, c)
+		if err == nil {
+			fmt.Fprintln(cmd.OutOrStdout(), h)
+		}
+		return err
+	}
+}
+
+func drainCommand(o *options) *cobra.Command {
+	var wait bool
+	c := o.asking("drain", "Begin nothing new; what runs may finish", func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+		if err := say(fsm.Drain)(ctx, cmd, dataDir); err != nil || !wait {
+			return err
+		}
+		return drained(ctx, cmd.OutOrStdout(), dataDir)
+	})
+	c.Flags().BoolVar(&wait, "wait", false, "return when no worker is left")
+	return c
+}
+
+// drained returns when no worker is left.
+func drained(ctx context.Context, out io.Writer, dataDir string) error {
+	for {
+		s, err := snapshot(ctx, dataDir)
+		if err != nil {
+			return err
+		}
+		if len(s.Workers) == 0 {
+			fmt.Fprintln(out, "no worker is left")
+			return nil
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func snapshot(ctx context.Context, dataDir string) (wire.Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return director.AskSnapshot(ctx, dataDir)
+}
+
+func healthCommand(o *options) *cobra.Command {
+	return o.asking("health", "Ask the running director how it is: exit 0 well, 1 not well, 2 not there",
+		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			defer cancel()
+			h, err := director.AskHealth(ctx, dataDir)
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), h)
+			}
+			return answer(h.OK, err)
+		})
+}
+
+// shown is a command that prints the snapshot, as a table or as it is.
+func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot)) *cobra.Command {
+	var asJSON bool
+	c := o.asking(use, short, func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+		s, err := snapshot(ctx, dataDir)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+		}
+		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
+		table(w, s)
+		return w.Flush()
+	})
+	c.Flags().BoolVar(&asJSON, "json", false, "print the project_state_snapshot.v1 payload")
+	return c
+}
+
+func statusCommand(o *options) *cobra.Command {
+	return o.shown("status", "Show the director, its workers and what it waits for", func(w io.Writer, s wire.Snapshot) {
+		fmt.Fprintf(w, "director\t%s\nphase\t%s\nsince\t%s\n", s.Director.RunID, s.Director.Phase, s.Director.Since.Format(time.RFC3339))
+		fmt.Fprintf(w, "queue\t%d eligible, %d claimed\n", len(s.Queue.EligibleIssueNumbers), len(s.Queue.ClaimedIssueNumbers))
+		for _, c := range s.Cooldowns {
+			fmt.Fprintf(w, "cooldown\t%s until %s: %s\n", c.Resource, c.Until.Format(time.TimeOnly), c.Why)
+		}
+		if len(s.Workers) > 0 {
+			fmt.Fprint(w, "\nWORKER\tISSUE\tSTATE\tSTAGE\tATTEMPT\tHEARD\n")
+		}
+		for _, x := range s.Workers {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%.1f s ago\n", x.WorkerID, x.Issue, x.State, dash(x.Stage), x.Attempt, x.HeartbeatAgeSeconds)
+		}
+	})
+}
+
+func tasksCommand(o *options) *cobra.Command {
+	return o.shown("tasks", "List the tasks: where each stands, and what it waits for", func(w io.Writer, s wire.Snapshot) {
+		fmt.Fprint(w, "ISSUE\tSTATE\tATTEMPT\tLAST FAILURE\tNEXT\n")
+		for _, t := range s.Tasks {
+			reason, next := "-", "-"
+			if t.Reason != nil {
+				reason = *t.Reason
+			}
+			if t.NextDeadline != nil {
+				next = t.NextDeadline.Format(time.TimeOnly)
+			}
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", t.Issue, t.State, t.Attempt, reason, next)
+		}
+	})
+}
+
+func dash(s string) string {
+	if strings.TrimSpace(s) == "" {
+		return "-"
+	}
+	return s
+}

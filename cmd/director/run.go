@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"retake/internal/director"
+)
+
+func runCommand(o *options) *cobra.Command {
+	var worker, level string
+	c := &cobra.Command{Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left to the next run"}
+	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
+	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := o.load()
+		if err != nil {
+			return err
+		}
+		log, err := logger(level)
+		if err != nil {
+			return err
+		}
+		var warned sync.Once
+		token := func(context.Context) (string, error) {
+			token, warning, err := cfg.Token(os.Getenv)
+			if warning != "" {
+				warned.Do(func() { log.Warn(warning) })
+			}
+			return token, err
+		}
+		return director.Run(cmd.Context(), director.Options{Config: cfg, WorkerBinary: worker, Log: log, Token: token})
+	}
+	return c
+}
+
+// logger writes JSON lines to stderr, for people and collectors alike.
+func logger(level string) (*zap.Logger, error) {
+	l, err := zapcore.ParseLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
+	}
+	c := zap.NewProductionConfig()
+	c.Level, c.Sampling, c.DisableStacktrace, c.DisableCaller = zap.NewAtomicLevelAt(l), nil, true, true
+	c.EncoderConfig.TimeKey, c.EncoderConfig.EncodeTime = "at", zapcore.RFC3339NanoTimeEncoder
+	return c.Build()
+}

@@ -1,0 +1,117 @@
+// Command agent plays a coding agent in the demo: it does by a script what a model would do by thinking. What it is told and
+// what it writes is real, and so is everything that judges it.
+//
+// It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and plays the script that
+// belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit codes: 0 its work is done or its
+// question is asked, 1 it cannot go on.
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"retake/internal/bus/wire"
+)
+
+//go:embed tries.txtar
+var tries []byte
+
+// reads is how long the agent takes to read what it is told: long enough to be seen at work, and for GitHub to be asked
+// something meanwhile. Tests are quicker readers.
+var reads = 1500 * time.Millisecond
+
+// round is what the agent knows when it begins.
+type round struct {
+	attempt wire.AttemptFile
+	fix     int    // 1, 2, …: the CODE run of this attempt
+	refusal string // why validation refused the last one; empty in the first
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "demo agent:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	data, err := os.ReadFile(filepath.Join(".retake", "attempt.json"))
+	if err != nil {
+		return err
+	}
+	r := round{fix: 1}
+	if err := json.Unmarshal(data, &r.attempt); err != nil {
+		return fmt.Errorf(".retake/attempt.json: %w", err)
+	}
+	if n, err := strconv.Atoi(os.Getenv("RETAKE_FIX_ROUND")); err == nil && n > 0 {
+		r.fix = n
+	}
+	switch refusal, err := os.ReadFile(filepath.Join(".retake", "last_failure.txt")); {
+	case err == nil:
+		r.refusal = string(refusal)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	path, text, err := acceptanceTest(r.attempt.Issue.Body)
+	if err != nil {
+		return err
+	}
+	script, ok := scripts[path]
+	if !ok {
+		return fmt.Errorf("no script for an issue whose acceptance test is %s", path)
+	}
+	time.Sleep(reads)
+	fmt.Printf("issue %s: %s (attempt %d, round %d)\n", r.attempt.Issue.Key, r.attempt.Issue.Title, r.attempt.Attempt, r.fix)
+	if first, _, _ := strings.Cut(r.refusal, "\n"); first != "" {
+		fmt.Println("validation said:", first, "- trying something else")
+	}
+	if err := write(path, text); err != nil {
+		return err
+	}
+	return script(r)
+}
+
+var goBlock = regexp.MustCompile("(?s)```go\r?\n// (\\S+_test\\.go)\r?\n(.*?)```")
+
+// acceptanceTest finds the test in an issue's text. The path comes from outside: it must stay inside the checkout.
+func acceptanceTest(body string) (path, text string, err error) {
+	m := goBlock.FindStringSubmatch(body)
+	if m == nil || !filepath.IsLocal(m[1]) {
+		return "", "", errors.New("the issue has no acceptance test")
+	}
+	return m[1], strings.ReplaceAll(m[2], "\r", ""), nil
+}
+
+func write(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	fmt.Println("writing", path)
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// put writes the files of one try.
+func put(r round, script string, try int) error {
+	prefix := fmt.Sprintf("%s/%d/", script, try)
+	for _, f := range txtar.Parse(tries).Files {
+		path, ok := strings.CutPrefix(f.Name, prefix)
+		if !ok {
+			continue
+		}
+		if err := write(path, strings.ReplaceAll(string(f.Data), "ATTEMPT", r.attempt.AttemptID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

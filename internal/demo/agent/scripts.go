@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// scripts are the parts that the agent can play, by the path of the issue's acceptance test.
+var scripts = map[string]func(round) error{
+	"price/discount_test.go":  right("discount"),
+	"price/euro_test.go":      wrong("euro"),
+	"price/round_test.go":     wrong("round"),
+	"shipping/days_test.go":   shipping,
+	"price/table_test.go":     table,
+	"stock/level_test.go":     halves("stock", "stock/limits.go"),
+	"quantity/parse_test.go":  halves("quantity", "quantity/units.go"),
+	"cmd/prices/main_test.go": rename,
+	"weight/weight_test.go":   weight,
+	"price/tax_test.go":       right("tax"),
+}
+
+// right gets it right at once.
+func right(script string) func(round) error {
+	return func(r round) error { return put(r, script, 1) }
+}
+
+// wrong never gets it right, each time for another reason; the last try stays.
+func wrong(script string) func(round) error {
+	return func(r round) error { return put(r, script, min(r.fix, 3)) }
+}
+
+// thinks is how long the agent thinks when somebody is to end it: far longer than any demo runs.
+const thinks = time.Hour
+
+// halves does half of the work and then thinks, until somebody ends it. Whoever comes after goes on with that half.
+func halves(script, half string) func(round) error {
+	return func(r round) error {
+		if r.attempt.Attempt > 1 {
+			if _, err := os.Stat(filepath.FromSlash(half)); err != nil {
+				return fmt.Errorf("the first half of the work is gone: %w", err)
+			}
+			fmt.Println("going on with", half)
+			return put(r, script, 2)
+		}
+		if err := put(r, script, 1); err != nil {
+			return err
+		}
+		fmt.Println("half of it is done; thinking about the rest")
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
+		select {
+		case <-ended:
+		case <-time.After(thinks):
+		}
+		return errors.New("ended while thinking")
+	}
+}
+
+// modelVariable holds the address of what stands for a model's provider.
+const modelVariable = "DEMO_MODEL"
+
+// shipping asks a model before it writes anything. Like many an agent it leaves it to others to try again.
+func shipping(r round) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, os.Getenv(modelVariable)+"/v1/messages", strings.NewReader(r.attempt.Summary))
+	if err != nil {
+		return fmt.Errorf("%s: %w", modelVariable, err)
+	}
+	fmt.Println("asking the model")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: the model is next door
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the model answers %s: %q", resp.Status, said)
+	}
+	fmt.Printf("the model says: %s\n", said)
+	return put(r, "shipping", 1)
+}
+
+// enough is where the agent gives up filling memory: no limit of the demo's is that large.
+const enough = 4 << 30
+
+// table computes the totals of all orders that anybody could ever place, and keeps them in memory.
+func table(round) error {
+	fmt.Println("computing the totals of all orders")
+	if kept := eat(enough); len(kept) > 0 {
+		return fmt.Errorf("the table has %d parts and is not done: nothing limits this agent's memory", len(kept))
+	}
+	return nil
+}
+
+// eat fills so much memory, and touches every page of it: what is not touched is not there.
+func eat(bytes int) (kept [][]byte) {
+	const part = 32 << 20
+	for ; bytes > 0; bytes -= part {
+		p := make([]byte, part)
+		for i := 0; i < len(p); i += os.Getpagesize() {
+			p[i] = 1
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+// rename does what is asked, and cannot know that a stage runs the program by its old name.
+func rename(r round) error {
+	fmt.Println("removing cmd/pricelist")
+	if err := os.RemoveAll(filepath.Join("cmd", "pricelist")); err != nil {
+		return err
+	}
+	return put(r, "rename", 1)
+}
+
+// question is what the issue leaves open.
+const question = `The issue does not say how the unit is written: in the short form ("3 kg") or in the long form ("3 kilograms")?`
+
+// weight asks what the issue leaves open, and does as it was answered.
+func weight(r round) error {
+	if len(r.attempt.Hints) == 0 {
+		fmt.Println("not sure what is meant: asking")
+		return write(filepath.Join(".retake", "question.md"), question+"\n")
+	}
+	answer := r.attempt.Hints[len(r.attempt.Hints)-1]
+	fmt.Printf("%s answered: %s\n", answer.From, answer.Text)
+	switch {
+	case strings.Contains(answer.Text, "long"):
+		return put(r, "weight", 2)
+	case strings.Contains(answer.Text, "short"):
+		return put(r, "weight", 1)
+	}
+	return errors.New("the answer says neither short nor long")
+}

@@ -1,0 +1,173 @@
+package demo
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	retake "retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/github/githubtest"
+	"retake/internal/recovery"
+)
+
+func TestTwins(t *testing.T) {
+	one := func(action, attempt string) life {
+		return life{action: action, attempt: attempt, task: "demo/widgets#7"}
+	}
+	good := []life{
+		one("create", "a-1"), one("start", "a-1"),
+		{action: "create", attempt: "b-1", task: "x"},
+		{action: "start", attempt: "b-1", task: "x"},
+		one("die", "a-1"), one("create", "a-2"), one("start", "a-2"), one("die", "a-2"),
+	}
+	for _, c := range []struct {
+		name string
+		all  []life
+		want []string
+	}{
+		{"one after the other", good, nil},
+		{"created twice", append(slices.Clone(good), one("create", "a-2"), one("create", "a-2")), []string{"demo/widgets#7: the container of attempt a-2 was created twice"}},
+		{"together", []life{one("start", "a-1"), one("start", "a-2"), one("die", "a-1")}, []string{"demo/widgets#7: attempts a-1 and a-2 ran at the same time"}},
+	} {
+		if got := twins(c.all); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestTwiceSaid(t *testing.T) {
+	said := func(author string, bodies ...string) (i githubtest.Issue, events []githubtest.Event) {
+		i.Key = "demo/widgets#1"
+		for n, b := range bodies {
+			i.Comments = append(i.Comments, githubtest.Comment{ID: int64(n), Author: author, Body: b})
+			events = append(events, githubtest.Event{Issue: i.Key, Actor: author, Event: "commented"})
+		}
+		return i, events
+	}
+	const claim, blocked = `<!-- retake:claim v1 {"nonce":"k3v9qx2m","run":"run_%d"} -->` + "\ntext", `<!-- retake:blocked v1 {"nonce":"k3v9qx2m"} -->` + "\ntext"
+	first, second := fmt.Sprintf(claim, 1), fmt.Sprintf(claim, 2)
+	for _, c := range []struct {
+		name   string
+		author string
+		bodies []string
+		want   int
+	}{
+		{"different", bot, []string{first, blocked}, 0},
+		{"the same", bot, []string{first, blocked, blocked}, 2},
+		{"the same claim by two runs", bot, []string{first, second}, 2},
+		{"people may repeat themselves", person, []string{"please", "please"}, 0},
+	} {
+		issue, events := said(c.author, c.bodies...)
+		if got := twiceSaid([]githubtest.Issue{issue}, events); len(got) != c.want {
+			t.Errorf("%s: got %q, want %d", c.name, got, c.want)
+		}
+	}
+	issue, events := said(bot, first, blocked)
+	issue.Comments = issue.Comments[:1] // the other one was deleted again, and somebody was told of it
+	if got := twiceSaid([]githubtest.Issue{issue}, events); len(got) != 1 {
+		t.Errorf("deleted: got %q", got)
+	}
+}
+
+func TestLabelsAndStrangers(t *testing.T) {
+	event := func(issue int, actor, what, detail string) githubtest.Event {
+		return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", issue), Actor: actor, Event: what, Detail: detail}
+	}
+	events := []githubtest.Event{
+		event(1, person, "labeled", labelTask), event(1, bot, "unlabeled", labelTask), event(1, bot, "labeled", labelClaimed),
+		event(2, person, "labeled", labelTask), event(2, bot, "labeled", labelClaimed), event(3, person, "commented", "1"),
+	}
+	if got := twiceLabelled(events); len(got) > 0 {
+		t.Errorf("nothing was twice, got %q", got)
+	}
+	if got := touched(events); len(got) > 0 {
+		t.Errorf("nothing else was touched, got %q", got)
+	}
+	events = append(events, event(2, bot, "unlabeled", labelClaimed), event(2, bot, "labeled", labelClaimed), event(3, bot, "commented", "2"))
+	if got, want := twiceLabelled(events), []string{"demo/widgets#2: labeled agent-claimed"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	// An answer begins anew: what is done twice after it is wrong again.
+	again := []githubtest.Event{event(9, bot, "labeled", labelClaimed), event(9, person, "commented", "1"), event(9, bot, "labeled", labelClaimed)}
+	if got := twiceLabelled(again); len(got) > 0 {
+		t.Errorf("after an answer: got %q", got)
+	}
+	again = append(again, event(9, bot, "labeled", labelClaimed))
+	if got, want := twiceLabelled(again), []string{"demo/widgets#9: labeled agent-claimed after answer 1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := touched(events), []string{"demo/widgets#3: commented"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestImpatient(t *testing.T) {
+	at := func(ms int) time.Time { return time.Date(2026, 11, 21, 10, 0, 0, ms*1e6, time.UTC) }
+	log := []githubtest.Request{
+		{At: at(0), Method: "GET", Path: "/user", Status: 200},
+		{At: at(100), Method: "GET", Path: "/issues", Status: 429},
+		{At: at(101), Method: "PATCH", Path: "/issues/1", Status: 200, DuringLimit: true}, // was under way
+		{At: at(8200), Method: "GET", Path: "/issues", Status: 200},
+	}
+	if got := impatient(log); len(got) > 0 {
+		t.Errorf("got %q, want none", got)
+	}
+	if l := limitAt(log); !l.at.Equal(at(100)) || l.until.Sub(l.at) != pauseFor {
+		t.Errorf("limitAt = %+v", l)
+	}
+	log = append(log, githubtest.Request{At: at(2100), Method: "GET", Path: "/labels", Status: 200, DuringLimit: true})
+	if got, want := impatient(log), []string{"GET /labels, 2s after it"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLivesOfProcesses(t *testing.T) {
+	l := &lives{end: func() {}}
+	status := func(attempt string, s retake.State) retake.Status {
+		return retake.Status{AttemptID: attempt, Task: "demo/widgets#6", State: s}
+	}
+	var before map[string]bool
+	for _, list := range [][]retake.Status{
+		{status("a-1", retake.StateCreated)},
+		{status("a-1", retake.StateRunning)},
+		{status("a-1", retake.StatePaused)},
+		{},
+		{status("a-2", retake.StateRunning)},
+		{status("a-2", retake.StateExited)},
+		{},
+	} {
+		before = l.compare(before, list)
+	}
+	all, err := l.stop()
+	var got []string
+	for _, x := range all {
+		if x.task != "demo/widgets#6" {
+			t.Errorf("%+v: a life without its task", x)
+		}
+		got = append(got, x.action+" "+x.attempt)
+	}
+	want := []string{"create a-1", "start a-1", "die a-1", "create a-2", "start a-2", "die a-2"}
+	if err != nil || !slices.Equal(got, want) || len(twins(all)) > 0 {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestStoryOfTheJournal(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 11, 21, 10, 0, s, 0, time.UTC) }
+	stories := map[string]*story{}
+	tell(stories, []fsm.Record{
+		{At: at(1), Facts: []fsm.Fact{fsm.TaskQueued{Task: "demo/widgets#7"}, fsm.Moved{Task: "demo/widgets#7", To: fsm.Claiming}}},
+		{At: at(2), Facts: []fsm.Fact{fsm.AttemptBegan{Task: "demo/widgets#7", N: 1}}},
+		{At: at(3), Facts: []fsm.Fact{fsm.VerdictMade{
+			Task: "demo/widgets#7", Attempt: 1, Finding: recovery.Finding{Reason: recovery.WorkerLost}, Verdict: recovery.Verdict{Action: recovery.RestartWorker},
+		}}},
+		{At: at(4), Facts: []fsm.Fact{fsm.AttemptBegan{Task: "demo/widgets#7", N: 2}}},
+		{At: at(9), Facts: []fsm.Fact{fsm.Moved{Task: "demo/widgets#7", From: fsm.Delivering, To: fsm.Done}}},
+	})
+	got := stories["demo/widgets#7"]
+	if got == nil || got.attempts != 2 || got.final != "Done" || !slices.Equal(got.verdicts, scenarios[6].Verdicts) || got.ended.Sub(got.begun) != 8*time.Second {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,192 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"time"
+)
+
+// Options of Run.
+type Options struct {
+	Out          io.Writer // what people and programs read
+	JSON         bool      // Out gets one JSON line for each scenario, and nothing else
+	Progress     io.Writer // with JSON: where the lines of progress go; nil: nowhere
+	Only         []int     // scenarios; empty: all
+	KillDirector int       // how often the director is killed with SIGKILL, at moments spread over the run
+	Keep         bool      // at the end leave director and issue pages up until ctx ends
+	Runtime      string    // "docker" or "process"; empty: docker
+	Director     string    // program that is run as the director; empty: this one
+	Log          io.Writer // the director's log as it is; nil: nowhere
+
+	// For tests; zero: a new name, runLimit.
+	fleet string
+	limit time.Duration
+}
+
+// runLimit bounds a run, from the first step to the last outcome. A warm one takes two minutes, a cold one builds Go's
+// standard library in four containers meanwhile. Each kill of the director costs some seconds.
+const (
+	runLimit      = 6 * time.Minute
+	limitPerKill  = 10 * time.Second
+	journalWithin = 30 * time.Second
+)
+
+// errLate ends a run that takes too long.
+var errLate = errors.New("demo: time is up")
+
+// Run plays the scenarios. ok says that each ended as promised; err that the demo could not be made, or not be cleared
+// away.
+func Run(ctx context.Context, o Options) (ok bool, err error) {
+	if o.Runtime == "" {
+		o.Runtime = runtimeDocker
+	}
+	chosen, err := choose(o.Only, o.Runtime)
+	if err != nil {
+		return false, err
+	}
+	o.KillDirector = max(o.KillDirector, 0)
+	progress := o.Out
+	if o.JSON {
+		if progress = o.Progress; progress == nil {
+			progress = io.Discard
+		}
+	}
+	live, isTerminal := openScreen(progress)
+	if isTerminal {
+		progress = live
+	}
+	n := &narrator{out: progress, began: time.Now()}
+	limit := o.limit
+	if limit == 0 {
+		limit = runLimit + time.Duration(o.KillDirector)*limitPerKill
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%v)", errLate, limit))
+	defer cancel()
+	if err := sweep(bounded, n); err != nil {
+		n.say("what an earlier demo left could not be removed: %v", err)
+	}
+	n.say("preparing: worker, agent, image, repository")
+	s, err := raise(bounded, o)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if cleared := s.clear(context.WithoutCancel(ctx)); cleared != nil {
+			ok, err = false, errors.Join(err, cleared)
+		}
+	}()
+	n.introduce(s)
+	p, err := perform(bounded, s, n, live, chosen, o)
+	late := errors.Is(err, errLate)
+	if err != nil && !late {
+		return false, err
+	}
+	results, checks, err := s.conclude(context.WithoutCancel(ctx), p)
+	if err != nil {
+		return false, err
+	}
+	ok = o.print(progress, p, results, checks)
+	if late {
+		fmt.Fprintf(progress, "%v: %v\n", errLate, p.unreached())
+		ok = false
+	}
+	if o.Keep && ctx.Err() == nil {
+		err = p.stay(ctx)
+	}
+	return ok, err
+}
+
+// introduce says where to look.
+func (n *narrator) introduce(s *site) {
+	stays := "kept for the next run; everything else is removed at the end"
+	if !s.cache.stays {
+		stays = "of this run only: no folder for caches was found"
+	}
+	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.url, repository)
+	fmt.Fprintf(n.out, "  toolchain    %s, from %s\n", s.tools.version, s.tools.root)
+	fmt.Fprintf(n.out, "  build cache  %s\n               (%s)\n", s.cache.dir, stays)
+	if s.cache.cold {
+		fmt.Fprintln(n.out, "               (it is empty: this run builds Go's standard library and takes up to a minute longer)")
+	}
+	fmt.Fprintln(n.out)
+}
+
+// perform runs the director until all has ended, and stops it.
+func perform(ctx context.Context, s *site, n *narrator, live *screen, chosen []scenario, o Options) (*play, error) {
+	log := &troubles{out: o.Log}
+	p := &play{narrator: n, screen: live, site: s, child: newChild(s, log), log: log, kills: o.KillDirector}
+	for _, x := range chosen {
+		p.acts = append(p.acts, &act{scenario: x})
+	}
+	if o.Runtime == runtimeProcess && len(o.Only) == 0 {
+		n.say("scenario 5 is left out: plain processes have no limit of memory that could kill them")
+	}
+	s.invite(chosen)
+	err := p.run(ctx)
+	if live != nil {
+		live.show(nil) // the last word is the table of the end
+	}
+	return p, err
+}
+
+// conclude finds out what really happened, in order of ending.
+func (s *site) conclude(ctx context.Context, p *play) ([]result, []check, error) {
+	ctx, cancel := context.WithTimeout(ctx, journalWithin)
+	defer cancel()
+	stories, err := readJournal(ctx, s.data(), s.fleet)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, gap := s.lives.stop()
+	slices.SortStableFunc(p.acts, func(a, b *act) int { return endOf(stories, a).Compare(endOf(stories, b)) })
+	var results []result
+	for _, a := range p.acts {
+		results = append(results, s.judge(a, stories, p.killed > 0))
+	}
+	return results, s.checks(ctx, all, gap), nil
+}
+
+// endOf is when a scenario ended; what never began comes last.
+func endOf(stories map[string]*story, a *act) time.Time {
+	if s := stories[a.key()]; s != nil {
+		return s.ended
+	}
+	return time.Unix(math.MaxUint32, 0)
+}
+
+// print writes the end of the run, and says whether all was as promised.
+func (o Options) print(progress io.Writer, p *play, results []result, checks []check) bool {
+	ok := true
+	for _, r := range results {
+		ok = ok && r.OK
+	}
+	for _, c := range checks {
+		ok = ok && len(c.wrong) == 0
+	}
+	fmt.Fprintln(progress)
+	if o.JSON {
+		if err := writeJSON(o.Out, results); err != nil {
+			return false
+		}
+	} else {
+		writeTable(o.Out, results)
+	}
+	fmt.Fprintln(progress)
+	for _, a := range p.acts {
+		if a.seen > 0 {
+			fmt.Fprintf(progress, "the killed worker of %s was noticed after %d ms\n", a.key(), a.seen.Milliseconds())
+		}
+	}
+	if p.killed > 0 {
+		fmt.Fprintf(progress, "the director was killed %d times and adopted running containers %d times\n", p.killed, p.adopted)
+	}
+	writeChecks(progress, checks, p.killed > 0)
+	if !ok {
+		p.log.print(progress)
+	}
+	return ok
+}

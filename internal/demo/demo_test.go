@@ -1,0 +1,155 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEveryScenarioEndsAsPromised(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	playAll(t, runtimeDocker, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+}
+
+func TestEveryScenarioWithoutAnEngine(t *testing.T) {
+	needTime(t)
+	t.Parallel()
+	playAll(t, runtimeProcess, []int{1, 2, 3, 4, 6, 7, 8, 9, 10})
+}
+
+// playAll plays all that a runtime can, and reads what programs read.
+func playAll(t *testing.T, runtime string, want []int) {
+	var out, progress, log buffer
+	fleet := newFleet()
+	ok, err := Run(t.Context(), Options{
+		Out: &out, Progress: &progress, Log: &log, JSON: true, Runtime: runtime, Director: programs(t), fleet: fleet,
+	})
+	if !ok || err != nil {
+		t.Fatalf("Run = %v, %v\n%s\n%s\n%s", ok, err, &out, &progress, &log)
+	}
+	t.Logf("\n%s\n%s", &progress, &out)
+	nothingLeft(t, fleet)
+	var numbers []int
+	for l := range strings.Lines(out.String()) {
+		var r result
+		if err := json.Unmarshal([]byte(l), &r); err != nil {
+			t.Fatalf("%q: %v", l, err)
+		}
+		if !r.OK || r.Final != r.Expected || r.Seconds <= 0 {
+			t.Errorf("%+v", r)
+		}
+		numbers = append(numbers, r.Scenario)
+	}
+	if slices.Sort(numbers); !slices.Equal(numbers, want) {
+		t.Errorf("lines for scenarios %v, want one each for %v", numbers, want)
+	}
+	if left := strings.Contains(progress.String(), "scenario 5 is left out"); left != (runtime == runtimeProcess) {
+		t.Errorf("it says that scenario 5 is left out: %v", left)
+	}
+	if strings.Contains(log.String(), "demo-token") {
+		t.Error("the token is in the director's log")
+	}
+}
+
+func TestKillingTheDirectorChangesNothing(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	var out, log buffer
+	fleet := newFleet()
+	ok, err := Run(t.Context(), Options{Out: &out, Log: &log, KillDirector: 10, Director: programs(t), fleet: fleet})
+	if !ok || err != nil {
+		t.Fatalf("Run = %v, %v\n%s\n%s", ok, err, &out, &log)
+	}
+	t.Logf("\n%s", &out)
+	nothingLeft(t, fleet)
+	if n := strings.Count(out.String(), "kill -9 of the director, "); n != 10 {
+		t.Errorf("killed %d times, want 10", n)
+	}
+	if n := strings.Count(out.String(), "[ok] "); n != 6 {
+		t.Errorf("%d checks are shown, want 6", n)
+	}
+}
+
+func TestKeepGoesOnUntilInterrupted(t *testing.T) {
+	needTime(t)
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	out := buffer{on: map[string]func(){"the director goes on": func() { time.AfterFunc(time.Second, cancel) }}}
+	fleet := newFleet()
+	ok, err := Run(ctx, Options{Out: &out, Only: []int{1}, Keep: true, Runtime: runtimeProcess, Director: programs(t), fleet: fleet})
+	if !ok || err != nil || ctx.Err() == nil {
+		t.Errorf("Run = %v, %v\n%s", ok, err, &out)
+	}
+	nothingLeft(t, fleet)
+}
+
+func TestInterruptedRunLeavesNothing(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	interrupt := errors.New("interrupt")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	out := buffer{on: map[string]func(){"CODE: the agent works": func() { cancel(interrupt) }}}
+	fleet := newFleet()
+	ok, err := Run(ctx, Options{Out: &out, Only: []int{7}, Director: programs(t), fleet: fleet})
+	if ok || !errors.Is(err, interrupt) {
+		t.Errorf("Run = %v, %v, want the cause of the interruption\n%s", ok, err, &out)
+	}
+	nothingLeft(t, fleet)
+}
+
+func TestLateRunSaysWhatWasNotReached(t *testing.T) {
+	needEngine(t)
+	t.Parallel()
+	var out buffer
+	fleet := newFleet()
+	ok, err := Run(t.Context(), Options{Out: &out, Only: []int{1}, Director: programs(t), fleet: fleet, limit: 4 * time.Second})
+	if ok || err != nil {
+		t.Errorf("Run = %v, %v, want no\n%s", ok, err, &out)
+	}
+	for _, want := range []string{"not reached in time: demo/widgets#1 (a patch that makes the tests pass)", "NO\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, &out)
+		}
+	}
+	nothingLeft(t, fleet)
+}
+
+func TestDirectorThatDoesNotStart(t *testing.T) {
+	needEngine(t)
+	var out buffer
+	fleet := newFleet()
+	_, err := Run(t.Context(), Options{Out: &out, Director: "/bin/false", fleet: fleet})
+	if !errors.Is(err, errDirector) {
+		t.Errorf("Run = %v, want %v", err, errDirector)
+	}
+	nothingLeft(t, fleet)
+}
+
+func TestDeadRunIsSweptByTheNext(t *testing.T) {
+	needEngine(t)
+	fleet := newFleet()
+	var out buffer
+	s, err := raise(t.Context(), Options{fleet: fleet, Runtime: runtimeDocker, Director: programs(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &narrator{out: &out, began: time.Now()}
+	if err := sweep(t.Context(), n); err != nil || out.String() != "" {
+		t.Errorf("a living run was swept: %v\n%s", err, &out)
+	}
+	s.web.Close()
+	<-s.served
+	s.model.close()
+	_, _ = s.lives.stop()
+	s.host.close()
+	s.lock.Close() // as its death would
+	if err := sweep(t.Context(), n); err != nil || !strings.Contains(out.String(), fleet) {
+		t.Errorf("sweep = %v\n%s", err, &out)
+	}
+	nothingLeft(t, fleet)
+}

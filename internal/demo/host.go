@@ -1,0 +1,48 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+)
+
+// The runtimes, as containers.runtime has them.
+const (
+	runtimeDocker  = "docker"
+	runtimeProcess = "process"
+)
+
+// host is what runs the workers as the demo uses it, beside the director: to bring the agent, to do harm, to look, and to
+// clean up. Everything that belongs to a run is known by its fleet.
+type host interface {
+	// bring puts the agent where workers find it, and returns its path there.
+	bring(ctx context.Context, agent string) (path string, err error)
+	// gateway is the address at which workers reach this machine.
+	gateway(ctx context.Context) (string, error)
+	// settings are the containers section of the director's configuration, without env.
+	settings(s *site) string
+	// env are variables of the workers that are this host's only.
+	env(s *site) map[string]string
+	record() *lives
+	harm(ctx context.Context, attempt string, h harm) error
+	// workers lists those of the run, running or not.
+	workers(ctx context.Context) ([]string, error)
+	// clear removes everything of the run, and says what it could not.
+	clear(ctx context.Context) error
+	close() error
+}
+
+// hosts opens a host for a run with this fleet, whose files are in dir.
+var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error){
+	runtimeDocker: func(ctx context.Context, fleet, _ string) (host, error) { return openEngine(ctx, fleet) },
+	runtimeProcess: func(ctx context.Context, fleet, dir string) (host, error) {
+		return openProcesses(ctx, fleet, processesDir(dir))
+	},
+}
+
+func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
+	open, ok := hosts[runtime]
+	if !ok {
+		return nil, fmt.Errorf("demo: runtime %q: want %s or %s", runtime, runtimeDocker, runtimeProcess)
+	}
+	return open(ctx, fleet, dir)
+}

@@ -1,0 +1,136 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"retake/internal/github/githubtest"
+)
+
+// result is one scenario's end, as it really was.
+type result struct {
+	Scenario int      `json:"scenario"`
+	Title    string   `json:"title"`
+	Issue    string   `json:"issue"`
+	Expected string   `json:"expected"`
+	Final    string   `json:"final"`
+	OK       bool     `json:"ok"`
+	Attempts int      `json:"attempts"`
+	Verdicts []string `json:"verdicts"`
+	Seconds  float64  `json:"seconds"`
+
+	wrong []string // what differs from what was promised
+}
+
+// judge compares a scenario's end with what was promised. killed says that the director was killed meanwhile: what it
+// was not there to see at once, it may see later.
+func (s *site) judge(a *act, stories map[string]*story, killed bool) result {
+	told := stories[a.key()]
+	if told == nil {
+		told = &story{final: "never claimed"}
+	}
+	r := result{
+		Scenario: a.Number, Title: a.Title, Issue: a.key(), Expected: a.Final, Final: told.final, Attempts: told.attempts,
+		Verdicts: append([]string{}, told.verdicts...), Seconds: told.ended.Sub(told.begun).Seconds(),
+	}
+	issue := s.hub.Issue(a.key())
+	r.require(told.final == a.Final, "it ended %s, want %s", told.final, a.Final)
+	r.require(told.attempts == a.Attempts, "%d attempts, want %d", told.attempts, a.Attempts)
+	r.require(slices.Equal(told.verdicts, a.Verdicts), "verdicts %q, want %q", told.verdicts, a.Verdicts)
+	labels := ourLabels(issue.Labels)
+	r.require(slices.Equal(labels, []string{a.Label}), "labels %v, want [%s]", labels, a.Label)
+	r.require(a.Through == "" || slices.Contains(told.through, a.Through), "it was never %s: %v", a.Through, told.through)
+	r.questions(a, issue)
+	r.delivery(a, s.bare())
+	r.causes(a, s.model, killed)
+	if a.Limit {
+		r.pause(told, stories, limitAt(s.hub.Requests()), killed || s.cache.cold)
+	}
+	r.OK = len(r.wrong) == 0
+	return r
+}
+
+// causes: what the demo was to do was done, and told from nothing else.
+func (r *result) causes(a *act, m *model, killed bool) {
+	if a.Harm != "" {
+		r.require(!a.hurt.IsZero(), "its worker was left alone")
+	}
+	if a.Harm == harmKill {
+		r.require(killed || a.seen > 0 && a.seen < seenWithin, "the director saw the killed worker after %v, want less than %v", a.seen, seenWithin)
+	}
+	if a.Resets > 0 {
+		cut, answered := m.told()
+		r.require(cut == a.Resets && answered == 1, "%d connections were reset and %d answered, want %d and 1", cut, answered, a.Resets)
+	}
+}
+
+// pause: the issue that was offered meanwhile was claimed afterwards, and a worker ended in between unless it may be late.
+func (r *result) pause(told *story, stories map[string]*story, l limit, late bool) {
+	r.require(!l.at.IsZero(), "GitHub asked for no pause")
+	r.require(told.claiming.After(l.until), "it was claimed %v after the pause began, want at least %v", told.claiming.Sub(l.at), pauseFor)
+	meanwhile := false
+	for _, s := range stories {
+		meanwhile = meanwhile || s.reported.After(l.at) && s.reported.Before(l.until)
+	}
+	r.require(late || meanwhile, "no worker ended during the pause")
+}
+
+func (r *result) require(ok bool, format string, args ...any) {
+	if !ok {
+		r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
+	}
+}
+
+// questions: a human is asked once, with the evidence, or not at all.
+func (r *result) questions(a *act, issue githubtest.Issue) {
+	var asked []string
+	for _, c := range issue.Comments {
+		if strings.HasPrefix(c.Body, "<!-- retake:blocked ") && c.Author == bot {
+			asked = append(asked, c.Body)
+		}
+	}
+	want := 0
+	if a.Asks != "" {
+		want = 1
+	}
+	r.require(len(asked) == want, "%d comments ask a human, want %d", len(asked), want)
+	if want == 1 && len(asked) == 1 {
+		r.require(strings.Contains(asked[0], a.Asks), "the comment that asks a human does not show %q", a.Asks)
+	}
+}
+
+// delivery: the branch changes what it should and nothing else; or there is none.
+func (r *result) delivery(a *act, bare string) {
+	branches, err := git(bare, "for-each-ref", "--format=%(refname:short)", fmt.Sprintf("refs/heads/retake/%d-*", a.Number))
+	r.require(err == nil, "the repository cannot be read: %v", err)
+	var want string
+	if len(a.Files) > 0 {
+		want = a.branch()
+	}
+	if r.require(branches == want, "branches %q, want %q", branches, want); branches != want || want == "" {
+		return
+	}
+	changed, err := git(bare, "diff", "--name-only", "main..."+want)
+	files := strings.Fields(changed)
+	r.require(err == nil && slices.Equal(files, a.Files), "the branch changes %v, want %v (%v)", files, a.Files, err)
+	if a.Half != "" {
+		half, err := git(bare, "show", want+":"+a.Half)
+		r.require(err == nil && attemptOne.MatchString(half), "the branch does not hold what the first attempt began (%v)", err)
+	}
+	for path, part := range a.Holds {
+		text, err := git(bare, "show", want+":"+path)
+		r.require(err == nil && strings.Contains(text, part), "%s on the branch does not hold %q (%v)", path, part, err)
+	}
+}
+
+// git asks a bare repository.
+func git(bare string, args ...string) (string, error) {
+	cmd := exec.Command("git", append([]string{"--git-dir", bare}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_COUNT=1",
+		"GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out)), err
+}

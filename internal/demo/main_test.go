@@ -1,0 +1,142 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// built is the folder of the programs that the tests share.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(cleaner{m}) }
+
+// cleaner runs the tests and then removes what they shared.
+type cleaner struct{ *testing.M }
+
+func (c cleaner) Run() int {
+	defer func() { _ = os.RemoveAll(built.dir) }()
+	return c.M.Run()
+}
+
+// needEngine skips a test that needs Docker where there is none, or fails it where it must not be missing.
+func needEngine(t *testing.T) {
+	t.Helper()
+	needTime(t)
+	e, err := openEngine(t.Context(), newFleet())
+	if err == nil {
+		e.api.Close()
+		return
+	}
+	if os.Getenv("RETAKE_REQUIRE_DOCKER") == "1" {
+		t.Fatal(err)
+	}
+	t.Skip("docker: " + err.Error())
+}
+
+// needTime skips a test that -short should not wait for.
+func needTime(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: this takes most of a minute or more")
+	}
+}
+
+// programs builds what "make build" builds, once, and returns the director.
+func programs(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() { built.dir, built.err = build() })
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "director")
+}
+
+func build() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "programs-*"); err != nil {
+		return "", err
+	}
+	root, ok := moduleRoot()
+	if !ok {
+		return dir, errors.New("the module's root is not above the test")
+	}
+	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "director"), "./cmd/director")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	for _, p := range []program{workerProgram, agentProgram} {
+		if _, err := binary(context.Background(), p, "/nowhere/director", dir); err != nil {
+			return dir, err
+		}
+	}
+	return dir, nil
+}
+
+// buffer is a writer that can be read meanwhile.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+	on map[string]func() // called once a text was written
+}
+
+func (b *buffer) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Write(data)
+	for text, do := range b.on {
+		if bytes.Contains(data, []byte(text)) {
+			do()
+		}
+	}
+	return len(data), nil
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// nothingLeft looks for what a run has left: in the engine, by label and name, and in the folder of temporary files.
+func nothingLeft(t *testing.T, fleet string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if e, err := openEngine(ctx, fleet); err == nil { // else there is none, and nothing in it
+		defer e.api.Close()
+		left, err := e.left(ctx)
+		if err != nil || len(left) > 0 {
+			t.Errorf("left in the engine: %v (%v)", left, err)
+		}
+		if info, err := e.api.ImageInspect(ctx, e.image); err == nil {
+			t.Errorf("left in the engine: image %v", info.RepoTags)
+		}
+	}
+	if dirs, err := filepath.Glob(filepath.Join(os.TempDir(), "*"+fleet+"*")); err != nil || len(dirs) > 0 {
+		t.Errorf("left in the folder of temporary files: %v (%v)", dirs, err)
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(processes) == 0 {
+		t.Fatalf("processes cannot be listed: %v", err)
+	}
+	for _, p := range processes {
+		if args, _ := os.ReadFile(p); strings.Contains(string(args), fleet) { // one that has just ended has none
+			t.Errorf("a process of the run is left: %q", args)
+		}
+	}
+}

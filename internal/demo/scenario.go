@@ -1,0 +1,151 @@
+package demo
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+)
+
+//go:embed widgets.txtar
+var widgets []byte
+
+//go:embed issues.txtar
+var issues []byte
+
+// repository is what the demo's repository is called; scenario n is its issue n.
+const repository = "demo/widgets"
+
+// scenario is one issue whose end is known beforehand.
+type scenario struct {
+	Number   int
+	Title    string   // what happens, in a few words
+	Final    string   // state in which it must end
+	Label    string   // the one of the director's labels that it carries then
+	Attempts int      // how many it takes
+	Verdicts []string // "reason: action" of each decision about a failure
+	// Files must be what the delivered branch changes; none: nothing may be delivered.
+	Files []string
+	// Holds must be the text, a part of it, of one of these files there.
+	Holds map[string]string
+	// Asks must stand in the one comment that asks a human; empty: nobody is asked.
+	Asks string
+	// Answer is what the demo's human then comments; empty: nobody answers.
+	Answer string
+
+	Harm    harm   // what the demo does to the worker of the first attempt; empty: nothing
+	Half    string // harm is done once this file is in the checkout, and the second attempt goes on with it
+	Resets  int    // how many connections the model cuts
+	Limit   bool   // the demo lets GitHub ask for a pause, and offers this issue meanwhile
+	Limited bool   // it needs a limit of memory, which only containers have
+	Through string // state that it must have been in; empty: any
+}
+
+// harm is what somebody does to a worker from outside.
+type harm string
+
+const (
+	harmKill   harm = "killing it (SIGKILL)"
+	harmFreeze harm = "freezing it: it is there, and silent"
+)
+
+var scenarios = []scenario{
+	{
+		Number: 1, Title: "a patch that makes the tests pass", Final: "Done", Label: labelReview, Attempts: 1,
+		Files: []string{"price/discount.go", "price/discount_test.go"},
+	},
+	{
+		Number: 2, Title: "a patch that does not compile", Final: "Blocked", Label: labelBlocked, Attempts: 1,
+		Verdicts: []string{"build_failed: escalate"}, Asks: "undefined: dailyRate",
+	},
+	{
+		Number: 3, Title: "a patch that breaks a test", Final: "Blocked", Label: labelBlocked, Attempts: 1,
+		Verdicts: []string{"tests_failed: escalate"}, Asks: "three widgets cost $4, want $3.75",
+	},
+	{
+		Number: 4, Title: "connection reset twice", Final: "Done", Label: labelReview, Attempts: 3,
+		Verdicts: []string{"network_transient: retry", "network_transient: retry"}, Resets: 2,
+		Files: []string{"shipping/days.go", "shipping/days_test.go"},
+	},
+	{
+		Number: 5, Title: "killed at the memory limit, twice", Final: "Blocked", Label: labelBlocked, Attempts: 2,
+		Verdicts: []string{"oom_killed: restart_worker", "oom_killed: escalate"}, Asks: memoryLimit, Limited: true,
+	},
+	{
+		Number: 6, Title: "worker gone silent", Final: "Done", Label: labelReview, Attempts: 2,
+		Verdicts: []string{"worker_lost: restart_worker"}, Harm: harmFreeze, Half: "stock/limits.go", Through: "Suspect",
+		Files: []string{"stock/level.go", "stock/level_test.go", "stock/limits.go"},
+	},
+	{
+		Number: 7, Title: "worker killed mid-stage", Final: "Done", Label: labelReview, Attempts: 2,
+		Verdicts: []string{"worker_lost: restart_worker"}, Harm: harmKill, Half: "quantity/units.go",
+		Files: []string{"quantity/parse.go", "quantity/parse_test.go", "quantity/units.go"},
+	},
+	{
+		Number: 8, Title: "a stage's program is not there", Final: "Blocked", Label: labelBlocked, Attempts: 1,
+		Verdicts: []string{"tool_not_found: escalate"}, Asks: "bin/pricelist",
+	},
+	{
+		Number: 9, Title: "a question, and its answer", Final: "Done", Label: labelReview, Attempts: 2,
+		Verdicts: []string{"needs_human: escalate"}, Asks: "the short form", Answer: "/agent retry use the long form",
+		Files: []string{"weight/weight.go", "weight/weight_test.go"}, Holds: map[string]string{"weight/weight.go": "kilograms"},
+	},
+	{
+		Number: 10, Title: "GitHub asks for a pause (429)", Final: "Done", Label: labelReview, Attempts: 1, Limit: true,
+		Files: []string{"price/tax.go", "price/tax_test.go"},
+	},
+}
+
+// The labels, as configured by default.
+const (
+	labelTask    = "agent-task"
+	labelClaimed = "agent-claimed"
+	labelBlocked = "agent-blocked"
+	labelReview  = "agent-review"
+)
+
+var allLabels = []string{labelTask, labelClaimed, labelBlocked, labelReview}
+
+func (s scenario) key() string { return fmt.Sprintf("%s#%d", repository, s.Number) }
+
+// branch is where the work of the last attempt is delivered.
+func (s scenario) branch() string { return fmt.Sprintf("retake/%d-a%d", s.Number, s.Attempts) }
+
+// choose returns the scenarios with these numbers that a runtime can play; all of those if there are none. A limit is told
+// while somebody works: whoever wants that scenario alone gets the first one with it.
+func choose(only []int, runtime string) ([]scenario, error) {
+	var known []int
+	for _, s := range scenarios {
+		if runtime == runtimeDocker || !s.Limited {
+			known = append(known, s.Number)
+		}
+	}
+	for _, n := range only {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("demo: with %s there is no scenario %d: choose from %s", runtime, n, strings.Trim(fmt.Sprint(known), "[]"))
+		}
+	}
+	wanted := slices.Clone(only)
+	switch {
+	case len(wanted) == 0:
+		wanted = known
+	case !slices.ContainsFunc(scenarios, func(s scenario) bool { return !s.Limit && slices.Contains(wanted, s.Number) }):
+		wanted = append(wanted, known[0])
+	}
+	return slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return !slices.Contains(wanted, s.Number) }), nil
+}
+
+// text is an issue as its author wrote it.
+type text struct{ title, body string }
+
+// issueTexts are the repository's issues, from number 1 on.
+func issueTexts() []text {
+	var all []text
+	for _, f := range txtar.Parse(issues).Files {
+		title, body, _ := strings.Cut(string(f.Data), "\n")
+		all = append(all, text{title, strings.TrimSpace(body)})
+	}
+	return all
+}

@@ -1,0 +1,195 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/config"
+	"retake/internal/fsm"
+)
+
+func TestChoose(t *testing.T) {
+	all := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	for _, c := range []struct {
+		only    []int
+		runtime string
+		want    []int
+	}{
+		{nil, runtimeDocker, all},
+		{[]int{7}, runtimeDocker, []int{7}},
+		{[]int{7, 1}, runtimeDocker, []int{1, 7}},
+		{nil, runtimeProcess, slices.DeleteFunc(slices.Clone(all), func(n int) bool { return n == 5 })},
+		{[]int{10}, runtimeDocker, []int{1, 10}},
+		{[]int{10, 4}, runtimeDocker, []int{4, 10}},
+	} {
+		chosen, err := choose(c.only, c.runtime)
+		var got []int
+		for _, s := range chosen {
+			got = append(got, s.Number)
+		}
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("choose(%v, %s) = %v, %v, want %v", c.only, c.runtime, got, err, c.want)
+		}
+	}
+	for runtime, only := range map[string][]int{runtimeDocker: {1, 11}, runtimeProcess: {5}} {
+		if _, err := choose(only, runtime); err == nil || !strings.Contains(err.Error(), "6 7 8 9 10") {
+			t.Errorf("%s, %v: got %v, want an error that names the known ones", runtime, only, err)
+		}
+	}
+}
+
+// Scenario n is issue n, and has an acceptance test; every other issue has none, and so is nothing for the agent.
+func TestIssuesFitTheScenarios(t *testing.T) {
+	texts := issueTexts()
+	acceptance := regexp.MustCompile("(?m)^```go\n// \\S+_test\\.go$")
+	people := 0
+	for i, text := range texts {
+		isWork := slices.ContainsFunc(scenarios, func(s scenario) bool { return s.Number == i+1 })
+		if text.title == "" || acceptance.MatchString(text.body) != isWork {
+			t.Errorf("issue %d (%q): has an acceptance test: %v, want %v", i+1, text.title, !isWork, isWork)
+		}
+		if !isWork {
+			people++
+		}
+	}
+	if people == 0 {
+		t.Error("there is no issue that the director must leave alone")
+	}
+	for i, s := range scenarios {
+		if s.Number != i+1 {
+			t.Errorf("scenario %d stands at place %d", s.Number, i+1)
+		}
+	}
+}
+
+func TestConfigurationHasNoProblems(t *testing.T) {
+	fleet := newFleet()
+	for runtime, h := range map[string]host{
+		runtimeDocker: &engine{fleet: fleet, image: imageOf(fleet)}, runtimeProcess: &processes{},
+	} {
+		s := &site{
+			fleet: fleet, dir: t.TempDir(), host: h, url: "http://127.0.0.1:1234", model: &model{url: "http://127.0.0.1:5678"},
+			user: "1000:1000", agent: agentPath, cache: cache{dir: "/home/somebody/.cache/retake-demo/go-build"},
+			tools: toolchain{root: "/usr/local/go", mounts: []string{"/usr/share/go/src"}},
+		}
+		if err := s.writeConfig(); err != nil {
+			t.Fatal(err)
+		}
+		c, problems := config.Load(s.config(), nil, nil)
+		if problems = append(problems, c.CheckRun()...); len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if c.Director.Fleet != fleet || c.Containers.Runtime != runtime || len(c.Containers.Mounts) != 3 || len(c.Stages) != 5 {
+			t.Errorf("%s: got\n%s", runtime, c)
+		}
+		for i, m := range c.Containers.Mounts {
+			if m.ReadOnly != (i < 2) || runtime == runtimeProcess && m.Source != m.Target {
+				t.Errorf("%s: mount %v: read-only: %v", runtime, m, m.ReadOnly)
+			}
+		}
+		if l := c.GitHub.Labels; !slices.Equal(allLabels, []string{l.Task, l.Claimed, l.Blocked, l.Review}) {
+			t.Errorf("the labels by default are %v", l)
+		}
+		if memory := c.Containers.Memory.String(); runtime == runtimeDocker && memory != memoryLimit {
+			t.Errorf("the limit is shown as %s, want %s", memory, memoryLimit)
+		}
+	}
+}
+
+func TestChildEnvironment(t *testing.T) {
+	got := childEnvironment([]string{"HOME=/x", "GITHUB_TOKEN=somebody's", config.EnvPrefix + "GITHUB_API_URL=https://api.github.com/"}, "ours")
+	want := []string{"HOME=/x", "GITHUB_TOKEN=ours", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestToolchainWithLinks(t *testing.T) {
+	dir := t.TempDir()
+	root, elsewhere := filepath.Join(dir, "lib", "go"), filepath.Join(dir, "share", "go", "src")
+	for _, d := range []string{filepath.Join(root, "bin"), elsewhere} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"src": "../../share/go/src", "tools": "bin", "gone": "/nonexistent"} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := linked(root)
+	if err != nil || !slices.Equal(got, []string{elsewhere}) {
+		t.Errorf("linked = %v, %v, want %s", got, err, elsewhere)
+	}
+}
+
+// Every transition says something, but for the two that another line tells.
+func TestTransitionsHaveWords(t *testing.T) {
+	var silent []string
+	for _, x := range fsm.Transitions {
+		if wordsFor(line{From: x.From.String(), To: x.To.String(), Event: string(x.On)}) == "" {
+			silent = append(silent, fmt.Sprintf("%v-%v", x.From, x.To))
+		}
+	}
+	want := []string{"Queued-Forgotten", "Claiming-Forgotten", "Starting-Stopping", "Running-Stopping", "Suspect-Stopping"}
+	if !slices.Equal(silent, want) {
+		t.Errorf("silent: %v, want %v", silent, want)
+	}
+}
+
+func TestNarratorAligns(t *testing.T) {
+	var out strings.Builder
+	n := &narrator{out: &out, began: time.Now()}
+	n.told(line{Message: "transition", Issue: "demo/widgets#7", From: "Starting", To: "Running"})
+	n.told(line{Message: "verdict", Issue: "demo/widgets#12", Reason: "worker_lost", Action: "restart_worker", Cause: strings.Repeat("long ", 40)})
+	n.told(line{Message: "poll", Issue: "demo/widgets#7", Level: "info"})
+	n.say("the end")
+	const want = "   0.0s  #7   the worker is up\n" +
+		"   0.0s  #12  worker_lost: restart_worker  (long long long long long long long long long long long long long lo...)\n" +
+		"   0.0s       the end\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestTroublesKeepWhatMatters(t *testing.T) {
+	var all strings.Builder
+	log := &troubles{out: &all}
+	for i := range 100 {
+		fmt.Fprintf(log, `{"level":"info","msg":"%d"}`+"\n", i)
+		fmt.Fprintf(log, `{"level":"warn","msg":"%d"}`+"\n", i)
+	}
+	fmt.Fprintln(log, "config: no such file")
+	if n := strings.Count(all.String(), "\n"); n != 201 {
+		t.Errorf("%d lines were passed on, want 201", n)
+	}
+	if len(log.lines) != maxTroubles || strings.Contains(strings.Join(log.lines, ""), "info") || !strings.HasSuffix(log.last(), "config: no such file") {
+		t.Errorf("got %q", log.lines)
+	}
+}
+
+func TestBinaryBesideTheDirectorIsTaken(t *testing.T) {
+	dir := t.TempDir()
+	beside := filepath.Join(dir, workerProgram.file)
+	if err := os.WriteFile(beside, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	got, err := binary(t.Context(), workerProgram, filepath.Join(dir, "director"), t.TempDir())
+	if err != nil || got != beside {
+		t.Errorf("got %s, %v, want %s", got, err, beside)
+	}
+}
+
+func TestNoBinaryAndNoSource(t *testing.T) {
+	t.Chdir(t.TempDir())
+	_, err := binary(t.Context(), agentProgram, filepath.Join(t.TempDir(), "director"), t.TempDir())
+	if err == nil || !strings.Contains(err.Error(), `run "make build"`) {
+		t.Errorf("got %v, want the next step", err)
+	}
+}

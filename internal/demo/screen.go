@@ -1,0 +1,95 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"unsafe"
+)
+
+// screen is a terminal: what is written to it scrolls above a table, which is drawn anew in its place.
+type screen struct {
+	out   io.Writer
+	size  func() (columns, rows int)
+	table []string // as last shown
+	drawn int      // lines of it that stand on the screen
+}
+
+// The terminal's words.
+const (
+	eraseBelow = "\x1b[J"
+	upBy       = "\x1b[%dA\r"
+)
+
+// openScreen returns out as a screen; ok is false when it is none: a file, a pipe, or a terminal that cannot move.
+func openScreen(out io.Writer) (s *screen, ok bool) {
+	f, isFile := out.(*os.File)
+	if !isFile || os.Getenv("TERM") == "dumb" {
+		return nil, false
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil, false
+	}
+	size := func() (int, int) { return terminalSize(f) }
+	if columns, _ := size(); columns == 0 { // a device, but no terminal
+		return nil, false
+	}
+	return &screen{out: out, size: size}, true
+}
+
+// terminalSize asks the kernel; 0, 0: it is no terminal.
+func terminalSize(f *os.File) (columns, rows int) {
+	var size struct{ rows, columns, x, y uint16 }
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
+	if errno != 0 {
+		return 0, 0
+	}
+	return int(size.columns), int(size.rows)
+}
+
+// Write puts whole lines above the table.
+func (s *screen) Write(p []byte) (int, error) {
+	_, err := io.WriteString(s.out, s.erased()+string(p)+s.drawing())
+	return len(p), err
+}
+
+// show draws a table in the place of the last one.
+func (s *screen) show(table []string) {
+	if strings.Join(table, "\n") == strings.Join(s.table, "\n") {
+		return
+	}
+	before := s.erased()
+	s.table = table
+	fmt.Fprint(s.out, before+s.drawing())
+}
+
+// erased takes the table off the screen.
+func (s *screen) erased() string {
+	if s.drawn == 0 {
+		return ""
+	}
+	up := fmt.Sprintf(upBy, s.drawn)
+	s.drawn = 0
+	return up + eraseBelow
+}
+
+// drawing is the table, each line cut to the terminal's width: one that wraps would take two. What does not fit below some
+// lines of text is not drawn.
+func (s *screen) drawing() string {
+	const text = 4
+	columns, rows := s.size()
+	if len(s.table)+text > rows {
+		return ""
+	}
+	var b strings.Builder
+	for _, l := range s.table {
+		if runes := []rune(l); len(runes) >= columns {
+			l = string(runes[:max(columns-1, 0)])
+		}
+		b.WriteString(l + "\n")
+	}
+	s.drawn = len(s.table)
+	return b.String()
+}

@@ -1,0 +1,94 @@
+package demo
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"retake/internal/github/githubtest"
+)
+
+// smokeTest is the stage that runs the program that the repository is about, after it was built.
+const smokeTest = "./bin/pricelist"
+
+// writeConfig writes the director's configuration. The times are a demo's: everything that a person would wait for is
+// as short as the configuration allows.
+func (s *site) writeConfig() error {
+	env := map[string]string{
+		"GOROOT": s.tools.root, "PATH": s.tools.root + "/bin", "GOPROXY": "off", "GOFLAGS": "-buildvcs=false",
+		"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "DEMO_MODEL": s.model.url,
+	}
+	maps.Copy(env, s.host.env(s))
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, fmt.Sprintf("%s = %q", name, env[name]))
+	}
+	text := fmt.Sprintf(configText, s.fleet, s.data(), s.host.settings(s), strings.Join(list, ", "),
+		repository, s.url+githubtest.APIPath, s.agent, smokeTest)
+	if err := os.WriteFile(s.config(), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	return nil
+}
+
+// mounts are what a worker needs of this machine, with the build cache at target.
+func (s *site) mounts(target string) string {
+	var list []string
+	for _, m := range append([]string{s.tools.root}, s.tools.mounts...) {
+		list = append(list, fmt.Sprintf("%q", m+":"+m))
+	}
+	return strings.Join(append(list, fmt.Sprintf("%q", s.cache.dir+":"+target+":rw")), ", ")
+}
+
+const configText = `[director]
+fleet = %q
+data_dir = %q
+max_workers = 4
+interval_seconds = 5
+[timeouts]
+worker_heartbeat_ttl_seconds = 5
+worker_start_seconds = 30
+worker_watchdog_seconds = 240
+stop_grace_seconds = 2
+[retry]
+backoff_initial_seconds = 0.5
+backoff_max_seconds = 2
+[containers]
+%senv = { %s }
+[agent_bus]
+listen_port = 0
+heartbeat_interval_seconds = 1
+[rate_limits.github]
+min_seconds_between_writes = 1
+[github]
+repositories = [%q]
+api_url = %q
+token_env = "GITHUB_TOKEN"
+writes = true
+poll_seconds = 1
+delivery = "branch"
+[worker]
+fix_attempts = 3
+[[stage]]
+name = "CODE"
+run = [%q]
+timeout_seconds = 120
+[[stage]]
+name = "VALIDATE"
+run = ["go", "build", "-o", "bin/", "./..."]
+timeout_seconds = 120
+[[stage]]
+name = "VALIDATE"
+run = ["go", "vet", "./..."]
+timeout_seconds = 120
+[[stage]]
+name = "VALIDATE"
+run = ["go", "test", "./..."]
+timeout_seconds = 120
+[[stage]]
+name = "VALIDATE"
+run = [%q]
+timeout_seconds = 30
+`
