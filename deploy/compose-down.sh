@@ -1,0 +1,24 @@
+#!/bin/sh
+# Stops everything of docker-compose.yml, the running workers included, which "docker-compose down" alone leaves to the
+# next director. Arguments go to "down": deploy/compose-down.sh -v removes the volumes (journal, checkouts), too.
+#
+# Environment: COMPOSE (default: docker-compose, or else "docker compose"), RETAKE_STACK as in .env.
+set -eu
+cd "$(dirname "$0")/.."
+
+if [ -z "${COMPOSE:-}" ]; then
+	COMPOSE="docker compose"
+	if command -v docker-compose >/dev/null; then COMPOSE=docker-compose; fi
+fi
+if [ -z "${RETAKE_STACK:-}" ] && [ -f .env ]; then
+	RETAKE_STACK=$(sed -n 's/^RETAKE_STACK=//p' .env | tail -n 1)
+fi
+
+# The director first: it would start what it misses.
+$COMPOSE --profile demo stop director
+workers=$(docker ps -aq --filter "label=retake.fleet=${RETAKE_STACK:-compose}")
+if [ -n "$workers" ]; then
+	# shellcheck disable=SC2086 # one argument each
+	docker rm -f $workers
+fi
+$COMPOSE --profile demo down "$@"

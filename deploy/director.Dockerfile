@@ -1,0 +1,6 @@
+# The director, and the worker binary that it copies into containers. The base needs git and CA certificates, nothing else.
+ARG BASE_IMAGE
+FROM ${BASE_IMAGE}
+COPY director worker /usr/local/bin/
+ENTRYPOINT ["/usr/local/bin/director"]
+CMD ["run", "-c", "/etc/retake/config.toml"]

@@ -1,0 +1,160 @@
+#!/bin/sh
+# Tries docker-compose.yml with its demo: issues created on the stand-in's page are worked on and delivered, restarts of
+# director and nats in the middle change nothing, and "down -v" leaves nothing. Prints what it checks; exit 0 all as it
+# should be, 1 something is not, 2 it could not be tried. Needs the images (make images), curl, and a Go toolchain. It has
+# names and a port of its own, so it does not touch a stack that is in use.
+#
+# Environment: COMPOSE (default: docker-compose, or else "docker compose"), NATS_IMAGE, KEEP=1 leaves the stack up.
+set -u
+cd "$(dirname "$0")/.."
+
+stop() { echo "try-compose: $1" >&2; exit 2; }
+
+if [ -z "${COMPOSE:-}" ]; then
+	COMPOSE="docker compose"
+	if command -v docker-compose >/dev/null; then COMPOSE=docker-compose; fi
+fi
+command -v curl >/dev/null || stop "no curl: install it"
+$COMPOSE version >/dev/null 2>&1 || stop "no compose: install docker-compose or the compose plugin, or set COMPOSE"
+goroot=$(go env GOROOT 2>/dev/null) && [ -x "$goroot/bin/go" ] || stop "no Go toolchain: it judges the demo's work"
+for image in retake-director retake-githubsim retake-demo-worker; do
+	docker image inspect "$image:local" >/dev/null 2>&1 || stop "no image $image:local: run \"make images\""
+done
+if [ -z "${NATS_IMAGE:-}" ] && ! docker image inspect nats:2 >/dev/null 2>&1; then NATS_IMAGE=retake-nats:local; fi
+export NATS_IMAGE="${NATS_IMAGE:-nats:2}"
+
+# A stack of its own, whatever .env says.
+export RETAKE_STACK="try-$$" COMPOSE_PROJECT_NAME="retake-try-$$"
+export RETAKE_CONFIG=./deploy/compose-demo.toml GITHUB_TOKEN=sim-token GITHUBSIM_PORT=0 RETAKE_BUS_PASSWORD="try$$"
+export RETAKE_DATA_SOURCE=data RETAKE_IMAGE=retake-director:local GITHUBSIM_IMAGE=retake-githubsim:local
+RETAKE_DATA_DIR="$(docker info --format '{{.DockerRootDir}}')/volumes/retake-$RETAKE_STACK-data/_data"
+RETAKE_CFG_CONTAINERS_MOUNTS="$goroot:/usr/local/go:ro,volume:retake-$RETAKE_STACK-gocache:/cache"
+RETAKE_CFG_CONTAINERS_IMAGE=retake-demo-worker:local RETAKE_CFG_GITHUB_REPOSITORIES=demo/widgets RETAKE_CFG_GITHUB_WRITES=true
+RETAKE_CFG_DIRECTOR_MAX_WORKERS=2
+export RETAKE_DATA_DIR RETAKE_CFG_CONTAINERS_MOUNTS RETAKE_CFG_CONTAINERS_IMAGE RETAKE_CFG_GITHUB_REPOSITORIES
+export RETAKE_CFG_GITHUB_WRITES RETAKE_CFG_DIRECTOR_MAX_WORKERS
+
+compose() { $COMPOSE --profile demo "$@" 2>&1; }
+work=$(mktemp -d)
+wrong=0
+watcher=
+clean() {
+	[ -z "$watcher" ] || kill "$watcher" 2>/dev/null
+	if [ "${KEEP:-}" = 1 ]; then
+		echo "left up: COMPOSE_PROJECT_NAME=$COMPOSE_PROJECT_NAME, $sim"
+	else
+		deploy/compose-down.sh -v >"$work/down" 2>&1 || cat "$work/down"
+	fi
+	rm -rf "$work"
+}
+trap clean EXIT
+trap 'exit 130' INT TERM
+
+check() { # text, command that succeeds if it is so
+	text=$1
+	shift
+	if "$@"; then
+		echo "[ok] $text"
+	else
+		echo "[NO] $text"
+		wrong=1
+	fi
+}
+same() { [ "$1" = "$2" ] || { echo "     got \"$1\", want \"$2\""; false; }; }
+
+# within SECONDS COMMAND...: until it succeeds.
+within() {
+	end=$(($(date +%s) + $1))
+	shift
+	until "$@"; do
+		[ "$(date +%s)" -lt "$end" ] || return 1
+		sleep 0.5
+	done
+}
+container() { docker ps -aq --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME" --filter "label=com.docker.compose.service=$1"; }
+inspect() { docker inspect --format "$2" "$(container "$1")" 2>/dev/null; }
+healthy() { [ "$(inspect director '{{.State.Health.Status}}')" = healthy ]; }
+workers() { docker ps -q --filter "label=retake.fleet=$RETAKE_STACK" --filter "label=retake.task=demo/widgets#$1"; }
+running() { [ -n "$(workers "$1")" ]; }
+events() { curl -sS "$sim/_sim/events?issue=demo/widgets%23$1"; }
+count() { grep -o "$1" | wc -l | tr -d ' '; }
+comments() { events "$1" | count '"actor":"retake-bot","event":"commented"'; }
+created() { grep -c "\"create\" demo/widgets#$1\$" "$work/events"; }
+labels() {
+	curl -sS -H "Authorization: Bearer sim-token" "$sim/api/v3/repos/demo/widgets/issues/$1/labels" |
+		grep -o '"name":"[^"]*"' | cut -d'"' -f4 | sort | tr '\n' ' '
+}
+reviewed() { [ "$(labels "$1")" = "agent-review " ]; }
+pushed() { curl -sS "$sim/demo/widgets/tree/retake/$1-a1" | grep -q 'func (o Order) Discounted'; }
+begun() { # the agent has begun to write: it is in the middle
+	running "$1" && docker exec "$(container director)" grep -rlq "$2" "$RETAKE_DATA_DIR/tasks" --include=discount_test.go
+}
+
+# open_issue TITLE SECONDS: on the page, as a person would. The agent takes the acceptance test from the text; that it
+# sleeps leaves time to restart things. Each issue needs its own number, or else Go's test cache knows the answer.
+open_issue() {
+	body=$(printf '%s\n' 'Whoever orders 100 widgets or more pays 10 % less, from 1000 on 20 % less.' '' '```go' '// price/discount_test.go' \
+		'package price' '' 'import (' '"testing"' '"time"' ')' '' "// $1" 'func TestDiscounted(t *testing.T) {' "time.Sleep($2 * time.Second)" \
+		'if got := (Order{Pieces: 100, Each: 50}).Discounted(); got != 4500 {' 't.Errorf("got %v", got)' '}' '}' '```')
+	curl -sS -o /dev/null -w '%{http_code}' --data-urlencode "title=$1" --data-urlencode "body=$body" --data-urlencode label=agent-task \
+		"$sim/demo/widgets/issues"
+}
+
+# delivered N: what holds for every issue in the end.
+delivered() {
+	check "issue $1: labelled agent-review, and nothing else" within 180 reviewed "$1"
+	check "issue $1: one worker container, ever" same "$(created "$1")" 1
+	check "issue $1: no worker is left" within 10 sh -c "[ -z \"\$(docker ps -aq --filter label=retake.fleet=$RETAKE_STACK --filter label=retake.task=demo/widgets#$1)\" ]"
+	check "issue $1: one comment by the director" same "$(comments "$1")" 1
+	check "issue $1: the work is on branch retake/$1-a1" pushed "$1"
+}
+
+# middle N SERVICE SECONDS: restart it while the worker of issue N works.
+middle() {
+	check "issue $1: created on the page" same "$(open_issue "Restart of $2" "$3")" 303
+	check "issue $1: a worker is at work" within 60 begun "$1" "Restart of $2"
+	worker=$(workers "$1")
+	before=$(inspect director '{{.State.StartedAt}}')
+	was=$(inspect "$2" '{{.State.StartedAt}}')
+	compose restart "$2" >"$work/restart" || cat "$work/restart"
+	check "$2 was restarted" [ "$was" != "$(inspect "$2" '{{.State.StartedAt}}')" ]
+	check "the director is healthy afterwards" within 60 healthy
+	check "issue $1: the same worker works on" same "$(workers "$1")" "$worker"
+	[ "$2" = director ] || check "the director was not restarted" same "$(inspect director '{{.State.StartedAt}}')" "$before"
+	delivered "$1"
+}
+
+docker events --filter "label=retake.fleet=$RETAKE_STACK" --filter type=container --filter event=create \
+	--format '"{{.Action}}" {{index .Actor.Attributes "retake.task"}}' >"$work/events" &
+watcher=$!
+
+echo "== up"
+compose up -d >"$work/up" || { cat "$work/up"; stop "compose up failed"; }
+sim="http://$(compose port githubsim 8900)"
+check "the director is healthy" within 60 healthy
+check "the stand-in's pages are at $sim/" curl -sS -f -o /dev/null "$sim/demo/widgets"
+check "director health, asked inside" docker exec "$(container director)" director health -c /etc/retake/config.toml
+
+echo "== an issue from the page to a branch"
+check "issue 1: created on the page" same "$(open_issue "Volume discount" 0)" 303
+delivered 1
+
+echo "== restart of director in the middle"
+middle 2 director 25
+check "the new director adopted the worker" sh -c "docker logs '$(container director)' 2>&1 | grep -q 'adopted a running container'"
+
+echo "== restart of nats in the middle"
+middle 3 nats 26
+
+check "no error in the director's log" sh -c "! docker logs '$(container director)' 2>&1 | grep '\"level\":\"error\"'"
+[ "$wrong" = 0 ] || docker logs --tail 40 "$(container director)"
+if [ "${KEEP:-}" != 1 ]; then
+	echo "== down -v"
+	compose down -v >"$work/down" || cat "$work/down"
+	check "no container is left" same "$(docker ps -aq --filter "label=com.docker.compose.project=$COMPOSE_PROJECT_NAME"; docker ps -aq --filter "label=retake.fleet=$RETAKE_STACK")" ""
+	check "no network is left" same "$(docker network ls -q --filter "name=$RETAKE_STACK")" ""
+	check "no volume is left" same "$(docker volume ls -q --filter "name=$RETAKE_STACK")" ""
+	check "no folder is left" [ ! -e "$RETAKE_DATA_DIR" ]
+fi
+[ "$wrong" = 0 ] && echo "all as it should be"
+exit "$wrong"
