@@ -1,225 +1,356 @@
 package recovery
 
 import (
-	"fmt"
-	"hash/fnv"
 	"math"
+	"slices"
+	"strings"
 	"time"
 )
 
 // Action is what a verdict tells the director to do.
 type Action string
 
-// The actions. A later policy language adds the rest of the vocabulary.
+// The actions.
 const (
-	WaitReset     Action = "wait_reset"     // wait for the stated reset, charge nothing, then try again
-	Retry         Action = "retry"          // another attempt on the same checkout
-	RestartWorker Action = "restart_worker" // the same, because the worker (not the work) was at fault
-	Escalate      Action = "escalate"       // block the issue and ask a human
+	WaitReset        Action = "wait_reset"
+	Retry            Action = "retry"
+	RetryCompact     Action = "retry_compact"
+	RetryAlternative Action = "retry_alternative"
+	Replan           Action = "replan"
+	FixAttempt       Action = "fix_attempt"
+	Reprobe          Action = "reprobe"
+	RestartWorker    Action = "restart_worker"
+	CoolDown         Action = "cooldown"
+	Skip             Action = "skip"
+	Reclaim          Action = "reclaim"
+	Escalate         Action = "escalate"
+	Stop             Action = "stop"
+	Abort            Action = "abort"
 )
+
+// AboutAction is what is known of an action, whatever a policy uses it for.
+type AboutAction struct {
+	Action Action
+	Again  bool // leads to another attempt
+	Free   bool // that attempt is charged to no cause
+	Same   bool // it goes to the same provider: a stated wait counts
+	Means  string
+}
+
+// Actions lists every action once.
+var Actions = []AboutAction{
+	{WaitReset, true, true, true, "wait for the reset, charge nothing, then try again"},
+	{Retry, true, false, true, "another attempt on the same checkout"},
+	{RetryCompact, true, false, true, "another attempt with a shorter context"},
+	{RetryAlternative, true, false, false, "another attempt with the alternative model"},
+	{Replan, true, false, true, "another attempt that plans anew instead of going on"},
+	{FixAttempt, true, false, true, "another attempt that is given the check's output to fix"},
+	{Reprobe, true, false, true, "look for the missing thing once more, then another attempt"},
+	{RestartWorker, true, false, true, "another attempt, because the worker and not the work was at fault"},
+	{CoolDown, true, true, true, "close the resource for everybody, then try again"},
+	{Skip, false, false, false, "leave this one out and go on with the others"},
+	{Reclaim, false, false, false, "give the issue back"},
+	{Escalate, false, false, false, "block the issue and ask a human"},
+	{Stop, false, false, false, "stop this task and report"},
+	{Abort, false, false, false, "stop everything and report"},
+}
+
+// About returns what is known of a; the zero value for what is no action.
+func (a Action) About() AboutAction { return *a.about() }
+
+func (a Action) about() *AboutAction {
+	for i := range Actions {
+		if Actions[i].Action == a {
+			return &Actions[i]
+		}
+	}
+	return &noAction
+}
+
+var noAction AboutAction
 
 // Again says whether the action leads to another attempt.
-func (a Action) Again() bool { return a == WaitReset || a == Retry || a == RestartWorker }
+func (a Action) Again() bool { return a.about().Again }
 
-// Backoff is bounded exponential or linear waiting. Defaults: the founding harness's (1 s, 30 s), factor 2, full jitter.
-type Backoff struct {
-	Linear  bool
-	Initial time.Duration // ≥ 0; a negative one counts as 0
-	Max     time.Duration // ≥ 0; a negative one counts as 0, one below Initial wins
-	Factor  float64       // ≥ 1, exponential only; what isn't (NaN included) counts as 1
-	Jitter  Jitter
-}
+// Unit says which failures a row counts together.
+type Unit string
 
-// Jitter says which part of the delay is drawn.
-type Jitter string
-
-// Full draws from [0, d], Equal from [d/2, d], None is d itself.
+// The units. A person's answer starts all but the session's at zero.
 const (
-	FullJitter  Jitter = "full"
-	EqualJitter Jitter = "equal"
-	NoJitter    Jitter = "none"
+	ByRow       Unit = "row"       // of this row
+	ByCall      Unit = "call"      // of this caller, whatever the reason; a success starts them at zero
+	ByTask      Unit = "task"      // of this task, whatever the reason
+	BySignature Unit = "signature" // with the same signature; a success starts them at zero
+	BySession   Unit = "session"   // of everything, whatever the reason
 )
 
-// DefaultBackoff is the founding harness's, with our decision on factor and jitter.
-var DefaultBackoff = Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: FullJitter}
+// Condition is what must hold for a rung to count.
+type Condition string
 
-// Range returns the least and the most that Delay can be before retry n (1 is the first; lower counts as 1). Whatever
-// the fields hold, 0 ≤ lo ≤ hi ≤ Max.
-func (b Backoff) Range(n int) (lo, hi time.Duration) {
-	hi = max(b.Max, 0)
-	if d := b.unbounded(max(n, 1)); d < float64(hi) { // false for NaN
-		hi = time.Duration(d)
-	}
-	switch b.Jitter {
-	case FullJitter:
-		return 0, hi
-	case EqualJitter:
-		return hi / 2, hi
-	}
-	return hi, hi
+// The conditions; "!" before one is its opposite.
+const (
+	HasAlternative   Condition = "has_alternative"
+	AlreadyCompacted Condition = "already_compacted"
+	ResetStated      Condition = "reset_stated"
+)
+
+// Unlimited is the number of times of a rung that the policy does not bound. The engine does.
+const Unlimited = -1
+
+// Rung is one step of a ladder. If a condition fails, its width is zero: the failure is the next rung's.
+type Rung struct {
+	Action Action
+	Times  int // further attempts, or Unlimited
+	When   []Condition
 }
 
-// unbounded is the wait before retry n in nanoseconds, without the cap.
-func (b Backoff) unbounded(n int) float64 {
-	d := float64(max(b.Initial, 0))
-	switch {
-	case d == 0: // and not 0 × Inf
-		return 0
-	case b.Linear:
-		return d * float64(n)
-	case b.Factor > 1:
-		return d * math.Pow(b.Factor, float64(n-1))
-	}
-	return d
+// Wait says how long wait_reset and cooldown wait, and what a stated wait means to the other actions.
+type Wait struct {
+	Default time.Duration // first wait when nothing states one, then doubled each time; 0: the backoff
+	Cap     time.Duration // of waits that nothing states
+	Longest time.Duration // stated waits up to it are obeyed, for a longer one the rung counts as absent; 0: not looked at
+	Backoff bool          // the backoff's first step is added to the wait
 }
 
-// Delay returns the wait before retry n. The jitter is a hash of seed and n, so that a replay waits as long as the
-// original, and tasks that failed together don't come back together.
-func (b Backoff) Delay(n int, seed string) time.Duration {
-	lo, hi := b.Range(n)
-	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s/%d", seed, n)
-	// FNV's high bits mix poorly on short keys; a final multiply-and-fold spreads them.
-	x := h.Sum64() * 0x9E3779B97F4A7C15
-	x ^= x >> 32
-	drawn := time.Duration(float64(hi-lo) * (float64(x>>11) / (1 << 53)))
-	return min(lo+drawn, hi) // a float of many nanoseconds may round up
-}
-
-// Row is one line of a policy: what a reason leads to.
+// Row is one line of a policy: what a failure leads to.
 type Row struct {
-	Reason  Reason
-	Action  Action        // while retries are left
-	Retries int           // further attempts for this reason within one claim; 0: none
-	Longest time.Duration // the longest stated wait that is honoured: a longer one escalates; 0: none is looked at
+	On       string   // a reason, a word of the policy's own for several reasons, or "*" for all others
+	Reasons  []Reason // that the word stands for
+	Caller   string   // only for failures of this caller; empty: of any
+	Class    Class    // what heals it; empty: as Reasons says
+	Fatal    bool     // ends the whole run, unless errors are to be continued after
+	Count    Unit
+	Ladder   []Rung
+	Backoff  *Backoff // nil: the policy's
+	Wait     Wait
+	Restarts bool   // waiting starts every backoff of the task at its first step
+	Cools    string // resource that is closed for everybody while this waits
+	Charges  Cause  // meter of retries; empty: the reason's cause
+	Then     Action // when the ladder is used up
+	Becomes  Reason // when the ladder is used up: the failure is this one now, and its row decides
+	Ask      string // what a person is asked; empty: as Reasons says
+	Why      string // the argument for the row
+
+	id    string // "<policy>.<on>[@caller]"
+	layer int    // of the document: 0, and one more than its base's
 }
 
-// Policy is a table from reason to row, and what bounds all rows together.
+// Free as a row's meter: its retries are charged to no cause.
+const Free Cause = "none"
+
+// Policy is a table from reason and caller to row, and what bounds all rows together. It is immutable and safe for
+// concurrent use. Made by Preset and ParsePolicy.
 type Policy struct {
-	Name       string
-	Rows       map[Reason]Row
-	MaxRetries int // re-dispatches per claim over all reasons, waits for a limit not counted; ≥ 0
-	Backoff    Backoff
-	DefaultFor time.Duration // first wait of WaitReset when nothing states one; 60 s, GitHub's advice for secondary limits
+	name    string
+	about   string
+	rows    []Row
+	guards  Guards
+	backoff Backoff
+	ours    bool      // the configuration's backoff replaces the policy's
+	callers []string  // that any row names; the first is "", any
+	index   [][]int16 // by caller, by place in Reasons: the row; -1: none
+	goesOn  bool      // errors are continued after
 }
 
-// waits bounds how often one claim may wait for a limit: every wait is free of charge, but none goes on for ever.
-const waits = 20
+// Name returns the policy's name.
+func (p *Policy) Name() string { return p.name }
 
-// window bounds what is waited when nothing states for how long: the longest window in which providers commonly count
-// requests (GitHub's primary limit) is an hour.
-const window = time.Hour
+// Table returns all rows in the document's order. They are the caller's.
+func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
 
-// DirectorPolicy is our own default (preset "director").
-func DirectorPolicy(maxRetries int, b Backoff) Policy {
-	p := Policy{Name: "director", MaxRetries: maxRetries, Backoff: b, DefaultFor: time.Minute, Rows: map[Reason]Row{}}
-	for _, r := range []Row{
-		{RateLimited, WaitReset, waits, 6 * time.Hour},
-		{QuotaExhausted, WaitReset, 3, 6 * time.Hour},
-		{Overloaded, Retry, 3, window}, // 502 and 503 carry Retry-After, too
-		{NetworkTransient, Retry, 3, window},
-		{NetworkPermanent, Escalate, 0, 0},
-		{ContextOverflow, Escalate, 0, 0},
-		{AuthError, Escalate, 0, 0},
-		{PermissionDenied, Escalate, 0, 0},
-		{ToolNotFound, Escalate, 0, 0}, // the one re-check happens inside the attempt
-		{InvalidConfig, Escalate, 0, 0},
-		{Validation, Escalate, 0, 0},
-		{BuildFailed, Escalate, 0, 0}, // fix rounds happen inside the attempt
-		{TestsFailed, Escalate, 0, 0},
-		{LintFailed, Escalate, 0, 0},
-		{GitConflict, Escalate, 0, 0},
-		{DockerDaemon, Retry, 3, 0},
-		{ImagePullFailed, Retry, 2, 0},
-		{OOMKilled, RestartWorker, 1, 0},
-		{DiskFull, Retry, 1, 0},
-		{Timeout, RestartWorker, 1, 0},
-		{WorkerLost, RestartWorker, 2, 0},
-		{BusDisconnect, Retry, 3, 0},
-		{PolicyViolation, Escalate, 0, 0},
-		{ScopeViolation, Escalate, 0, 0},
-		{ContractViolation, Escalate, 0, 0},
-		{NeedsHuman, Escalate, 0, 0},
-		{CorruptState, Escalate, 0, 0},
-		{AgentCrash, Retry, 1, 0},
-		{NoProgress, Retry, 1, 0},
-		{Unknown, Retry, 1, 0},
-	} {
-		p.Rows[r.Reason] = r
+// Guards returns what bounds all rows together.
+func (p *Policy) Guards() Guards { return p.guards }
+
+// Backoff returns the wait of rows that have none of their own.
+func (p *Policy) Backoff() Backoff { return p.backoff }
+
+// Row returns the row that decides a reason for a caller.
+func (p *Policy) Row(r Reason, caller string) (Row, bool) {
+	if row := p.row(r, caller); row != nil {
+		return *row, true
+	}
+	return Row{}, false
+}
+
+// Tries says whether the first failure for a reason leads to another attempt, where all that can help is at hand.
+func (p *Policy) Tries(r Reason) bool {
+	v := p.Decide(Finding{Reason: r, RetryAfter: time.Second}, Tally{}, Facts{HasAlternative: true}, "")
+	return v.Action.Again()
+}
+
+// row is nil only for a policy that has neither a row for r nor one for Unknown.
+func (p *Policy) row(r Reason, caller string) *Row {
+	if len(p.index) == 0 {
+		return nil
+	}
+	if i := p.index[p.caller(caller)][reasonIndex(r)]; i >= 0 {
+		return &p.rows[i]
+	}
+	return nil
+}
+
+// caller is where a caller stands in callers; 0, any, for one that no row names. Callers call themselves by their file,
+// too: "hooks/budget-enforcer.ts" is "budget-enforcer", "figma" is "figma-probe".
+func (p *Policy) caller(name string) int {
+	if i := slices.Index(p.callers, name); i >= 0 {
+		return i
+	}
+	const least = 4 // letters that tell callers apart
+	if name = folded(name); len(name) < least {
+		return 0
+	}
+	for i, c := range p.callers {
+		if c = folded(c); len(c) >= least && (strings.Contains(name, c) || strings.Contains(c, name)) {
+			return i
+		}
+	}
+	return 0
+}
+
+// folded keeps a name's letters and digits, in lower case.
+func folded(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case 'A' <= c && c <= 'Z':
+			return c + 'a' - 'A'
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+			return c
+		}
+		return -1
+	}, name[:min(len(name), 200)])
+}
+
+// reasonIndex is where r stands in Reasons; a reason that is not on the list is Unknown.
+func reasonIndex(r Reason) int {
+	for i := range Reasons {
+		if Reasons[i].Reason == r {
+			return i
+		}
+	}
+	return len(Reasons) - 1
+}
+
+// newPolicy puts rows together. The nearest row decides: one for the reason, for a word, for "*", each for the caller
+// before any caller, a document's before its base's; last the row for Unknown.
+func newPolicy(name string, rows []Row) *Policy {
+	p := &Policy{name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: DefaultBackoff, guards: Guards{MaxRetries: Unlimited}}
+	for i := range p.rows {
+		r := &p.rows[i]
+		id := name + "." + r.On
+		if r.Caller != "" {
+			id += "@" + r.Caller
+			if !slices.Contains(p.callers, r.Caller) {
+				p.callers = append(p.callers, r.Caller)
+			}
+		}
+		if r.Then.about().Action == "" || r.Then.Again() {
+			r.Then = Escalate
+		}
+		for _, d := range []*time.Duration{&r.Wait.Default, &r.Wait.Cap, &r.Wait.Longest} {
+			*d = min(max(*d, 0), maxDelay)
+		}
+		r.Ladder = slices.Clone(r.Ladder)
+		for k := range r.Ladder {
+			if r.Ladder[k].Action.about().Action == "" {
+				r.Ladder[k].Action = Escalate
+			}
+		}
+		if r.id == "" { // else it is a base's, and says so
+			r.id = id
+		}
+	}
+	for _, caller := range p.callers {
+		line := make([]int16, len(Reasons))
+		for i, about := range Reasons {
+			line[i] = p.nearest(about.Reason, caller)
+		}
+		p.index = append(p.index, line)
+	}
+	for _, line := range p.index {
+		for i := range line {
+			if line[i] < 0 {
+				line[i] = line[len(line)-1]
+			}
+		}
 	}
 	return p
 }
 
-// Tally is what one claim has used up so far. A human's answer resets it.
-type Tally struct {
-	ByReason     map[Reason]int `json:"by_reason,omitempty"` // attempts that this reason has cost or delayed
-	Redispatches int            `json:"redispatches"`        // over all reasons, waits for a limit not counted
-}
-
-// Verdict is what to do about a failure, and why.
-type Verdict struct {
-	Action  Action        `json:"action"`
-	Delay   time.Duration `json:"delay"`             // before the next attempt; 0 when there is none
-	Charges Cause         `json:"charges,omitempty"` // the meter that the next attempt is charged to; empty: free
-	Reason  Reason        `json:"reason"`
-	Why     string        `json:"why"`
-	Row     string        `json:"row"` // "<policy>.<reason>"
-}
-
-// Decide says what a finding leads to. It never returns a retry that the tally has no room for, nor a delay longer
-// than the row's or the backoff's cap, nor one shorter than a stated wait that the row honours. The seed (task and
-// attempt) feeds the jitter.
-func (p Policy) Decide(f Finding, t Tally, seed string) Verdict {
-	about, _ := Describe(f.Reason)
-	row, ok := p.Rows[f.Reason]
-	if !ok {
-		row = p.Rows[Unknown]
-	}
-	used := max(t.ByReason[f.Reason], 0)
-	stated := f.RetryAfter
-	v := Verdict{Action: Escalate, Reason: f.Reason, Row: p.Name + "." + string(row.Reason)}
-	switch {
-	case !row.Action.Again():
-		v.Why = fmt.Sprintf("%s: %s; a retry cannot help", f.Reason, about.Means)
-	case used >= row.Retries:
-		v.Why = fmt.Sprintf("%s: %s used up", f.Reason, plural(max(row.Retries, 0), "retry is", "retries are"))
-	case row.Action != WaitReset && max(t.Redispatches, 0) >= p.MaxRetries:
-		v.Why = fmt.Sprintf("%s: director.max_retries = %d used up over all causes", f.Reason, p.MaxRetries)
-	case row.Action == WaitReset && row.Longest <= 0:
-		v.Why = fmt.Sprintf("%s: the policy allows no wait", f.Reason)
-	case stated > row.Longest && row.Longest > 0:
-		v.Why = fmt.Sprintf("%s: the reset is %s away, longer than %s", f.Reason, stated.Round(time.Second), row.Longest)
-	case row.Action == WaitReset:
-		v.Action, v.Delay = WaitReset, p.wait(row, used, stated)
-		v.Why = fmt.Sprintf("%s: wait %s for the reset", f.Reason, v.Delay.Round(time.Second))
-	default:
-		v.Action, v.Charges = row.Action, about.Cause
-		v.Delay = p.Backoff.Delay(used+1, seed)
-		if row.Longest > 0 {
-			v.Delay = max(v.Delay, stated)
+// nearest returns the place of the row that decides r for a caller; -1 if there is none.
+func (p *Policy) nearest(r Reason, caller string) int16 {
+	for _, c := range []string{caller, ""} {
+		best, found := -1, rank{}
+		for i := range p.rows {
+			if p.rows[i].Caller != c {
+				continue
+			}
+			if k, ok := p.rows[i].rank(r); ok && (best < 0 || found.less(k)) {
+				best, found = i, k
+			}
 		}
-		v.Why = fmt.Sprintf("%s: %d of %d", f.Reason, used+1, row.Retries)
+		if best >= 0 {
+			return int16(best)
+		}
 	}
-	return v
+	return -1
 }
 
-// wait is how long WaitReset waits: as stated, else DefaultFor, doubled each time up to the window. A policy without
-// DefaultFor must not turn into a loop without waits: it takes the backoff's.
-func (p Policy) wait(row Row, used int, stated time.Duration) time.Duration {
-	if stated > 0 {
-		return stated
+// rank says how near a row is to a reason: "*" is farthest; else the later document, and in it the reason before a word.
+type rank struct{ named, layer, exact int }
+
+func (k rank) less(o rank) bool {
+	switch {
+	case k.named != o.named:
+		return k.named < o.named
+	case k.layer != o.layer:
+		return k.layer < o.layer
 	}
-	first := p.DefaultFor
-	if first <= 0 {
-		first = max(p.Backoff.Initial, time.Second)
-	}
-	_, d := Backoff{Initial: first, Max: min(window, row.Longest), Factor: 2}.Range(used + 1)
-	return d
+	return k.exact < o.exact
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "the one " + one
+func (r *Row) rank(reason Reason) (rank, bool) {
+	switch {
+	case r.On == string(reason):
+		return rank{1, r.layer, 1}, true
+	case slices.Contains(r.Reasons, reason):
+		return rank{1, r.layer, 0}, true
 	}
-	return fmt.Sprintf("all %d %s", n, many)
+	return rank{0, r.layer, 0}, r.On == "*"
+}
+
+// Limits are what the configuration bounds.
+type Limits struct {
+	MaxRetries           int // re-dispatches per claim over all reasons, waits for a limit not counted; Unlimited: none
+	MaxConsecutiveErrors int // 0: as the policy says, here and below; Unlimited: none
+	IterationBudget      int
+	PaidCallBudget       int
+	CostBudgetUSD        float64
+	Backoff              Backoff // the zero value: as the policy says
+	ContinueOnError      bool
+}
+
+// With returns the policy under the configuration's limits.
+func (p *Policy) With(l Limits) *Policy {
+	q := *p
+	q.guards.MaxRetries = l.MaxRetries
+	for _, set := range []struct {
+		to   *int
+		from int
+	}{
+		{&q.guards.MaxConsecutiveErrors, l.MaxConsecutiveErrors},
+		{&q.guards.IterationBudget, l.IterationBudget},
+		{&q.guards.PaidCallBudget, l.PaidCallBudget},
+	} {
+		if set.from != 0 {
+			*set.to = set.from
+		}
+	}
+	if l.CostBudgetUSD > 0 && !math.IsInf(l.CostBudgetUSD, 0) {
+		q.guards.CostBudgetUSD = l.CostBudgetUSD
+	}
+	if l.Backoff != (Backoff{}) && q.ours {
+		q.backoff = l.Backoff
+	}
+	q.goesOn = q.goesOn || l.ContinueOnError
+	return &q
 }

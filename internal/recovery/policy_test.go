@@ -1,7 +1,10 @@
 package recovery
 
 import (
+	"encoding/json"
 	"math"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,49 +13,27 @@ import (
 
 // anyBackoff draws backoffs that no one should configure, too.
 func anyBackoff(t *rapid.T) Backoff {
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, 1}
 	return Backoff{
 		Linear:  rapid.Bool().Draw(t, "linear"),
 		Initial: time.Duration(rapid.Int64().Draw(t, "initial")),
 		Max:     time.Duration(rapid.Int64().Draw(t, "max")),
-		Factor: rapid.OneOf(rapid.Float64(), rapid.Float64Range(1, 10),
-			rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, 1})).Draw(t, "factor"),
-		Jitter: rapid.SampledFrom([]Jitter{FullJitter, EqualJitter, NoJitter, "", "odd"}).Draw(t, "jitter"),
+		Factor:  rapid.OneOf(rapid.Float64(), rapid.Float64Range(1, 10), rapid.SampledFrom(odd)).Draw(t, "factor"),
+		Jitter: rapid.SampledFrom([]Jitter{FullJitter, EqualJitter, NoJitter, AroundJitter, AdditiveJitter, "", "odd"}).
+			Draw(t, "jitter"),
+		Spread: rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 1), rapid.SampledFrom(odd)).Draw(t, "spread"),
+		Add:    time.Duration(rapid.Int64().Draw(t, "add")),
 	}
-}
-
-func anyPolicy(t *rapid.T) Policy {
-	p := Policy{
-		Name:       "any",
-		Rows:       map[Reason]Row{},
-		MaxRetries: rapid.IntRange(-1, 10).Draw(t, "max_retries"),
-		Backoff:    anyBackoff(t),
-		DefaultFor: time.Duration(rapid.Int64().Draw(t, "default_for")),
-	}
-	for _, a := range Reasons {
-		if rapid.Bool().Draw(t, "has row") {
-			p.Rows[a.Reason] = Row{
-				Reason:  a.Reason,
-				Action:  rapid.SampledFrom([]Action{WaitReset, Retry, RestartWorker, Escalate, ""}).Draw(t, "action"),
-				Retries: rapid.IntRange(-2, 25).Draw(t, "retries"),
-				Longest: time.Duration(rapid.Int64().Draw(t, "longest")),
-			}
-		}
-	}
-	return p
-}
-
-func anyReason(t *rapid.T) Reason {
-	if rapid.IntRange(0, 20).Draw(t, "unlisted") == 0 {
-		return "no such reason"
-	}
-	return rapid.SampledFrom(Reasons).Draw(t, "reason").Reason
 }
 
 func TestBackoffStaysWithinCap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, n := anyBackoff(t), rapid.Int().Draw(t, "n")
 		lo, hi := b.Range(n)
-		if lo < 0 || lo > hi || hi > max(b.Max, 0) {
+		if lo < 0 || lo > hi || hi > b.Longest() || b.Longest() > 3*maxDelay {
+			t.Fatalf("Range(%d) = %d, %d of %+v", n, lo, hi, b)
+		}
+		if beyond := b.Jitter == AroundJitter || b.Jitter == AdditiveJitter; !beyond && hi > max(b.Max, 0) {
 			t.Fatalf("Range(%d) = %d, %d of %+v", n, lo, hi, b)
 		}
 	})
@@ -103,197 +84,269 @@ func TestFullJitterSpreads(t *testing.T) {
 	}
 }
 
-// TestNoPolicyRetriesForEver plays any policy against a long stream of failures: attempts and free waits end.
+func anyReason(t *rapid.T) Reason {
+	if rapid.IntRange(0, 20).Draw(t, "unlisted") == 0 {
+		return "no such reason"
+	}
+	return rapid.SampledFrom(Reasons).Draw(t, "reason").Reason
+}
+
+var someCallers = []string{"", "probe", "step"}
+
+func anyAction(t *rapid.T) Action {
+	if rapid.IntRange(0, 30).Draw(t, "odd") == 0 {
+		return "odd"
+	}
+	return rapid.SampledFrom(Actions).Draw(t, "action").Action
+}
+
+func anyRow(t *rapid.T, on string) Row {
+	r := Row{
+		On: on, Caller: rapid.SampledFrom(someCallers).Draw(t, "caller"),
+		Fatal:    rapid.Bool().Draw(t, "fatal"),
+		Count:    rapid.SampledFrom([]Unit{ByRow, ByCall, ByTask, BySignature, BySession, ""}).Draw(t, "count"),
+		Restarts: rapid.Bool().Draw(t, "restarts"),
+		Cools:    rapid.SampledFrom([]string{"", "model"}).Draw(t, "cools"),
+		Charges:  rapid.SampledFrom([]Cause{"", Agent, Infrastructure, Free}).Draw(t, "charges"),
+		Then:     rapid.SampledFrom([]Action{Escalate, Skip, Stop, Abort, Reclaim, ""}).Draw(t, "then"),
+		Wait: Wait{
+			Default: time.Duration(rapid.Int64().Draw(t, "default")), Cap: time.Duration(rapid.Int64().Draw(t, "cap")),
+			Longest: time.Duration(rapid.Int64().Draw(t, "longest")), Backoff: rapid.Bool().Draw(t, "then backoff"),
+		},
+	}
+	if rapid.Bool().Draw(t, "own backoff") {
+		b := anyBackoff(t)
+		r.Backoff = &b
+	}
+	if rapid.Bool().Draw(t, "becomes another") {
+		r.Becomes = anyReason(t)
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "rungs") {
+		g := Rung{Action: anyAction(t), Times: rapid.IntRange(-2, 30).Draw(t, "times")}
+		for range rapid.IntRange(0, 2).Draw(t, "conditions") {
+			g.When = append(g.When, Condition(rapid.SampledFrom(append(conditionNames, "odd", "")).Draw(t, "when")))
+		}
+		r.Ladder = append(r.Ladder, g)
+	}
+	return r
+}
+
+// anyPolicy draws policies that no document can say, too.
+func anyPolicy(t *rapid.T) *Policy {
+	var rows []Row
+	for _, a := range Reasons {
+		if rapid.IntRange(0, 2).Draw(t, "row") == 0 {
+			rows = append(rows, anyRow(t, string(a.Reason)))
+		}
+	}
+	if rapid.Bool().Draw(t, "others") {
+		rows = append(rows, anyRow(t, "*"))
+	}
+	p := newPolicy("any", rows)
+	p.backoff, p.ours, p.goesOn = anyBackoff(t), rapid.Bool().Draw(t, "ours"), rapid.Bool().Draw(t, "goes on")
+	bound := func(name string) int { return rapid.SampledFrom([]int{Unlimited, 0, 1, 3, 40}).Draw(t, name) }
+	end := func(name string) Action {
+		return rapid.SampledFrom([]Action{"", Escalate, Skip, Stop, Abort, Reclaim}).Draw(t, name)
+	}
+	p.guards = Guards{
+		MaxRetries: bound("retries"), MaxConsecutiveErrors: bound("consecutive"), IterationBudget: bound("iterations"),
+		PaidCallBudget: bound("paid"), CostBudgetUSD: float64(bound("cost")), WaitsAreErrors: rapid.Bool().Draw(t, "waits"),
+		OnRetries: end("on retries"), OnConsecutive: end("on consecutive"), OnIterations: end("on iterations"),
+		OnPaidCalls: end("on paid"), OnCost: end("on cost"),
+	}
+	return p
+}
+
+func anyFinding(t *rapid.T) Finding {
+	return Finding{
+		Reason:     anyReason(t),
+		RetryAfter: time.Duration(rapid.OneOf(rapid.Int64(), rapid.Int64Range(-1, int64(8*time.Hour))).Draw(t, "retry_after")),
+		Signature:  rapid.SampledFrom([]string{"", "sig:1", "sig:2", "odd", "\xff", strings.Repeat("long", 50)}).Draw(t, "signature"),
+	}
+}
+
+func anyFacts(t *rapid.T) Facts {
+	f := Facts{
+		HasAlternative: rapid.Bool().Draw(t, "alternative"), AlreadyCompacted: rapid.Bool().Draw(t, "compacted"),
+		Caller: rapid.SampledFrom(append(someCallers, "unknown", "\xfe", strings.Repeat("far", 50))).Draw(t, "caller"),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "knows budget") == 0 {
+		n := rapid.IntRange(-2, 5).Draw(t, "budget left")
+		f.BudgetLeft = &n
+	}
+	return f
+}
+
+func anyUsage(t *rapid.T) Usage {
+	return Usage{
+		Tokens: rapid.Int64().Draw(t, "tokens"), PaidCalls: rapid.OneOf(rapid.Int64(), rapid.Int64Range(0, 3)).Draw(t, "paid"),
+		CacheHits: rapid.OneOf(rapid.Int64(), rapid.Int64Range(0, 3)).Draw(t, "hits"),
+		CostUSD:   rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 2), rapid.Just(math.NaN())).Draw(t, "cost"),
+	}
+}
+
+// TestNoPolicyRetriesForEver plays any policy against a long story of failures, whatever is refunded, cleared by success
+// or stated meanwhile: attempts end, meters hold, waits end, and verdicts are complete.
 func TestNoPolicyRetriesForEver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := anyPolicy(t)
-		tally := Tally{ByReason: map[Reason]int{}}
-		charged, free := 0, map[Reason]int{}
-		for _, r := range rapid.SliceOfN(rapid.Custom(anyReason), 1, 300).Draw(t, "failures") {
-			f := Finding{Reason: r, RetryAfter: time.Duration(rapid.Int64Range(-1, int64(8*time.Hour)).Draw(t, "retry_after"))}
-			v := p.Decide(f, tally, "seed")
-			checkVerdict(t, p, f, tally, v)
-			switch {
-			case v.Action == WaitReset:
-				free[r]++
-			case v.Action.Again():
-				charged++
-				tally.Redispatches++
-			default:
-				continue
+		p, tally := anyPolicy(t), Tally{}
+		granted, charged := 0, 0
+		for range rapid.IntRange(1, 250).Draw(t, "failures") {
+			f, facts := anyFinding(t), anyFacts(t)
+			v := p.Decide(f, tally, facts, "seed")
+			checkVerdict(t, p, f, tally, facts, v)
+			before := tally
+			tally = tally.After(f, v)
+			if v.Action.Again() {
+				granted++
 			}
-			tally.ByReason[r]++
-			if charged > max(p.MaxRetries, 0) || free[r] > 25 {
-				t.Fatalf("%d attempts of %d, %d waits for %s", charged, p.MaxRetries, free[r], r)
+			if v.Charges != "" {
+				charged++
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "meanwhile") {
+			case 0:
+				tally = tally.Use(anyUsage(t))
+			case 1:
+				tally = tally.Succeeded()
+			}
+			checkTally(t, before, tally)
+			if granted > engineCap || p.guards.MaxRetries >= 0 && charged > p.guards.MaxRetries {
+				t.Fatalf("%d attempts, %d charged, under %+v", granted, charged, p.guards)
 			}
 		}
 	})
 }
 
 // checkVerdict holds for every verdict of every policy.
-func checkVerdict(t *rapid.T, p Policy, f Finding, tally Tally, v Verdict) {
-	row, ok := p.Rows[f.Reason]
-	if !ok {
-		row = p.Rows[Unknown]
-	}
-	if v.Why == "" || v.Reason != f.Reason || v.Delay < 0 {
+func checkVerdict(t *rapid.T, p *Policy, f Finding, tally Tally, facts Facts, v Verdict) {
+	if v.Why == "" || v.Row == "" && len(p.rows) > 0 || v.Action == "" || v.Delay < 0 || v.DelayMin > v.Delay || v.Delay > v.DelayMax {
 		t.Fatalf("%+v", v)
 	}
+	if v.Was == "" && v.Reason != f.Reason || v.Was != "" && v.Was != f.Reason {
+		t.Fatalf("%s became %+v", f.Reason, v)
+	}
 	if !v.Action.Again() {
-		if v.Delay != 0 || v.Charges != "" {
+		if v.DelayMax != 0 || v.Charges != "" || v.Cools != "" || v.Restarts {
 			t.Fatalf("an end that waits or charges: %+v", v)
 		}
 		return
 	}
-	if tally.ByReason[f.Reason] >= row.Retries {
-		t.Fatalf("%+v has no room in %+v", v, row)
+	if v.Veto != "" || v.Fatal || facts.BudgetLeft != nil && *facts.BudgetLeft <= 0 {
+		t.Fatalf("an attempt all the same: %+v", v)
 	}
-	if v.Delay > max(p.Backoff.Max, row.Longest, 0) {
-		t.Fatalf("waits %s, past the caps of %+v and %+v", v.Delay, p.Backoff, row)
+	g := p.guards
+	if g.PaidCallBudget > 0 && tally.PaidCalls >= int64(g.PaidCallBudget) || g.CostBudgetUSD > 0 && tally.CostUSD >= g.CostBudgetUSD ||
+		g.IterationBudget > 0 && tally.Iterations-tally.Refunded >= g.IterationBudget {
+		t.Fatalf("%+v past %+v with %+v", v, g, tally)
 	}
-	if row.Longest > 0 && v.Delay < f.RetryAfter {
-		t.Fatalf("waits %s, was told %s", v.Delay, f.RetryAfter)
+	row := p.row(v.Reason, facts.Caller)
+	b := p.backoff
+	if row.Backoff != nil {
+		b = *row.Backoff
 	}
-	if v.Action == WaitReset {
-		if v.Charges != "" || v.Delay == 0 {
-			t.Fatalf("a wait that charges or does not wait: %+v", v)
-		}
-		return
+	most := b.Longest() + max(row.Wait.Longest, 0)
+	if v.Action.About().Free {
+		most += max(min(max(row.Wait.Cap, 0), maxDelay), window)
 	}
-	if tally.Redispatches >= p.MaxRetries || v.Charges == "" {
-		t.Fatalf("%+v of tally %+v", v, tally)
+	if v.DelayMax > most {
+		t.Fatalf("waits %s, past the caps of %+v and %+v", v.DelayMax, b, row.Wait)
+	}
+	if row.Wait.Longest > 0 && v.Action.About().Same && v.DelayMin < f.RetryAfter {
+		t.Fatalf("waits %s, was told %s", v.DelayMin, f.RetryAfter)
 	}
 }
 
+// checkTally holds after every step.
+func checkTally(t *rapid.T, before, after Tally) {
+	if after.Refunded > after.Iterations || after.Refunded < 0 || after.PaidCalls < before.PaidCalls || after.CostUSD < before.CostUSD ||
+		math.IsNaN(after.CostUSD) || after.Redispatches < before.Redispatches || after.Granted < before.Granted || after.Consecutive < 0 {
+		t.Fatalf("%+v, then %+v", before, after)
+	}
+	if len(after.Counts) > maxCounts || len(after.Signatures) > maxSignatures {
+		t.Fatalf("%d counters, %d signatures", len(after.Counts), len(after.Signatures))
+	}
+}
+
+// TestDecideRepeats: the same inputs give the same verdict, and no input is changed.
 func TestDecideRepeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := anyPolicy(t)
-		f := Finding{Reason: anyReason(t), RetryAfter: time.Duration(rapid.Int64().Draw(t, "retry_after"))}
-		tally := Tally{ByReason: map[Reason]int{f.Reason: rapid.IntRange(-3, 5).Draw(t, "used")}, Redispatches: rapid.IntRange(-3, 5).Draw(t, "redispatches")}
-		if a, b := p.Decide(f, tally, "s"), p.Decide(f, tally, "s"); a != b {
+		p, f, facts, tally := anyPolicy(t), anyFinding(t), anyFacts(t), Tally{}
+		for range rapid.IntRange(0, 5).Draw(t, "before") {
+			g := anyFinding(t)
+			tally = tally.After(g, p.Decide(g, tally, facts, "x"))
+		}
+		old, _ := json.Marshal(tally)
+		a := p.Decide(f, tally, facts, "s")
+		next := tally.After(f, a)
+		if b := p.Decide(f, tally, facts, "s"); a != b {
 			t.Fatalf("%+v, then %+v", a, b)
+		}
+		if now, _ := json.Marshal(tally); string(now) != string(old) {
+			t.Fatalf("the tally was changed: %s, %s", old, now)
+		}
+		var back Tally
+		data, _ := json.Marshal(next)
+		if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(back, next) {
+			t.Fatalf("%s: %v", data, err)
 		}
 	})
 }
 
-// TestNegativeTallyGivesNothing: a damaged counter must not buy attempts.
-func TestNegativeTallyGivesNothing(t *testing.T) {
-	p := DirectorPolicy(3, DefaultBackoff)
-	fresh := p.Decide(Finding{Reason: Overloaded}, Tally{}, "s")
-	odd := p.Decide(Finding{Reason: Overloaded}, Tally{ByReason: map[Reason]int{Overloaded: -7}, Redispatches: -7}, "s")
-	if fresh != odd {
-		t.Errorf("%+v, want %+v", odd, fresh)
+// TestNextIfAgain: what a verdict says of the next failure is what is decided then.
+func TestNextIfAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, f, facts, tally := anyPolicy(t), anyFinding(t), anyFacts(t), Tally{}
+		for range rapid.IntRange(1, 20).Draw(t, "failures") {
+			v := p.Decide(f, tally, facts, "s")
+			tally = tally.After(f, v)
+			facts.AlreadyCompacted = facts.AlreadyCompacted || v.Action == RetryCompact
+			if facts.BudgetLeft != nil && v.Action.Again() {
+				left := *facts.BudgetLeft - 1
+				facts.BudgetLeft = &left
+			}
+			if next := p.Decide(f, tally, facts, "s"); next.Action != v.NextIfAgain {
+				t.Fatalf("%+v, then %+v", v, next)
+			}
+		}
+	})
+}
+
+// TestDamagedTallyGivesNothing: a damaged counter must not buy attempts.
+func TestDamagedTallyGivesNothing(t *testing.T) {
+	p := preset(t, "director")
+	f := Finding{Reason: Overloaded}
+	fresh := p.Decide(f, Tally{}, Facts{}, "s")
+	odd := Tally{
+		Counts: []Count{{Of: "overloaded", N: -7, Step: -7}}, Redispatches: -7, Granted: -7, Consecutive: -7,
+		Iterations: -7, Refunded: 900, PaidCalls: -7, CostUSD: -7,
+	}
+	if v := p.Decide(f, odd, Facts{}, "s"); v != fresh {
+		t.Errorf("%+v, want %+v", v, fresh)
 	}
 }
 
-// TestDirectorPolicy names every reason once: what a first failure leads to, how often, and to which meter.
-func TestDirectorPolicy(t *testing.T) {
-	rows := []struct {
-		reason  Reason
-		action  Action
-		retries int
-		charges Cause
-	}{
-		{RateLimited, WaitReset, 20, ""},
-		{QuotaExhausted, WaitReset, 3, ""},
-		{Overloaded, Retry, 3, Infrastructure},
-		{NetworkTransient, Retry, 3, Infrastructure},
-		{NetworkPermanent, Escalate, 0, ""},
-		{ContextOverflow, Escalate, 0, ""},
-		{AuthError, Escalate, 0, ""},
-		{PermissionDenied, Escalate, 0, ""},
-		{ToolNotFound, Escalate, 0, ""},
-		{InvalidConfig, Escalate, 0, ""},
-		{Validation, Escalate, 0, ""},
-		{BuildFailed, Escalate, 0, ""},
-		{TestsFailed, Escalate, 0, ""},
-		{LintFailed, Escalate, 0, ""},
-		{GitConflict, Escalate, 0, ""},
-		{DockerDaemon, Retry, 3, Infrastructure},
-		{ImagePullFailed, Retry, 2, Infrastructure},
-		{OOMKilled, RestartWorker, 1, Infrastructure},
-		{DiskFull, Retry, 1, Infrastructure},
-		{Timeout, RestartWorker, 1, Infrastructure},
-		{WorkerLost, RestartWorker, 2, Infrastructure},
-		{BusDisconnect, Retry, 3, Infrastructure},
-		{PolicyViolation, Escalate, 0, ""},
-		{ScopeViolation, Escalate, 0, ""},
-		{ContractViolation, Escalate, 0, ""},
-		{NeedsHuman, Escalate, 0, ""},
-		{CorruptState, Escalate, 0, ""},
-		{AgentCrash, Retry, 1, Agent},
-		{NoProgress, Retry, 1, Agent},
-		{Unknown, Retry, 1, Agent},
-	}
-	p := DirectorPolicy(100, DefaultBackoff)
-	if len(rows) != len(Reasons) || len(p.Rows) != len(Reasons) {
-		t.Fatalf("%d rows here and %d in the policy for %d reasons", len(rows), len(p.Rows), len(Reasons))
-	}
-	for i, want := range rows {
-		if want.reason != Reasons[i].Reason {
-			t.Errorf("row %d is %s, Reasons has %s", i, want.reason, Reasons[i].Reason)
-		}
-		if v := p.Decide(Finding{Reason: want.reason}, Tally{}, "s"); v.Action != want.action || v.Charges != want.charges {
-			t.Errorf("%s: %s charging %q, want %s charging %q", want.reason, v.Action, v.Charges, want.action, want.charges)
-		}
-		tally := Tally{ByReason: map[Reason]int{}}
-		for p.Decide(Finding{Reason: want.reason}, tally, "s").Action.Again() {
-			tally.ByReason[want.reason]++
-		}
-		if got := tally.ByReason[want.reason]; got != want.retries {
-			t.Errorf("%s: %d retries, want %d", want.reason, got, want.retries)
-		}
-	}
-}
-
-func TestDecideWaits(t *testing.T) {
-	p := DirectorPolicy(3, Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: NoJitter})
-	for _, tc := range []struct {
-		name       string
-		reason     Reason
-		used       int
-		retryAfter time.Duration
-		action     Action
-		delay      time.Duration
-	}{
-		{"a stated reset is waited for exactly", RateLimited, 0, 95 * time.Second, WaitReset, 95 * time.Second},
-		{"nothing stated: a minute", RateLimited, 0, 0, WaitReset, time.Minute},
-		{"nothing stated again: doubled", RateLimited, 2, 0, WaitReset, 4 * time.Minute},
-		{"nothing stated for long: an hour at most", RateLimited, 19, 0, WaitReset, time.Hour},
-		{"a negative wait is none", RateLimited, 0, -time.Hour, WaitReset, time.Minute},
-		{"a reset too far away", RateLimited, 0, 7 * time.Hour, Escalate, 0},
-		{"backoff doubles", NetworkTransient, 2, 0, Retry, 4 * time.Second},
-		{"an overloaded provider's Retry-After is obeyed past the backoff's cap", Overloaded, 0, 5 * time.Minute, Retry, 5 * time.Minute},
-		{"a short Retry-After does not shorten the backoff", Overloaded, 2, time.Second, Retry, 4 * time.Second},
-		{"a Retry-After of hours: a human is sooner", Overloaded, 0, 2 * time.Hour, Escalate, 0},
-		{"a row that looks at no stated wait", AgentCrash, 0, 2 * time.Hour, Retry, time.Second},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			v := p.Decide(Finding{Reason: tc.reason, RetryAfter: tc.retryAfter}, Tally{ByReason: map[Reason]int{tc.reason: tc.used}}, "s")
-			if v.Action != tc.action || v.Delay != tc.delay {
-				t.Errorf("%s after %s, want %s after %s (%s)", v.Action, v.Delay, tc.action, tc.delay, v.Why)
+func BenchmarkDecide(b *testing.B) {
+	for _, name := range Presets {
+		b.Run(name, func(b *testing.B) {
+			p, err := Preset(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			f := Finding{Reason: NetworkTransient, Signature: "sig:0123456789abcdef"}
+			tally := Tally{}.After(f, p.Decide(f, Tally{}, Facts{}, "s"))
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Decide(f, tally, Facts{HasAlternative: true}, "k3v9qx2m-2")
 			}
 		})
 	}
 }
 
-// TestMaxRetriesCapsAllCauses: different reasons share the cap on re-dispatches, waits for a limit don't count.
-func TestMaxRetriesCapsAllCauses(t *testing.T) {
-	p := DirectorPolicy(3, DefaultBackoff)
-	if v := p.Decide(Finding{Reason: WorkerLost}, Tally{Redispatches: 3}, "s"); v.Action != Escalate {
-		t.Errorf("worker_lost after three re-dispatches: %+v", v)
+func preset(t testing.TB, name string) *Policy {
+	t.Helper()
+	p, err := Preset(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if v := p.Decide(Finding{Reason: RateLimited}, Tally{Redispatches: 3}, "s"); v.Action != WaitReset {
-		t.Errorf("rate_limited after three re-dispatches: %+v", v)
-	}
-}
-
-func BenchmarkDecide(b *testing.B) {
-	p := DirectorPolicy(3, DefaultBackoff)
-	f := Finding{Reason: NetworkTransient}
-	tally := Tally{ByReason: map[Reason]int{NetworkTransient: 1}, Redispatches: 1}
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Decide(f, tally, "k3v9qx2m-2")
-	}
+	return p
 }

@@ -1,0 +1,123 @@
+package recovery
+
+import (
+	"math"
+	"strconv"
+	"time"
+)
+
+// Backoff is bounded waiting between retries. Defaults: the founding harness's (1 s, 30 s), factor 2, full jitter.
+type Backoff struct {
+	Linear  bool
+	Initial time.Duration // ≥ 0; a negative one counts as 0
+	Max     time.Duration // of a wait before it is jittered; ≥ 0; a negative one counts as 0, one below Initial wins
+	Factor  float64       // ≥ 1, exponential only; 1 is a fixed wait; what isn't (NaN included) counts as 1
+	Jitter  Jitter
+	Spread  float64       // jitter around and additive: share of the wait, 0 … 1
+	Add     time.Duration // jitter additive: the most that is added besides
+}
+
+// Jitter says which part of the delay d is drawn.
+type Jitter string
+
+// Full draws from [0, d], Equal from [d/2, d], None is d itself, Around draws from [d - spread×d, d + spread×d],
+// Additive from [d, d + spread×d + add].
+const (
+	FullJitter     Jitter = "full"
+	EqualJitter    Jitter = "equal"
+	NoJitter       Jitter = "none"
+	AroundJitter   Jitter = "around"
+	AdditiveJitter Jitter = "additive"
+)
+
+// DefaultBackoff is the founding harness's, with our decision on factor and jitter.
+var DefaultBackoff = Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: FullJitter}
+
+// maxDelay bounds every wait, whatever the fields hold: what is believed of a provider's reset is no longer either.
+const maxDelay = maxRetryAfter
+
+// Longest returns the most that any delay can be: the cap, and the jitter that goes beyond it.
+func (b Backoff) Longest() time.Duration {
+	_, hi := b.jittered(min(max(b.Max, 0), maxDelay))
+	return hi
+}
+
+// Range returns the least and the most that Delay can be before retry n (1 is the first; lower counts as 1). Whatever
+// the fields hold, 0 ≤ lo ≤ hi ≤ Longest().
+func (b Backoff) Range(n int) (lo, hi time.Duration) {
+	d := min(max(b.Max, 0), maxDelay)
+	if u := b.unbounded(max(n, 1)); u < float64(d) { // false for NaN
+		d = time.Duration(u)
+	}
+	return b.jittered(d)
+}
+
+// jittered returns what jitter makes of d.
+func (b Backoff) jittered(d time.Duration) (lo, hi time.Duration) {
+	switch b.Jitter {
+	case FullJitter:
+		return 0, d
+	case EqualJitter:
+		return d / 2, d
+	case AroundJitter:
+		part := b.share(d)
+		return d - part, min(d+part, 2*maxDelay)
+	case AdditiveJitter:
+		return d, min(d+b.share(d)+min(max(b.Add, 0), maxDelay), 2*maxDelay)
+	}
+	return d, d
+}
+
+// share is the spread's part of d, never more than d.
+func (b Backoff) share(d time.Duration) time.Duration {
+	if !(b.Spread > 0) {
+		return 0
+	}
+	return min(time.Duration(math.Round(float64(d)*min(b.Spread, 1))), d)
+}
+
+// unbounded is the wait before retry n in nanoseconds, without the cap.
+func (b Backoff) unbounded(n int) float64 {
+	d := float64(max(b.Initial, 0))
+	switch {
+	case d == 0: // and not 0 × Inf
+		return 0
+	case b.Linear:
+		return d * float64(n)
+	case b.Factor > 1:
+		return d * math.Pow(b.Factor, float64(n-1))
+	}
+	return d
+}
+
+// Delay returns the wait before retry n. The jitter is a hash of seed and n, so that a replay waits as long as the
+// original, and tasks that failed together don't come back together.
+func (b Backoff) Delay(n int, seed string) time.Duration { return b.At(n, draw(seed, n)) }
+
+// At returns the wait before retry n that lies at share u (0 … 1) of its range.
+func (b Backoff) At(n int, u float64) time.Duration {
+	lo, hi := b.Range(n)
+	return between(lo, hi, u)
+}
+
+func between(lo, hi time.Duration, u float64) time.Duration {
+	return min(lo+time.Duration(float64(hi-lo)*u), hi) // a float of many nanoseconds may round up
+}
+
+// draw returns a number from [0, 1): FNV-1a over "seed/n".
+func draw(seed string, n int) float64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(seed) {
+		h = (h ^ uint64(seed[i])) * prime
+	}
+	h = (h ^ '/') * prime
+	var digits [20]byte
+	for _, c := range strconv.AppendInt(digits[:0], int64(n), 10) {
+		h = (h ^ uint64(c)) * prime
+	}
+	// FNV's high bits mix poorly on short keys; a final multiply-and-fold spreads them.
+	h *= 0x9E3779B97F4A7C15
+	h ^= h >> 32
+	return float64(h>>11) / (1 << 53)
+}

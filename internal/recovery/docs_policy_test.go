@@ -1,0 +1,228 @@
+package recovery
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSpecificationOfPolicies compares the tables of policies in the specification with the presets.
+// go test ./internal/recovery -run Specification -update rewrites them.
+func TestSpecificationOfPolicies(t *testing.T) {
+	data, err := os.ReadFile(specification)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(data)
+	for _, table := range []struct {
+		name string
+		rows []string
+	}{
+		{"actions", actionRows()},
+		{"policy", policyRows(t)},
+		{"presets", presetRows(t)},
+		{"preset-bounds", boundRows(t)},
+		{"callers", callerRows(t)},
+	} {
+		begin, end := "<!-- "+table.name+" -->\n", "<!-- /"+table.name+" -->"
+		_, rest, ok := strings.Cut(text, begin)
+		old, _, ok2 := strings.Cut(rest, end)
+		want := strings.Join(table.rows, "\n") + "\n"
+		switch {
+		case !ok || !ok2:
+			t.Errorf("%s: no table %q", specification, table.name)
+		case old == want:
+		case !*update:
+			t.Errorf("%s: table %q is not what the code does; run this test with -update", specification, table.name)
+		default:
+			text = strings.Replace(text, begin+old+end, begin+want+end, 1)
+		}
+	}
+	if *update && text != string(data) {
+		if err := os.WriteFile(specification, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ladderText is a row's ladder in one cell.
+func ladderText(r Row) string {
+	var steps []string
+	for _, g := range r.Ladder {
+		step := string(g.Action)
+		switch {
+		case g.Times < 0:
+			step += " ×∞"
+		case g.Times > 1:
+			step += " ×" + strconv.Itoa(g.Times)
+		}
+		if len(g.When) > 0 {
+			when := make([]string, len(g.When))
+			for i, c := range g.When {
+				when[i] = strings.Replace(string(c), "!", "not ", 1)
+			}
+			step += " (" + strings.Join(when, ", ") + ")"
+		}
+		steps = append(steps, step)
+	}
+	end := string(r.Then)
+	if r.Becomes != "" {
+		end = "`" + string(r.Becomes) + "`"
+	}
+	if r.Fatal {
+		end += " (fatal)"
+	}
+	return strings.Join(append(steps, end), " → ")
+}
+
+func shortly(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	if days := d / (24 * time.Hour); days > 1 && d%(24*time.Hour) == 0 {
+		return strconv.Itoa(int(days)) + "d"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+func actionRows() []string {
+	rows := []string{"| action | means | another attempt | charged |", "|---|---|---|---|"}
+	for _, a := range Actions {
+		again, charged := "no", ""
+		if a.Again {
+			again, charged = "yes", "the cause"
+		}
+		if a.Free {
+			charged = "nothing"
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", a.Action, a.Means, again, charged))
+	}
+	return rows
+}
+
+func policyRows(t *testing.T) []string {
+	rows := []string{"| on | ladder | longest stated wait | charges | why |", "|---|---|---|---|---|"}
+	for _, r := range preset(t, "director").Table() {
+		about, _ := Describe(Reason(r.On))
+		charges := ""
+		if _, again, _ := r.uses(); again {
+			charges = string(about.Cause)
+		}
+		if r.On == string(RateLimited) {
+			charges = ""
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", r.On, ladderText(r), shortly(r.Wait.Longest), charges, r.Why))
+	}
+	return rows
+}
+
+func presetRows(t *testing.T) []string {
+	head, line := "| reason |", "|---|"
+	for _, name := range Presets {
+		head, line = head+" "+name+" |", line+"---|"
+	}
+	rows := []string{head, line}
+	for _, about := range Reasons {
+		row := "| `" + string(about.Reason) + "` |"
+		for _, name := range Presets {
+			r, _ := preset(t, name).Row(about.Reason, "")
+			cell := ladderText(r)
+			if r.On != string(about.Reason) && r.On != "*" {
+				cell = "*" + r.On + "*: " + cell
+			}
+			row += " " + cell + " |"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// backoffText is a backoff in one cell.
+func backoffText(b Backoff) string {
+	s := fmt.Sprintf("%s × %g^(n-1)", b.Initial, b.Factor)
+	switch {
+	case b.Linear:
+		s = fmt.Sprintf("%s × n", b.Initial)
+	case b.Factor <= 1:
+		s = b.Initial.String()
+	}
+	if b.Factor > 1 || b.Linear {
+		s += ", at most " + shortly(b.Max)
+	}
+	switch b.Jitter {
+	case AroundJitter:
+		return s + fmt.Sprintf(", ±%g %%", b.Spread*100)
+	case AdditiveJitter:
+		if b.Spread > 0 {
+			s += fmt.Sprintf(", up to +%g %%", b.Spread*100)
+		}
+		if b.Add > 0 {
+			s += ", up to +" + b.Add.String()
+		}
+		return s
+	}
+	return s + ", jitter " + string(b.Jitter)
+}
+
+func boundRows(t *testing.T) []string {
+	rows := []string{"| preset | backoff | counts | guards |", "|---|---|---|---|"}
+	for _, name := range Presets {
+		p := preset(t, name)
+		g := p.Guards()
+		var guards []string
+		for _, b := range []struct {
+			name  string
+			n     int
+			bound bool
+			to    Action
+		}{
+			{"re-dispatches", g.MaxRetries, g.MaxRetries >= 0, g.OnRetries},
+			{"errors in a row", g.MaxConsecutiveErrors, g.MaxConsecutiveErrors > 0, g.OnConsecutive},
+			{"iterations", g.IterationBudget, g.IterationBudget > 0, g.OnIterations},
+			{"paid calls", g.PaidCallBudget, g.PaidCallBudget > 0, g.OnPaidCalls},
+		} {
+			if b.bound {
+				guards = append(guards, fmt.Sprintf("%d %s, then %s", b.n, b.name, b.to))
+			}
+		}
+		var counts []string
+		for _, r := range p.Table() {
+			if c := "by " + string(r.Count); len(r.Ladder) > 0 && !strings.Contains(strings.Join(counts, ","), c) {
+				counts = append(counts, c)
+			}
+		}
+		own := ""
+		if p.ours {
+			own = "`[retry]`: "
+		}
+		rows = append(rows, fmt.Sprintf("| %s | %s%s | %s | %s |", name, own, backoffText(p.Backoff()), strings.Join(counts, ", "), strings.Join(guards, "; ")))
+	}
+	return rows
+}
+
+func callerRows(t *testing.T) []string {
+	rows := []string{"| preset | caller | on | ladder | why |", "|---|---|---|---|---|"}
+	for _, name := range Presets {
+		for _, r := range preset(t, name).Table() {
+			if r.Caller == "" {
+				continue
+			}
+			ladder := ladderText(r)
+			if r.Backoff != nil {
+				ladder += "; " + backoffText(*r.Backoff)
+			}
+			rows = append(rows, fmt.Sprintf("| %s | %s | `%s` | %s | %s |", name, r.Caller, r.On, ladder, r.Why))
+		}
+	}
+	return rows
+}

@@ -1,0 +1,104 @@
+package recovery
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Guards bound all rows of a policy together. Each can veto another attempt, and is then the reason that is recorded.
+// A bound of 0 or less is none, except MaxRetries: there 0 is no retry at all, and less is none.
+type Guards struct {
+	MaxRetries           int // re-dispatches over all causes
+	MaxConsecutiveErrors int // as many errors in a row are borne, one more is not
+	IterationBudget      int // attempts, refunds counted back
+	PaidCallBudget       int // paid calls, failed ones too
+	CostBudgetUSD        float64
+	WaitsAreErrors       bool // waiting for a limit counts as an error in a row
+	OnRetries            Action
+	OnConsecutive        Action
+	OnIterations         Action
+	OnPaidCalls          Action
+	OnCost               Action
+}
+
+// engineCap bounds the attempts that verdicts grant within one claim, free ones included, whatever a policy says.
+const engineCap = 100
+
+// veto says which guard forbids one more attempt (or, for errors in a row, to go on without this one), what is done
+// instead, and why.
+func (p *Policy) veto(v *Verdict, s *state, facts Facts) (guard string, to Action, why string) {
+	g := &p.guards
+	again := v.Action.Again()
+	switch {
+	case v.Error && g.MaxConsecutiveErrors > 0 && s.consecutive() > g.MaxConsecutiveErrors:
+		return "consecutive_errors", g.OnConsecutive, strconv.Itoa(s.consecutive()) + " errors in a row, more than " + strconv.Itoa(g.MaxConsecutiveErrors)
+	case !again:
+		return "", "", ""
+	case facts.BudgetLeft != nil && *facts.BudgetLeft <= 0:
+		return "budget", g.OnIterations, "nothing is left of the budget"
+	case g.IterationBudget > 0 && s.iterations() >= g.IterationBudget:
+		return "iteration_budget", g.OnIterations, "the iteration budget of " + strconv.Itoa(g.IterationBudget) + " is used up"
+	case g.PaidCallBudget > 0 && s.t.PaidCalls >= int64(g.PaidCallBudget):
+		return "paid_call_budget", g.OnPaidCalls, "the budget of " + strconv.Itoa(g.PaidCallBudget) + " paid calls is used up"
+	case g.CostBudgetUSD > 0 && s.t.CostUSD >= g.CostBudgetUSD:
+		return "cost_budget", g.OnCost, "the budget of " + strconv.FormatFloat(g.CostBudgetUSD, 'f', 2, 64) + " USD is used up"
+	case v.Charges != "" && g.MaxRetries >= 0 && s.redispatches() >= g.MaxRetries:
+		return "max_retries", g.OnRetries, "director.max_retries = " + strconv.Itoa(g.MaxRetries) + " used up over all causes"
+	case s.granted() >= engineCap:
+		return "engine", Escalate, strconv.Itoa(engineCap) + " attempts were granted within one claim, more than any policy may"
+	}
+	return "", "", ""
+}
+
+// state is a tally, or the one after the verdict ahead.
+type state struct {
+	t     *Tally
+	ahead *Verdict
+	same  string // signature that the verdict ahead counts, too
+}
+
+// count returns a counter as it stands. Of what was taken, the verdict ahead is added by took.
+func (s *state) count(of string) Count {
+	from := s.t.Counts
+	if strings.HasPrefix(of, "sig:") {
+		from = s.t.Signatures
+	}
+	c := find(from, of)
+	if s.ahead != nil {
+		if of == s.ahead.Counter || of == s.same { // same is empty, or a signature's
+			c.N, c.Step = c.N+1, c.Step+1
+		}
+		if s.ahead.Restarts {
+			c.Step = 0
+		}
+	}
+	return c
+}
+
+// took says how often an action was taken under a counter.
+func (s *state) took(c *Count, of string, a Action) int {
+	return s.plus(c.took(a), s.ahead != nil && s.ahead.Action == a && (of == s.ahead.Counter || of == s.same))
+}
+
+func (s *state) plus(n int, more bool) int {
+	if n = max(n, 0); more {
+		n++
+	}
+	return n
+}
+
+// consecutive counts the failure that is being decided, too.
+func (s *state) consecutive() int {
+	return s.plus(s.t.Consecutive, s.ahead != nil && s.ahead.Error) + 1
+}
+
+func (s *state) redispatches() int {
+	return s.plus(s.t.Redispatches, s.ahead != nil && s.ahead.Charges != "")
+}
+
+func (s *state) granted() int { return s.plus(s.t.Granted, s.ahead != nil && s.ahead.Action.Again()) }
+
+func (s *state) iterations() int {
+	n := s.plus(s.t.Iterations, s.ahead != nil && s.ahead.Action.Again())
+	return n - min(max(s.t.Refunded, 0), n)
+}

@@ -1,0 +1,212 @@
+package recovery
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFaultsAreToldAllAtOnce: each with line and key, and what is allowed.
+func TestFaultsAreToldAllAtOnce(t *testing.T) {
+	_, err := ParsePolicy("own.toml", nil, []byte(`base = "directr"
+colour = "red"
+
+[guards]
+max_retries = "three"
+on_paid_call_budget = "retry"   # not an end
+
+[[row]]
+on = "network_transient"
+ladder = [
+  { action = "retry", times = 3 },
+  { action = "retyr", tmies = 1, when = ["has_alternativ"] },
+]
+then = "wait_reset"
+
+[[row]]
+on = "gremlins"
+backoff = { formula = "fixed", base_seconds = -1, jitter = "none", add_seconds = 1 }
+
+[[row]]
+on = "network_transient"
+`))
+	if !errors.Is(err, ErrPolicy) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`line 1: base: "directr" is not known (did you mean "director"?); allowed are director, reviewcat`,
+		`line 2: colour: unknown key; allowed are base, about`,
+		`line 5: guards.max_retries: want a whole number from -1 to 1000000, got "three"`,
+		`line 6: guards.on_paid_call_budget: "retry" is not known; allowed are skip, reclaim, escalate, stop, abort`,
+		`line 12: row[0].ladder[1].action: "retyr" is not known (did you mean "retry"?); allowed are wait_reset, retry`,
+		`line 12: row[0].ladder[1].tmies: unknown key (did you mean "times"?); allowed are action, times, attempts, when`,
+		`line 12: row[0].ladder[1].when: "has_alternativ" is not known (did you mean "has_alternative"?)`,
+		`line 14: row[0].then: "wait_reset" is not known; allowed are skip`,
+		`line 17: row[1].on: "gremlins" is no reason; a word of your own needs the list of its reasons`,
+		`line 18: row[1].backoff.base_seconds: want a number from 0 to 2.6784e+06, got -1`,
+		`line 18: row[1].backoff.add_seconds: only jitter "additive" adds`,
+		`line 21: row[2].on: a second row on "network_transient"`,
+		`own.toml: row: no row for`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("not told: %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(err)
+	}
+}
+
+// TestOverride: what a document does not say is as in its base.
+func TestOverride(t *testing.T) {
+	p, err := ParsePolicy("own", preset(t, "gdd"), []byte(`
+base = "director"
+[guards]
+max_retries = 9
+[[row]]
+on = "rate_limited"
+wait = { longest_seconds = 60 }
+[[row]]
+on = "tests_failed"
+ladder = [{ action = "fix_attempt", times = 2 }]
+[[row]]
+on = "timeout"
+caller = "nightly"
+then = "skip"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := preset(t, "director")
+	is, was := p.Guards(), d.Guards()
+	if was.MaxRetries = 9; is != was {
+		t.Errorf("guards %+v, want %+v", is, was)
+	}
+	for _, about := range Reasons {
+		old, _ := d.Row(about.Reason, "")
+		now, _ := p.Row(about.Reason, "")
+		switch about.Reason {
+		case RateLimited:
+			want := old
+			want.Wait.Longest, want.id = time.Minute, "own.rate_limited"
+			sameRow(t, now, want)
+		case TestsFailed:
+			if len(now.Ladder) != 1 || now.Ladder[0].Action != FixAttempt || now.Why != old.Why {
+				t.Errorf("%+v", now)
+			}
+		default:
+			sameRow(t, now, old) // its id, too: it is still the preset's
+		}
+	}
+	nightly, _ := p.Row(Timeout, "nightly")
+	if nightly.Then != Skip || len(nightly.Ladder) != 1 || nightly.id != "own.timeout@nightly" {
+		t.Errorf("%+v", nightly)
+	}
+	if v := p.Decide(Finding{Reason: RateLimited, RetryAfter: time.Hour}, Tally{}, Facts{}, "s"); v.Action != Escalate || v.Row != "own.rate_limited" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func sameRow(t *testing.T, is, want Row) {
+	t.Helper()
+	if is.id != want.id || is.Wait != want.Wait || is.Then != want.Then || is.Count != want.Count || len(is.Ladder) != len(want.Ladder) {
+		t.Errorf("%+v\nwant %+v", is, want)
+	}
+}
+
+// TestOneReasonOutOfAWord: a row on one reason starts as the word's row that decided it so far, and the others stay.
+func TestOneReasonOutOfAWord(t *testing.T) {
+	p, err := ParsePolicy("own", nil, []byte("base = \"dispatch\"\n[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 4 }]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, want := range map[Reason]int{Timeout: 4, NetworkTransient: 1} {
+		if got := exhaustsAfter(p, Finding{Reason: r, Signature: "sig:1"}, Facts{}); got != want {
+			t.Errorf("%s: %d retries, want %d", r, got, want)
+		}
+	}
+	if row, _ := p.Row(Timeout, ""); row.Then != Stop || row.Count != BySignature {
+		t.Errorf("%+v", row)
+	}
+}
+
+// TestOwnWord takes its reasons out of the base's rows; the others stay.
+func TestOwnWord(t *testing.T) {
+	p, err := ParsePolicy("own", nil, []byte("base = \"director\"\n[[row]]\non = \"flaky\"\nreasons = [\"timeout\", \"network_transient\"]\nladder = [{ action = \"retry\", attempts = 5 }]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = p.With(Limits{MaxRetries: Unlimited})
+	for r, want := range map[Reason]string{Timeout: "retry×4, escalate", NetworkTransient: "retry×4, escalate", OOMKilled: "restart_worker, escalate"} {
+		if got := ladderOf(p, r, Facts{}); got != want {
+			t.Errorf("%s: %s, want %s", r, got, want)
+		}
+	}
+}
+
+// TestNewEndTakesTheOldOneAway: what a new ladder or end leaves without effect is not kept from the base.
+func TestNewEndTakesTheOldOneAway(t *testing.T) {
+	p, err := ParsePolicy("own", nil, []byte(`
+base = "gdd"
+[[row]]
+on = "network_transient"
+then = "stop"
+[[row]]
+on = "rate_limited"
+ladder = []
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, _ := story(p, Finding{Reason: NetworkTransient}, Facts{}, 4); v.Action != Stop || v.Was != "" {
+		t.Errorf("%+v", v)
+	}
+	if faults := p.Check(); len(faults) > 0 {
+		t.Errorf("%v", faults)
+	}
+}
+
+func TestSyntaxErrorsAreErrPolicy(t *testing.T) {
+	for _, doc := range []string{"[[row", "a = 1\na = 2", "\xff", "row = 3", "row = [1]", "[row]\non = 1", "backoff = 1"} {
+		if _, err := ParsePolicy("own", nil, []byte(doc)); !errors.Is(err, ErrPolicy) {
+			t.Errorf("%q: %v", doc, err)
+		}
+	}
+	if _, err := Preset("directr"); !errors.Is(err, ErrPolicy) || !strings.Contains(err.Error(), "cortex") {
+		t.Error(err)
+	}
+}
+
+func TestKeysOf(t *testing.T) {
+	keys := keysOf(`a = 1 # b = 2
+"q r" = 'x = y'
+s = """
+z = 3
+""" 
+[t.u]
+v = [ { w = 1 }, # c = 1
+  { w = 2, x = { y = "}" } } ]
+[[row]]
+on = "a"
+[row.wait]
+k = 1
+[[row]]
+on.x = [[1, 2], [3]]
+[[row.ladder]]
+l = 1
+`)
+	var got []string
+	for _, k := range keys {
+		got = append(got, k.path+":"+string(rune('0'+k.line/10))+string(rune('0'+k.line%10)))
+	}
+	want := []string{
+		"a:01", "q r:02", "s:03", "t.u:06", "t.u.v:07", "t.u.v[0].w:07", "t.u.v[1].w:08", "t.u.v[1].x:08", "t.u.v[1].x.y:08",
+		"row[0]:09", "row[0].on:10", "row[0].wait:11", "row[0].wait.k:12", "row[1]:13", "row[1].on.x:14", "row[1].ladder[0]:15",
+		"row[1].ladder[0].l:16",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}

@@ -1,0 +1,207 @@
+package recovery
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ladderOf plays a reason until it ends, and tells what it led to: "retry×3, escalate".
+func ladderOf(p *Policy, r Reason, facts Facts) string {
+	f := Finding{Reason: r, Signature: "sig:0"}
+	var tally Tally
+	var steps []string
+	last, n := Action(""), 0
+	put := func() {
+		switch {
+		case n == 1:
+			steps = append(steps, string(last))
+		case n > 1:
+			steps = append(steps, fmt.Sprintf("%s×%d", last, n))
+		}
+	}
+	for range engineCap + 1 {
+		v := p.Decide(f, tally, facts, "s")
+		if v.Action != last {
+			put()
+			last, n = v.Action, 0
+		}
+		n++
+		tally = tally.After(f, v)
+		if !v.Action.Again() && v.Action != Skip || n > 20 {
+			break
+		}
+	}
+	put()
+	return strings.Join(steps, ", ")
+}
+
+// TestPresetRows names every reason of every preset: what it leads to without and with an alternative model, the meter
+// of the first attempt, no bound but the preset's own.
+func TestPresetRows(t *testing.T) {
+	director := map[Reason][3]string{
+		RateLimited:      {"wait_reset×20, escalate", "", ""},
+		QuotaExhausted:   {"escalate", "retry_alternative, escalate", ""},
+		Overloaded:       {"retry×3, escalate", "retry×2, retry_alternative, escalate", "infrastructure"},
+		NetworkTransient: {"retry×3, escalate", "", "infrastructure"},
+		ContextOverflow:  {"retry_compact, escalate", "retry_compact, retry_alternative, escalate", "agent"},
+		DockerDaemon:     {"retry×3, escalate", "", "infrastructure"},
+		ImagePullFailed:  {"retry×2, escalate", "", "infrastructure"},
+		OOMKilled:        {"restart_worker, escalate", "", "infrastructure"},
+		DiskFull:         {"retry, escalate", "", "infrastructure"},
+		Timeout:          {"restart_worker, escalate", "", "infrastructure"},
+		WorkerLost:       {"restart_worker×2, escalate", "", "infrastructure"},
+		BusDisconnect:    {"retry×3, escalate", "", "infrastructure"},
+		AgentCrash:       {"retry, escalate", "retry, retry_alternative, escalate", "agent"},
+		NoProgress:       {"replan, escalate", "", "agent"},
+		Unknown:          {"retry, escalate", "", "agent"},
+	}
+	p := preset(t, "director")
+	for _, about := range Reasons {
+		want, ok := director[about.Reason]
+		if !ok {
+			want = [3]string{"escalate", "", ""}
+		}
+		if want[1] == "" {
+			want[1] = want[0]
+		}
+		charges := string(p.Decide(Finding{Reason: about.Reason}, Tally{}, Facts{}, "s").Charges)
+		got := [3]string{ladderOf(p, about.Reason, Facts{}), ladderOf(p, about.Reason, Facts{HasAlternative: true}), charges}
+		if got != want {
+			t.Errorf("%s: %q, want %q", about.Reason, got, want)
+		}
+	}
+}
+
+func TestDecideWaits(t *testing.T) {
+	p := preset(t, "director").With(Limits{MaxRetries: 3, Backoff: Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: NoJitter}})
+	for _, tc := range []struct {
+		name       string
+		reason     Reason
+		used       int
+		retryAfter time.Duration
+		action     Action
+		delay      time.Duration
+	}{
+		{"a stated reset is waited for exactly", RateLimited, 0, 95 * time.Second, WaitReset, 95 * time.Second},
+		{"nothing stated: a minute", RateLimited, 0, 0, WaitReset, time.Minute},
+		{"nothing stated again: doubled", RateLimited, 2, 0, WaitReset, 4 * time.Minute},
+		{"nothing stated for long: an hour at most", RateLimited, 19, 0, WaitReset, time.Hour},
+		{"a negative wait is none", RateLimited, 0, -time.Hour, WaitReset, time.Minute},
+		{"a reset too far away", RateLimited, 0, 7 * time.Hour, Escalate, 0},
+		{"a stated quota", QuotaExhausted, 0, 3 * time.Hour, WaitReset, 3 * time.Hour},
+		{"backoff doubles", NetworkTransient, 2, 0, Retry, 4 * time.Second},
+		{"an overloaded provider's Retry-After is obeyed past the backoff's cap", Overloaded, 0, 5 * time.Minute, Retry, 5 * time.Minute},
+		{"a short Retry-After does not shorten the backoff", Overloaded, 2, time.Second, Retry, 4 * time.Second},
+		{"a Retry-After of hours: a human is sooner", Overloaded, 0, 2 * time.Hour, Escalate, 0},
+		{"a row that looks at no stated wait", AgentCrash, 0, 2 * time.Hour, Retry, time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := Finding{Reason: tc.reason}
+			_, tally := story(p, f, Facts{}, tc.used)
+			f.RetryAfter = tc.retryAfter
+			v := p.Decide(f, tally, Facts{}, "s")
+			if v.Action != tc.action || v.Delay != tc.delay {
+				t.Errorf("%s after %s, want %s after %s (%s)", v.Action, v.Delay, tc.action, tc.delay, v.Why)
+			}
+		})
+	}
+}
+
+// TestWhy: lines that people read.
+func TestWhy(t *testing.T) {
+	for _, tc := range []struct {
+		preset string
+		reason Reason
+		facts  Facts
+		n      int
+		want   string
+	}{
+		{"director", NetworkTransient, Facts{}, 1, "network_transient: 1 of 3"},
+		{"director", NetworkTransient, Facts{}, 4, "network_transient: all 3 retries are used up"},
+		{"director", OOMKilled, Facts{}, 2, "oom_killed: the one retry is used up"},
+		{"director", ContextOverflow, Facts{HasAlternative: true}, 2, "context_overflow: 2 of 2 (retry_alternative)"},
+		{"director", QuotaExhausted, Facts{}, 1, "quota_exhausted: a quota, credit or usage cap is used up; a retry cannot help"},
+		{"gdd", NetworkTransient, Facts{}, 4, "network_transient: its retries are used up; now network_permanent: a host name, certificate or route is wrong; a retry cannot help"},
+		{"cortex", NetworkTransient, Facts{HasAlternative: true}, 2, "network_transient: 2 of 3"},
+		{"cortex", NetworkTransient, Facts{HasAlternative: true}, 5, "network_transient: retry_alternative, time 2; only the guards bound it"},
+		{"cortex", NetworkTransient, Facts{HasAlternative: true}, 6, "network_transient: 6 errors in a row, more than 5"},
+		{"cortex", Validation, Facts{}, 1, "validation: skip"},
+		{"reviewcat", Timeout, Facts{}, 2, "timeout: 2 of 3"},
+		{"reviewcat", Timeout, Facts{}, 4, "timeout: director.max_retries = 3 used up over all causes"},
+		{"dispatch", Timeout, Facts{}, 1, "timeout: 1 of 1 with this signature"},
+	} {
+		if v, _ := story(preset(t, tc.preset), Finding{Reason: tc.reason, Signature: "sig:0"}, tc.facts, tc.n); v.Why != tc.want {
+			t.Errorf("%s, failure %d: %q, want %q", tc.preset, tc.n, v.Why, tc.want)
+		}
+	}
+}
+
+// TestCallers: integration points and steps have rows of their own; who calls itself by its file is known.
+func TestCallers(t *testing.T) {
+	for _, tc := range []struct {
+		preset, caller string
+		reason         Reason
+		want           string
+	}{
+		{"gdd", "", AuthError, "escalate"},
+		{"gdd", "figma-probe", AuthError, "stop"},
+		{"gdd", "Figma", AuthError, "stop"},
+		{"gdd", "nobody", AuthError, "escalate"},
+		{"gdd", "figma-probe", NetworkTransient, "retry×3, escalate"},
+		{"gdd", "hooks/budget-enforcer.ts", RateLimited, "cooldown×21"},
+		{"gdd", "watch-authorities", Validation, "skip×21"},
+		{"gdd", "update-check", Unknown, "skip×21"},
+		{"gdd", "mcp-transport", ToolNotFound, "reprobe, escalate"},
+		{"gdd", "mcp-transport", AuthError, "stop"},
+		{"prp", "initializeSession", Timeout, "abort"},
+		{"prp", "decomposePRD", TestsFailed, "abort"},
+		{"prp", "executeBacklog", TestsFailed, "skip×21"},
+		{"prp", "executeBacklog", Timeout, "retry×2, skip×21"},
+		{"prp", "mcp", Timeout, "retry, skip×21"},
+		{"prp", "runQACycle", DiskFull, "skip×21"},
+		{"prp", "cleanup", CorruptState, "skip×21"},
+		{"reviewcat", "github", Overloaded, "cooldown×20, escalate"},
+	} {
+		if got := ladderOf(preset(t, tc.preset), tc.reason, Facts{Caller: tc.caller}); got != tc.want {
+			t.Errorf("%s, %s in %q: %s, want %s", tc.preset, tc.reason, tc.caller, got, tc.want)
+		}
+	}
+}
+
+// TestConfigurationsBackoff replaces only those that say so: the other presets' waits are what they are known for.
+func TestConfigurationsBackoff(t *testing.T) {
+	own := Backoff{Initial: time.Hour, Max: time.Hour, Factor: 1, Jitter: NoJitter}
+	for _, name := range Presets {
+		p := preset(t, name)
+		got := p.With(Limits{Backoff: own}).Backoff()
+		if want := name == "director" || name == "reviewcat"; (got == own) != want {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if p.Backoff() == own {
+			t.Errorf("%s: With changed its receiver", name)
+		}
+	}
+}
+
+// TestRowsSpeakTheVocabulary: a reason's row is the one of the word that it has in the preset's vocabulary.
+func TestRowsSpeakTheVocabulary(t *testing.T) {
+	for _, name := range Presets {
+		for _, about := range Reasons {
+			row, _ := preset(t, name).Row(about.Reason, "")
+			word, _ := As(name, Finding{Reason: about.Reason})
+			switch name {
+			case "reviewcat": // its words are types of errors, its rows what heals them
+			case "prp":
+				if row.Fatal != (word == "fatal") {
+					t.Errorf("%s: %s is called %s, and its row %s is fatal: %v", name, about.Reason, word, row.id, row.Fatal)
+				}
+			default:
+				if row.On != word {
+					t.Errorf("%s: %s is called %s, and decided by %s", name, about.Reason, word, row.id)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package recovery
+
+import "slices"
+
+// Bounds of what a tally remembers; the oldest is forgotten first. The engine's own cap on attempts (see Decide) holds
+// whatever is forgotten.
+const (
+	maxCounts     = 64
+	maxSignatures = 32
+)
+
+// Tally is what one claim has used up so far. It is a value: every method returns a new one. A person's answer gives
+// new chances (Answered).
+type Tally struct {
+	Counts       []Count `json:"counts,omitempty"`      // failures by the counter that their verdicts named, at most 64
+	Signatures   []Count `json:"signatures,omitempty"`  // failures by signature, at most 32; cleared by success
+	Redispatches int     `json:"redispatches"`          // attempts that verdicts granted and charged to a cause
+	Granted      int     `json:"granted,omitempty"`     // all attempts that verdicts granted, free ones too
+	Consecutive  int     `json:"consecutive,omitempty"` // errors in a row
+	Iterations   int     `json:"iterations,omitempty"`  // consumed: one per attempt that was granted
+	Refunded     int     `json:"refunded,omitempty"`    // iterations given back for cache hits; never above Iterations
+	PaidCalls    int64   `json:"paid_calls,omitempty"`  // failed ones too
+	CacheHits    int64   `json:"cache_hits,omitempty"`
+	Tokens       int64   `json:"tokens,omitempty"`
+	CostUSD      float64 `json:"cost_usd,omitempty"`
+}
+
+// Count is one counter of a tally.
+type Count struct {
+	Of   string `json:"of"`
+	N    int    `json:"n"`              // failures
+	Step int    `json:"step,omitempty"` // of them since the last wait for a limit that restarted the backoff
+	Took []Took `json:"took,omitempty"` // what they led to; at most one for each action
+}
+
+// Took says how often an action was taken.
+type Took struct {
+	Action Action `json:"action"`
+	N      int    `json:"n"`
+}
+
+func (c *Count) took(a Action) int {
+	for i := range c.Took {
+		if c.Took[i].Action == a {
+			return max(c.Took[i].N, 0)
+		}
+	}
+	return 0
+}
+
+// Usage is what an attempt has used.
+type Usage struct {
+	Tokens    int64   `json:"tokens,omitempty"`
+	PaidCalls int64   `json:"paid_calls,omitempty"`
+	CacheHits int64   `json:"cache_hits,omitempty"`
+	CostUSD   float64 `json:"cost_usd,omitempty"`
+}
+
+// After returns the tally with one failure and its verdict. The verdict names what it charges, so that no policy is
+// needed: replaying old verdicts under a new policy gives the old tally.
+func (t Tally) After(f Finding, v Verdict) Tally {
+	signature := ""
+	if f.Signature != "" {
+		signature = signatureCounter(f.Signature)
+		t.Signatures = counted(t.Signatures, signature, maxSignatures, v)
+	}
+	if v.Counter != "" && v.Counter != signature {
+		t.Counts = counted(t.Counts, v.Counter, maxCounts, v)
+	}
+	if v.Restarts {
+		t.Counts, t.Signatures = restarted(t.Counts), restarted(t.Signatures)
+	}
+	if v.Error {
+		t.Consecutive = add(t.Consecutive, 1)
+	}
+	if v.Action.Again() {
+		t.Granted, t.Iterations = add(t.Granted, 1), add(t.Iterations, 1)
+	}
+	if v.Charges != "" {
+		t.Redispatches = add(t.Redispatches, 1)
+	}
+	return t
+}
+
+// Use returns the tally with an attempt's usage. Negative and absurd amounts add nothing; a cache hit gives an iteration
+// back, but never more than were consumed.
+func (t Tally) Use(u Usage) Tally {
+	t.Tokens = add(t.Tokens, u.Tokens)
+	t.PaidCalls = add(t.PaidCalls, u.PaidCalls)
+	t.CacheHits = add(t.CacheHits, u.CacheHits)
+	left := int64(max(t.Iterations-max(t.Refunded, 0), 0))
+	t.Refunded = max(t.Refunded, 0) + int(min(max(u.CacheHits, 0), left))
+	if u.CostUSD > 0 && u.CostUSD < maxCost {
+		t.CostUSD = max(t.CostUSD, 0) + u.CostUSD
+	}
+	return t
+}
+
+// maxCost is the most that one attempt is believed to cost; above it the figure is damaged.
+const maxCost = 1e9
+
+// Succeeded returns the tally after a success: the row of errors is broken, and signatures and calls start at zero.
+func (t Tally) Succeeded() Tally {
+	t.Consecutive, t.Signatures = 0, nil
+	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return ofCall(c.Of) })
+	return t
+}
+
+// Answered returns the tally after a person's answer: all counters and meters start at zero, but what the session
+// counts stays, since it is not the task's.
+func (t Tally) Answered() Tally {
+	kept := slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return c.Of != sessionCounter })
+	if len(kept) == 0 {
+		kept = nil
+	}
+	return Tally{Counts: kept}
+}
+
+// Seen returns how often a signature was seen since the last success.
+func (t Tally) Seen(signature string) int { return find(t.Signatures, signatureCounter(signature)).N }
+
+// find returns a counter; the zero one if there is none. A damaged one must not buy attempts.
+func find(cs []Count, of string) Count {
+	for i := range cs {
+		if cs[i].Of == of {
+			c := cs[i]
+			c.N, c.Step = max(c.N, 0), max(c.Step, 0)
+			return c
+		}
+	}
+	return Count{}
+}
+
+// counted returns a copy of cs with one more of a counter.
+func counted(cs []Count, of string, most int, v Verdict) []Count {
+	c := find(cs, of)
+	out := make([]Count, 0, len(cs)+1)
+	for _, old := range cs {
+		if old.Of != of {
+			out = append(out, old)
+		}
+	}
+	c.Of, c.N, c.Step, c.Took = of, add(c.N, 1), add(c.Step, 1), slices.Clone(c.Took)
+	if i := slices.IndexFunc(c.Took, func(k Took) bool { return k.Action == v.Action }); i >= 0 {
+		c.Took[i].N = add(c.Took[i].N, 1)
+	} else {
+		c.Took = append(c.Took, Took{v.Action, 1})
+	}
+	out = append(out, c)
+	return out[max(0, len(out)-most):]
+}
+
+// restarted returns a copy of cs whose backoffs begin anew.
+func restarted(cs []Count) []Count {
+	out := slices.Clone(cs)
+	for i := range out {
+		out[i].Step = 0
+	}
+	return out
+}
+
+// add adds b ≥ 0 to a counter without passing the largest number; negative ones count as 0.
+func add[T int | int64](a, b T) T {
+	const top = 1 << 53 // what JSON numbers hold exactly
+	a, b = min(max(a, 0), top), min(max(b, 0), top)
+	return min(a+b, top)
+}

@@ -1,0 +1,113 @@
+package recovery
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// policyKinds are the kinds about what to do.
+var policyKinds = []vectorKind{
+	{"000", "backoff_delay_ms", checkJittered},
+	{"000", "iteration_budget", checkMeter},
+	{"000", "recovery_row", checkRecoveryRow},
+	{"000", "protocol", checkProtocol},
+	{"000", "integration_point", checkIntegration},
+	{"000", "fix_loop", checkFixLoop},
+	{"001", "matrix", checkMatrix},
+	{"001", "strategy_defaults", checkStrategy},
+	{"001", "backoff_ms", checkBackoffRange},
+	{"001", "llm_backoff_s", checkBackoffRange},
+	{"001", "should_abort", checkShouldAbort},
+	{"001", "reset", checkReset},
+	{"001", "circuit_breaker", checkBreaker},
+	{"001", "health_breaker", checkBreaker},
+	{"002", "backoff_s_before_jitter", checkBackoff},
+	{"003", "delay_ms", checkDelay},
+	{"003", "seed_fatality", checkFatality},
+	{"003", "seed_step", checkStep},
+	{"003", "is_fatal", checkFatal},
+	{"003", "retry_loop", checkLoop},
+	{"003", "retry_profile", checkProfile},
+	{"003", "task_retry", checkLoop},
+	{"003", "step_failure", checkStep},
+	{"004", "seed_class_row", checkClassRow},
+	{"004", "seed_retry_row", checkRetryRow},
+	{"004", "dispatch_policy", checkDispatch},
+	{"004", "paid_budget", checkPaid},
+	{"004", "defaults", checkDefaults},
+}
+
+// policyLeftOut are the kinds and vectors about what to do that are not answered as they say.
+var policyLeftOut = []vectorOut{
+	{"001", "summary", "", "what an agent is told of earlier failures is made and tested by internal/director"},
+	{"001", "dead_end", "", "steps inside an attempt are the agent's own; the director sees attempts, and repeated signatures"},
+	{"003", "seed_continue_on_error", "", "answered by internal/audit, which counts failures and writes the report"},
+	{"003", "seed_failure_record", "", "answered by internal/audit"},
+	{"003", "seed_report", "", "answered by internal/audit"},
+	{"003", "report_header", "", "answered by internal/audit"},
+	{"003", "report_sections", "", "answered by internal/audit"},
+	{"003", "report_summary", "", "answered by internal/audit"},
+	{"003", "report_task_heading", "", "answered by internal/audit"},
+	{"003", "report_when", "", "answered by internal/audit"},
+	{"003", "exit_code", "", "answered by internal/audit"},
+	{"003", "backlog_iteration", "", "answered by internal/audit"},
+	{"003", "blocked_dependency", "", "answered by internal/audit"},
+	{"003", "impact_level", "", "answered by internal/audit"},
+	{"003", "impact_action", "", "answered by internal/audit"},
+	{"003", "impact_graph", "", "answered by internal/audit"},
+	{"004", "seed_budget", "", "answered by internal/audit, which keeps the count on disk"},
+	{"004", "seed_files", "", "answered by internal/audit"},
+	{"004", "stats_after_triage", "", "answered by internal/audit"},
+	{"003", "is_fatal", "003-086", "the seed says that a full disk is fatal; the origin's program does not"},
+	{"003", "step_failure", "003-153", "the seed says that any error of step 2 is fatal; the origin's program decides by the type of the error"},
+	{"004", "dispatch_policy", "004-094", "the seed retries what is unclassified once; the origin's program stops"},
+}
+
+// fields are a vector's input, decoded.
+type fields map[string]any
+
+func fieldsOf(v vector) fields {
+	f := fields{}
+	_ = json.Unmarshal(v.Input, &f)
+	return f
+}
+
+func (f fields) text(key string) string { s, _ := f[key].(string); return s }
+func (f fields) flag(key string) bool   { b, _ := f[key].(bool); return b }
+func (f fields) number(key string, def float64) float64 {
+	if n, ok := f[key].(float64); ok {
+		return n
+	}
+	return def
+}
+
+// milliseconds of a fraction.
+func milliseconds(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
+
+// story plays a failure n times, and returns the verdict on the last.
+func story(p *Policy, f Finding, facts Facts, n int) (v Verdict, tally Tally) {
+	for range n {
+		v = p.Decide(f, tally, facts, "s")
+		tally = tally.After(f, v)
+	}
+	return v, tally
+}
+
+func differs(what string, got, want any) string {
+	if got == want {
+		return ""
+	}
+	return fmt.Sprintf("%s: %v, want %v", what, got, want)
+}
+
+func checkBackoff(_ *testing.T, _ *Classifier, v vector) string {
+	in := fieldsOf(v)
+	b := Backoff{
+		Linear: in.text("mode") == "linear", Factor: 2, Jitter: NoJitter,
+		Initial: time.Duration(in.number("initial", 1) * float64(time.Second)),
+		Max:     time.Duration(in.number("max", 30) * float64(time.Second)),
+	}
+	return differs(in.text("mode"), b.Delay(int(in.number("retry", 1)), "s").Seconds(), v.Expected["seconds"])
+}
