@@ -3,7 +3,6 @@ package recovery
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -18,6 +17,11 @@ const (
 // the stage and the normalised beginning of the output. The same logical failure has the same one across retries and
 // machines. Of the streams the first that has anything counts: stderr, stdout, the message.
 func Signature(e Evidence, r Reason) string {
+	return signature(e.clean(), r)
+}
+
+// signature is Signature of evidence whose texts are clean.
+func signature(e Evidence, r Reason) string {
 	text := ""
 	for _, s := range []string{e.Stderr, e.Stdout, e.Message} {
 		if strings.TrimSpace(s) != "" {
@@ -25,54 +29,124 @@ func Signature(e Evidence, r Reason) string {
 			break
 		}
 	}
-	sum := sha256.Sum256([]byte(string(r) + "\n" + e.Stage + "\n" + normalise(text)))
+	return fingerprint(string(r) + "\n" + e.Stage + "\n" + normalise(text))
+}
+
+// fingerprint is the seed's form of a hash.
+func fingerprint(s string) string {
+	sum := sha256.Sum256([]byte(s))
 	return "sig:" + hex.EncodeToString(sum[:8])
 }
 
-// volatile is what differs between two runs of the same failure, in the order in which it is taken away. The words
-// that replace it contain nothing that a later row would take.
-var volatile = []struct {
-	re *regexp.Regexp
-	by string
-}{
-	{regexp.MustCompile(`\b\d{4}[-/]\d{2}[-/]\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?)?`), "<time>"},
-	{regexp.MustCompile(`\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b`), "<time>"},
-	{regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<id>"},
-	{regexp.MustCompile(`(?i)\b(?:bearer\s+|(?:sk|pk|rk|ghp|gho|ghs|ghu|ghr|github_pat|glpat|xox[abp]|AKIA|req|ses|msg|toolu|run)[-_])[\w.*~+/-]{8,}`), "<token>"},
-	{regexp.MustCompile(`\b[a-z0-9]{8}-\d{1,6}\b`), "<attempt>"},
-	{regexp.MustCompile(`\b[\w.-]+/[\w.-]+#\d+`), "<issue>"},
-	{regexp.MustCompile(`(\w+://[\w.-]+)(?::\d+)?(?:/[^\s"'<>)\]]*)?`), "$1"},
-	{regexp.MustCompile(`(^|[\s"'=:(\[,@])(?:~|[A-Za-z]:)?[/\\](?:[^\s"':,;()<>\[\]]+)`), "$1<path>"},
-	{regexp.MustCompile(`(?i)\b0x[0-9a-f]+\b`), "<hex>"},
-	{regexp.MustCompile(`(?i)\b[0-9a-f]*\d[0-9a-f]{6,}\b|\b[0-9a-f]{6,}\d[0-9a-f]*\b`), "<hex>"},
-	{regexp.MustCompile(`(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d)\b)|(?:\d+[hm])+\d+(?:\.\d+)?s\b`), "<n>"},
-	{regexp.MustCompile(`\b\d+(?:\.\d+)*\b`), "<n>"},
-}
-
-// normalise returns at most signatureCharacters characters of the first signatureLines lines of s, without what
-// differs from run to run. Blank lines and the width of blanks don't count.
+// normalise returns at most signatureCharacters characters of the first signatureLines lines of a clean text, without
+// what differs from run to run. Blank lines and the width of blanks don't count.
 func normalise(s string) string {
-	s = cleanText(s)
-	var out strings.Builder
+	var out, line []byte
 	left := signatureCharacters
 	for n := 0; n < signatureLines && s != "" && left > 0; n++ {
-		line, rest, _ := strings.Cut(s, "\n")
+		raw, rest, _ := strings.Cut(s, "\n")
 		s = rest
-		if len(line) > maxLine {
-			line = strings.ToValidUTF8(line[:maxLine], "")
-		}
-		for _, v := range volatile {
-			line = v.re.ReplaceAllString(line, v.by)
-		}
-		line = strings.Join(strings.Fields(line), " ")
-		if line == "" {
+		line = normaliseLine(line[:0], single(raw))
+		if len(line) == 0 {
 			continue
 		}
-		if count := utf8.RuneCountInString(line); count > left {
-			line = string([]rune(line)[:left])
+		count := utf8.RuneCount(line)
+		if count > left {
+			line = firstRunes(line, left)
+			count = left
 		}
-		left -= utf8.RuneCountInString(line) + 1
-		out.WriteString(line + "\n")
+		left -= count + 1
+		out = append(append(out, line...), '\n')
 	}
-	return out.String()
+	return string(out)
 }
+
+// firstRunes returns the first n characters of b, cut where a word ends: half a number is another number.
+func firstRunes(b []byte, n int) []byte {
+	cut := 0
+	for ; n > 0; n-- {
+		_, size := utf8.DecodeRune(b[cut:])
+		cut += size
+	}
+	for i := cut; i > cut/2; i-- {
+		if b[i] == ' ' {
+			return b[:i]
+		}
+	}
+	return b[:cut]
+}
+
+// single returns the first maxLine bytes of a line with single blanks.
+func single(line string) string {
+	if len(line) > maxLine {
+		line = strings.ToValidUTF8(line[:maxLine], "")
+	}
+	if !strings.Contains(line, "  ") && strings.IndexByte(line, '\t') < 0 {
+		return strings.Trim(line, " ")
+	}
+	return strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' }), " ")
+}
+
+// normaliseLine appends line to out in one pass: at every place the first row of volatile that matches takes what it
+// matches away. What stands before a place is judged by what was written, so that a second pass changes nothing.
+func normaliseLine(out []byte, line string) []byte {
+	for i := 0; i < len(line); {
+		place := placeOf(out, line[i])
+		if place == 0 {
+			out = append(out, line[i])
+			i++
+			continue
+		}
+		if end := i; taken(&out, line, &end, place) {
+			i = end
+			continue
+		}
+		// no row matches; the rest of a word is no place for one either
+		out = append(out, line[i])
+		for i++; i < len(line) && place&atWord != 0 && isWord(line[i]); i++ {
+			out = append(out, line[i])
+		}
+	}
+	return out
+}
+
+// taken lets the first row that matches at i write to out; i is then behind what was taken away.
+func taken(out *[]byte, line string, i *int, place where) bool {
+	for k := range volatile {
+		v := &volatile[k]
+		if v.place&place == 0 || v.first != "" && strings.IndexByte(v.first, line[*i]) < 0 {
+			continue
+		}
+		if end := v.match(line, *i); end > *i {
+			*out = v.write(*out, line[*i:end], line[end:])
+			*i = end
+			return true
+		}
+	}
+	return false
+}
+
+// where says what kind of place a row can begin at.
+type where uint8
+
+const (
+	atWord where = 1 << iota // the first byte of a word
+	atPath                   // a path may begin: at the start, behind a blank, a quotation mark or the like
+)
+
+// placeOf says what kind of place stands behind out and before a line that goes on with next.
+func placeOf(out []byte, next byte) (place where) {
+	last := byte(' ')
+	if len(out) > 0 {
+		last = out[len(out)-1]
+	}
+	if isWord(next) && !isWord(last) {
+		place |= atWord
+	}
+	if strings.IndexByte(" \"'=:([,@`|", last) >= 0 && (isLetter(next) || strings.IndexByte(`/\~.`, next) >= 0) {
+		place |= atPath
+	}
+	return place
+}
+
+func isWord(b byte) bool { return isLetter(b) || isDigit(b) || b == '_' }

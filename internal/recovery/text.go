@@ -12,31 +12,52 @@ const (
 	maxCause = 300       // bytes; what fits on a line of an issue comment
 )
 
+// clean returns e with clean texts.
+func (e Evidence) clean() Evidence {
+	e.Message, e.Stdout, e.Stderr = cleanText(e.Message), cleanText(e.Stdout), cleanText(e.Stderr)
+	return e
+}
+
 // cleanText returns the newest maxText bytes of s as valid UTF-8 without terminal control: escape sequences (whole or
-// cut off) and control characters are dropped, a carriage return ends a line.
+// cut off) and control characters are dropped, a carriage return ends a line. A clean text is returned as it is.
 func cleanText(s string) string {
 	if len(s) > maxText {
 		s = s[len(s)-maxText:]
 	}
-	s = strings.ToValidUTF8(s, "?")
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) < 0 {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "?")
+	}
+	first := 0
+	for first < len(s) && !control[s[first]] {
+		first++
+	}
+	if first == len(s) {
 		return s
 	}
-	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s); {
+	out := append(make([]byte, 0, len(s)), s[:first]...)
+	for i := first; i < len(s); {
 		switch c := s[i]; {
+		case !control[c]:
+			out = append(out, c)
 		case c == 0x1b:
 			i += escapeLen(s[i:])
 			continue
 		case c == '\r':
 			out = append(out, '\n')
-		case c >= ' ' && c != 0x7f || c == '\n' || c == '\t':
-			out = append(out, c)
 		}
 		i++
 	}
 	return string(out)
 }
+
+// control are the bytes that no clean text holds.
+var control = func() (is [256]bool) {
+	for c := range byte(' ') {
+		is[c] = c != '\n' && c != '\t'
+	}
+	is[0x7f] = true
+	return is
+}()
 
 // escapeLen returns the length of the terminal sequence at the start of s, which begins with ESC.
 func escapeLen(s string) int {

@@ -1,0 +1,169 @@
+package recovery
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// evidenceKinds are the kinds about signatures, waits and other evidence.
+var evidenceKinds = []vectorKind{
+	{"000", "distill_headers", checkDistill},
+	{"000", "ingest_sequence", checkIngestSequence},
+	{"000", "ingest_over_expired", checkIngestExpired},
+	{"000", "rate_query", checkRateQuery},
+	{"004", "signature_group", checkSignatureGroup},
+	{"004", "signature_value", checkSignatureValue},
+}
+
+// evidenceLeftOut are the kinds and vectors about evidence that are not answered as they say.
+var evidenceLeftOut = []vectorOut{
+	{"000", "provider_name", "", "there is no file per provider; names of resources are checked by the request budget"},
+	{"000", "pre_spawn_decision", "", "there is no cache of answers and no check before a spawn: work asks the request budget, which waits for the shared limit"},
+	{"000", "distill_headers", "000-078", "a negative Retry-After is read as a date by its engine; it states nothing"},
+	{"000", "distill_headers", "000-086", "a reset is understood as a duration, too"},
+	{"000", "distill_headers", "000-087", "a reset is understood as a duration, too"},
+	{"000", "ingest_over_expired", "000-104", "an expired limit is forgotten before the next answer is merged, so that it cannot poison the new window"},
+	{"004", "signature_group", "004-057", "a time with a blank between date and clock is a time"},
+	{"004", "signature_group", "004-060", "UUIDs are normalised in both cases"},
+	{"004", "signature_group", "004-063", "absolute paths are normalised, as the seed's text says"},
+}
+
+// limitJSON is a limit as the seed writes it.
+type limitJSON struct {
+	Remaining *int64     `json:"remaining"`
+	ResetAt   *time.Time `json:"resetAt"`
+}
+
+func (j limitJSON) limit() Limit {
+	l := Limit{Remaining: j.Remaining}
+	if j.ResetAt != nil {
+		l.ResetAt = *j.ResetAt
+	}
+	return l
+}
+
+func (j limitJSON) differs(l Limit) string {
+	show := func(l Limit) string {
+		remaining := "null"
+		if l.Remaining != nil {
+			remaining = fmt.Sprint(*l.Remaining)
+		}
+		return remaining + " until " + l.ResetAt.UTC().Format(time.RFC3339Nano)
+	}
+	if got, want := show(l), show(j.limit()); got != want {
+		return got + ", want " + want
+	}
+	return ""
+}
+
+// recode reads a value of a vector as another type.
+func recode(t *testing.T, from, to any) {
+	t.Helper()
+	data, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(data, to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkDistill(t *testing.T, _ *Classifier, v vector) string {
+	var in struct {
+		Headers map[string]string
+		Now     time.Time
+	}
+	var want limitJSON
+	recode(t, v.Input, &in)
+	recode(t, v.Expected, &want)
+	l, _ := ReadLimit(in.Headers, in.Now)
+	return want.differs(l)
+}
+
+// vectorNow stands for the time at which the seed's program was run.
+var vectorNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func checkIngestSequence(t *testing.T, _ *Classifier, v vector) string {
+	var in struct{ Headers []map[string]string }
+	recode(t, v.Input, &in)
+	var want []limitJSON
+	for _, raw := range v.Raw {
+		var w limitJSON
+		if err := json.Unmarshal(raw, &w); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, w)
+	}
+	var l Limit
+	for i, h := range in.Headers {
+		if next, ok := ReadLimit(h, vectorNow); ok {
+			l = l.Merge(next, vectorNow)
+		}
+		if d := want[i].differs(l); d != "" {
+			return fmt.Sprintf("answer %d: %s", i+1, d)
+		}
+	}
+	return ""
+}
+
+func checkIngestExpired(t *testing.T, _ *Classifier, v vector) string {
+	var in struct {
+		Before  limitJSON `json:"state_before"`
+		Headers map[string]string
+	}
+	recode(t, v.Input, &in)
+	var want limitJSON
+	recode(t, v.Expected["state_after"], &want)
+	before := in.Before.limit()
+	if v.Expected["remaining_query_before"] == nil && before.Wait(vectorNow) > 0 {
+		return "the expired state closes"
+	}
+	next, _ := ReadLimit(in.Headers, vectorNow)
+	return want.differs(before.Merge(next, vectorNow))
+}
+
+func checkRateQuery(t *testing.T, _ *Classifier, v vector) string {
+	var in struct {
+		File limitJSON `json:"state_file"`
+	}
+	recode(t, v.Input, &in)
+	l := in.File.limit()
+	block, ok := v.Expected["block"].(float64)
+	if !ok {
+		return ""
+	}
+	if got := l.Wait(vectorNow); (got > 0) != (block > 0) {
+		return fmt.Sprintf("blocks for %s, want %v", got, block)
+	}
+	return ""
+}
+
+func checkSignatureGroup(t *testing.T, _ *Classifier, v vector) string {
+	var in struct {
+		Name   string
+		Stderr []string
+	}
+	recode(t, v.Input, &in)
+	same := true
+	for _, s := range in.Stderr {
+		same = same && Signature(Evidence{Stderr: s}, Unknown) == Signature(Evidence{Stderr: in.Stderr[0]}, Unknown)
+	}
+	if same != v.Expected["same_signature"] {
+		return fmt.Sprintf("%s: %q are the same: %v", in.Name, in.Stderr, same)
+	}
+	return ""
+}
+
+func checkSignatureValue(t *testing.T, _ *Classifier, v vector) string {
+	var in struct {
+		Text string `json:"normalised_text"`
+	}
+	recode(t, v.Input, &in)
+	if got := fingerprint(in.Text); got != v.Expected["signature"] || !strings.HasPrefix(got, "sig:") {
+		return fmt.Sprintf("%s, want %v", got, v.Expected["signature"])
+	}
+	return ""
+}
