@@ -4,9 +4,10 @@
 // into a Verdict (what to do, after how long, and why). Both are pure: no I/O, clock, goroutine or randomness; jitter
 // is a hash of the caller's seed. The reasons, the rules and the policy are tables: a new one is one row.
 //
-// The classifier asks in this order: what the runtime knows, what the agent asks a human, structured facts (memory, the
-// agent's own error event, HTTP status), text by how near a line stands to the root cause, exit codes, general words,
-// and last the worker's claim. Every rule is a row of rules.toml with its examples, checked at start.
+// The classifier asks in this order (steps.go): what the runtime knows, what the agent asks a human, structured facts
+// (memory, the agent's own error event, HTTP status, a wrapper's exit code), text by how near a line stands to the root
+// cause, exit codes, lines that only announce retries or advise, general words, and last the worker's claim. Every rule
+// is a row of rules.toml with its examples, checked at start. Explain tells what else matched, and why it lost.
 //
 // Clock: none. Evidence.At is the only now; without it dates in the evidence are not read.
 // Invariant: Decide never hands out a retry that the tally has no room for, nor a wait beyond its cap, nor

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -25,8 +26,10 @@ func TestSpecificationSaysWhatTheCodeDoes(t *testing.T) {
 		rows []string
 	}{
 		{"reasons", reasonRows()},
-		{"policy", policyRows(DirectorPolicy(3, DefaultBackoff))},
 		{"error-types", errorTypeRows()},
+		{"vocabularies", vocabularyRows()},
+		{"words", wordRows()},
+		{"vectors", outRows()},
 		{"bands", bandRows()},
 		{"statuses", statusRows(newClassifier(t))},
 		{"exits", exitRows(newClassifier(t))},
@@ -56,25 +59,13 @@ func TestSpecificationSaysWhatTheCodeDoes(t *testing.T) {
 }
 
 func reasonRows() []string {
-	rows := []string{"| reason | means | class | cause | a person is asked |", "|---|---|---|---|---|"}
+	rows := []string{"| reason | means | class | retryable | cause | a person is asked |", "|---|---|---|---|---|---|"}
 	for _, a := range Reasons {
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", a.Reason, a.Means, a.Class, a.Cause, a.Ask))
-	}
-	return rows
-}
-
-func policyRows(p Policy) []string {
-	rows := []string{"| reason | action | retries | longest stated wait | charges |", "|---|---|---|---|---|"}
-	for _, a := range Reasons {
-		r := p.Rows[a.Reason]
-		longest, charges := "", ""
-		if r.Longest > 0 {
-			longest = strings.TrimSuffix(r.Longest.String(), "0m0s")
+		retryable := "no"
+		if a.Retryable {
+			retryable = "yes"
 		}
-		if r.Action.Again() && r.Action != WaitReset {
-			charges = string(a.Cause)
-		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %d | %s | %s |", a.Reason, r.Action, r.Retries, longest, charges))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |", a.Reason, a.Means, a.Class, retryable, a.Cause, a.Ask))
 	}
 	return rows
 }
@@ -83,6 +74,32 @@ func errorTypeRows() []string {
 	rows := []string{"| `error_type` | is read as | is written for that reason |", "|---|---|---|"}
 	for _, w := range words {
 		rows = append(rows, fmt.Sprintf("| `%s` | `%s` | `%s` |", w.errorType, w.reason, ErrorType(w.reason)))
+	}
+	return rows
+}
+
+// vocabularyRows puts the vocabularies side by side.
+func vocabularyRows() []string {
+	head, line := "|", "|"
+	for _, preset := range Vocabularies() {
+		head, line = head+" "+preset+" |", line+"---|"
+	}
+	rows := []string{head, line}
+	for _, a := range Reasons {
+		row := "|"
+		for _, preset := range Vocabularies() {
+			word, _ := As(preset, Finding{Reason: a.Reason})
+			row += " `" + word + "` |"
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func wordRows() []string {
+	rows := []string{"| preset | word | is read as |", "|---|---|---|"}
+	for _, h := range heard {
+		rows = append(rows, fmt.Sprintf("| %s | `%s` | `%s` |", h.preset, h.word, h.reason))
 	}
 	return rows
 }
@@ -102,11 +119,15 @@ func bandRows() []string {
 func statusRows(c *Classifier) []string {
 	rows := []string{"| HTTP status | means | unless the text says |", "|---|---|---|"}
 	for _, s := range c.status {
+		code := strconv.Itoa(s.Code)
+		if s.Code < 10 {
+			code = "any other " + code + "xx"
+		}
 		var refine []string
 		for _, r := range s.Refine {
 			refine = append(refine, "`"+string(r)+"`")
 		}
-		rows = append(rows, fmt.Sprintf("| %d | `%s` | %s |", s.Code, s.Reason, strings.Join(refine, " ")))
+		rows = append(rows, fmt.Sprintf("| %s | `%s` | %s |", code, s.Reason, strings.Join(refine, " ")))
 	}
 	return rows
 }
@@ -115,8 +136,11 @@ func exitRows(c *Classifier) []string {
 	rows := []string{"| exit code | of | means | because |", "|---|---|---|---|"}
 	for _, x := range c.exit {
 		tool := x.Tool
-		if tool == "" {
+		switch {
+		case tool == "":
 			tool = "any program"
+		case x.Wrapper:
+			tool += " (before text)"
 		}
 		rows = append(rows, fmt.Sprintf("| %d | %s | `%s` | %s |", x.Code, tool, x.Reason, x.Why))
 	}

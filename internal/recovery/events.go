@@ -2,59 +2,128 @@ package recovery
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // Agent CLIs in their JSON modes say as data what went wrong; words quoted elsewhere in such a log say nothing.
-// The names of the fields were seen in claude-code 2.1, codex 0.169, copilot 1.0, opencode 1.18, qwen 0.15, cn 1.5,
-// cline 3.0 and pi 0.73.
+// The names of the fields were seen in claude-code 2.1, codex 0.169, copilot 1.0, gemini 0.61, opencode 1.18, qwen 0.15,
+// cn 1.5, cline 3.0 and pi 0.73, and in the stream events of the providers.
 
-// maxEvents is how many of the last lines are tried as JSON.
+// maxEvents is how many of the last lines that could begin a JSON value are tried.
 const maxEvents = 64
 
 // object is a JSON object. It is only ever looked up by name, never ranged over.
 type object map[string]any
 
-// failure is what an agent's last error event says.
+// failure is what an agent's last error event says. The zero value is none.
 type failure struct {
 	message string
 	status  int // 0: not stated
 	denied  bool
+	headers map[string]string
+	details string // lines that say more than the message
 }
 
 // lastFailure returns the last error event in texts (oldest first). A later event that says success takes it back.
 func lastFailure(texts ...string) (f failure, ok bool) {
 	for _, t := range texts {
-		lines := strings.Split(t, "\n")
-		for _, line := range lines[max(0, len(lines)-maxEvents):] {
-			for _, o := range objects(strings.TrimSpace(line)) {
-				if o.retry() {
-					continue
-				}
-				if g, bad := o.failure(); bad {
-					f, ok = g, true
-				} else if o["is_error"] == false && o.text("type") == "result" {
-					f, ok = failure{}, false
-				}
+		for _, o := range events(t) {
+			if o.retry() {
+				continue
+			}
+			if g, bad := o.failure(); bad {
+				f, ok = g, true
+			} else if o["is_error"] == false && o.text("type") == "result" {
+				f, ok = failure{}, false
 			}
 		}
 	}
 	return f, ok
 }
 
-// objects parses a line that is a JSON object or an array of objects.
-func objects(line string) []object {
-	switch {
-	case strings.HasPrefix(line, "{"):
+// events parses what a text holds of JSON objects: one per line, in arrays, as data of a server-sent event, or printed
+// over several lines.
+func events(text string) (out []object) {
+	if !strings.Contains(text, `{"`) && !strings.Contains(text, "{\n") {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	budget := 2 * len(text) // bytes of values over several lines that are tried: they may overlap
+	for n, from := 0, oldest(lines); n < len(lines); n++ {
+		line := payload(lines[n])
+		if n < from || line == "" || line[0] != '{' && line[0] != '[' {
+			continue
+		}
+		if os := objects(line); os != nil {
+			out = append(out, os...)
+			continue
+		}
+		if end := closing(lines, n); end > n {
+			value := strings.Join(lines[n:end+1], "\n")
+			if budget -= len(value); budget < 0 {
+				break
+			}
+			if os := objects(value); os != nil {
+				out = append(out, os...)
+				n = end
+			}
+		}
+	}
+	return out
+}
+
+// oldest returns the line from which on there are at most maxEvents that could begin a JSON value.
+func oldest(lines []string) int {
+	left := maxEvents
+	for n := len(lines) - 1; n >= 0; n-- {
+		if line := payload(lines[n]); line != "" && (line[0] == '{' || line[0] == '[') {
+			if left--; left == 0 {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// payload returns the line without the field name of a server-sent event.
+func payload(line string) string {
+	line = strings.TrimSpace(line)
+	if rest, ok := strings.CutPrefix(line, "data:"); ok {
+		return strings.TrimSpace(rest)
+	}
+	return line
+}
+
+// closing returns the line that closes the bracket with which line n opens, both standing alone and equally indented,
+// as pretty printers leave them; n, if there is none.
+func closing(lines []string, n int) int {
+	open := strings.TrimRight(lines[n], " \r")
+	t := strings.TrimLeft(open, " \t")
+	if t != "{" && t != "[" {
+		return n
+	}
+	want := open[:len(open)-1] + map[string]string{"{": "}", "[": "]"}[t]
+	if i := slices.IndexFunc(lines[n+1:], func(l string) bool { return strings.TrimRight(l, " \r,") == want }); i >= 0 {
+		return n + 1 + i
+	}
+	return n
+}
+
+// objects parses an object or an array of objects.
+func objects(s string) []object {
+	if s[0] == '{' {
 		var o object
-		if json.Unmarshal([]byte(line), &o) == nil {
+		if json.Unmarshal([]byte(s), &o) == nil {
 			return []object{o}
 		}
-	case strings.HasPrefix(line, "[{"):
-		var os []object
-		if json.Unmarshal([]byte(line), &os) == nil {
-			return os
-		}
+		return nil
+	}
+	var os []object
+	if json.Unmarshal([]byte(s), &os) == nil {
+		return os
 	}
 	return nil
 }
@@ -78,22 +147,35 @@ func (o object) failure() (failure, bool) {
 		}
 		return f, true
 	}
-	kind := o.text("type")
-	inner, _ := o["error"].(map[string]any)
-	bad := o["is_error"] == true || o.text("status") == "error" || inner != nil ||
-		kind == "error" || strings.HasSuffix(kind, ".error") || strings.HasSuffix(kind, ".failed") ||
-		o.text("errorMessage") != "" || o.text("finalError") != ""
-	if !bad {
+	if !o.bad(2) {
 		return failure{}, false
 	}
-	f := failure{message: o.message(2), status: o.status(2)}
+	f := failure{message: o.message(3), status: o.status(3), headers: o.headers(3), details: o.details(3)}
 	return f, f.message != "" || f.status != 0
+}
+
+// bad says whether o, or an event that it wraps, is about an error.
+func (o object) bad(depth int) bool {
+	kind := o.text("type")
+	inner, _ := o["error"].(map[string]any)
+	if o["is_error"] == true || o.text("status") == "error" || inner != nil || o.text("finishReason") == "error" ||
+		kind == "error" || strings.HasSuffix(kind, ".error") || strings.HasSuffix(kind, ".failed") ||
+		o.text("errorMessage") != "" || o.text("finalError") != "" {
+		return true
+	}
+	in, _ := o["event"].(map[string]any)
+	return depth > 0 && in != nil && object(in).bad(depth-1)
 }
 
 // message finds what the event says, at most depth objects down.
 func (o object) message(depth int) string {
-	for _, name := range []string{"message", "errorMessage", "finalError", "result", "error"} {
+	for _, name := range []string{"message", "errorMessage", "finalError", "result", "error", "detail"} {
 		if s := o.text(name); s != "" {
+			return s
+		}
+	}
+	if list, _ := o["errors"].([]any); len(list) > 0 {
+		if s := fmt.Sprint(list[0]); s != "" {
 			return s
 		}
 	}
@@ -110,12 +192,59 @@ func (o object) status(depth int) int {
 	return descend(o, depth, object.status)
 }
 
+// headers finds the headers of the response that the event tells of, names in lower case.
+func (o object) headers(depth int) map[string]string {
+	for _, name := range []string{"responseHeaders", "headers"} {
+		in, _ := o[name].(map[string]any)
+		if in == nil {
+			continue
+		}
+		out := make(map[string]string, len(in))
+		for _, k := range slices.Sorted(maps.Keys(in)) { // of two spellings of a name the same one wins every time
+			out[strings.ToLower(k)] = fmt.Sprint(in[k])
+		}
+		return out
+	}
+	for _, name := range wrapping {
+		if in, _ := o[name].(map[string]any); in != nil && depth > 0 {
+			if h := object(in).headers(depth - 1); h != nil {
+				return h
+			}
+		}
+	}
+	return nil
+}
+
+// details returns as lines what Google's errors tell beside their message: when to come back, and last which quota is
+// used up.
+func (o object) details(depth int) (lines string) {
+	list, _ := o["details"].([]any)
+	for _, d := range list {
+		detail, _ := d.(map[string]any)
+		if wait := object(detail).text("retryDelay"); wait != "" {
+			lines += "\nPlease retry in " + wait
+		}
+		violations, _ := detail["violations"].([]any)
+		for _, v := range violations {
+			violation, _ := v.(map[string]any)
+			lines += "\n" + object(violation).text("quotaId")
+		}
+	}
+	if lines != "" {
+		return lines
+	}
+	return descend(o, depth, object.details)
+}
+
+// wrapping are the fields that carry an error's details.
+var wrapping = []string{"error", "data", "event", "response"}
+
 // descend asks the objects that carry an error's details, in a fixed order.
 func descend[T comparable](o object, depth int, ask func(object, int) T) (zero T) {
 	if depth == 0 {
 		return zero
 	}
-	for _, name := range []string{"error", "data", "event"} {
+	for _, name := range wrapping {
 		if in, _ := o[name].(map[string]any); in != nil {
 			if v := ask(in, depth-1); v != zero {
 				return v

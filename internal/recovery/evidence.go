@@ -14,6 +14,7 @@ type Evidence struct {
 	Tool       string // base name of the program that ran, or of a known agent CLI
 	Provider   string
 	ExitCode   *int
+	Unended    bool              // it never ended by itself, whoever ran it had to; so there is no exit code
 	Signal     string            // "SIGKILL", …
 	OOM        bool              // the stage's own memory evidence (flag, event or cgroup count)
 	HTTPStatus int               // 0: not stated

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,19 +36,28 @@ func (c *Classifier) read(stage string, texts ...string) *reading {
 			continue
 		}
 		hits = hits[:0]
-		to := rd.places
+		to, weak := rd.places, rd.places
+		if c.advises(line) {
+			weak = rd.chatter
+		}
+		help := describesOption(line)
 		c.literals.scan(line, func(owner, end int) {
 			switch {
 			case owner == len(c.rules):
-				to = rd.chatter
+				to, weak = rd.chatter, rd.chatter
 			case len(hits) == 0 || hits[len(hits)-1].line != owner:
 				hits = append(hits, place{owner, end})
 			}
 		})
 		for _, h := range hits {
-			if c.rules[h.line].at(stage) {
-				to[h.line] = remember(to[h.line], place{n, h.end}, c.first[h.line])
+			if !c.rules[h.line].at(stage) || help && c.rules[h.line].Band != bandProse {
+				continue
 			}
+			in := weak
+			if c.first[h.line] {
+				in = to
+			}
+			in[h.line] = remember(in[h.line], place{n, h.end}, c.first[h.line])
 		}
 	}
 	return rd
@@ -57,6 +67,20 @@ func (c *Classifier) read(stage string, texts ...string) *reading {
 func frame(line string) bool {
 	line = strings.TrimLeft(line, " \t")
 	return strings.HasPrefix(line, "at ") || strings.HasPrefix(line, `File "`)
+}
+
+// advises says whether line only warns or advises: what it speaks of is seldom why the program gave up.
+func (c *Classifier) advises(line string) bool {
+	line = strings.TrimLeft(line, " \t")
+	return slices.ContainsFunc(c.advice, func(p string) bool {
+		return len(line) >= len(p) && line[0]|0x20 == p[0]|0x20 && strings.EqualFold(line[:len(p)], p)
+	})
+}
+
+// describesOption says whether line is one of a program's help: it names everything that could ever go wrong.
+func describesOption(line string) bool {
+	t := strings.TrimLeft(line, " \t")
+	return len(t) < len(line) && strings.HasPrefix(t, "-") && strings.Contains(t, "  ")
 }
 
 // at says whether r counts in stage.
@@ -93,7 +117,7 @@ func (rd *reading) best(b band, first bool, places [][]place, only []Reason) (ma
 		if r.Band != b || len(places[i]) == 0 || only != nil && !slices.Contains(only, r.Reason) {
 			continue
 		}
-		m, ok := rd.try(r, places[i], first)
+		m, ok := rd.try(r, places[i], first, &best)
 		if ok && (best.rule == nil || first && m.line < best.line || !first && m.line > best.line) {
 			best = m
 		}
@@ -101,12 +125,33 @@ func (rd *reading) best(b band, first bool, places [][]place, only []Reason) (ma
 	return best, best.rule != nil
 }
 
-// try applies r to its places, nearest to the root cause first.
-func (rd *reading) try(r *rule, places []place, first bool) (match, bool) {
+// all returns each rule's best line within a band, in the order in which they would decide.
+func (rd *reading) all(b *bandRow) (ms []match) {
+	for i := range rd.c.rules {
+		if r := &rd.c.rules[i]; r.Band == b.name && len(rd.places[i]) > 0 {
+			if m, ok := rd.try(r, rd.places[i], b.first, &match{}); ok {
+				ms = append(ms, m)
+			}
+		}
+	}
+	slices.SortStableFunc(ms, func(x, y match) int {
+		if b.first {
+			return cmp.Compare(x.line, y.line)
+		}
+		return cmp.Compare(y.line, x.line)
+	})
+	return ms
+}
+
+// try applies r to its places, nearest to the root cause first, as long as they are nearer than a match that is known.
+func (rd *reading) try(r *rule, places []place, first bool, known *match) (match, bool) {
 	for k := range places {
 		p := places[k]
 		if !first {
 			p = places[len(places)-1-k]
+		}
+		if known.rule != nil && (first && p.line >= known.line || !first && p.line <= known.line) {
+			break
 		}
 		if reason, ok := rd.c.matches(r, around(rd.lines[p.line], p.end)); ok {
 			return match{rule: r, reason: reason, line: p.line, quote: rd.quote(r, p)}, true
@@ -117,25 +162,24 @@ func (rd *reading) try(r *rule, places []place, first bool) (match, bool) {
 
 // matches says whether r knows the line, and what it means.
 func (c *Classifier) matches(r *rule, line string) (Reason, bool) {
-	lower := ""
+	if r.re == nil && len(r.Unless) == 0 {
+		return r.Reason, true
+	}
+	lower := strings.ToLower(line)
 	for _, u := range r.Unless {
-		if lower == "" {
-			lower = strings.ToLower(line)
-		}
 		if strings.Contains(lower, u) {
 			return "", false
 		}
 	}
 	if r.Band == bandStatus {
-		m := r.re.FindStringSubmatch(line)
-		if m == nil {
+		code, err := strconv.Atoi(findStatus(r.re, line))
+		if err != nil {
 			return "", false
 		}
-		code, _ := strconv.Atoi(m[1])
 		row, ok := c.statusOf(code)
 		return row.Reason, ok
 	}
-	return r.Reason, r.re == nil || r.re.MatchString(line)
+	return r.Reason, r.re == nil || r.parts.matches(line, lower)
 }
 
 // around returns the line, or what is around the literal that ends at end in a long one.

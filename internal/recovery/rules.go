@@ -28,6 +28,7 @@ const (
 	bandStatus  band = "status"
 	bandCrash   band = "crash"
 	bandProse   band = "prose"
+	bandGuess   band = "guess"
 )
 
 type bandRow struct {
@@ -44,6 +45,7 @@ var bands = []bandRow{
 	{bandStatus, false, 0.8},
 	{bandCrash, false, 0.6},
 	{bandProse, false, 0.5},
+	{bandGuess, false, 0.3},
 }
 
 // rule is one [[rule]] of rules.toml, which explains the fields.
@@ -59,28 +61,35 @@ type rule struct {
 	Why      string   `toml:"why"`
 	Examples []string `toml:"examples"`
 
-	re *regexp.Regexp // nil: the literal suffices
+	doc   string         // where it stands
+	re    *regexp.Regexp // nil: the literal suffices
+	parts *expression    // re, faster; says no more than whether it matches
 }
 
-// statusRow says what an HTTP status means, and which narrower reasons the text may give instead.
+// statusRow says what an HTTP status means, and which narrower reasons the text may give instead. Codes 4 and 5 stand
+// for all others of their hundred.
 type statusRow struct {
 	Code   int      `toml:"code"`
 	Reason Reason   `toml:"reason"`
 	Refine []Reason `toml:"refine"`
 }
 
-// exitRow says what an exit code means when nothing else is known. Tool is a prefix of the program's name.
+// exitRow says what an exit code means when nothing else is known. Tool is a prefix of the program's name. The codes
+// of a wrapper mean one event each, so that they decide before text.
 type exitRow struct {
-	Code   int    `toml:"code"`
-	Tool   string `toml:"tool"`
-	Reason Reason `toml:"reason"`
-	Why    string `toml:"why"`
+	Code    int    `toml:"code"`
+	Tool    string `toml:"tool"`
+	Wrapper bool   `toml:"wrapper"`
+	Event   string `toml:"event"`
+	Reason  Reason `toml:"reason"`
+	Why     string `toml:"why"`
 }
 
 // ruleFile is one document of rules.
 type ruleFile struct {
 	Chatter struct {
-		Any []string `toml:"any"`
+		Any    []string `toml:"any"`
+		Begins []string `toml:"begins"`
 	} `toml:"chatter"`
 	Rules  []rule      `toml:"rule"`
 	Status []statusRow `toml:"status"`
@@ -99,13 +108,14 @@ func parseRules(name string, data []byte) (ruleFile, error) {
 		faults = append(faults, fmt.Errorf("%w: %s: %s", ErrRules, name, fmt.Sprintf(format, args...)))
 	}
 	for _, k := range md.Undecoded() {
-		fault("unknown key %s", k)
+		fault("unknown key %s; the head of rules.toml names the keys", k)
 	}
 	var ids []string
 	for i := range f.Rules {
 		r := &f.Rules[i]
+		r.doc = name
 		if slices.Contains(ids, r.ID) {
-			fault("rule %q: id is used twice", r.ID)
+			fault("rule %q: id is used twice; give one of the two another id", r.ID)
 		}
 		ids = append(ids, r.ID)
 		if err := r.compile(); err != nil {
@@ -130,13 +140,13 @@ func parseRules(name string, data []byte) (ruleFile, error) {
 // compile checks r and prepares its expression.
 func (r *rule) compile() error {
 	if r.ID == "" || r.Why == "" || len(r.Examples) == 0 {
-		return errors.New("id, why and examples are needed")
+		return errors.New("id, why and examples are needed; add what is missing")
 	}
 	if !slices.ContainsFunc(bands, func(b bandRow) bool { return b.name == r.Band }) {
-		return fmt.Errorf("unknown band %q", r.Band)
+		return fmt.Errorf("unknown band %q; take check, runner, failure, status, crash, prose or guess", r.Band)
 	}
 	if _, ok := Describe(r.Reason); ok == (r.Band == bandStatus) {
-		return fmt.Errorf("unknown reason %q (a rule of band status has none)", r.Reason)
+		return fmt.Errorf("unknown reason %q; take one of docs/specs/error-handling.md (a rule of band status has none)", r.Reason)
 	}
 	if len(r.Any) == 0 {
 		return errors.New("any: at least one literal is needed")
@@ -160,13 +170,15 @@ func (r *rule) compile() error {
 		return errors.New("match: a rule of band status needs exactly one group")
 	}
 	r.re = re
-	return nil
+	r.parts, err = newExpression(r.Match)
+	return err
 }
 
 // merge puts over before base: a rule with a known id replaces that one, others win over base on the same line.
 func merge(base, over ruleFile) ruleFile {
 	out := ruleFile{Status: slices.Concat(over.Status, base.Status), Exit: slices.Concat(over.Exit, base.Exit)}
 	out.Chatter.Any = slices.Concat(over.Chatter.Any, base.Chatter.Any)
+	out.Chatter.Begins = slices.Concat(over.Chatter.Begins, base.Chatter.Begins)
 	for _, r := range over.Rules {
 		if !slices.ContainsFunc(base.Rules, func(b rule) bool { return b.ID == r.ID }) {
 			out.Rules = append(out.Rules, r)

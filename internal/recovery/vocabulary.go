@@ -44,9 +44,9 @@ func ReasonOf(errorType string) (r Reason, ok bool) {
 
 // retried are the reasons that the default policy tries again; a worker has no other policy to go by.
 var retried = func() (rs []Reason) {
-	p := DirectorPolicy(1, DefaultBackoff)
+	p, _ := Preset("director")
 	for _, a := range Reasons {
-		if p.Rows[a.Reason].Action.Again() {
+		if p.Tries(a.Reason) {
 			rs = append(rs, a.Reason)
 		}
 	}

@@ -32,10 +32,10 @@ func TestErrorTypesMapBothWays(t *testing.T) {
 
 // TestFlagsAgreeWithClassAndPolicy: what time heals is transient; what the policy does not try again goes to a human.
 func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
-	p := DirectorPolicy(3, DefaultBackoff)
+	p := directorPolicy(3, DefaultBackoff)
 	for _, a := range Reasons {
 		f := Flags(a.Reason)
-		again := p.Rows[a.Reason].Action.Again()
+		again := p.Tries(a.Reason)
 		if f.ErrorType != ErrorType(a.Reason) || f.Transient != (a.Class == Transient) || f.Retry != again || f.Escalate == again {
 			t.Errorf("%s: %+v", a.Reason, f)
 		}

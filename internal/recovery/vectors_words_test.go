@@ -1,0 +1,250 @@
+package recovery
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// failureInput is how the vectors of seeds 000 and 003 describe an error object.
+type failureInput struct {
+	Status         int    `json:"status"`
+	ResponseStatus int    `json:"response_status"`
+	StatusCode     int    `json:"status_code"`
+	Errno          string `json:"errno"`
+	CauseErrno     string `json:"cause_errno"`
+	Type           string `json:"type"`
+	Code           string `json:"force_code"`
+	Message        string `json:"message"`
+	RawString      string `json:"raw_string"`
+	BodyError      struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"body_error"`
+}
+
+// evidence states the first status that is there; every text is a line.
+func (in failureInput) evidence() Evidence {
+	e := Evidence{HTTPStatus: in.Status}
+	for _, s := range []int{in.ResponseStatus, in.StatusCode} {
+		if e.HTTPStatus == 0 {
+			e.HTTPStatus = s
+		}
+	}
+	var lines []string
+	for _, l := range []string{in.Errno, in.CauseErrno, in.BodyError.Type, in.BodyError.Message, in.RawString, strings.TrimSpace(in.Type + " " + in.Code + " " + in.Message)} {
+		if l != "" {
+			lines = append(lines, l)
+		}
+	}
+	e.Message = strings.Join(lines, "\n")
+	return e
+}
+
+func inputOf(v vector, to any) string {
+	if err := json.Unmarshal(v.Input, to); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func deviation(f Finding, what string, got, want any) string {
+	if got == want {
+		return ""
+	}
+	return fmt.Sprintf("%s = %v, want %v (read as %s by %s)", what, got, want, f.Reason, f.Rule)
+}
+
+func checkGDD(_ *testing.T, c *Classifier, v vector) string {
+	var in failureInput
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	f := c.Classify(in.evidence())
+	word, _ := As("gdd", f)
+	if d := deviation(f, "reason", word, v.Expected["reason"]); d != "" {
+		return d
+	}
+	retryable := slices.Contains([]string{"rate_limited", "context_overflow", "network_transient"}, word)
+	return deviation(f, "retryable", retryable, v.Expected["retryable"])
+}
+
+// checkCortex reads a message or the name of an exception's type.
+func checkCortex(_ *testing.T, c *Classifier, v vector) string {
+	var in struct {
+		Message string
+		Type    string `json:"exception_type"`
+	}
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	f := c.Classify(Evidence{Message: in.Message + in.Type})
+	word, _ := As("cortex", f)
+	for _, name := range []string{"class", "proposal", "class_guess"} {
+		if want, ok := v.Expected[name]; ok {
+			return deviation(f, name, word, want)
+		}
+	}
+	return "nothing expected"
+}
+
+func checkEnum(_ *testing.T, _ *Classifier, v vector) string {
+	var in struct{ Type, Name string }
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	word := strings.ToLower(in.Name)
+	if in.Type == "ErrorClass" {
+		r, ok := FromWord("cortex", in.Name)
+		if !ok {
+			return in.Name + " is not understood"
+		}
+		word, _ = As("cortex", Finding{Reason: r})
+	}
+	return deviation(Finding{}, in.Name, word, v.Expected["value"])
+}
+
+func checkSDKRetry(_ *testing.T, c *Classifier, v vector) string {
+	var in struct{ Error string }
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	f := c.Classify(Evidence{Message: in.Error})
+	about, _ := Describe(f.Reason)
+	return deviation(f, "retry", about.Retryable, v.Expected["retry"])
+}
+
+// sdkNames are what seed 001's library calls an error of a provider.
+var sdkNames = map[Reason]string{
+	RateLimited: "RateLimitError", QuotaExhausted: "RateLimitError", AuthError: "AuthenticationError",
+	PermissionDenied: "AuthenticationError", Validation: "InvalidRequestError", InvalidConfig: "InvalidRequestError",
+	ContextOverflow: "ContextLengthError", Timeout: "TimeoutError", Overloaded: "ServiceUnavailableError",
+	NetworkTransient: "ServiceUnavailableError",
+}
+
+func checkSDKName(_ *testing.T, c *Classifier, v vector) string {
+	var in struct{ Error string }
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	f := c.Classify(Evidence{Message: in.Error})
+	return deviation(f, "error", sdkNames[f.Reason], v.Expected["error"])
+}
+
+// checkTaskRetry: what is done with the task follows from the reason's class.
+func checkTaskRetry(_ *testing.T, c *Classifier, v vector) string {
+	var in failureInput
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	f := c.Classify(in.evidence())
+	about, _ := Describe(f.Reason)
+	word := "permanent"
+	switch {
+	case f.Reason == Unknown:
+		word = "unknown"
+	case about.Class == Transient:
+		word = "retryable"
+	}
+	return deviation(f, "task_retry_class", word, v.Expected["task_retry_class"])
+}
+
+// checkTriage: where the seed's text calls it otherwise than its program, either word is right.
+func checkTriage(_ *testing.T, c *Classifier, v vector) string {
+	var in struct {
+		ExitCode int    `json:"exit_code"`
+		Gate     string `json:"gate_result"`
+		Stderr   string
+	}
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	e := Evidence{Tool: "dispatch", ExitCode: &in.ExitCode, Stderr: in.Stderr}
+	if r, ok := FromWord("dispatch", in.Gate); ok {
+		e.Known = r
+	}
+	f := c.Classify(e)
+	word, _ := As("dispatch", f)
+	said, _ := v.Expected["seed_class"].(string)
+	if first, _, _ := strings.Cut(said, " "); first == word {
+		return ""
+	}
+	return deviation(f, "class", word, v.Expected["class"])
+}
+
+// exitOf returns the code with which a wrapper ends on an event; nil, if it has none.
+func exitOf(c *Classifier, wrapper, event string) any {
+	for _, row := range c.exit {
+		if row.Event == event && row.Tool != "" && strings.HasPrefix(wrapper, row.Tool) {
+			return float64(row.Code)
+		}
+	}
+	return nil
+}
+
+func checkExitMap(_ *testing.T, c *Classifier, v vector) string {
+	var in struct{ Wrapper, Event string }
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	return deviation(Finding{}, in.Wrapper+" "+in.Event, exitOf(c, in.Wrapper, in.Event), v.Expected["exit"])
+}
+
+// wrapperCases say what a case of the seed's wrappers is to its caller, by the beginning of the case's name; "" is
+// success. Longer beginnings come first.
+var wrapperCases = []struct{ begins, wrapper, event string }{
+	{"gemini_missing_binary", "gemini_headless", "missing_binary"},
+	{"gemini_native_42", "gemini_headless", "native exit 42"},
+	{"gemini_native_124", "gemini_headless", "timeout"},
+	{"gemini_native_0", "gemini_headless", ""},
+	{"gemini_native", "gemini_headless", "general_fail"},
+	{"gemini_timeout", "gemini_headless", "timeout"},
+	{"gemini_ok_no_output", "gemini_headless", "general_fail"},
+	{"gemini_ok", "gemini_headless", ""},
+	{"gemini_", "gemini_headless", "missing_input"},
+	{"copilot_missing_binary", "copilot_tool", "missing_binary"},
+	{"copilot_native_124", "copilot_tool", "timeout"},
+	{"copilot_native_0", "copilot_tool", ""},
+	{"copilot_native", "copilot_tool", "general_fail"},
+	{"copilot_timeout", "copilot_tool", "timeout"},
+	{"copilot_51200", "copilot_tool", ""},
+	{"copilot_ok_no_output", "copilot_tool", "general_fail"},
+	{"copilot_ok", "copilot_tool", ""},
+	{"copilot_", "copilot_tool", "missing_input"},
+	{"codex_missing_binary", "run_codex", "missing_binary"},
+	{"codex_timeout", "run_codex", "timeout"},
+	{"codex_native_0", "run_codex", ""},
+	{"codex_native", "run_codex", "general_fail"},
+	{"codex_ok_no_output", "run_codex", "general_fail"},
+	{"codex_ok", "run_codex", ""},
+	{"codex_", "run_codex", "missing_input"},
+	{"wait_no_", "wait_parallel_tasks", "missing_input"},
+	{"wait_bad", "wait_parallel_tasks", "missing_input"},
+	{"wait_done_minlines_fail", "wait_parallel_tasks", "general_fail"},
+	{"wait_done", "wait_parallel_tasks", ""},
+	{"wait_", "wait_parallel_tasks", "general_fail"},
+}
+
+func checkWrapperExit(_ *testing.T, c *Classifier, v vector) string {
+	var in struct{ Case string }
+	if bad := inputOf(v, &in); bad != "" {
+		return bad
+	}
+	want, ok := v.Expected["seed_exit"]
+	if !ok {
+		want = v.Expected["exit"]
+	}
+	for _, w := range wrapperCases {
+		if !strings.HasPrefix(in.Case, w.begins) {
+			continue
+		}
+		got := any(0.0)
+		if w.event != "" {
+			got = exitOf(c, w.wrapper, w.event)
+		}
+		return deviation(Finding{}, in.Case, got, want)
+	}
+	return in.Case + " is not listed"
+}
