@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"retake/internal/budget"
 )
 
 var (
@@ -19,8 +21,36 @@ var (
 	volumeForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{1,62}$`)
 	envForm     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 	repoForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
+	nameForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	userForm    = regexp.MustCompile(`^[0-9]{1,10}:[0-9]{1,10}$`)
 )
+
+const (
+	modelWant = "a model's name, of at most 200 characters without blanks, or nothing"
+	fileWant  = "the path of a file, or nothing"
+)
+
+// checkAgentName leaves it to the table of agents whether there is such a one.
+func checkAgentName(s string) string {
+	if s == "" || nameForm.MatchString(s) {
+		return ""
+	}
+	return "bad form"
+}
+
+func checkModel(s string) string {
+	if len(s) > 200 || strings.HasPrefix(s, "-") || strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return "not the name of a model"
+	}
+	return ""
+}
+
+func checkResource(s string) string {
+	if s == "" || budget.CheckResource(s) == nil {
+		return ""
+	}
+	return "bad form"
+}
 
 const labelWant = "1 to 50 characters, no comma, no blanks at the ends"
 

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"retake/internal/agent"
 )
 
 // Config is everything that can be configured. Units, ranges and meanings: the rows in table.go, or
@@ -20,6 +22,8 @@ type Config struct {
 	Worker     Worker
 	Recovery   Recovery
 	Stages     []Stage // in the order in which they run
+
+	Agents *agent.Table // the built-in ones and those of recovery.agents_file; never nil after Load and Default
 }
 
 // Director is about the daemon itself.
@@ -148,19 +152,33 @@ type Worker struct {
 
 // Stage is one step of an attempt.
 type Stage struct {
-	Name    string   // START | CONTEXT_LOAD | CODE | VALIDATE | DONE
-	Run     []string // argument vector
-	Timeout time.Duration
+	Name             string   // START | CONTEXT_LOAD | CODE | VALIDATE | DONE
+	Run              []string // argument vector; empty if there is an agent
+	Agent            string   // a name of Agents; empty if there is something to run
+	Model            string
+	AlternativeModel string
+	Resource         string // model.<provider>; empty: the agent's
+	Timeout          time.Duration
 }
 
-// Recovery chooses the policy.
+var _ = agent.Stage(Stage{}) // what agent.Expand takes
+
+// Recovery chooses the policy, and what of it is one's own.
 type Recovery struct {
-	Preset string
+	Preset               string
+	ContinueOnError      bool
+	MaxConsecutiveErrors int // 0: as the preset says; -1: no bound; so for the next two
+	IterationBudget      int
+	PaidCallBudget       int
+	CostBudgetUSD        float64 // 0: no bound
+	RulesFile            string  // as written; relative to the working directory
+	PolicyFile           string
+	AgentsFile           string
 }
 
 // Default is the configuration without file, environment and flags.
 func Default() Config {
-	var c Config
+	c := Config{Agents: builtinAgents()}
 	for _, r := range rows {
 		if r.stage() {
 			continue

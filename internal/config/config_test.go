@@ -83,7 +83,7 @@ func TestReference(t *testing.T) {
 		}
 	}
 	for _, u := range unsupported {
-		if optional := map[string]bool{"stage.agent": true, "github.app_id": true, "github.installation_id": true, "github.private_key_file": true}; !seen[u.key] && !optional[u.key] {
+		if optional := map[string]bool{"github.app_id": true, "github.installation_id": true, "github.private_key_file": true}; !seen[u.key] && !optional[u.key] {
 			t.Errorf("%s is not in the reference", u.key)
 		}
 	}

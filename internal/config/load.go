@@ -38,6 +38,7 @@ func load(name string, data []byte, env []string, overrides map[string]string) (
 	l.file(data)
 	l.environment(env)
 	l.flags(overrides)
+	l.tables()
 	l.crossRules()
 	if !strings.HasSuffix(l.c.GitHub.APIURL, "/") {
 		l.c.GitHub.APIURL += "/"
@@ -347,7 +348,7 @@ func (l *loader) stageRules() {
 		code = code || s.Name == "CODE" || l.bad[path+".name"] || l.bad[path]
 		for _, r := range stageRules {
 			key := path + "." + r.key
-			if l.bad[path] || l.bad[key] || r.key == "timeout_seconds" && l.bad["timeouts.worker_watchdog_seconds"] {
+			if l.bad[path] || l.bad[key] || r.key == "timeout_seconds" && l.bad["timeouts.worker_watchdog_seconds"] || r.key == "run" && l.bad[path+".agent"] {
 				continue
 			}
 			if wrong := r.wrong(l.c, i); wrong != "" {

@@ -43,7 +43,14 @@ labels = { task = "a", claimed = "A" }
 token_env = "ghp_0123456789abcdefghij"
 
 [recovery]
-preset = "cortex"
+preset = "cortx"
+paid_call_budget = -2
+
+[[stage]]
+name = "CODE"
+agent = "claude"
+alternative_model = "-x"
+resource = "github.write"
 `
 	_, p := load("c.toml", []byte(doc), []string{"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some", "RETAKE_CFG_STAGE_NAME=x"}, map[string]string{"worker.fix_attempts": "many", "no.such": "x"})
 	want := `c.toml:2:1: director.max_workers: got 0, want an integer from 1 to 100
@@ -65,7 +72,11 @@ c.toml:27:1: github.api_url: "ftp://x": not an http(s) URL, want an http(s) URL 
 c.toml:28:1: github.token: unknown key, and secrets never stand here, want github.token_env or github.token_file
 c.toml:29:12: github.labels.task: two labels are "A", want four different ones (GitHub ignores case)
 c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a file of its own: github.token_env, github.token_file, containers.env_passthrough
-c.toml:33:1: recovery.preset: "cortex" is not there yet, want one of "director"
+c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
+c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 1000000
+c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, gemini, opencode, pi, qwen
+c.toml:39:1: stage[0].alternative_model: "-x": not the name of a model, want a model's name, of at most 200 characters without blanks, or nothing
+c.toml:40:1: stage[0].resource: "github.write": bad form, want model.<provider>, of letters, digits, -, _ and dots, or nothing
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
@@ -157,12 +168,20 @@ func TestSingleProblems(t *testing.T) {
 		"[rate_limits.model]\nmax_concurrent_requests = 0":                     "from 1 to 1000",
 		"[stage]\nname = \"CODE\"":                                             "c.toml:1:2: stage: got a table, want [[stage]]",
 		"stage = [1]":                                                          "stage[0]: got 1, want a table",
-		"[[stage]]\nname = \"CODE\"":                                           "c.toml:1:3: stage[0].run: missing, want a list of texts",
+		"[[stage]]\nname = \"CODE\"":                                           `c.toml:1:3: stage[0].run: no program, want run = ["make", "test"] or agent`,
 		"[[stage]]\nrun = [\"x\"]":                                             "stage[0].name: missing",
 		"[[stage]]\nname = \"CODE\"\nrun = \"make test\"":                      "no shell",
 		"[[stage]]\nname = \"CODE\"\nrun = []":                                 "no program",
 		"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":                             "no program",
-		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"":   "c.toml:4:1: stage[0].agent: not supported yet",
+		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"":   "c.toml:3:1: stage[0].run: run and agent exclude each other",
+		"[[stage]]\nname = \"CODE\"\nagent = \"codx\"":                         "c.toml:3:1: stage[0].agent: no agent \"codx\", did you mean codex?",
+		"[[stage]]\nname = \"CODE\"\nagent = \"A B\"":                          "stage[0].agent: \"A B\": bad form",
+		stage + "model = \"m\"\nalternative_model = \"m\"":                     "c.toml:5:1: stage[0].alternative_model: the same as model",
+		"recovery.agents_file = \"/no/such\"":                                  "c.toml:1:10: recovery.agents_file: \"/no/such\": no such file",
+		"recovery.rules_file = \"/\"":                                          "c.toml:1:10: recovery.rules_file: \"/\": is a directory",
+		"recovery.max_consecutive_errors = -2":                                 "from -1 to 100000",
+		"recovery.cost_budget_usd = -0.5":                                      "from 0 to 1000000",
+		"recovery.continue_on_error = 1":                                       "got 1, want true or false",
 		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nrum = 1":                   "did you mean stage.run?",
 		"[[stage]]\nname = \"COMMIT\"\nrun = [\"x\"]":                          `want one of "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"`,
 		"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]":                        "stage: no CODE",
@@ -196,6 +215,8 @@ func TestGoodOnes(t *testing.T) {
 		"containers.image = \"ghcr.io/acme/img@sha256:0123456789abcdef0123456789abcdef\"",
 		"containers.workdir = \"/usr/src/app\"",
 		"github.token_file = \"/run/secrets/token\"",
+		"[recovery]\npreset = \"cortex\"\ncontinue_on_error = true\niteration_budget = 0\npaid_call_budget = -1\ncost_budget_usd = 2.5",
+		"[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\nmodel = \"m\"\nalternative_model = \"anthropic/m[1m]\"\nresource = \"model.x\"",
 		"[director]\nmax_retries = 0",
 	} {
 		if _, got := text(t, doc); got != "" {

@@ -106,8 +106,33 @@ type stageRule struct {
 
 var stageRules = []stageRule{
 	{"run", func(c Config, i int) string {
-		if run := c.Stages[i].Run; len(run) == 0 || run[0] == "" {
+		switch s := c.Stages[i]; {
+		case s.Agent == "" && len(s.Run) == 0:
+			return `no program, want run = ["make", "test"] or agent = "claude-code"`
+		case s.Agent != "" && len(s.Run) > 0:
+			return "run and agent exclude each other, want one of them"
+		case s.Agent == "" && s.Run[0] == "":
 			return `no program, want an argument vector such as ["make", "test"]`
+		}
+		return ""
+	}},
+	{"agent", func(c Config, i int) string {
+		name := c.Stages[i].Agent
+		if name == "" {
+			return ""
+		}
+		if _, err := c.Agents.Lookup(name); err == nil {
+			return ""
+		}
+		known := c.Agents.Names()
+		if near := nearest(name, slices.Clone(known)); near != "" {
+			return fmt.Sprintf("no agent %s, did you mean %s?", shorten(name), near)
+		}
+		return fmt.Sprintf("no agent %s, want one of %s", shorten(name), strings.Join(known, ", "))
+	}},
+	{"alternative_model", func(c Config, i int) string {
+		if s := c.Stages[i]; s.AlternativeModel != "" && s.AlternativeModel == s.Model {
+			return "the same as model, want another one"
 		}
 		return ""
 	}},

@@ -2,6 +2,8 @@ package config
 
 import (
 	"strings"
+
+	"retake/internal/recovery"
 )
 
 // row is everything there is to know about one key.
@@ -11,7 +13,6 @@ type row struct {
 	unit     string   // for the documentation
 	min, max float64  // of numbers, inclusive
 	allowed  []string // closed list of texts; empty: any that check lets through
-	notYet   []string // texts that the design has and this version doesn't
 	// check says what is wrong with one text (each of a list), or nothing.
 	check func(string) string
 	want  string // what check lets through, for messages
@@ -95,10 +96,22 @@ var rows = []row{
 	{key: "worker.fix_attempts", def: "3", unit: "rounds", min: 1, max: 20, doc: "Rounds of CODE and VALIDATE inside one attempt, the first included.", field: func(c *Config, _ int) any { return &c.Worker.FixAttempts }},
 
 	{key: "stage.name", allowed: stageOrder, doc: "Which stage. Stages run in the order of the file, which must be this one; VALIDATE may stand there more than once. CODE is needed.", field: func(c *Config, i int) any { return &c.Stages[i].Name }},
-	{key: "stage.run", want: `an argument vector such as ["make", "test"], no shell`, doc: `Argument vector, no shell: ["make", "test"].`, field: func(c *Config, i int) any { return &c.Stages[i].Run }},
+	{key: "stage.run", def: "[]", want: `an argument vector such as ["make", "test"], no shell`, doc: `Argument vector, no shell: ["make", "test"]. Instead of agent.`, field: func(c *Config, i int) any { return &c.Stages[i].Run }},
+	{key: "stage.agent", def: `""`, check: checkAgentName, want: "the name of an agent profile", doc: "Agent CLI to run, by the name of its profile (docs/specs/agents.md has them all, recovery.agents_file adds more). Instead of run.", field: func(c *Config, i int) any { return &c.Stages[i].Agent }},
+	{key: "stage.model", def: `""`, check: checkModel, want: modelWant, doc: "Model to use: the agent's flag for it, and RETAKE_MODEL. Nothing: the program's own choice.", field: func(c *Config, i int) any { return &c.Stages[i].Model }},
+	{key: "stage.alternative_model", def: `""`, check: checkModel, want: modelWant, doc: "Model for an attempt that a verdict wants with another one. Nothing: there is none to change to.", field: func(c *Config, i int) any { return &c.Stages[i].AlternativeModel }},
+	{key: "stage.resource", def: `""`, check: checkResource, want: "model.<provider>, of letters, digits, -, _ and dots, or nothing", doc: "What the calls of the model count under in rate_limits.model. Nothing: the agent's provider, or model.default.", field: func(c *Config, i int) any { return &c.Stages[i].Resource }},
 	{key: "stage.timeout_seconds", def: "1800", unit: "seconds", min: 0.1, max: week, doc: "How long the stage may take; at most timeouts.worker_watchdog_seconds.", field: func(c *Config, i int) any { return &c.Stages[i].Timeout }},
 
-	{key: "recovery.preset", def: `"director"`, allowed: []string{"director"}, notYet: []string{"reviewcat", "gdd", "cortex", "prp", "dispatch"}, doc: "Policy table that decides what a failure leads to.", field: func(c *Config, _ int) any { return &c.Recovery.Preset }},
+	{key: "recovery.preset", def: `"director"`, allowed: recovery.Presets, doc: "Policy that decides what a failure leads to; docs/specs/error-handling.md has them side by side.", field: func(c *Config, _ int) any { return &c.Recovery.Preset }},
+	{key: "recovery.continue_on_error", def: "false", doc: "A task that has failed for good does not stop the others, also where the preset would stop them.", field: func(c *Config, _ int) any { return &c.Recovery.ContinueOnError }},
+	{key: "recovery.max_consecutive_errors", def: "5", unit: "errors", min: -1, max: 100_000, doc: "Errors in a row that end a task. 0: as the preset says; -1: no bound.", field: func(c *Config, _ int) any { return &c.Recovery.MaxConsecutiveErrors }},
+	{key: "recovery.iteration_budget", def: "50", unit: "iterations", min: -1, max: 1_000_000, doc: "Iterations per task; cache hits give some back. 0: as the preset says; -1: no bound.", field: func(c *Config, _ int) any { return &c.Recovery.IterationBudget }},
+	{key: "recovery.paid_call_budget", def: "10", unit: "calls", min: -1, max: 1_000_000, doc: "Paid calls per task, failed ones included: each run of an agent is one. 0: as the preset says; -1: no bound.", field: func(c *Config, _ int) any { return &c.Recovery.PaidCallBudget }},
+	{key: "recovery.cost_budget_usd", def: "0.0", unit: "US dollars", min: 0, max: 1_000_000, doc: "Cost per task, as far as agents state it. 0: no bound.", field: func(c *Config, _ int) any { return &c.Recovery.CostBudgetUSD }},
+	{key: "recovery.rules_file", def: `""`, want: fileWant, doc: "TOML file with rules of your own for reading failures, in the form of internal/recovery/rules.toml; relative to the working directory.", field: func(c *Config, _ int) any { return &c.Recovery.RulesFile }},
+	{key: "recovery.policy_file", def: `""`, want: fileWant, doc: "TOML file with a policy of your own over the preset, in the form of internal/recovery/presets/director.toml; relative to the working directory.", field: func(c *Config, _ int) any { return &c.Recovery.PolicyFile }},
+	{key: "recovery.agents_file", def: `""`, want: fileWant, doc: "TOML file with agent profiles of your own over the built-in ones, in the form of internal/agent/agents.toml; relative to the working directory.", field: func(c *Config, _ int) any { return &c.Recovery.AgentsFile }},
 }
 
 // associations are GitHub's values of author_association, the closest first.
@@ -113,12 +126,6 @@ var unsupported = []struct{ key, what string }{
 	{"github.app_id", "GitHub Apps are not supported, use token_env or token_file"},
 	{"github.installation_id", "GitHub Apps are not supported, use token_env or token_file"},
 	{"github.private_key_file", "GitHub Apps are not supported, use token_env or token_file"},
-	{"stage.agent", "there are no agent profiles, use run with the agent's argument vector"},
-	{"recovery.continue_on_error", "the preset decides"},
-	{"recovery.max_consecutive_errors", "consecutive errors are not counted"},
-	{"recovery.iteration_budget", "iterations are not counted"},
-	{"recovery.paid_call_budget", "paid calls are not counted"},
-	{"recovery.cost_budget_usd", "cost is not counted"},
 }
 
 var (

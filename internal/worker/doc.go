@@ -36,6 +36,11 @@
 // asks the director, and rules by itself, by the same limits, when it gets no answer within a second. What a stage did not
 // release is released for it.
 //
+// Agents: a stage with a profile (package agent) gets its prompt, model and files here, starts under a lease of the worker's
+// own, and is listened to while it runs (listening.go): steps, usage, word of limits. Exit code 0 counts for what the stream
+// makes of it; whether files changed is told by names, sizes and times (agent.go). Nothing that is heard stops an agent: the
+// stage's timeout does.
+//
 // Memory: a stage failed for want of memory if the kernel counted a kill in this control group while it ran, and it died of
 // SIGKILL or says 137, or it was VALIDATE (whose compilers die in its place). Without the kernel's count nothing is claimed.
 //

@@ -80,7 +80,7 @@ func (w *worker) openTheDoor() {
 		return
 	}
 	_ = w.attempt.folder.make() // the place of last resort; the attempt will say what is wrong with it
-	door, err := w.openDoor(newBroker(w.plan, w.bus, w.log), os.TempDir(), filepath.Join(w.plan.Workdir, folderName))
+	door, err := w.openDoor(w.attempt.broker, os.TempDir(), filepath.Join(w.plan.Workdir, folderName))
 	if err != nil {
 		w.log.Warn("the stages cannot ask for leases on models", zap.Error(err))
 		return

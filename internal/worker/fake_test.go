@@ -22,6 +22,7 @@ import (
 type fakeBus struct {
 	mu       sync.Mutex
 	down     bool
+	away     bool // says that it is not connected; what is sent all the same would arrive
 	answer   func(wire.Hello) wire.Payload
 	ack      func(wire.Payload) error // nil: acknowledged
 	seen     []string                 // "hello", "heartbeat CODE", "progress CODE", "worker_error.v1 <id>", …
@@ -30,7 +31,7 @@ type fakeBus struct {
 	beats    []wire.Heartbeat
 	listener Listener
 	closed   bool
-	returns  uint64 // how often it came back after it was down
+	returns  uint64                                       // how often it came back after it was down
 	budget   func(wire.Payload) (wire.BudgetGrant, error) // nil: nobody answers
 }
 
@@ -103,6 +104,12 @@ func (b *fakeBus) Report(_ context.Context, p wire.Payload) error {
 	}
 	b.reports = append(b.reports, p)
 	return nil
+}
+
+func (b *fakeBus) Connected() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.down && !b.away
 }
 
 func (b *fakeBus) Reconnects() uint64 {

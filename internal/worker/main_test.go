@@ -39,6 +39,7 @@ var stagePrograms = map[string]func() int{
 	"asker":    asker,
 	"waiter":   waiter,
 	"leaser":   leaser,
+	"talker":   talker,
 }
 
 // speak prints TEST_OUT and TEST_ERR, then the environment if asked to, and returns TEST_EXIT.
@@ -132,6 +133,19 @@ func leaser() int {
 		return 3
 	}
 	return BudgetCommand([]string{"report", "--status", "rate_limited", "--retry-after", "3600", a.GrantID}, os.Getenv, os.Stdout, os.Stderr)
+}
+
+// talker is an agent that says what it does: it is held back, goes on once it may, and is done. Its prompt is its last
+// argument.
+func talker() int {
+	fmt.Println(`{"type":"progress","step":"reading"}` + "\n" + `{"type":"rate_limited","status":429,"retry_after_seconds":3600}`)
+	note("stubborn")
+	await("go")
+	if !strings.Contains(os.Args[len(os.Args)-1], "> mend it") {
+		return 7
+	}
+	fmt.Println(`{"type":"usage","tokens":1234,"cost_usd":0.5}` + "\n" + `{"type":"final","ok":true,"text":"done"}`)
+	return 0
 }
 
 // note and await let two programs meet at a file in TEST_DIR: the pid of who wrote it.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
 )
@@ -90,6 +91,10 @@ func complete(p *wire.Plan) error {
 		wrong(s.Name == "", "stages[%d].name: missing", i)
 		wrong(len(s.Run) == 0 || s.Run[0] == "", "stages[%d].run: empty, want an argument vector", i)
 		wrong(s.Resource != "" && budget.CheckResource(s.Resource) != nil, "stages[%d].resource: %v", i, budget.CheckResource(s.Resource))
+		if s.Agent != nil {
+			_, err := agent.NewReader(s.Agent.Format)
+			wrong(err != nil, "stages[%d].agent.format: %v", i, err)
+		}
 		wrong(s.TimeoutSeconds < 0, "stages[%d].timeout_seconds: %v, want at least 0", i, s.TimeoutSeconds)
 	}
 	return errors.Join(errs...)

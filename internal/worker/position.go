@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"retake/internal/agent"
 	"retake/internal/bus/wire"
 )
 
@@ -15,6 +16,7 @@ type position struct {
 	at        step
 	since     time.Time
 	lastError *string
+	usage     *wire.Usage // nil: no agent ran
 }
 
 func newPosition(p *wire.Plan) *position {
@@ -25,6 +27,12 @@ func (p *position) move(to step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at, p.since = to, time.Now()
+}
+
+func (p *position) spent(u agent.Usage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.usage = onWire(u)
 }
 
 func (p *position) failed(errorID string) {
@@ -44,7 +52,7 @@ func (p *position) heartbeat() wire.Heartbeat {
 	if p.at.text != "" {
 		state.Progress = &wire.Progress{Step: p.at.text}
 	}
-	return wire.Heartbeat{State: state}
+	return wire.Heartbeat{State: state, Usage: p.usage}
 }
 
 func (p *position) progress() wire.TaskProgress {

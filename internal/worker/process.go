@@ -36,6 +36,8 @@ type command struct {
 	path    string        // PATH of env
 	timeout time.Duration // 0: none
 	grace   time.Duration // SIGTERM → SIGKILL
+
+	stdout, stderr io.Writer // who listens to its streams, unmasked; nil: nobody
 }
 
 // exit is how a program run ended.
@@ -83,11 +85,11 @@ type programs struct {
 // context's cause states (see stopCause), or the command's.
 func (p *programs) run(ctx context.Context, c command) exit {
 	began := time.Now()
-	out, err := newCapture(p.mask, p.stdout)
+	out, err := newCapture(p.mask, p.stdout, c.stdout)
 	if err != nil {
 		return exit{err: err}
 	}
-	errs, err := newCapture(p.mask, p.stderr)
+	errs, err := newCapture(p.mask, p.stderr, c.stderr)
 	if err != nil {
 		out.abandon()
 		return exit{err: err}
@@ -230,17 +232,18 @@ type capture struct {
 	read, write *os.File
 	ring        *ring
 	lines       *lineMasker
+	ear         io.Writer // nil: nobody listens
 	done        chan struct{}
 }
 
-func newCapture(m *masker, onward io.Writer) (*capture, error) {
+func newCapture(m *masker, onward, ear io.Writer) (*capture, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	keep := newRing(tailBytes)
 	return &capture{
-		read: r, write: w, ring: keep, done: make(chan struct{}),
+		read: r, write: w, ring: keep, ear: ear, done: make(chan struct{}),
 		lines: &lineMasker{to: io.MultiWriter(keep, onward), mask: m},
 	}, nil
 }
@@ -250,7 +253,11 @@ func (c *capture) begin() {
 	_ = c.write.Close()
 	go func() {
 		defer close(c.done)
-		_, _ = io.Copy(c.lines, c.read) // until EOF, or the deadline of end
+		var to io.Writer = c.lines
+		if c.ear != nil {
+			to = io.MultiWriter(c.lines, c.ear)
+		}
+		_, _ = io.Copy(to, c.read) // until EOF, or the deadline of end
 		c.lines.flush()
 	}()
 }

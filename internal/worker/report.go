@@ -24,7 +24,7 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	return &wire.WorkerResult{
 		ResultID: r.plan.AttemptID + "/result", AttemptID: r.plan.AttemptID,
 		IssueNumber: r.plan.Issue.Number, Attempt: r.plan.Attempt, Outcome: wire.OutcomeOK,
-		Stages: a.results, Summary: fmt.Sprintf("all %d stages ended well, after %d CODE runs", len(r.plan.Stages), a.runs[wire.StageCode]),
+		Stages: a.results, Usage: onWire(a.used), Summary: fmt.Sprintf("all %d stages ended well, after %d CODE runs", len(r.plan.Stages), a.runs[wire.StageCode]),
 	}
 }
 
@@ -37,15 +37,23 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 		Stage: f.stage, Final: &final, ContainerID: containerID(), WorktreePath: r.plan.Workdir,
 		Signal: f.exit.signal, FixRounds: a.runs[wire.StageCode],
 		Message:        r.mask.text(a.summary(f)),
-		LastStdoutTail: r.mask.text(f.exit.stdout.text(tailBytes)),
-		LastStderrTail: r.mask.text(f.exit.stderr.text(tailBytes)),
+		LastStdoutTail: r.mask.text(f.heard.essence("stdout", f.exit.stdout.text(tailBytes))),
+		LastStderrTail: r.mask.text(f.heard.essence("stderr", f.exit.stderr.text(tailBytes))),
 		Question:       r.mask.text(oldest(f.question, maxQuestionBytes)),
+		Usage:          onWire(a.used),
 	}
 	if len(f.command) > 0 {
 		e.Tool = filepath.Base(f.command[0])
 	}
-	if f.exit.err == nil && f.kind != panicked && f.kind != unable {
+	if f.exit.err == nil && f.kind != panicked && f.kind != unable && f.kind != closed {
 		e.ExitCode = &f.exit.code
+	}
+	if f.heard != nil {
+		f.heard.evidence(e, r.mask)
+	}
+	if f.kind == closed {
+		s := f.wait.Seconds()
+		e.RetryAfterSeconds = &s
 	}
 	if reason != "" {
 		e.Message += " (" + reason + ")"
@@ -57,7 +65,7 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 // certain are the kinds whose meaning the worker knows without reading anything.
 var certain = map[kind]recovery.Reason{
 	late: recovery.Timeout, missing: recovery.ToolNotFound, asked: recovery.NeedsHuman, starved: recovery.OOMKilled,
-	panicked: recovery.Unknown,
+	panicked: recovery.Unknown, closed: recovery.RateLimited,
 }
 
 // stopReasons say what an end from outside means.
@@ -66,6 +74,9 @@ var stopReasons = map[string]recovery.Reason{wire.StopWatchdog: recovery.Timeout
 // claim fills in what the worker thinks that the failure means. The director decides on the evidence itself.
 func (r *reporter) claim(e *wire.WorkerError, f *failure, reason string) {
 	found, known := certain[f.kind]
+	if f.kind == late && f.heard.limited() {
+		known = false // it ran out of time because it was held back
+	}
 	if f.kind == stopped {
 		if found, known = stopReasons[reason]; !known {
 			found, known = recovery.WorkerLost, true
@@ -75,12 +86,13 @@ func (r *reporter) claim(e *wire.WorkerError, f *failure, reason string) {
 		finding := r.classify(recovery.Evidence{
 			Stage: e.Stage, Tool: e.Tool, ExitCode: e.ExitCode, Signal: e.Signal,
 			Message: e.Message, Stdout: e.LastStdoutTail, Stderr: e.LastStderrTail,
+			Provider: e.Provider, HTTPStatus: e.HTTPStatus, Headers: e.Headers, RetryAfter: waitOf(e),
 		})
 		found = finding.Reason
-		if finding.Cause != "" && finding.Cause != e.Message {
+		if finding.Cause != "" && !strings.Contains(e.Message, finding.Cause) {
 			e.Message += ": " + r.mask.text(finding.Cause)
 		}
-		if finding.RetryAfter > 0 {
+		if finding.RetryAfter > 0 && e.RetryAfterSeconds == nil {
 			s := finding.RetryAfter.Seconds()
 			e.RetryAfterSeconds = &s
 		}
@@ -88,6 +100,13 @@ func (r *reporter) claim(e *wire.WorkerError, f *failure, reason string) {
 	says := recovery.Flags(found)
 	e.ErrorType = string(found) // our own list, which tells more than the founding document's eight words
 	e.IsTransient, e.ShouldRetry, e.EscalateToHuman = says.Transient, says.Retry, says.Escalate
+}
+
+func waitOf(e *wire.WorkerError) time.Duration {
+	if e.RetryAfterSeconds == nil {
+		return 0
+	}
+	return seconds(*e.RetryAfterSeconds, 0)
 }
 
 // fit cuts a report to the bus's limit and renders it. What is returned is what will be sent, byte counts included.

@@ -3,6 +3,7 @@ package worker
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -116,7 +117,7 @@ func TestOutOfMemoryInAContainer(t *testing.T) {
 func inContainer(t *testing.T, program string, limits ...string) (w *world, code, logs string) {
 	t.Helper()
 	needDocker(t)
-	name := fmt.Sprintf("retake-worker-test-%d", os.Getpid())
+	name := "retake-worker-test-" + strings.ToLower(rand.Text()[:8]) // a killed run's leftovers are in nobody's way
 	docker(t, nil, "network", "create", name)
 	t.Cleanup(func() { docker(t, nil, "network", "rm", name) })
 	gateway := strings.TrimSpace(docker(t, nil, "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", name))

@@ -25,7 +25,9 @@ type Bus interface {
 	AcquireBudget(context.Context, wire.BudgetAcquire) (wire.BudgetGrant, error)
 	ReleaseBudget(context.Context, wire.BudgetRelease) error
 	ReportBudget(context.Context, wire.BudgetReport) error
-	// Reconnects counts how often the connection came back so far.
+	// Connected says whether anything can be sent at this moment; Reconnects counts how often the connection came back so
+	// far, before it is connected again.
+	Connected() bool
 	Reconnects() uint64
 	Close()
 }
@@ -47,6 +49,9 @@ const (
 	backoffMax     = 5 * time.Second
 	callTimeout    = 5 * time.Second // of one hello, one report
 )
+
+// errAway: the bus cannot be used at this moment.
+var errAway = errors.New("worker: the bus is away")
 
 // errRefused: the director does not want this worker.
 var errRefused = errors.New("worker: hello refused")
@@ -154,6 +159,9 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 func (s *session) deliver(ctx context.Context, bus Bus, item spooled) bool {
 	refused := false
 	sent := s.persist(ctx, "a report is not acknowledged yet", func(limited context.Context) error {
+		if !bus.Connected() { // it might come back between the next line and the report, which no hello would precede
+			return errAway
+		}
 		if bus.Reconnects() != s.greeted {
 			if refused = !s.hello(ctx, bus); refused { // for as long as it takes
 				return nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"retake/internal/budget"
+	"retake/internal/agent"
 	"retake/internal/bus/wire"
 
 	"go.uber.org/zap"
@@ -37,6 +37,8 @@ const (
 	starved              // the kernel killed its program for want of memory
 	stopped              // told to stop, or out of time as a whole
 	panicked             // a fault of the worker
+	hollow               // an agent returned 0, and it is no success
+	closed               // the agent's model is in a cooldown that is too long to wait for here
 )
 
 // failure is why an attempt failed.
@@ -49,6 +51,9 @@ type failure struct {
 	err      error  // missing, unable, panicked
 	question string // asked
 	timeout  time.Duration
+	heard    *heard        // what an agent said; nil: the stage is none
+	closed   string        // the resource that is
+	wait     time.Duration // closed: for how long
 }
 
 // stopCause is the cancellation cause of the stages.
@@ -64,6 +69,7 @@ type step struct {
 	stage  string
 	text   string
 	paused bool // nothing runs, and the watchdog's time stands still
+	quiet  bool // one of many: not worth a line in the log
 }
 
 // attempt runs the plan's stages once, with the fix rounds between CODE and VALIDATE. It belongs to one goroutine.
@@ -72,15 +78,19 @@ type attempt struct {
 	run    runner
 	gate   *gate
 	door   *door
+	broker *broker // nil: agents start without leases
 	env    environment
 	folder *folder
 	mask   *masker
 	log    *zap.Logger
 	tell   func(step)
+	spent  func(agent.Usage) // what the attempt has used so far
 
-	results []wire.StageResult
-	runs    map[string]int // stage → how often it ran
-	home    string         // made for the stages; empty: they have one
+	results  []wire.StageResult
+	runs     map[string]int // stage → how often it ran
+	home     string         // made for the stages; empty: they have one
+	used     agent.Usage    // by the invocations that have ended
+	rejected string         // why validation refused the last round, for the next prompt
 }
 
 // perform runs the stages in order and returns nil if all ended well. A VALIDATE that judges against the change leads
@@ -100,6 +110,7 @@ func (a *attempt) perform(ctx context.Context) *failure {
 			return f
 		}
 		a.tell(step{stage: wire.StageValidate, text: fmt.Sprintf("%s; fix round %d of %d", a.summary(f), a.runs[wire.StageCode]+1, a.plan.FixAttempts)})
+		a.rejected = a.refusal(f)
 		if err := a.handBack(f); err != nil {
 			a.log.Warn("the agent will not see why validation failed", zap.Error(err))
 		}
@@ -161,25 +172,18 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	a.tell(step{stage: s.Name, text: "running " + filepath.Base(s.Run[0])})
 	f.exit = a.execute(ctx, s, f)
 	a.door.sweep(context.WithoutCancel(ctx))
-	if f.exit.err == nil {
+	if f.exit.err == nil && f.closed == "" {
 		a.results = append(a.results, wire.StageResult{Stage: s.Name, ExitCode: f.exit.code, DurationMS: f.exit.took.Milliseconds()})
 	}
 	return a.judge(f)
 }
 
-// execute runs the stage's program; one that is missing is looked for once more.
+// execute runs the stage's program, or its agent.
 func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exit {
-	c := a.command(s, f)
-	e := a.run.run(ctx, c)
-	if !errors.Is(e.err, errNoProgram) {
-		return e
+	if s.Agent != nil {
+		return a.invoke(ctx, s, f)
 	}
-	select {
-	case <-time.After(recheckAfter):
-		return a.run.run(ctx, c)
-	case <-ctx.Done():
-		return exit{stopped: true}
-	}
+	return a.start(ctx, a.command(s, f))
 }
 
 func (a *attempt) command(s wire.StagePlan, f *failure) command {
@@ -195,16 +199,12 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	env["RETAKE_ISSUE"] = a.plan.Issue.Key
 	env["RETAKE_STAGE"] = s.Name
 	env["RETAKE_FIX_ROUND"] = strconv.Itoa(max(1, a.runs[wire.StageCode]))
-	env["RETAKE_ACTION"], env["RETAKE_MODEL"] = "", ""
+	env["RETAKE_ACTION"] = ""
 	env[envSocket], env[envWorker] = a.door.socket(), ownProgram()
-	if env[envResource] = s.Resource; s.Resource == "" {
-		env[envResource] = budget.DefaultResource
-	}
+	env["RETAKE_MODEL"] = agent.Model(s, a.plan.AttemptFile)
+	env[envResource] = agent.Resource(s, env["RETAKE_MODEL"])
 	if file := a.plan.AttemptFile; file != nil {
 		env["RETAKE_ACTION"] = file.Action
-		if file.Model != nil {
-			env["RETAKE_MODEL"] = *file.Model
-		}
 	}
 	return command{
 		argv: s.Run, dir: a.plan.Workdir, env: env.list(), path: env["PATH"], timeout: f.timeout,
@@ -238,6 +238,8 @@ func (a *attempt) judge(f *failure) *failure {
 		}
 	}
 	switch {
+	case f.closed != "":
+		f.kind = closed
 	case errors.Is(f.exit.err, errNoProgram):
 		f.kind, f.err = missing, f.exit.err
 	case f.exit.err != nil:
@@ -248,6 +250,8 @@ func (a *attempt) judge(f *failure) *failure {
 		f.kind = starved
 	case !f.exit.ok():
 		f.kind = exited
+	case f.heard != nil && f.heard.why != "":
+		f.kind = hollow
 	default:
 		return nil
 	}
@@ -268,6 +272,10 @@ func (a *attempt) summary(f *failure) string {
 		return fmt.Sprintf("%s: %s returned exit code %d", f.stage, program, f.exit.code)
 	case starved:
 		return fmt.Sprintf("%s: %s failed, %s", f.stage, program, f.exit.short)
+	case hollow:
+		return fmt.Sprintf("%s: %s: %s", f.stage, program, f.heard.why)
+	case closed:
+		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closed, f.wait.Round(time.Second))
 	case late:
 		return fmt.Sprintf("%s: %s timed out after %s", f.stage, program, f.timeout)
 	case asked:
@@ -291,13 +299,17 @@ type lastFailure struct {
 	StderrTail string    `json:"stderr_tail"`
 }
 
+// refusal is why validation failed, for a prompt.
+func (a *attempt) refusal(f *failure) string {
+	return fmt.Sprintf("%s\ncommand: %s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", a.summary(f), strings.Join(f.command, " "),
+		a.mask.text(f.exit.stdout.text(tailBytes)), a.mask.text(f.exit.stderr.text(tailBytes)))
+}
+
 // handBack writes down why validation failed, for programs and for prompts.
 func (a *attempt) handBack(f *failure) error {
 	last := lastFailure{
 		Stage: f.stage, Command: f.command, ExitCode: f.exit.code, FixRound: a.runs[wire.StageCode], At: wire.At(time.Now()),
 		Message: a.summary(f), StdoutTail: a.mask.text(f.exit.stdout.text(tailBytes)), StderrTail: a.mask.text(f.exit.stderr.text(tailBytes)),
 	}
-	text := fmt.Sprintf("%s\ncommand: %s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n",
-		last.Message, strings.Join(f.command, " "), last.StdoutTail, last.StderrTail)
-	return errors.Join(a.folder.writeJSON(failureJSON, 0o644, last), a.folder.write(failureText, 0o644, []byte(text)))
+	return errors.Join(a.folder.writeJSON(failureJSON, 0o644, last), a.folder.write(failureText, 0o644, []byte(a.rejected)))
 }

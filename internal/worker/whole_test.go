@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
@@ -271,7 +272,8 @@ func TestWholeBusRestarts(t *testing.T) {
 		code    ExitCode
 		report  func(wire.Payload) bool
 	}{
-		"a failure": {1, ExitError, func(p wire.Payload) bool {
+		// Five seconds are enough to start, to ignore SIGTERM, and to be left alone by the bus.
+		"a failure": {5, ExitError, func(p wire.Payload) bool {
 			e, ok := p.(*wire.WorkerError)
 			return ok && e.ErrorType == "timeout" && e.Signal == "SIGKILL" && e.ShouldRetry
 		}},
@@ -445,5 +447,52 @@ func TestRunSaysWhatIsWrongWithThePlan(t *testing.T) {
 	}
 	if got := fmt.Sprint(&out); !strings.HasPrefix(got, logPrefix) || !strings.Contains(got, "--plan") {
 		t.Errorf("said %q", got)
+	}
+}
+
+// TestWholeAgent: a program with a profile, over real pipes and a real bus: its limit reaches the guard while it runs, its
+// prompt reaches it, and what it used reaches the director.
+func TestWholeAgent(t *testing.T) {
+	w := newWorld(t)
+	table, faults := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+testProgram(t)+"'\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"mine\"\n"))
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	stage, err := table.Expand(agent.Stage{Name: wire.StageCode, Agent: "mine", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage.Env = map[string]string{programEnv: "talker", "TEST_DIR": w.plan.Workdir}
+	w.plan.Stages = []wire.StagePlan{stage}
+	w.plan.AttemptFile = &wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1, Issue: wire.IssueRef{Key: "acme/widgets#21", Title: "mend it"}}
+	done := make(chan ExitCode)
+	go func() { done <- w.run(t.Context()) }()
+	stubbornPID(t, w.plan.Workdir)
+	eventually(t, "the limit at the guard", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		i := slices.IndexFunc(w.pool.Status(time.Now()), func(s budget.State) bool { return s.Resource == "model.mine" && s.Why == "rate_limited" })
+		return i >= 0
+	})
+	eventually(t, "its step in a heartbeat", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.ContainsFunc(w.beats, func(h wire.Heartbeat) bool { return h.State.Progress != nil && h.State.Progress.Step == "reading" })
+	})
+	if err := os.WriteFile(filepath.Join(w.plan.Workdir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-done; code != ExitResult {
+		t.Fatalf("exit %d\n%s", code, w.err)
+	}
+	if !strings.Contains(w.out.String(), `"tokens":1234`) {
+		t.Errorf("its output does not go on to the container's log: %s", w.out)
+	}
+	stored, err := w.bus.ReportsOf(t.Context(), "k3v9qx2m-1")
+	if err != nil || len(stored) != 1 {
+		t.Fatalf("%d reports, %v", len(stored), err)
+	}
+	if r, ok := stored[0].Body.(*wire.WorkerResult); !ok || r.Usage == nil || *r.Usage != (wire.Usage{Tokens: 1234, CostUSD: 0.5, PaidCalls: 1}) {
+		t.Errorf("%+v", stored[0].Body)
 	}
 }

@@ -215,7 +215,8 @@ func (w *worker) onAdmission(ctx context.Context, a admission) (ExitCode, bool) 
 }
 
 func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
-	w.attempt = &attempt{plan: w.plan, run: w.runner, gate: &w.gate, env: w.env, mask: w.mask, log: w.log, runs: map[string]int{}}
+	w.attempt = &attempt{plan: w.plan, run: w.runner, gate: &w.gate, env: w.env, mask: w.mask, log: w.log, spent: w.where.spent, runs: map[string]int{}}
+	w.attempt.broker = newBroker(w.plan, w.bus, w.log)
 	place, err := openFolder(w.plan.Workdir)
 	w.spool = &spool{folder: place, attempt: w.plan.AttemptID, log: w.log}
 	if err != nil {
@@ -248,13 +249,17 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 func (w *worker) onStep(ctx context.Context, s step) {
 	w.where.move(s)
 	w.watchdog.hold(s.paused)
-	w.log.Info(s.text, zap.String("stage", s.stage))
+	if !s.quiet {
+		w.log.Info(s.text, zap.String("stage", s.stage))
+	}
 	limited, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	if err := w.bus.Progress(limited, w.where.progress()); err != nil {
 		w.log.Debug("progress was not sent", zap.Error(err))
 	}
-	w.heartbeat(ctx)
+	if !s.quiet {
+		w.heartbeat(ctx)
+	}
 }
 
 func (w *worker) heartbeat(ctx context.Context) {

@@ -191,6 +191,35 @@ func TestReportOutlivesTheBus(t *testing.T) {
 	})
 }
 
+// TestNoReportBeforeTheHello: a connection that comes back between the look at it and the report would carry the report
+// before the hello. So nothing is sent while it is away, even if it could be.
+func TestNoReportBeforeTheHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}
+		done := make(chan ExitCode)
+		go func() { done <- testWorker(t, p, bus, r).run(t.Context()) }()
+		time.Sleep(30 * time.Second)
+		bus.set(func() { bus.away = true })
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		before := len(bus.story())
+		bus.set(func() {
+			if len(bus.reports) > 0 {
+				t.Errorf("reported while away: %q", bus.seen)
+			}
+			bus.away = false
+			bus.returns++
+		})
+		if code := <-done; code != ExitError {
+			t.Errorf("exit %d", code)
+		}
+		after := bus.story()[before:]
+		if hello, report := slices.Index(after, "hello"), slices.Index(after, "worker_error.v1 k3v9qx2m-1/CODE-1"); hello < 0 || report < hello {
+			t.Errorf("%q", after)
+		}
+	})
+}
+
 func TestSpoolOfAnEarlierAttemptIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}

@@ -42,13 +42,43 @@ type PlanBudget struct {
 	LeaseSeconds    float64 `json:"lease_seconds"`    // of one grant; 0: the director's default
 }
 
-// StagePlan is one stage: an argument vector, no shell.
+// StagePlan is one stage: an argument vector, no shell. With an agent, Run has placeholders that the worker fills in.
 type StagePlan struct {
-	Name           string            `json:"name"`
-	Run            []string          `json:"run"`
-	TimeoutSeconds float64           `json:"timeout_seconds"`
-	Env            map[string]string `json:"env,omitempty"`
-	Resource       string            `json:"resource,omitempty"` // model.<provider> that its model calls count under; empty: model.default
+	Name             string            `json:"name"`
+	Run              []string          `json:"run"`
+	TimeoutSeconds   float64           `json:"timeout_seconds"`
+	Env              map[string]string `json:"env,omitempty"`
+	Resource         string            `json:"resource,omitempty"`          // model.<provider> that its model calls count under; empty: the agent's, or model.default
+	Model            string            `json:"model,omitempty"`             // empty: the program's own choice
+	AlternativeModel string            `json:"alternative_model,omitempty"` // for an attempt that a verdict wants with another model
+	Agent            *PlanAgent        `json:"agent,omitempty"`             // null: Run is a program like any other
+}
+
+// PlanAgent is what a worker needs to know of an agent CLI to start it and to read what it prints.
+type PlanAgent struct {
+	Name        string     `json:"name"`
+	Format      string     `json:"format"`               // of its stream; package agent knows them
+	Streams     []string   `json:"streams"`              // stdout, stderr: where it speaks in that format
+	Provider    string     `json:"provider,omitempty"`   // empty: the model's name says it, as in provider/model
+	ModelArgs   []string   `json:"model_args,omitempty"` // what {model} in Run becomes if there is a model
+	Env         []string   `json:"env,omitempty"`        // NAME=value, for names that are not set otherwise
+	Keys        []string   `json:"keys,omitempty"`       // variables, one of which holds its key
+	Files       []PlanFile `json:"files,omitempty"`      // laid out below .retake/agent before it starts
+	Exits       []PlanExit `json:"exits,omitempty"`      // exit codes that say more than that it failed
+	PromptBytes int        `json:"prompt_bytes"`         // at most that long
+}
+
+// PlanFile is one small file.
+type PlanFile struct {
+	Name    string `json:"name"`
+	Content string `json:"content"`
+}
+
+// PlanExit says what one exit code of an agent means.
+type PlanExit struct {
+	Code   int    `json:"code"`
+	Status int    `json:"status,omitempty"` // HTTP status that it stands for; 0: none
+	Means  string `json:"means"`
 }
 
 // IssueRef is an issue as a worker sees it.

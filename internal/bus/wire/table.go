@@ -37,12 +37,12 @@ var messages = []MessageRow{
 	{"task_progress.v1", RoleWorker, "worker.<id>.progress", func() Payload { return new(TaskProgress) }, []Field{
 		need("issue_number", atLeast(1)), need("attempt", atLeast(1)), need("stage", filled), may("percent", between(0, 100)),
 	}},
-	{"worker_error.v1", RoleWorker, "worker.<id>.error", func() Payload { return new(WorkerError) }, []Field{
+	{"worker_error.v1", RoleWorker, "worker.<id>.error", func() Payload { return new(WorkerError) }, append([]Field{
 		need("error_id", filled), need("worker_id", filled), need("issue_number", atLeast(1)), need("stage", filled),
 		need("attempt", atLeast(1)), need("error_type", filled), need("is_transient"), need("should_retry"),
 		need("escalate_to_human"), need("message"), may("retry_after_seconds", atLeast(0)), may("fix_rounds", atLeast(0)),
 		may("http_status", atLeast(0)),
-	}},
+	}, usageFields...)},
 	{"worker_result.v1", RoleWorker, "worker.<id>.result", func() Payload { return new(WorkerResult) }, append([]Field{
 		need("result_id", filled), need("attempt_id", filled), need("issue_number", atLeast(1)), need("attempt", atLeast(1)),
 		need("outcome", oneOf(OutcomeOK)), need("stages"), need("stages[].stage", filled), need("stages[].exit_code"),

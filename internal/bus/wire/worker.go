@@ -121,6 +121,7 @@ type WorkerError struct {
 	RetryAfterSeconds *float64          `json:"retry_after_seconds,omitempty"` // at least 0
 	Question          string            `json:"question,omitempty"`
 	FixRounds         int               `json:"fix_rounds,omitempty"`
+	Usage             *Usage            `json:"usage,omitempty"` // of the whole attempt, its last stage included
 }
 
 // IsFinal says whether the error ends the attempt; only an explicit `"final": false` makes it a notice.

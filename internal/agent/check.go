@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"retake/internal/budget"
+
+	"github.com/BurntSushi/toml"
+)
+
+// Bounds of a prompt, in bytes. The most: Linux takes no argument longer than 128 KiB.
+const (
+	defaultPrompt = 32 << 10
+	leastPrompt   = 2 << 10
+	mostPrompt    = 120 << 10
+	mostFile      = 64 << 10
+)
+
+var (
+	nameForm     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	fileForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	placeholder  = regexp.MustCompile(`\{[a-z_]+\}`)
+)
+
+func syntax(err error) Fault {
+	f := Fault{Text: "not TOML: " + err.Error()}
+	var p toml.ParseError
+	if errors.As(err, &p) {
+		f.Line, f.Text = p.Position.Line, "not TOML: "+p.Message
+	}
+	return f
+}
+
+// wrongType is about a value of another type than the key takes; the parser says which.
+func wrongType(at string, err error) Fault {
+	return Fault{Path: at, Text: strings.TrimPrefix(err.Error(), "toml: ")}
+}
+
+// check says all that is wrong with a row.
+func (p *Profile) check(at string) []Fault {
+	var faults []Fault
+	wrong := func(bad bool, key, format string, args ...any) {
+		if bad {
+			faults = append(faults, Fault{Path: at + "." + key, Text: fmt.Sprintf(format, args...)})
+		}
+	}
+	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64", p.Name)
+	wrong(p.Program == "", "program", "missing, want the program's name or path")
+	prompts := slices.Index(p.Args, "{prompt}")
+	wrong(prompts < 0, "args", "no {prompt}, want it as an argument of its own")
+	for _, a := range p.Args {
+		for _, h := range placeholder.FindAllString(a, -1) {
+			alone := h == "{prompt}" || h == "{model}"
+			wrong(!alone && h != "{timeout}" && h != "{files}", "args", "%s: no such placeholder, want {prompt}, {model}, {timeout} or {files}", h)
+			wrong(alone && a != h, "args", "%s in %.60q: want it as an argument of its own", h, a)
+		}
+	}
+	wrong(len(p.ModelArgs) > 0 && !slices.ContainsFunc(p.ModelArgs, func(a string) bool { return strings.Contains(a, "{model}") }),
+		"model_args", "no {model} in it, want the flag and {model}")
+	wrong(slices.Contains(p.Args, "{model}") && len(p.ModelArgs) == 0, "model_args", "missing, want what {model} in args stands for")
+	wrong(!slices.Contains(Formats(), p.Format), "format", "%.60q: want one of %s", p.Format, strings.Join(Formats(), ", "))
+	wrong(len(p.Streams) == 0, "streams", "empty, want stdout, stderr or both")
+	for _, s := range p.Streams {
+		wrong(s != "stdout" && s != "stderr", "streams", "%.60q: want stdout or stderr", s)
+	}
+	if p.Provider != "" {
+		wrong(budget.CheckResource("model."+p.Provider) != nil, "provider", "%.60q: want letters, digits, -, _ and dots", p.Provider)
+	}
+	for _, k := range p.Keys {
+		wrong(!variableForm.MatchString(k), "keys", "%.60q: want the name of a variable", k)
+	}
+	for _, e := range p.Env {
+		name, value, ok := strings.Cut(e, "=")
+		wrong(!ok || !variableForm.MatchString(name), "env", "%.60q: want NAME=value", e)
+		wrong(strings.HasPrefix(name, "RETAKE_"), "env", "%.60s: RETAKE_ variables are the worker's", name)
+		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} goes into args only", name)
+	}
+	for _, f := range p.Files {
+		wrong(!fileForm.MatchString(f.Name) || path.Base(f.Name) != f.Name, "files", "%.60q: want a plain file name", f.Name)
+		wrong(len(f.Content) > mostFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), mostFile)
+	}
+	for _, x := range p.Exits {
+		wrong(x.Code < 0 || x.Code > 255, "exits", "code %d: want 0 to 255", x.Code)
+		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits", "status %d: want an HTTP status of an error", x.Status)
+	}
+	wrong(p.PromptBytes < leastPrompt || p.PromptBytes > mostPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes, leastPrompt, mostPrompt)
+	for _, text := range append(append(append([]string{p.Program}, p.Args...), p.ModelArgs...), p.Env...) {
+		wrong(strings.Contains(text, "\x00"), "args", "a NUL character in %.60q", text)
+	}
+	return faults
+}

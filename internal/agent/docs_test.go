@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+const agentsDoc = "../../docs/specs/agents.md"
+
+// TestAgentsDoc: the tables of the page are the tables of the code. `go test ./internal/agent -run AgentsDoc -update`
+// rewrites them.
+func TestAgentsDoc(t *testing.T) {
+	data, err := os.ReadFile(agentsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
+	for mark, table := range map[string]string{"profiles": profileTable(), "rows": rowTable(), "formats": formatTable(), "exits": exitTable()} {
+		begin, end := "<!-- begin "+mark+" -->\n", "<!-- end "+mark+" -->"
+		head, rest, ok1 := strings.Cut(page, begin)
+		_, tail, ok2 := strings.Cut(rest, end)
+		if !ok1 || !ok2 {
+			t.Fatalf("%s: no place for %s", agentsDoc, mark)
+		}
+		page = head + begin + "\n" + table + "\n" + end + tail
+	}
+	if *update {
+		if err := os.WriteFile(agentsDoc, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if page != string(data) && !*update {
+		t.Errorf("%s differs from the tables: go test ./internal/agent -run AgentsDoc -update", agentsDoc)
+	}
+}
+
+func code(words ...string) string {
+	return "`" + strings.ReplaceAll(strings.Join(words, " "), "|", `\|`) + "`"
+}
+
+func codes(list []string) string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = code(s)
+	}
+	return strings.Join(out, ", ")
+}
+
+func profileTable() string {
+	var b strings.Builder
+	b.WriteString("| agent | measured | command | model | key in one of | resource |\n|---|---|---|---|---|---|\n")
+	for _, p := range Builtin().Profiles() {
+		resource := "of the model's name"
+		if p.Provider != "" {
+			resource = code("model." + p.Provider)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", code(p.Name), p.Measured, code(append([]string{p.Program}, p.Args...)...),
+			code(p.ModelArgs...), codes(p.Keys), resource)
+	}
+	return b.String()
+}
+
+func rowTable() string {
+	var b strings.Builder
+	for _, p := range Builtin().Profiles() {
+		fmt.Fprintf(&b, "**%s.** %s Listened to on %s, format %s. Set unless it is set already: %s.\n\n", p.Name, p.Why, strings.Join(p.Streams, " and "), code(p.Format), codes(p.Env))
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func formatTable() string {
+	var b strings.Builder
+	b.WriteString("| format | what it reads |\n|---|---|\n")
+	for _, f := range FormatTable() {
+		fmt.Fprintf(&b, "| %s | %s |\n", code(f.Name), f.About)
+	}
+	return b.String()
+}
+
+func exitTable() string {
+	var b strings.Builder
+	b.WriteString("| agent | exit code | means |\n|---|---|---|\n")
+	for _, p := range Builtin().Profiles() {
+		for _, x := range p.Exits {
+			fmt.Fprintf(&b, "| %s | %d | %s |\n", code(p.Name), x.Code, x.Means)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/budget"
+	"retake/internal/bus/wire"
+)
+
+// ErrStage is wrapped by every error about a stage that cannot be expanded.
+var ErrStage = errors.New("agent: stage")
+
+// Stage is what the configuration says of one stage.
+type Stage struct {
+	Name             string
+	Run              []string
+	Agent            string
+	Model            string
+	AlternativeModel string
+	Resource         string
+	Timeout          time.Duration
+}
+
+// Expand makes the plan of a stage, with an agent or without.
+func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
+	plan := wire.StagePlan{
+		Name: s.Name, Run: slices.Clone(s.Run), TimeoutSeconds: s.Timeout.Seconds(), Resource: s.Resource,
+		Model: s.Model, AlternativeModel: s.AlternativeModel,
+	}
+	switch {
+	case s.Agent == "" && len(s.Run) == 0:
+		return plan, fmt.Errorf("%w %s: neither run nor agent", ErrStage, s.Name)
+	case s.Agent == "":
+		return plan, nil
+	case len(s.Run) > 0:
+		return plan, fmt.Errorf("%w %s: run and agent exclude each other", ErrStage, s.Name)
+	}
+	p, err := t.Lookup(s.Agent)
+	if err != nil {
+		return plan, fmt.Errorf("%w %s: %w", ErrStage, s.Name, err)
+	}
+	plan.Run = append([]string{p.Program}, p.Args...)
+	row := p.clone()
+	plan.Agent = &wire.PlanAgent{
+		Name: row.Name, Format: row.Format, Streams: row.Streams, Provider: row.Provider, ModelArgs: row.ModelArgs, Env: row.Env,
+		Keys: row.Keys, PromptBytes: row.PromptBytes,
+	}
+	for _, f := range row.Files {
+		plan.Agent.Files = append(plan.Agent.Files, wire.PlanFile(f))
+	}
+	for _, x := range row.Exits {
+		plan.Agent.Exits = append(plan.Agent.Exits, wire.PlanExit(x))
+	}
+	return plan, nil
+}
+
+// retryAlternative is the verdict's action that asks for another model.
+const retryAlternative = "retry_alternative"
+
+// Model is the model of a stage in this attempt: its own, or the alternative one if the attempt is to use that. Empty: the
+// program's own choice.
+func Model(s wire.StagePlan, a *wire.AttemptFile) string {
+	if a == nil {
+		return s.Model
+	}
+	wanted := ""
+	if a.Model != nil {
+		wanted = *a.Model
+	}
+	if wanted == "" && a.Action != retryAlternative {
+		return s.Model
+	}
+	for _, m := range []string{s.AlternativeModel, wanted, s.Model} {
+		if m != "" {
+			return m
+		}
+	}
+	return ""
+}
+
+// Provider is whose model it is: what the agent always uses, else what is before the slash of the model's name. Empty: not
+// known.
+func Provider(s wire.StagePlan, model string) string {
+	if s.Agent == nil {
+		return ""
+	}
+	if s.Agent.Provider != "" {
+		return s.Agent.Provider
+	}
+	if p, _, ok := strings.Cut(model, "/"); ok && budget.CheckResource("model."+p) == nil {
+		return strings.ToLower(p)
+	}
+	return ""
+}
+
+// Resource is what a stage's calls of the model count under.
+func Resource(s wire.StagePlan, model string) string {
+	if s.Resource != "" {
+		return s.Resource
+	}
+	if p := Provider(s, model); p != "" {
+		return "model." + p
+	}
+	return budget.DefaultResource
+}
+
+// Command fills in the placeholders of an agent's stage: the argument vector, and the variables that are to be set unless
+// they are set already, in their order. files is the folder of its files.
+func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string) {
+	// One pass each: what is filled in is never looked through for placeholders.
+	fill := strings.NewReplacer("{model}", model, "{files}", files, "{timeout}", strconv.Itoa(ownTimeout(s.TimeoutSeconds)))
+	for _, arg := range s.Run {
+		switch {
+		case arg == "{prompt}":
+			argv = append(argv, prompt)
+		case arg == "{model}" && model == "":
+		case arg == "{model}":
+			for _, m := range s.Agent.ModelArgs {
+				argv = append(argv, fill.Replace(m))
+			}
+		default:
+			argv = append(argv, fill.Replace(arg))
+		}
+	}
+	for _, e := range s.Agent.Env {
+		if model == "" && strings.Contains(e, "{model}") {
+			continue
+		}
+		env = append(env, fill.Replace(e))
+	}
+	return argv, env
+}
+
+// ownTimeout leaves an agent that has a limit of its own the time to say so before the stage's limit ends it.
+func ownTimeout(stage float64) int { return max(1, int(min(stage, 1e8)*0.95)) }
+
+// ExitStatus is the HTTP status that an exit code stands for, and what it means; 0 and empty: nothing is known.
+func ExitStatus(a *wire.PlanAgent, code int) (status int, means string) {
+	for _, x := range a.Exits {
+		if x.Code == code {
+			return x.Status, x.Means
+		}
+	}
+	return 0, ""
+}

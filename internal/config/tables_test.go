@@ -1,0 +1,97 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"retake/internal/agent"
+)
+
+// TestTablesOfOnesOwn: each fault of each file is a line with the file, the line and the key that named it.
+func TestTablesOfOnesOwn(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	agents := put("agents.toml", `# mine
+[[agent]]
+name = "mine"
+program = "mine"
+args = ["--go"]
+[[agent]]
+name = "codex"
+format = "jsonl"
+wat = 1
+[[agent]]
+name = "other"
+args = 5
+`)
+	rules := put("rules.toml", `[[rule]]
+id = "mine.limit"
+reason = "rate_limitd"
+band = "failure"
+any = ["slow down"]
+why = "mine"
+examples = ["slow down"]
+`)
+	policy := put("policy.toml", "[[row]]\non = \"rate_limited\"\nladdr = []\n")
+	broken := put("broken.toml", "\n\n[[agent]\n")
+	secret := put("secret.toml", "[[agent]]\nname = \"pi\"\nenv = [\"A_KEY=sk-ant-0123456789abcdef\"]\n")
+	good := put("good.toml", "[[agent]]\nname = \"mine\"\nprogram = \"mine\"\nargs = [\"{prompt}\"]\n")
+
+	for _, row := range []struct {
+		doc  string
+		want []string
+	}{
+		{"recovery.agents_file = \"" + agents + "\"", []string{
+			agents + ":5:1: recovery.agents_file: agent[0].args: no {prompt}",
+			agents + ":8:1: recovery.agents_file: agent[1].format: \"jsonl\": want one of",
+			agents + ":9:1: recovery.agents_file: agent.wat: unknown key",
+			agents + ":10:3: recovery.agents_file: agent[2]: ",
+		}},
+		{"recovery.agents_file = \"" + broken + "\"", []string{broken + ":3:"}},
+		{"recovery.agents_file = \"" + secret + "\"", []string{secret + ":1:1: recovery.agents_file: pi: env \"A_KEY\": looks like a secret"}},
+		{"recovery.rules_file = \"" + rules + "\"", []string{rules + ":3:1: recovery.rules_file: "}},
+		{"recovery.policy_file = \"" + policy + "\"", []string{policy + ":3:1: recovery.policy_file: "}},
+		{"recovery.agents_file = \"" + good + "\"\n[[stage]]\nname = \"CODE\"\nagent = \"mine\"", nil},
+	} {
+		c, got := text(t, row.doc)
+		lines := strings.Split(got, "\n")
+		if row.want == nil && got != "" || row.want != nil && len(lines) != len(row.want) {
+			t.Errorf("%s\ngot\n%s", row.doc, got)
+			continue
+		}
+		for i, want := range row.want {
+			if !strings.HasPrefix(lines[i], want) {
+				t.Errorf("%s\ngot  %s\nwant %s", row.doc, lines[i], want)
+			}
+		}
+		if strings.Contains(got, "0123456789abcdef") {
+			t.Errorf("the secret is shown: %s", got)
+		}
+		if c.Agents == nil {
+			t.Error("no agents")
+		}
+	}
+}
+
+func TestTablesAreBuilt(t *testing.T) {
+	c, problems := text(t, "recovery.preset = \"prp\"\n[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\nmodel = \"m\"")
+	if problems != "" {
+		t.Fatal(problems)
+	}
+	tables, p := c.Tables()
+	if len(p) > 0 || tables.Classifier == nil || tables.Policy == nil || tables.Policy.Name() != "prp" {
+		t.Errorf("%+v, %v", tables, p)
+	}
+	plan, err := c.Agents.Expand(agent.Stage(c.Stages[0]))
+	if err != nil || plan.Run[0] != "claude" || plan.Model != "m" || plan.Agent.Format != "claude" {
+		t.Errorf("%+v, %v", plan, err)
+	}
+}

@@ -1,0 +1,377 @@
+package worker
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"retake/internal/agent"
+	"retake/internal/budget"
+	"retake/internal/bus/wire"
+	"retake/internal/recovery"
+)
+
+// agentPlan is a plan whose CODE is an agent.
+func agentPlan(t *testing.T, name string, more func(*agent.Stage)) *wire.Plan {
+	t.Helper()
+	p := testPlan(t)
+	s := agent.Stage{Name: wire.StageCode, Agent: name, Timeout: 30 * time.Minute}
+	if more != nil {
+		more(&s)
+	}
+	plan, err := agent.Builtin().Expand(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stages[0] = plan
+	p.AttemptFile = &wire.AttemptFile{
+		AttemptID: p.AttemptID, Attempt: 1, Issue: wire.IssueRef{Key: "acme/widgets#21", Title: "The parser drops a line", Body: "Please mend it."},
+	}
+	return p
+}
+
+// prints makes a program that prints lines to stdout when it starts, and then takes a minute.
+func prints(lines ...string) func(command) {
+	return func(c command) {
+		if c.stdout != nil {
+			_, _ = io.WriteString(c.stdout, strings.Join(lines, "\n")+"\n")
+		}
+	}
+}
+
+const (
+	claudeWork = `{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Edit","input":{"file_path":"parser.go"}}],"usage":{"input_tokens":70,"output_tokens":30}}}`
+	claudeWell = `{"type":"result","subtype":"success","is_error":false,"result":"done","total_cost_usd":0.25,"usage":{"input_tokens":150,"output_tokens":50}}`
+	claude429  = `{"type":"system","subtype":"api_retry","attempt":1,"max_retries":2,"retry_delay_ms":30000,"error_status":429,"error":"rate_limit"}`
+	qwen429    = `[{"type":"result","subtype":"success","is_error":false,"result":"[API Error: 429 Rate limit reached. Please try again in 6.6s.]"}]`
+)
+
+// TestAgentStage: the command, its environment, its files, and what is heard of it.
+func TestAgentStage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "claude-code", func(s *agent.Stage) { s.Model, s.AlternativeModel = "opus", "sonnet" })
+		p.Stages[0].Agent.Files = []wire.PlanFile{{Name: "x.json", Content: "{}"}}
+		p.Stages[0].Agent.Env = append(p.Stages[0].Agent.Env, "WHERE={files}/x.json")
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}, onRun: prints(claudeWork, claudeWell)}
+		w := testWorker(t, p, bus, r)
+		w.env["API_TIMEOUT_MS"] = "77"
+		if code := w.run(t.Context()); code != ExitResult {
+			t.Fatalf("exit %d: %+v", code, bus.reports)
+		}
+		c := r.runs[0]
+		prompt := c.argv[2]
+		if c.argv[0] != "claude" || c.argv[1] != "-p" || !strings.Contains(prompt, "> Please mend it.") || !slices.Equal(c.argv[len(c.argv)-2:], []string{"--model", "opus"}) {
+			t.Errorf("%q", c.argv)
+		}
+		for _, want := range []string{
+			"CLAUDE_CODE_MAX_RETRIES=2", "API_TIMEOUT_MS=77", "RETAKE_MODEL=opus", "RETAKE_BUDGET_RESOURCE=model.anthropic",
+			"WHERE=" + filepath.Join(p.Workdir, agentFiles, "x.json"),
+		} {
+			if !slices.Contains(c.env, want) {
+				t.Errorf("no %s in %q", want, c.env)
+			}
+		}
+		if readFile(t, p, agentFiles+"/x.json") != "{}" {
+			t.Error("its file is not there")
+		}
+		if r.runs[1].stdout != nil {
+			t.Error("a program that is no agent is listened to")
+		}
+		want := wire.Usage{Tokens: 200, CostUSD: 0.25, PaidCalls: 1}
+		if res := bus.only(t).(*wire.WorkerResult); res.Usage == nil || *res.Usage != want {
+			t.Errorf("%+v", res.Usage)
+		}
+		i := slices.IndexFunc(bus.beats, func(h wire.Heartbeat) bool { return h.Usage != nil && *h.Usage == want })
+		if i < 0 || bus.beats[i].State.Stage != wire.StageCode || bus.beats[i].State.Progress.Step != "Edit parser.go" {
+			t.Errorf("no heartbeat with the usage while it runs: %+v", bus.beats)
+		}
+	})
+}
+
+// TestStepsAreFewEnough: however much an agent does, people are told now and then, and the newest step at the end.
+func TestStepsAreFewEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "claude-code", nil)
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}
+		r.onRun = func(c command) {
+			for range 100 {
+				prints(claudeWork)(c)
+				time.Sleep(200 * time.Millisecond)
+			}
+			prints(claudeWell)(c)
+		}
+		testWorker(t, p, bus, r).run(t.Context())
+		steps := 0
+		for _, s := range bus.story() {
+			if s == "progress CODE" {
+				steps++
+			}
+		}
+		if steps < 4 || steps > 7 { // 20 s of steps, and the one at the beginning
+			t.Errorf("%d steps: %q", steps, bus.story())
+		}
+	})
+}
+
+// TestLimitIsReportedWhileTheAgentRuns: the shared guard hears of it at once, also when the lease of the start is gone.
+func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
+	for name, before := range map[string]time.Duration{"with its lease": 0, "long after": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := agentPlan(t, "claude-code", nil)
+				bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}
+				l := &lender{pool: budget.New("run_1", budget.Limits{MaxConcurrent: 1, Spacing: time.Second, Cooldown: 10 * time.Second})}
+				bus.budget = l.answer
+				r.onRun = func(c command) {
+					if c.stdout == nil {
+						return
+					}
+					time.Sleep(before)
+					prints(claude429)(c)
+					time.Sleep(time.Second)
+					bus.set(func() {
+						if s := l.pool.Status(time.Now())[0]; s.Resource != "model.anthropic" || s.Why != "rate_limited" || time.Until(s.Closed) != 29*time.Second {
+							t.Errorf("the guard was not told: %+v, %q", s, l.said)
+						}
+					})
+					prints(claudeWork, claudeWell)(c)
+				}
+				if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult {
+					t.Errorf("exit %d", code)
+				}
+				bus.set(func() {
+					taken, given := 0, 0
+					for _, s := range l.said {
+						if strings.HasPrefix(s, "acquire run_1.") {
+							taken++
+						}
+						if strings.HasPrefix(s, "release run_1.") {
+							given++
+						}
+					}
+					if taken == 0 || taken != given {
+						t.Errorf("%d leases were taken, %d given back: %q", taken, given, l.said)
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestAgentWaitsForItsLease: as long as the guard says, told in a heartbeat; a cooldown that is too long ends the attempt.
+func TestAgentWaitsForItsLease(t *testing.T) {
+	for name, row := range map[string]struct {
+		closed time.Duration
+		code   ExitCode
+	}{"short": {2 * time.Minute, ExitResult}, "long": {3 * time.Hour, ExitError}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := agentPlan(t, "claude-code", nil)
+				bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}, onRun: prints(claudeWell)}
+				l := &lender{pool: budget.New("run_1", budget.Limits{MaxConcurrent: 1, Spacing: time.Second, Cooldown: 10 * time.Second})}
+				l.pool.Close("model.anthropic", time.Now().Add(row.closed), "quota")
+				bus.budget = l.answer
+				began := time.Now()
+				if code := testWorker(t, p, bus, r).run(t.Context()); code != row.code {
+					t.Fatalf("exit %d", code)
+				}
+				if row.code == ExitResult {
+					if took := time.Since(began); took < 4*time.Minute || took > 5*time.Minute {
+						t.Errorf("took %s", took)
+					}
+					if !slices.ContainsFunc(bus.beats, func(h wire.Heartbeat) bool {
+						return h.State.Progress != nil && h.State.Progress.Step == "waiting for model.anthropic: cooldown"
+					}) {
+						t.Error("nobody was told what it waits for")
+					}
+					return
+				}
+				e := bus.onlyError(t)
+				if len(r.runs) > 0 || e.ErrorType != "rate_limited" || e.RetryAfterSeconds == nil || *e.RetryAfterSeconds != 3*3600 || e.Provider != "anthropic" || e.ExitCode != nil || e.Usage != nil {
+					t.Errorf("%d runs, %+v", len(r.runs), e)
+				}
+			})
+		})
+	}
+}
+
+// TestExitZeroIsNoSuccess: what the stream says decides, and whether anything changed.
+func TestExitZeroIsNoSuccess(t *testing.T) {
+	const denied = `{"type":"result","subtype":"success","is_error":false,"result":"I could not.","permission_denials":[{"tool_name":"Bash","tool_input":{"command":"rm -rf x"}}]}`
+	for name, row := range map[string]struct {
+		agent   string
+		lines   []string
+		changes bool
+		want    string // reason; empty: a success
+		status  int
+	}{
+		"an error in the JSON only":      {"qwen", []string{qwen429}, true, "rate_limited", 429},
+		"an empty answer":                {"pi", []string{`{"type":"agent_end","messages":[]}`}, false, "no_progress", 0},
+		"an empty answer and a change":   {"pi", []string{`{"type":"agent_end","messages":[]}`}, true, "", 0},
+		"nothing at all":                 {"continue", nil, false, "no_progress", 0},
+		"cut, but something was changed": {"opencode", nil, true, "", 0},
+		"denied":                         {"claude-code", []string{denied}, false, "needs_human", 0},
+		"denied, but something changed":  {"claude-code", []string{denied}, true, "", 0},
+		"well":                           {"claude-code", []string{claudeWell}, false, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := agentPlan(t, row.agent, nil)
+				ended := minute(0)
+				ended.stdout, ended.stderr = tail{kept: []byte(strings.Join(row.lines, "\n"))}, tail{}
+				bus, r := newFakeBus(), &fakeRunner{script: []exit{ended, minute(0)}}
+				r.onRun = func(c command) {
+					if c.stdout != nil && row.changes {
+						if err := os.WriteFile(filepath.Join(p.Workdir, "parser.go"), []byte("package parser"), 0o644); err != nil {
+							t.Error(err)
+						}
+					}
+					prints(row.lines...)(c)
+				}
+				w := testWorker(t, p, bus, r)
+				w.classify = classify
+				code := w.run(t.Context())
+				if row.want == "" {
+					if code != ExitResult {
+						t.Errorf("exit %d, %+v", code, bus.reports)
+					}
+					return
+				}
+				e := bus.onlyError(t)
+				if e.ErrorType != row.want || e.HTTPStatus != row.status || *e.ExitCode != 0 || e.Tool != row.agent || e.Usage == nil || e.Usage.PaidCalls != 1 {
+					t.Errorf("%+v", e)
+				}
+				if !strings.Contains(e.Message, "exit code 0") {
+					t.Errorf("message %q", e.Message)
+				}
+			})
+		})
+	}
+}
+
+// TestEvidenceOfAnAgent: what the stream says of an error reaches the report, masked; so does what an exit code means.
+func TestEvidenceOfAnAgent(t *testing.T) {
+	const limited = `{"type":"error","error":{"name":"APIError","data":{"message":"Not you, hunter2-hunter2","statusCode":429,"isRetryable":true,"responseHeaders":{"retry-after":"90","set-cookie":"x"}}}}`
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "opencode", func(s *agent.Stage) { s.Model = "openai/gpt-5.1" })
+		p.Secrets = []string{"hunter2-hunter2"}
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(1)}, onRun: prints(limited)}
+		w := testWorker(t, p, bus, r)
+		w.classify = classify
+		w.run(t.Context())
+		e := bus.onlyError(t)
+		if e.HTTPStatus != 429 || e.Headers["retry-after"] != "90" || len(e.Headers) != 1 || *e.RetryAfterSeconds != 90 || e.Provider != "openai" || e.Tool != "opencode" || e.ErrorType != "rate_limited" {
+			t.Errorf("%+v", e)
+		}
+		if !strings.Contains(e.Message, "Not you, [masked]") {
+			t.Errorf("message %q", e.Message)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "gemini", nil)
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{{code: 173, took: time.Minute}}}
+		w := testWorker(t, p, bus, r)
+		w.classify = classify
+		w.run(t.Context())
+		if e := bus.onlyError(t); e.HTTPStatus != 429 || e.ErrorType != "rate_limited" || e.Provider != "google" {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// TestOutOfTimeWhileLimited: the cause is the limit, not the clock.
+func TestOutOfTimeWhileLimited(t *testing.T) {
+	for name, row := range map[string]struct {
+		lines []string
+		want  string
+	}{"limited": {[]string{claude429}, "rate_limited"}, "limited once": {[]string{claude429, claudeWork}, "timeout"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := agentPlan(t, "claude-code", nil)
+				bus := newFakeBus()
+				r := &fakeRunner{script: []exit{{timedOut: true, code: 143, signal: "SIGTERM", took: 30 * time.Minute}}, onRun: prints(row.lines...)}
+				w := testWorker(t, p, bus, r)
+				w.classify = classify
+				w.run(t.Context())
+				if e := bus.onlyError(t); e.ErrorType != row.want {
+					t.Errorf("%+v", e)
+				}
+			})
+		})
+	}
+}
+
+// TestNextRoundAndNextModel: the prompt of a fix round says what was refused; a verdict's other model is used.
+func TestNextRoundAndNextModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "claude-code", func(s *agent.Stage) { s.Model, s.AlternativeModel = "opus", "sonnet" })
+		p.AttemptFile.Action = "retry_alternative"
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(2), minute(0), minute(0)}, onRun: prints(claudeWell)}
+		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult {
+			t.Fatalf("exit %d", code)
+		}
+		first, second := r.runs[0].argv[2], r.runs[2].argv[2]
+		if strings.Contains(first, "rejected") || !strings.Contains(second, "(round 1) was rejected") || !strings.Contains(second, "> some trouble") {
+			t.Errorf("%s\n%s", first, second)
+		}
+		if !slices.Contains(r.runs[0].argv, "sonnet") || !slices.Contains(r.runs[0].env, "RETAKE_MODEL=sonnet") {
+			t.Errorf("%q", r.runs[0].argv)
+		}
+		if res := bus.only(t).(*wire.WorkerResult); res.Usage.PaidCalls != 2 || res.Usage.Tokens != 400 || res.Usage.CostUSD != 0.5 {
+			t.Errorf("%+v", res.Usage)
+		}
+	})
+}
+
+// TestAgentThatIsMissing is no paid call, and is looked for once more.
+func TestAgentThatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "codex", nil)
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{{err: errNoProgram}, {err: errNoProgram}}}
+		testWorker(t, p, bus, r).run(t.Context())
+		if e := bus.onlyError(t); e.ErrorType != string(recovery.ToolNotFound) || e.Usage != nil || e.Tool != "codex" || len(r.runs) != 2 {
+			t.Errorf("%d runs, %+v", len(r.runs), e)
+		}
+	})
+}
+
+// TestPlanOfAnUnknownFormat is refused before anything starts.
+func TestPlanOfAnUnknownFormat(t *testing.T) {
+	p := testPlan(t)
+	p.Stages[0].Agent = &wire.PlanAgent{Name: "x", Format: "xml"}
+	if err := complete(p); err == nil || !strings.Contains(err.Error(), "stages[0].agent.format") {
+		t.Error(err)
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	p := testPlan(t)
+	f, err := openFolder(p.Workdir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	put := func(name, text string) {
+		file := filepath.Join(p.Workdir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a/b.go", "x")
+	before, ok := f.fingerprint()
+	put(".retake/x", "ours")
+	put(".git/index", "git's")
+	if same, _ := f.fingerprint(); !ok || same != before {
+		t.Error("our own folder counts")
+	}
+	put("a/b.go", "xy")
+	if after, _ := f.fingerprint(); after == before {
+		t.Error("a change is not seen")
+	}
+}
