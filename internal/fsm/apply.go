@@ -27,6 +27,12 @@ func (m *Machine) Apply(at time.Time, f Fact) {
 	case CooldownSet:
 		m.cooldowns = slices.DeleteFunc(m.cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource })
 		m.cooldowns = append(m.cooldowns, Cooldown(f))
+	case IncidentChanged:
+		m.incidents = slices.DeleteFunc(m.incidents, func(i Incident) bool { return i.Key == f.Incident.Key })
+		m.incidents = append(m.incidents, f.Incident)
+	case IncidentOver:
+		m.incidents = slices.DeleteFunc(m.incidents, func(i Incident) bool { return i.Key == f.Key })
+	case WorkerGreeted, StrangerMet: // nothing: they make an answer wait for the journal
 	case TaskQueued:
 		m.seq++
 		m.add(&Task{Key: f.Task, Nonce: f.Nonce, Seq: m.seq, Title: f.Title, URL: f.URL, State: Queued, Since: m.now})
@@ -71,14 +77,18 @@ func (t *Task) apply(now time.Time, f Fact) {
 		t.Title, t.URL = f.Title, f.URL
 	case Moved:
 		t.State, t.Since, t.Until = f.To, now, f.Until
-		if f.On == OnUnblocked {
+		switch f.On {
+		case OnHealed:
+			t.Spared++
+			fallthrough
+		case OnUnblocked:
 			t.Resumed = true
 			t.Answers++
 		}
 	case AttemptBegan:
 		t.begin(f)
 	case ContainerStarted:
-		t.ContainerUp, t.WatchdogAt = true, f.WatchdogAt
+		t.UpAt, t.WatchdogAt = now, f.WatchdogAt
 		if t.State == Starting {
 			t.Until = f.HelloBy
 		}
@@ -101,12 +111,22 @@ func (t *Task) apply(now time.Time, f Fact) {
 	case VerdictMade:
 		t.History = append(t.History, Failure{
 			Attempt: f.Attempt, Stage: f.Stage, Reason: f.Finding.Reason, Cause: f.Finding.Cause,
-			Action: f.Verdict.Action, At: now,
+			Action: f.Verdict.Action, At: now, Signature: f.Finding.Signature,
 		})
 		t.History = t.History[max(0, len(t.History)-maxHistory):]
+		t.Tally = t.Tally.After(f.Finding, f.Verdict) // charged here and nowhere else
 		t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason}
+		t.Incident = f.Incident
+		if f.Verdict.Row == rowIncident {
+			t.Spared++
+		}
+		t.Alternative = t.Alternative || f.Verdict.Action == recovery.RetryAlternative
 	case TallyReset:
-		t.Tally.ByReason, t.Tally.Redispatches, t.Next = nil, 0, Next{}
+		t.Tally, t.Next, t.Alternative, t.Spared = t.Tally.Answered(), Next{}, false, 0
+	case AttemptUsed:
+		t.Tally = t.Tally.Use(f.Usage)
+	case PaidCallsSet:
+		t.Tally.PaidCalls = f.PaidCalls
 	case EffectPlanned:
 		t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})
 	case EffectDone:
@@ -128,18 +148,9 @@ func (t *Task) land(effect string) {
 	}
 }
 
-// begin starts attempt n: the tally is charged here and nowhere else.
+// begin starts attempt n.
 func (t *Task) begin(f AttemptBegan) {
-	if f.Next.Reason != "" {
-		if t.Tally.ByReason == nil {
-			t.Tally.ByReason = map[recovery.Reason]int{}
-		}
-		t.Tally.ByReason[f.Next.Reason]++
-	}
-	if f.Next.Charges != "" {
-		t.Tally.Redispatches++
-	}
-	t.Attempt, t.WatchdogAt, t.ContainerUp = f.N, f.WatchdogAt, false
+	t.Attempt, t.WatchdogAt, t.UpAt = f.N, f.WatchdogAt, time.Time{}
 	t.Next, t.Ending = Next{}, Ending{}
 	s := t.soft
 	t.soft = soft{inFlight: s.inFlight, touched: s.touched, counted: s.counted, timer: s.timer, ready: s.ready}
@@ -155,7 +166,7 @@ func (t *Task) accept(f ReportAccepted) {
 	case !f.OK && t.Ending.Finding == nil && t.Ending.Outcome != OutcomeOK:
 		t.Ending.end(OutcomeFailed)
 		ref := f.Ref
-		t.Ending.Finding, t.Ending.Stage, t.Ending.Report = f.Finding, f.Stage, &ref
+		t.Ending.Finding, t.Ending.Stage, t.Ending.Report, t.Ending.Provider = f.Finding, f.Stage, &ref, f.Provider
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"retake/internal/recovery"
 )
 
 // crowd returns a machine with n running workers, k1-1 to kn-1.
@@ -74,7 +76,7 @@ func BenchmarkCycle(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				t.Tally.ByReason, t.Tally.Redispatches = nil, 0 // as often as the benchmark likes
+				t.Tally = recovery.Tally{} // as often as the benchmark likes
 				w := t.AttemptID()
 				step := func(body EventBody) { m.Step(Event{At: at(5), Body: body}) }
 				r := Report{Ref: ReportRef{ID: "end"}, Final: true}

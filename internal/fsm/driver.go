@@ -16,7 +16,7 @@ type Batch struct {
 	ID      string // unique for ever; a second try of the same append carries the same
 	After   uint64 // the journal's last sequence must be this
 	Records []Record
-	Data    []byte // the records as JSON Lines
+	Data    []byte // the records as JSON Lines; none after OmitData
 }
 
 // Ready is what the shell has to do now.
@@ -43,6 +43,7 @@ type Driver struct {
 	durable  uint64 // records below this number are durable
 	held     []held // in order of offering
 	stopped  bool
+	inMemory bool // OmitData
 }
 
 type encoded struct {
@@ -62,6 +63,9 @@ func NewDriver(m *Machine, last uint64, writer string) *Driver {
 	return &Driver{m: m, writer: writer, last: last}
 }
 
+// OmitData makes batches carry their records only, whatever their size: for a journal that keeps them in memory.
+func (d *Driver) OmitData() { d.inMemory = true }
+
 // Machine returns the machine, for reading.
 func (d *Driver) Machine() *Machine { return d.m }
 
@@ -76,7 +80,7 @@ func (d *Driver) Offer(e Event, ack Token) error {
 	}
 	facts, effects := d.m.Step(e)
 	if len(facts) > 0 {
-		r, err := encode(d.m.now, e, facts)
+		r, err := d.encode(d.m.now, e, facts)
 		if err != nil { // the machine holds a decision that cannot be journaled
 			d.Stop()
 			return fmt.Errorf("fsm: record of %s: %w", e.Body.eventKind(), err)
@@ -90,7 +94,10 @@ func (d *Driver) Offer(e Event, ack Token) error {
 	return nil
 }
 
-func encode(at time.Time, e Event, facts []Fact) (encoded, error) {
+func (d *Driver) encode(at time.Time, e Event, facts []Fact) (encoded, error) {
+	if d.inMemory {
+		return encoded{record: Record{At: at, Facts: facts}}, nil
+	}
 	cause, err := causeOf(e)
 	if err != nil {
 		return encoded{}, err
@@ -128,8 +135,10 @@ func (d *Driver) batch() *Batch {
 			break
 		}
 		b.Records = append(b.Records, e.record)
-		data.Write(e.data)
-		data.WriteByte('\n')
+		if !d.inMemory {
+			data.Write(e.data)
+			data.WriteByte('\n')
+		}
 	}
 	b.Data, d.inFlight = data.Bytes(), len(b.Records)
 	return b

@@ -152,6 +152,7 @@ func TestDriverHandsOutNothingAfterStop(t *testing.T) {
 func TestDriverStopsAtWhatCannotBeJournaled(t *testing.T) {
 	d, _ := newDriver(t)
 	mustOffer(t, d, oneIssue("1"), 0)
+	mustOffer(t, d, Heard{Worker: "k1-1"}, 0) // a stranger, met once a minute
 	nan := math.NaN()
 	mustOffer(t, d, Heard{Worker: "k1-1", Activity: Activity{Percent: &nan}}, 0) // soft: no record, no harm
 	d.m.cooldowns = nil

@@ -97,10 +97,12 @@ type Effect struct {
 
 // StartOrder says how the attempt is to be made.
 type StartOrder struct {
-	Action     recovery.Action `json:"action,omitempty"` // empty: the first attempt
-	Failures   []Failure       `json:"failures,omitempty"`
-	Hints      []Hint          `json:"hints,omitempty"`
-	WatchdogAt time.Time       `json:"watchdog_at"`
+	Action recovery.Action `json:"action,omitempty"` // empty: the first attempt
+	// Alternative: the other model, since a verdict asked for it; until a human answers.
+	Alternative bool      `json:"alternative,omitempty"`
+	Failures    []Failure `json:"failures,omitempty"`
+	Hints       []Hint    `json:"hints,omitempty"`
+	WatchdogAt  time.Time `json:"watchdog_at"`
 }
 
 // StopOrder says how gently.

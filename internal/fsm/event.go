@@ -60,6 +60,12 @@ type Answered struct {
 	Comment int64    `json:"comment,omitempty"` // the comment's id, if it was one
 }
 
+// BudgetEdited says that an operator set what a task has used up of its paid calls.
+type BudgetEdited struct {
+	Task      IssueKey `json:"task"`
+	PaidCalls int64    `json:"paid_calls"`
+}
+
 // IssuesSeen is the answer of one poll, or of one look at a single issue. While something in it cannot be decided yet
 // (it is older than our own labels, or a claim is under way), the cursor is not taken: offer the next answer, too, even
 // if GitHub says that nothing has changed since.
@@ -112,7 +118,8 @@ type Report struct {
 	Stage string    `json:"stage,omitempty"`
 	// Exit marks the report that the director made itself, because the container ended without one.
 	Exit     bool              `json:"exit,omitempty"`
-	Evidence recovery.Evidence `json:"-"` // stays in the stream; Ref says where
+	Usage    *recovery.Usage   `json:"usage,omitempty"` // of the whole attempt so far; nil: it does not say
+	Evidence recovery.Evidence `json:"-"`               // stays in the stream; Ref says where
 }
 
 // Listed is the runtime's list of this fleet's containers.
@@ -188,6 +195,7 @@ func (Resumed) eventKind() string          { return "resumed" }
 func (Signalled) eventKind() string        { return "signalled" }
 func (OperatorSaid) eventKind() string     { return "operator_said" }
 func (Answered) eventKind() string         { return "answered" }
+func (BudgetEdited) eventKind() string     { return "budget_edited" }
 func (IssuesSeen) eventKind() string       { return "issues_seen" }
 func (Hello) eventKind() string            { return "hello" }
 func (Heard) eventKind() string            { return "heard" }

@@ -36,6 +36,16 @@ type CooldownSet struct {
 	Why      string    `json:"why"`
 }
 
+// IncidentChanged is what is known of an incident now.
+type IncidentChanged struct {
+	Incident Incident `json:"incident"`
+}
+
+// IncidentOver is that nothing of an incident matters any more.
+type IncidentOver struct {
+	Key string `json:"key"`
+}
+
 // TaskQueued is a new task.
 type TaskQueued struct {
 	Task  IssueKey `json:"task"`
@@ -85,16 +95,30 @@ type LabelsConfirmed struct {
 
 // ReportAccepted is a report that counts. Of a failure it holds what was found in the evidence, which stays where Ref says.
 type ReportAccepted struct {
-	Task    IssueKey          `json:"task"`
-	Worker  string            `json:"worker"`
-	Ref     ReportRef         `json:"ref"`
-	OK      bool              `json:"ok"`
-	Final   bool              `json:"final"`
-	Exit    bool              `json:"exit,omitempty"`
-	Stage   string            `json:"stage,omitempty"`
-	Finding *recovery.Finding `json:"finding,omitempty"`
+	Task   IssueKey  `json:"task"`
+	Worker string    `json:"worker"`
+	Ref    ReportRef `json:"ref"`
+	OK     bool      `json:"ok"`
+	Final  bool      `json:"final"`
+	Exit   bool      `json:"exit,omitempty"`
+	Stage  string    `json:"stage,omitempty"`
+	// Provider is whose model a failure was about, if the report says.
+	Provider string            `json:"provider,omitempty"`
+	Finding  *recovery.Finding `json:"finding,omitempty"`
 	// Claim is what the worker says it means; kept, so that disagreement can be counted.
 	Claim *recovery.Claim `json:"claim,omitempty"`
+}
+
+// WorkerGreeted and StrangerMet change nothing: they are there so that an answer to a worker waits until the journal has
+// shown that this director is still the one that writes it.
+type WorkerGreeted struct {
+	Task   IssueKey `json:"task"`
+	Worker string   `json:"worker"`
+}
+
+// StrangerMet: a worker that has no attempt (any more) said something, or its container is there.
+type StrangerMet struct {
+	Worker string `json:"worker"`
 }
 
 // WatchdogMoved: the time in which the director was paused does not count.
@@ -129,6 +153,20 @@ type VerdictMade struct {
 	Stage   string           `json:"stage,omitempty"`
 	Finding recovery.Finding `json:"finding"`
 	Verdict recovery.Verdict `json:"verdict"`
+	// Incident is the key under which the failure counts with those of other tasks; empty: it is the task's own.
+	Incident string `json:"incident,omitempty"`
+}
+
+// AttemptUsed is what the attempt that ended has used; it comes before the verdict.
+type AttemptUsed struct {
+	Task  IssueKey       `json:"task"`
+	Usage recovery.Usage `json:"usage"`
+}
+
+// PaidCallsSet: an operator set what the task has used up.
+type PaidCallsSet struct {
+	Task      IssueKey `json:"task"`
+	PaidCalls int64    `json:"paid_calls"`
 }
 
 // TallyReset: a human answered, so the task gets its chances back.
@@ -169,6 +207,8 @@ func (RunBegan) factKind() string         { return "run_began" }
 func (PhaseChanged) factKind() string     { return "phase_changed" }
 func (CursorAdvanced) factKind() string   { return "cursor_advanced" }
 func (CooldownSet) factKind() string      { return "cooldown_set" }
+func (IncidentChanged) factKind() string  { return "incident_changed" }
+func (IncidentOver) factKind() string     { return "incident_over" }
 func (TaskQueued) factKind() string       { return "task_queued" }
 func (TaskRenamed) factKind() string      { return "task_renamed" }
 func (Moved) factKind() string            { return "moved" }
@@ -176,11 +216,15 @@ func (AttemptBegan) factKind() string     { return "attempt_began" }
 func (ContainerStarted) factKind() string { return "container_started" }
 func (LabelsConfirmed) factKind() string  { return "labels_confirmed" }
 func (ReportAccepted) factKind() string   { return "report_accepted" }
+func (WorkerGreeted) factKind() string    { return "worker_greeted" }
+func (StrangerMet) factKind() string      { return "stranger_met" }
 func (WatchdogMoved) factKind() string    { return "watchdog_moved" }
 func (HintsGiven) factKind() string       { return "hints_given" }
 func (ClaimWentStale) factKind() string   { return "claim_went_stale" }
 func (EndingSet) factKind() string        { return "ending_set" }
 func (VerdictMade) factKind() string      { return "verdict_made" }
+func (AttemptUsed) factKind() string      { return "attempt_used" }
+func (PaidCallsSet) factKind() string     { return "paid_calls_set" }
 func (TallyReset) factKind() string       { return "tally_reset" }
 func (WorkDelivered) factKind() string    { return "work_delivered" }
 func (EffectPlanned) factKind() string    { return "effect_planned" }
@@ -201,6 +245,8 @@ func (f LabelsConfirmed) task() IssueKey  { return f.Task }
 func (f ReportAccepted) task() IssueKey   { return f.Task }
 func (f EndingSet) task() IssueKey        { return f.Task }
 func (f VerdictMade) task() IssueKey      { return f.Task }
+func (f AttemptUsed) task() IssueKey      { return f.Task }
+func (f PaidCallsSet) task() IssueKey     { return f.Task }
 func (f TallyReset) task() IssueKey       { return f.Task }
 func (f EffectDone) task() IssueKey       { return f.Task }
 func (f EffectDeferred) task() IssueKey   { return f.Task }
@@ -214,6 +260,8 @@ var factKinds = map[string]func([]byte) (Fact, error){
 	PhaseChanged{}.factKind():     readFact[PhaseChanged],
 	CursorAdvanced{}.factKind():   readFact[CursorAdvanced],
 	CooldownSet{}.factKind():      readFact[CooldownSet],
+	IncidentChanged{}.factKind():  readFact[IncidentChanged],
+	IncidentOver{}.factKind():     readFact[IncidentOver],
 	TaskQueued{}.factKind():       readFact[TaskQueued],
 	TaskRenamed{}.factKind():      readFact[TaskRenamed],
 	Moved{}.factKind():            readFact[Moved],
@@ -221,11 +269,15 @@ var factKinds = map[string]func([]byte) (Fact, error){
 	ContainerStarted{}.factKind(): readFact[ContainerStarted],
 	LabelsConfirmed{}.factKind():  readFact[LabelsConfirmed],
 	ReportAccepted{}.factKind():   readFact[ReportAccepted],
+	WorkerGreeted{}.factKind():    readFact[WorkerGreeted],
+	StrangerMet{}.factKind():      readFact[StrangerMet],
 	WatchdogMoved{}.factKind():    readFact[WatchdogMoved],
 	HintsGiven{}.factKind():       readFact[HintsGiven],
 	ClaimWentStale{}.factKind():   readFact[ClaimWentStale],
 	EndingSet{}.factKind():        readFact[EndingSet],
 	VerdictMade{}.factKind():      readFact[VerdictMade],
+	AttemptUsed{}.factKind():      readFact[AttemptUsed],
+	PaidCallsSet{}.factKind():     readFact[PaidCallsSet],
 	TallyReset{}.factKind():       readFact[TallyReset],
 	WorkDelivered{}.factKind():    readFact[WorkDelivered],
 	EffectPlanned{}.factKind():    readFact[EffectPlanned],

@@ -23,9 +23,17 @@ func testConfig() Config {
 	b.Jitter = recovery.NoJitter
 	return Config{
 		MaxWorkers: 3, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute,
-		StopGrace: 10 * time.Second, ClaimStale: 6 * time.Hour, Policy: recovery.DirectorPolicy(3, b), Classify: classify,
+		StopGrace: 10 * time.Second, ClaimStale: 6 * time.Hour, Policy: testPolicy(b), Classify: classify,
 		Retry: recovery.Backoff{Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.NoJitter},
 	}
+}
+
+func testPolicy(b recovery.Backoff) *recovery.Policy {
+	p, err := recovery.Preset("director")
+	if err != nil {
+		panic(err)
+	}
+	return p.With(recovery.Limits{MaxRetries: 3, PaidCallBudget: 10, Backoff: b})
 }
 
 // classify believes what it is told: these tests are not about reading evidence.
@@ -74,7 +82,7 @@ func sound(m *Machine) error {
 		if len(t.Reports) > maxReports || len(t.History) > maxHistory || len(t.Outbox) > 3 {
 			return fmt.Errorf("%s remembers too much: %d reports, %d failures, %d effects", t.Key, len(t.Reports), len(t.History), len(t.Outbox))
 		}
-		if t.Tally.Redispatches > m.cfg.Policy.MaxRetries {
+		if t.Tally.Redispatches > m.cfg.Policy.Guards().MaxRetries {
 			return fmt.Errorf("%s was dispatched again %d times", t.Key, t.Tally.Redispatches)
 		}
 		if m.Task(t.Key) != t || m.nonces[t.Nonce] != t {
@@ -148,10 +156,12 @@ func (m *Machine) slotBeside() error {
 	switch {
 	case m.phase != PhaseMonitor || m.slots >= m.cfg.MaxWorkers:
 		return nil
-	case !m.opens(ModelDefault).After(m.now):
+	case m.mayDispatch():
 		return errors.New("beside a free slot")
-	case m.NextDeadline().IsZero():
+	case m.NextDeadline().IsZero() && m.modelOpens().After(m.now):
 		return errors.New("without a deadline, though the model cools down")
+	case m.NextDeadline().IsZero():
+		return errors.New("without a deadline, though an incident keeps it back")
 	}
 	return nil
 }

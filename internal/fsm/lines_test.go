@@ -2,8 +2,11 @@ package fsm
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"retake/internal/recovery"
 )
 
 // clock writes a time as the transcripts count it.
@@ -20,6 +23,18 @@ func factLine(f Fact) string {
 		return fmt.Sprintf("%s read up to %s", f.Repo, f.Cursor)
 	case CooldownSet:
 		return fmt.Sprintf("%s closed until %s: %s", f.Resource, clock(f.Until), f.Why)
+	case IncidentChanged:
+		return fmt.Sprintf("incident %s: %s%s", f.Incident.Key, f.Incident.Breaker.State(incidentRules, f.Incident.Breaker.Until.Add(-1)), breakerLine(f.Incident.Breaker))
+	case WorkerGreeted:
+		return fmt.Sprintf("#%d hello of %s again", f.Task.Number(), f.Worker)
+	case StrangerMet:
+		return "stranger " + f.Worker
+	case IncidentOver:
+		return fmt.Sprintf("incident %s: forgotten", f.Key)
+	case AttemptUsed:
+		return fmt.Sprintf("#%d used %d paid calls, %.2f USD", f.Task.Number(), f.Usage.PaidCalls, f.Usage.CostUSD)
+	case PaidCallsSet:
+		return fmt.Sprintf("#%d paid calls set to %d by the operator", f.Task.Number(), f.PaidCalls)
 	case TaskQueued:
 		return fmt.Sprintf("#%d queued as %s", f.Task.Number(), f.Nonce)
 	case TaskRenamed:
@@ -57,6 +72,17 @@ func factLine(f Fact) string {
 		return fmt.Sprintf("deferred %s until %s, failed %d times: %s", f.Effect, clock(f.Until), f.Tries, f.Why)
 	}
 	return fmt.Sprintf("%T?", f)
+}
+
+func breakerLine(b recovery.Breaker) string {
+	line := fmt.Sprintf(", failed in %d", len(b.Strikes))
+	if !b.Until.IsZero() {
+		line += ", until " + clock(b.Until)
+	}
+	if b.Canary != "" {
+		line += ", the canary is #" + strconv.Itoa(IssueKey(b.Canary).Number())
+	}
+	return line
 }
 
 func movedLine(f Moved) string {

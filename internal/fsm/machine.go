@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -25,6 +26,7 @@ const (
 	GitHubRead   = "github.read"
 	GitHubWrite  = "github.write"
 	ModelDefault = "model.default"
+	modelPrefix  = "model."
 )
 
 // Config is what Step decides by. Apply never reads it.
@@ -35,8 +37,13 @@ type Config struct {
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
 	ClaimStale   time.Duration // a claim without progress is given back; 0: never
-	Policy       recovery.Policy
-	Classify     func(recovery.Evidence) recovery.Finding
+	Policy       *recovery.Policy
+	// HasAlternative: another model is configured for the stages.
+	HasAlternative bool
+	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins. Empty: any
+	// model may be used.
+	Models   []string
+	Classify func(recovery.Evidence) recovery.Finding
 	// Retry paces failed effects; its Max should be minutes, since an outbox waits for as long as an outage lasts.
 	Retry recovery.Backoff
 }
@@ -63,6 +70,7 @@ type Machine struct {
 	order     []*Task    // in order of arrival
 	cooldowns []Cooldown // at most one for each resource, in order of last use
 	cursors   []RepoCursor
+	incidents []Incident // at most maxIncidents, in order of last change
 
 	// Derived.
 	tasks  map[IssueKey]*Task // by folded key
@@ -76,7 +84,9 @@ type Machine struct {
 	began time.Time // when this process was told to begin
 	grace time.Time // no silence counts before it
 	holds bool      // effects may be held back by GitHub's cooldown
-	calm  time.Time // since when waiting tasks could have gone on: no pause, drain, cooldown or absence since
+	calm  time.Time // since when waiting tasks could have gone on: no pause, drain, cooldown, incident or absence since
+	// strangers are workers without an attempt that were heard, and when they were last fenced.
+	strangers map[string]time.Time
 
 	// The step under way.
 	facts   []Fact
@@ -93,7 +103,7 @@ type RepoCursor struct {
 // New returns an empty machine.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, phase: PhaseMonitor, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{},
+		cfg: cfg, phase: PhaseMonitor, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{}, strangers: map[string]time.Time{},
 		timers: queue{pos: func(t *Task) *int { return &t.soft.timer }},
 		ready:  queue{pos: func(t *Task) *int { return &t.soft.ready }},
 	}
@@ -116,6 +126,8 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 		m.operatorSaid(b.Command)
 	case Answered:
 		m.answered(b)
+	case BudgetEdited:
+		m.budgetEdited(b)
 	case IssuesSeen:
 		m.issuesSeen(b)
 	case Hello:
@@ -143,21 +155,22 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	return m.facts, m.effects
 }
 
+// Decided returns what the last step decided. It belongs to the machine until the next step.
+func (m *Machine) Decided() ([]Fact, []Effect) { return m.facts, m.effects }
+
 // NextDeadline returns when time alone will change something; zero if nothing waits for time.
 func (m *Machine) NextDeadline() time.Time {
 	_, at := m.timers.first()
 	if m.holds || m.phase == PhaseCooldown {
-		if end := m.githubOpens(); at.IsZero() || end.Before(at) {
-			at = end
-		}
+		at = sooner(at, m.githubOpens())
 	}
 	// Work is ready and only waits for the model.
 	if t, _ := m.ready.first(); t != nil && m.phase == PhaseMonitor && m.slots < m.cfg.MaxWorkers {
-		if end := m.opens(ModelDefault); end.After(m.now) && (at.IsZero() || end.Before(at)) {
-			at = end
+		if end := m.modelOpens(); end.After(m.now) {
+			at = sooner(at, end)
 		}
 	}
-	return at
+	return sooner(at, m.incidentDeadline())
 }
 
 // Pending lists the durable effects that are outstanding, the oldest task's first. Only the first of each task may be
@@ -233,6 +246,9 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 		return
 	}
 	m.record(Moved{Task: t.Key, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
+	if !to.Info().Slot {
+		m.left(t, on == OnGoneOK)
+	}
 	m.touch(t)
 	if on != OnHeard { // the comment still says Running
 		t.soft.show, t.soft.why = true, why
@@ -301,7 +317,7 @@ func (m *Machine) pump(t *Task) {
 
 // dispatch fills free slots: tasks that wait for their next attempt first, then the queue, each in order.
 func (m *Machine) dispatch() {
-	for m.phase == PhaseMonitor && m.slots < m.cfg.MaxWorkers && !m.opens(ModelDefault).After(m.now) {
+	for m.mayDispatch() {
 		t, _ := m.ready.first()
 		switch {
 		case t == nil:
@@ -314,6 +330,7 @@ func (m *Machine) dispatch() {
 		default:
 			m.plan(t, Effect{Kind: DoRecheck})
 		}
+		m.dispatched(t)
 	}
 }
 
@@ -326,6 +343,7 @@ func (m *Machine) expire() {
 		}
 		m.touchAll()
 	}
+	m.prove()
 	for {
 		t, at := m.timers.first()
 		if t == nil || at.After(m.now) {
@@ -365,6 +383,16 @@ func (m *Machine) coolDown(resource string, until time.Time, why string) {
 
 // githubOpens returns when GitHub may be used again: a limit on either resource stops intake, re-reads and writes.
 func (m *Machine) githubOpens() time.Time { return later(m.opens(GitHubRead), m.opens(GitHubWrite)) }
+
+// modelOpens returns when the models that the stages use may be used again.
+func (m *Machine) modelOpens() (at time.Time) {
+	for _, c := range m.cooldowns {
+		if c.Resource == ModelDefault || slices.Contains(m.cfg.Models, c.Resource) || len(m.cfg.Models) == 0 && strings.HasPrefix(c.Resource, modelPrefix) {
+			at = later(at, c.Until)
+		}
+	}
+	return at
+}
 
 // opens returns the end of a resource's last cooldown.
 func (m *Machine) opens(resource string) time.Time {

@@ -267,7 +267,7 @@ func TestOldViewsAskForOneLook(t *testing.T) {
 }
 
 func TestSnapshotOfAnotherVersionIsRefused(t *testing.T) {
-	for _, data := range []string{`{"version":2}`, `{`, `{"version":1,"tasks":[{"state":"Elsewhere"}]}`} {
+	for _, data := range []string{`{"version":1}`, `{`, `{"version":2,"tasks":[{"state":"Elsewhere"}]}`} {
 		if err := New(testConfig()).Restore([]byte(data)); err == nil {
 			t.Errorf("%s was read", data)
 		}

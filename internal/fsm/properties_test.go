@@ -209,8 +209,8 @@ func TestRedispatchesNeverExceedMaxRetries(t *testing.T) {
 				if f.Next.Charges != "" {
 					again[f.Task]++
 				}
-				if again[f.Task] > w.cfg.Policy.MaxRetries {
-					t.Fatalf("%s was dispatched again %d times, director.max_retries is %d", f.Task, again[f.Task], w.cfg.Policy.MaxRetries)
+				if again[f.Task] > w.cfg.Policy.Guards().MaxRetries {
+					t.Fatalf("%s was dispatched again %d times, director.max_retries is %d", f.Task, again[f.Task], w.cfg.Policy.Guards().MaxRetries)
 				}
 			}
 		}

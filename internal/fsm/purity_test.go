@@ -18,13 +18,17 @@ import (
 // clock and start nothing by itself.
 var allowed = map[string][]string{
 	"retake/internal/budget": {"fmt", "retake/internal/bus/wire", "slices", "strings", "time"},
+	"retake/internal/agent": {
+		"bytes", "embed", "encoding/json", "errors", "fmt", "github.com/BurntSushi/toml", "math", "path", "regexp", "retake/internal/budget",
+		"retake/internal/bus/wire", "slices", "strconv", "strings", "time", "unicode",
+	},
 	"retake/internal/fsm": {
 		"bytes", "cmp", "container/heap", "encoding/json", "errors", "fmt", "retake/internal/recovery", "slices",
 		"strconv", "strings", "time",
 	},
 	"retake/internal/recovery": {
-		"crypto/sha256", "embed", "encoding/hex", "encoding/json", "errors", "fmt", "github.com/BurntSushi/toml",
-		"hash/fnv", "math", "regexp", "slices", "strconv", "strings", "time", "unicode/utf8",
+		"cmp", "crypto/sha256", "embed", "encoding/hex", "encoding/json", "errors", "fmt", "github.com/BurntSushi/toml",
+		"maps", "math", "regexp", "regexp/syntax", "slices", "strconv", "strings", "time", "unicode/utf8",
 	},
 	"retake/internal/bus/wire": {
 		"bytes", "encoding/json", "errors", "fmt", "slices", "strconv", "strings", "time", "unicode/utf8",
@@ -87,7 +91,7 @@ func plantedRules(m map[string]int, n plantedMap, c chan int) {
 `
 
 var plantedComplaints = []string{
-	"imports context,", "imports maps,", "imports math/rand/v2,", "imports os,",
+	"imports context,", "imports math/rand/v2,", "imports os,",
 	"planted.go:13:11: use of time.Now", "planted.go:14:11: use of time.Since", "planted.go:17:11: use of maps.Keys",
 	"planted.go:23:53: channel", "planted.go:24:2: go statement", "planted.go:25:2: select", "planted.go:26:2: channel",
 	"planted.go:27:2: channel", "planted.go:28:2: range over a channel", "planted.go:30:2: range over a map",
@@ -154,8 +158,12 @@ func loadPure(t *testing.T, overlay map[string][]byte) map[string]examined {
 			}
 		}
 		for _, file := range p.Syntax {
+			inOrder := map[ast.Node]bool{}
 			ast.Inspect(file, func(n ast.Node) bool {
-				if what := offence(p.TypesInfo, n); what != "" {
+				if keys := sortedKeys(n); keys != nil {
+					inOrder[keys] = true
+				}
+				if what := offence(p.TypesInfo, n); what != "" && !inOrder[n] {
 					e.complaints = append(e.complaints, fmt.Sprintf("%s: %s", p.Fset.Position(n.Pos()), what))
 				}
 				return true
@@ -167,6 +175,30 @@ func loadPure(t *testing.T, overlay map[string][]byte) map[string]examined {
 		t.Fatalf("%d packages loaded, want %d", len(out), len(allowed))
 	}
 	return out
+}
+
+// sortedKeys returns the Keys of slices.Sorted(maps.Keys(m)): sorted at once, they depend on no order.
+func sortedKeys(n ast.Node) ast.Node {
+	called := func(n ast.Node, pkg, name string) (*ast.CallExpr, *ast.Ident) {
+		call, _ := n.(*ast.CallExpr)
+		if call == nil {
+			return nil, nil
+		}
+		sel, _ := call.Fun.(*ast.SelectorExpr)
+		if sel == nil || sel.Sel.Name != name {
+			return nil, nil
+		}
+		if x, ok := sel.X.(*ast.Ident); !ok || x.Name != pkg {
+			return nil, nil
+		}
+		return call, sel.Sel
+	}
+	if call, _ := called(n, "slices", "Sorted"); call != nil {
+		if _, keys := called(call.Args[0], "maps", "Keys"); keys != nil {
+			return keys
+		}
+	}
+	return nil
 }
 
 // offence says what is impure about one node; empty: nothing.

@@ -7,7 +7,7 @@ import (
 )
 
 // snapshotVersion is the form of the snapshot; another one is refused, and the journal is replayed from its start.
-const snapshotVersion = 1
+const snapshotVersion = 2
 
 // snapshot is the hard state as it is kept.
 type snapshot struct {
@@ -21,6 +21,7 @@ type snapshot struct {
 	Seq       uint64       `json:"seq"`
 	Cooldowns []Cooldown   `json:"cooldowns"`
 	Cursors   []RepoCursor `json:"cursors"`
+	Incidents []Incident   `json:"incidents"`
 	Tasks     []*Task      `json:"tasks"` // in order of arrival
 }
 
@@ -29,7 +30,7 @@ type snapshot struct {
 func (m *Machine) Snapshot() ([]byte, error) {
 	return json.Marshal(snapshot{
 		snapshotVersion, m.decided, m.runID, m.phase, m.intent, m.pausedAt, m.stale, m.seq,
-		some(m.cooldowns), some(m.cursors), some(m.order),
+		some(m.cooldowns), some(m.cursors), some(m.incidents), some(m.order),
 	})
 }
 
@@ -53,7 +54,7 @@ func (m *Machine) Restore(data []byte) error {
 	*m = *New(m.cfg)
 	m.now, m.decided = s.Decided, s.Decided
 	m.runID, m.phase, m.intent, m.pausedAt, m.stale = s.RunID, s.Phase, s.Intent, s.PausedAt, s.Stale
-	m.seq, m.cooldowns, m.cursors = s.Seq, s.Cooldowns, s.Cursors
+	m.seq, m.cooldowns, m.cursors, m.incidents = s.Seq, s.Cooldowns, s.Cursors, s.Incidents
 	for _, t := range s.Tasks {
 		m.add(t)
 	}

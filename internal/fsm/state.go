@@ -100,9 +100,11 @@ const (
 	OnHello          Trigger = "hello of this attempt"
 	OnStartFailed    Trigger = "start failed"
 	OnNoHello        Trigger = "no hello in time"
+	OnIncompatible   Trigger = "another protocol"
 	OnReport         Trigger = "final report"
 	OnContainerEnded Trigger = "container gone"
 	OnWatchdog       Trigger = "watchdog"
+	OnOverspent      Trigger = "a budget is overspent"
 	OnSilent         Trigger = "TTL passed"
 	OnHeard          Trigger = "heartbeat or probe answered"
 	OnStillSilent    Trigger = "second deadline"
@@ -111,7 +113,9 @@ const (
 	OnRetry          Trigger = "verdict: another attempt"
 	OnEscalate       Trigger = "verdict: ask a human"
 	OnDelivered      Trigger = "delivered"
+	OnReclaim        Trigger = "verdict: give the issue back"
 	OnUnblocked      Trigger = "a human answered"
+	OnHealed         Trigger = "the incident healed"
 	OnStale          Trigger = "claim without progress"
 )
 
@@ -131,25 +135,32 @@ var Transitions = []Transition{
 	{Starting, OnHello, Running},
 	{Starting, OnStartFailed, Stopping},
 	{Starting, OnNoHello, Stopping},
+	{Starting, OnIncompatible, Stopping},
 	{Starting, OnReport, Stopping},
 	{Starting, OnContainerEnded, Stopping},
 	{Starting, OnWatchdog, Stopping},
+	{Starting, OnOverspent, Stopping},
 	{Starting, OnWithdrawn, Stopping},
 	{Running, OnSilent, Suspect},
+	{Running, OnIncompatible, Stopping},
 	{Running, OnReport, Stopping},
 	{Running, OnContainerEnded, Stopping},
 	{Running, OnWatchdog, Stopping},
+	{Running, OnOverspent, Stopping},
 	{Running, OnWithdrawn, Stopping},
 	{Suspect, OnHeard, Running},
+	{Suspect, OnIncompatible, Stopping},
 	{Suspect, OnReport, Stopping},
 	{Suspect, OnContainerEnded, Stopping},
 	{Suspect, OnStillSilent, Stopping},
 	{Suspect, OnWatchdog, Stopping},
+	{Suspect, OnOverspent, Stopping},
 	{Suspect, OnWithdrawn, Stopping},
 	{Stopping, OnGoneOK, Delivering},
 	{Stopping, OnGoneWithdrawn, Released},
 	{Stopping, OnRetry, Backoff},
 	{Stopping, OnEscalate, Blocked},
+	{Stopping, OnReclaim, Released},
 	{Backoff, OnStillOurs, Starting},
 	{Backoff, OnWithdrawn, Released},
 	{Backoff, OnEscalate, Blocked},
@@ -157,7 +168,9 @@ var Transitions = []Transition{
 	{Delivering, OnDelivered, Done},
 	{Delivering, OnRetry, Backoff},
 	{Delivering, OnEscalate, Blocked},
+	{Delivering, OnReclaim, Released},
 	{Blocked, OnUnblocked, Backoff},
+	{Blocked, OnHealed, Backoff},
 	{Blocked, OnWithdrawn, Released},
 }
 

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -158,6 +159,9 @@ func (m *Machine) gone(t *Task, g *Gone) {
 		}
 		m.accept(t, r, nil)
 	}
+	if used := t.soft.Usage; used != nil && *used != (recovery.Usage{}) {
+		m.record(AttemptUsed{Task: t.Key, Usage: *used})
+	}
 	switch t.Ending.Outcome {
 	case OutcomeOK:
 		m.plan(t, Effect{Kind: DoDeliver, Failures: t.History})
@@ -241,17 +245,43 @@ func (m *Machine) delivered(t *Task, done EffectDone, e EffectEnded) {
 
 // decide makes the one verdict about a failed attempt.
 func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
-	v := m.cfg.Policy.Decide(f, t.Tally, t.AttemptID())
-	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
-	if v.Action == recovery.WaitReset { // nobody else is to run into the same limit
-		m.coolDown(ModelDefault, m.now.Add(v.Delay), f.Cause)
+	facts := recovery.Facts{HasAlternative: m.cfg.HasAlternative}
+	v, incident := m.weigh(t, f, m.cfg.Policy.Decide(f, t.Tally, facts, t.AttemptID()))
+	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own: no reset comes
+		v.Action, v.Veto, v.Why, v.Charges, v.Delay, v.DelayMin, v.DelayMax = recovery.Escalate, "budget", f.Cause, "", 0, 0, 0
 	}
-	if v.Action.Again() {
+	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
+	if v.Action.About().Free && v.Row != rowIncident { // nobody else is to run into the same limit
+		m.coolDown(t.cooled(v), m.now.Add(v.Delay), f.Cause)
+	}
+	switch {
+	case v.Action.Again():
 		m.move(t, OnRetry, v.Why, m.now.Add(v.Delay))
 		return
+	case v.Action == recovery.Reclaim:
+		m.plan(t, Effect{Kind: DoRelease, Release: &ReleaseNote{Why: v.Why, Restore: true}})
+		m.move(t, OnReclaim, v.Why, time.Time{})
+		return
+	case v.Action == recovery.Abort && m.phase != PhaseShutdown:
+		m.unpause(PhaseDraining, fmt.Sprintf("the policy aborts the run: %s: %s", t.Key, v.Why))
 	}
-	m.ask(t, f, stage, v.Why, false)
+	// Escalate, and what a policy calls skip, stop or abort: to this issue it is the same, a human has to look.
+	m.ask(t, f, stage, v, false)
 }
+
+// cooled names the resource that a verdict closes: the failing model, where the policy says only "model".
+func (t *Task) cooled(v recovery.Verdict) string {
+	switch v.Cools {
+	case "", "model":
+		return t.model()
+	case "github":
+		return GitHubWrite
+	}
+	return v.Cools
+}
+
+// model names the resource that the attempt's model is.
+func (t *Task) model() string { return modelPrefix + cmp.Or(t.Ending.Provider, "default") }
 
 // giveUp blocks a task that cannot go on although no attempt failed: its work cannot be delivered, GitHub refuses for
 // good to say whether the issue is still ours (giving the claim back would be refused as well, and the issue be forgotten
@@ -259,15 +289,23 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 func (m *Machine) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	v := recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: "director." + row, Why: why}
 	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
-	m.ask(t, f, stage, v.Why, row == rowStale)
+	m.ask(t, f, stage, v, row == rowStale)
+}
+
+// vetoAsks says what a person is asked when a guard has the last word.
+var vetoAsks = map[string]string{
+	"budget":           "Decide whether the issue is worth more: if so, answer /agent retry, and its meters begin at zero; or raise the budget in [recovery].",
+	"paid_call_budget": "Decide whether the issue is worth more calls: if so, answer /agent retry, and its meters begin at zero; or raise recovery.paid_call_budget.",
+	"cost_budget":      "Decide whether the issue is worth more money: if so, answer /agent retry, and its meters begin at zero; or raise recovery.cost_budget_usd.",
+	"iteration_budget": "Decide whether the issue is worth more attempts: if so, answer /agent retry, and its meters begin at zero; or raise recovery.iteration_budget.",
 }
 
 // ask blocks the task and asks a human.
-func (m *Machine) ask(t *Task, f recovery.Finding, stage, why string, stale bool) {
+func (m *Machine) ask(t *Task, f recovery.Finding, stage string, v recovery.Verdict, stale bool) {
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
-		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: why, Ask: about.Ask,
+		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(vetoAsks[v.Veto], v.Ask, about.Ask),
 		Tried: t.History, Stale: stale, Report: t.Ending.Report,
 	}})
-	m.move(t, OnEscalate, why, time.Time{})
+	m.move(t, OnEscalate, v.Why, time.Time{})
 }

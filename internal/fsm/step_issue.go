@@ -188,7 +188,7 @@ func (m *Machine) hear(t *Task, hints []Hint) {
 
 // begin starts the next attempt.
 func (m *Machine) begin(t *Task, on Trigger) {
-	order := &StartOrder{Action: t.Next.Action, Failures: t.History, Hints: t.Hints, WatchdogAt: m.now.Add(m.cfg.Watchdog)}
+	order := &StartOrder{Action: t.Next.Action, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints, WatchdogAt: m.now.Add(m.cfg.Watchdog)}
 	m.record(AttemptBegan{Task: t.Key, N: t.Attempt + 1, Next: t.Next, WatchdogAt: order.WatchdogAt})
 	m.plan(t, Effect{Kind: DoStart, Start: order})
 	m.move(t, on, string(order.Action), time.Time{})

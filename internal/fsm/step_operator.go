@@ -74,6 +74,13 @@ func (m *Machine) answered(a Answered) {
 	m.move(t, OnUnblocked, by, m.now)
 }
 
+// budgetEdited takes an operator's number for what a task has used up.
+func (m *Machine) budgetEdited(b BudgetEdited) {
+	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
+		m.record(PaidCallsSet{Task: t.Key, PaidCalls: b.PaidCalls})
+	}
+}
+
 // readAnswers asks what people did to a blocked issue, and whether they may, when something changed on it. GitHub tells
 // the time of the last change in seconds, so what was read within a few seconds of it is read once more. As long as the
 // blocked label is off, somebody seems to have answered.

@@ -1,7 +1,9 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"retake/internal/recovery"
@@ -11,27 +13,21 @@ import (
 const beyond = time.Millisecond
 
 // due returns the earliest deadline of a task, or zero.
-func (m *Machine) due(t *Task) time.Time {
-	var at time.Time
-	sooner := func(d time.Time) {
-		if at.IsZero() || d.Before(at) {
-			at = d
-		}
-	}
+func (m *Machine) due(t *Task) (at time.Time) {
 	if t.watched() {
-		sooner(m.silence(t))
+		at = sooner(at, m.silence(t))
 		if m.phase != PhasePaused {
-			sooner(t.watchdog())
+			at = sooner(at, t.watchdog())
 		}
 	}
 	if t.State == Backoff && m.stales() {
-		sooner(m.staleAt(t))
+		at = sooner(at, m.staleAt(t))
 	}
 	if t.State == Backoff && len(t.Outbox) == 0 && t.Until.After(m.now) {
-		sooner(t.Until)
+		at = sooner(at, t.Until)
 	}
 	if len(t.Outbox) > 0 && t.soft.inFlight == "" && t.Outbox[0].NotBefore.After(m.now) {
-		sooner(t.Outbox[0].NotBefore)
+		at = sooner(at, t.Outbox[0].NotBefore)
 	}
 	return at
 }
@@ -39,7 +35,7 @@ func (m *Machine) due(t *Task) time.Time {
 // watched says whether the task's worker has deadlines. Before its container is confirmed to run it has none: what is
 // waited for then is the start's outcome.
 func (t *Task) watched() bool {
-	return t.State == Running || t.State == Suspect || t.State == Starting && t.ContainerUp
+	return t.State == Running || t.State == Suspect || t.State == Starting && !t.UpAt.IsZero()
 }
 
 // silence returns the deadline of a watched task that a sign of life would move.
@@ -54,12 +50,15 @@ func (m *Machine) silence(t *Task) time.Time {
 }
 
 // stales says whether a claim can go stale now: not while nothing is let begin.
-func (m *Machine) stales() bool { return m.cfg.ClaimStale > 0 && m.phase == PhaseMonitor }
+func (m *Machine) stales() bool {
+	return m.cfg.ClaimStale > 0 && m.phase == PhaseMonitor &&
+		!slices.ContainsFunc(m.incidents, func(i Incident) bool { return stands(i.Breaker, m.now) })
+}
 
 // staleAt is when a claim that waits for its next attempt has waited too long: counted from when the attempt was due and
 // could have begun. A stated reset, a pause or a director that was away is no lack of progress.
 func (m *Machine) staleAt(t *Task) time.Time {
-	return later(later(t.Since, t.Until), m.calm).Add(m.cfg.ClaimStale)
+	return later(later(later(t.Since, t.Until), m.calm), m.modelOpens()).Add(m.cfg.ClaimStale)
 }
 
 func (t *Task) watchdog() time.Time { return t.WatchdogAt.Add(t.soft.slack) }
@@ -126,11 +125,12 @@ func (m *Machine) hello(h Hello) {
 	t, current := m.Worker(h.Worker)
 	switch {
 	case !current || t.State == Stopping:
+		m.record(StrangerMet{Worker: h.Worker})
 		m.emit(nil, Effect{Kind: DoFence, Worker: h.Worker, Token: h.Token})
 		return
 	case h.Incompatible != "":
 		m.emit(t, Effect{Kind: DoRefuse, Token: h.Token, Why: h.Incompatible})
-		m.stop(t, OnStartFailed, EndingSet{
+		m.stop(t, OnIncompatible, EndingSet{
 			Outcome: OutcomeFailed, Known: recovery.ContractViolation,
 			Cause: fmt.Sprintf("the worker speaks protocol %s, which this director does not", h.Incompatible),
 		}, m.cfg.StopGrace)
@@ -138,6 +138,9 @@ func (m *Machine) hello(h Hello) {
 	}
 	m.alive(t)
 	m.move(t, OnHello, "", time.Time{})
+	if len(m.facts) == 0 {
+		m.record(WorkerGreeted{Task: t.Key, Worker: h.Worker})
+	}
 	m.emit(t, Effect{Kind: DoWelcome, Token: h.Token})
 	m.agree(t)
 }
@@ -146,12 +149,48 @@ func (m *Machine) hello(h Hello) {
 func (m *Machine) heard(h Heard) {
 	t, current := m.Worker(h.Worker)
 	if !current {
-		m.fence(h.Worker)
+		m.fenceOften(h.Worker)
 		return
 	}
+	used := t.soft.Usage
 	t.soft.Activity = h.Activity
+	t.soft.Usage = most(used, h.Activity.Usage)
 	m.alive(t)
 	m.agree(t)
+	m.afford(t)
+}
+
+// most joins two sums of the same attempt: they only rise, and what was reported late is the lower one.
+func most(a, b *recovery.Usage) *recovery.Usage {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return &recovery.Usage{
+		Tokens: max(a.Tokens, b.Tokens), PaidCalls: max(a.PaidCalls, b.PaidCalls), CacheHits: max(a.CacheHits, b.CacheHits),
+		CostUSD: max(a.CostUSD, b.CostUSD),
+	}
+}
+
+// afford ends an attempt that spends more than its task may: what comes after it could not be stopped any more. A budget
+// that is used up exactly lets the attempt finish.
+func (m *Machine) afford(t *Task) {
+	used := t.soft.Usage
+	if used == nil || t.State == Stopping {
+		return
+	}
+	if why := overspent(t.Tally.Use(*used), m.cfg.Policy.Guards()); why != "" {
+		m.stop(t, OnOverspent, EndingSet{Outcome: OutcomeFailed, Known: recovery.QuotaExhausted, Cause: why}, m.cfg.StopGrace)
+	}
+}
+
+func overspent(t recovery.Tally, g recovery.Guards) string {
+	switch {
+	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
+		return fmt.Sprintf("the task's paid calls went over recovery.paid_call_budget = %d: %d", g.PaidCallBudget, t.PaidCalls)
+	case g.CostBudgetUSD > 0 && t.CostUSD > g.CostBudgetUSD:
+		return fmt.Sprintf("the task's cost went over recovery.cost_budget_usd = %.2f: %.2f", g.CostBudgetUSD, t.CostUSD)
+	}
+	return ""
 }
 
 func (m *Machine) alive(t *Task) {
@@ -163,9 +202,29 @@ func (m *Machine) alive(t *Task) {
 	m.index(t)
 }
 
-// fence tells a worker whose attempt is over, or was never ours, to end.
+// fence tells a worker whose attempt is over, or was never ours, to end. There is a fact behind it, so that a director
+// that was replaced and does not know it yet cannot fence what its successor began.
 func (m *Machine) fence(worker string) {
+	m.record(StrangerMet{Worker: worker})
 	m.emit(nil, Effect{Kind: DoFence, Worker: worker})
+}
+
+// A stranger that goes on to be heard is fenced once a minute; so many are remembered.
+const (
+	strangersEvery = time.Minute
+	maxStrangers   = 256
+)
+
+// fenceOften is fence for what comes often.
+func (m *Machine) fenceOften(worker string) {
+	if at, ok := m.strangers[worker]; ok && m.now.Before(at.Add(strangersEvery)) {
+		return
+	}
+	if len(m.strangers) >= maxStrangers {
+		clear(m.strangers)
+	}
+	m.strangers[worker] = m.now
+	m.fence(worker)
 }
 
 // reported takes a report from the stream. The director's own report of an exit waits for the runtime's facts, which
@@ -179,6 +238,7 @@ func (m *Machine) reported(b Reported) {
 		}
 	case !b.Report.Exit:
 		m.accept(t, b.Report, nil)
+		m.afford(t)
 	}
 }
 
@@ -187,7 +247,10 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.room(r.Final) {
 		return
 	}
-	f := ReportAccepted{Task: t.Key, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit, Stage: r.Stage}
+	t.soft.Usage = most(t.soft.Usage, r.Usage)
+	f := ReportAccepted{
+		Task: t.Key, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit, Stage: r.Stage, Provider: r.Evidence.Provider,
+	}
 	if !r.OK {
 		f.Finding = known
 		if known == nil {
@@ -209,6 +272,7 @@ func (m *Machine) listed(l Listed) {
 	for _, c := range l.Containers {
 		there[c.Attempt] = c.Running
 		if _, current := m.Worker(c.Attempt); !current {
+			m.record(StrangerMet{Worker: c.Attempt})
 			m.emit(nil, Effect{Kind: DoRemove, Worker: c.Attempt})
 		}
 	}

@@ -67,14 +67,21 @@ type Task struct {
 	Until time.Time `json:"until,omitzero"`
 	// WatchdogAt bounds the life of the current attempt.
 	WatchdogAt time.Time `json:"watchdog_at,omitzero"`
-	// ContainerUp: the start of the current attempt's container was confirmed.
-	ContainerUp bool `json:"container_up,omitempty"`
+	// UpAt is when the start of the current attempt's container was confirmed; zero: it was not.
+	UpAt time.Time `json:"up_at,omitzero"`
+	// Alternative: since a human last answered, a verdict asked for the other model.
+	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
 	// Answers is how often a human has unblocked the task.
 	Answers int `json:"answers,omitempty"`
 	// Resumed: a human unblocked the task, so the claim's labels must be put back before the next attempt.
 	Resumed bool `json:"resumed,omitempty"`
+
+	// Incident is the key under which the last failure counts with those of other tasks. Spared is how often, since a
+	// human last answered, an incident was taken for the task's failure or unblocked it.
+	Incident string `json:"incident,omitempty"`
+	Spared   int    `json:"spared,omitempty"`
 
 	// Hints are what people said to the next attempts, oldest first, at most maxHints.
 	Hints []Hint `json:"hints,omitempty"`
@@ -129,6 +136,8 @@ type Ending struct {
 	Known      recovery.Reason `json:"known,omitempty"`
 	KnownCause string          `json:"known_cause,omitempty"`
 	Withdrawn  string          `json:"withdrawn,omitempty"` // why, if it was
+	// Provider is the model's that the failure was about, if the report says which.
+	Provider string `json:"provider,omitempty"`
 	// Finding is what the first final report of a failure means, Stage where it happened, Report where it is kept.
 	Finding *recovery.Finding `json:"finding,omitempty"`
 	Stage   string            `json:"stage,omitempty"`
@@ -150,6 +159,8 @@ type Failure struct {
 	Cause   string          `json:"cause"`
 	Action  recovery.Action `json:"action"` // what was done about it
 	At      time.Time       `json:"at"`
+	// Signature is equal for the same logical failure.
+	Signature string `json:"signature,omitempty"`
 }
 
 // Planned is one durable effect that is not done yet.
@@ -184,9 +195,9 @@ type Activity struct {
 	Stage   string   `json:"stage,omitempty"`
 	Step    string   `json:"step,omitempty"`
 	Percent *float64 `json:"percent,omitempty"`
-	Tokens  int64    `json:"tokens,omitempty"`
-	CostUSD float64  `json:"cost_usd,omitempty"`
 	Paused  bool     `json:"paused,omitempty"`
+	// Usage is what the attempt has used so far; nil: this sign of life does not say.
+	Usage *recovery.Usage `json:"usage,omitempty"`
 }
 
 // AttemptID returns the id of the current attempt.

@@ -193,8 +193,9 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 	"hello": func(_ *stage, a []string, n map[string]string) EventBody {
 		return Hello{Worker: a[0], Token: 1, Incompatible: n["speaks"]}
 	},
-	"heard": func(_ *stage, a []string, _ map[string]string) EventBody {
-		return Heard{Worker: a[0], Activity: Activity{Paused: slices.Contains(a, "paused")}}
+	"heard": (*stage).heard,
+	"budget": func(s *stage, a []string, _ map[string]string) EventBody {
+		return BudgetEdited{Task: issueKey(a[0]), PaidCalls: s.number(a[1])}
 	},
 	"operator": func(_ *stage, a []string, _ map[string]string) EventBody {
 		return OperatorSaid{Command: OperatorCommand(a[0])}
@@ -219,6 +220,23 @@ func (s *stage) duration(text string) time.Duration {
 		s.t.Fatal(err)
 	}
 	return d
+}
+
+// heard k21-1 [paused] [paid=3] [cost=0.5]
+func (s *stage) heard(args []string, named map[string]string) EventBody {
+	h := Heard{Worker: args[0], Activity: Activity{Paused: slices.Contains(args, "paused")}}
+	if paid, ok := named["paid"]; ok {
+		h.Activity.Usage = &recovery.Usage{PaidCalls: s.number(paid)}
+	}
+	return h
+}
+
+func (s *stage) number(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
 }
 
 // issues 21:task 22:claimed 23:closed asked=10s cursor=…

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"retake/internal/recovery"
 )
 
 // world is a small, unreliable world around the real driver: GitHub, a container runtime, workers, a journal and a
@@ -57,7 +59,7 @@ type box struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, cfg: testConfig(), now: epoch, planned: map[string][]byte{}, released: map[string][]byte{}}
 	w.cfg.MaxWorkers = rapid.IntRange(1, 3).Draw(t, "max workers")
-	w.cfg.Policy.MaxRetries = rapid.IntRange(0, 4).Draw(t, "max retries")
+	w.cfg.Policy = w.cfg.Policy.With(recovery.Limits{MaxRetries: rapid.IntRange(0, 4).Draw(t, "max retries")})
 	for i := range rapid.IntRange(1, 4).Draw(t, "issues") {
 		w.issues = append(w.issues, &issue{
 			key: IssueKey(fmt.Sprintf("acme/widgets#%d", i+1)), open: true, labels: map[Label]bool{LabelTask: true},
@@ -359,6 +361,11 @@ func (w *world) settle(limit int) int {
 		w.now = w.now.Add(time.Second)
 		w.offer(w.list())
 		w.offer(w.view(w.issues...))
+		for _, i := range w.issues { // what reading the answers finds
+			if t := w.m().Task(i.key); t != nil && t.State == Blocked && i.open && !i.labels[LabelBlocked] {
+				w.offer(Answered{Task: i.key, By: "octocat", Command: "removed the blocked label"})
+			}
+		}
 		if at := w.m().NextDeadline(); at.After(w.now) {
 			w.now = at
 		}
