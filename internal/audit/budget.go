@@ -1,0 +1,149 @@
+package audit
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"retake/internal/bus/wire"
+)
+
+// BudgetRow is what one task has used up.
+type BudgetRow struct {
+	Issue      string     `json:"issue"`
+	State      string     `json:"state"`
+	PaidCalls  int        `json:"paid_calls_used"`
+	PaidBudget int        `json:"paid_call_budget"` // 0: unlimited
+	Iterations Iterations `json:"iterations"`
+	CostUSD    float64    `json:"cost_usd"`
+	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
+	MayRun     bool       `json:"may_run"`
+	// Edited: a person wrote PaidCalls, and no director has taken it yet. Was is what the director had written.
+	Edited bool `json:"edited,omitempty"`
+	Was    *int `json:"was,omitempty"`
+}
+
+func budgetRow(t TaskRecord) BudgetRow {
+	r := BudgetRow{
+		Issue: t.Issue, State: t.State, PaidCalls: t.PaidCallsUsed, PaidBudget: t.PaidCallBudget, Iterations: t.Iterations,
+		CostUSD: t.CostUSD, CostBudget: t.CostBudgetUSD,
+	}
+	if e, edited := t.Edit(); edited {
+		r.Edited = true
+		if t.Written != nil {
+			r.Was = &e.Was
+		}
+	}
+	r.MayRun = r.Allowed()
+	return r
+}
+
+// Allowed says whether there is room for one more paid call, iteration and cent.
+func (r BudgetRow) Allowed() bool {
+	it := r.Iterations
+	return (r.PaidBudget <= 0 || r.PaidCalls < r.PaidBudget) &&
+		(it.Budget <= 0 || it.Used-it.Refunded < it.Budget) &&
+		(r.CostBudget <= 0 || r.CostUSD < r.CostBudget)
+}
+
+// Budget returns what every task has used up.
+func (s *Store) Budget() []BudgetRow {
+	rows := make([]BudgetRow, 0, len(s.Tasks))
+	for _, t := range s.Tasks {
+		rows = append(rows, budgetRow(t))
+	}
+	return rows
+}
+
+// ErrNoTask: nothing is known of an issue.
+var ErrNoTask = errors.New("audit: no task of that name")
+
+// OnlyIssue returns the row of one issue: owner/repo#n in any case, #n or n where only one repository has that number.
+func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
+	var found []BudgetRow
+	for _, r := range rows {
+		_, n, _ := strings.Cut(r.Issue, "#")
+		if strings.EqualFold(r.Issue, issue) || strings.TrimPrefix(issue, "#") == n {
+			found = append(found, r)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("%w: %s", ErrNoTask, issue)
+	case 1:
+		return found, nil
+	}
+	return nil, fmt.Errorf("%w: %s is the number of %d issues (%s, %s, …): say which repository", ErrNoTask, issue, len(found), found[0].Issue, found[1].Issue)
+}
+
+// ShowBudget prints rows as a table, or as one JSON line each.
+func ShowBudget(out io.Writer, rows []BudgetRow, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		for _, r := range rows {
+			if err := e.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprint(w, "ISSUE\tSTATE\tPAID CALLS\tITERATIONS\tCOST (USD)\tMAY RUN\n")
+	for _, r := range rows {
+		may := "yes"
+		if !r.MayRun {
+			may = "no"
+		}
+		note := ""
+		if r.Edited {
+			note = " (edited)"
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s%s\t%s\t%s\t%s\n", r.Issue, cmp.Or(r.State, "-"), of(fmt.Sprint(r.PaidCalls), r.PaidBudget > 0, fmt.Sprint(r.PaidBudget)), note,
+			of(fmt.Sprint(r.Iterations.Used-r.Iterations.Refunded), r.Iterations.Budget > 0, fmt.Sprint(r.Iterations.Budget)),
+			of(fmt.Sprintf("%.2f", r.CostUSD), r.CostBudget > 0, fmt.Sprintf("%.2f", r.CostBudget)), may)
+	}
+	return w.Flush()
+}
+
+func of(used string, bounded bool, budget string) string {
+	if bounded {
+		return used + " of " + budget
+	}
+	return used
+}
+
+// ResetBudget writes the edit that a person would make: paid_calls_used becomes calls. The director that runs, or the next
+// one, honours it before its next decision about the task. A file that cannot be read is kept aside and made anew.
+func ResetBudget(dir, issue string, calls int) (BudgetRow, error) {
+	if calls < 0 || calls > mostCalls {
+		return BudgetRow{}, fmt.Errorf("audit: paid calls: want 0 to %d, got %d", mostCalls, calls)
+	}
+	path, err := StatsPath(dir, issue)
+	if err != nil {
+		return BudgetRow{}, err
+	}
+	if !exists(filepath.Dir(path)) {
+		return BudgetRow{}, fmt.Errorf("%w: %s", ErrNoTask, issue)
+	}
+	unlock, err := lockDir(filepath.Dir(path))
+	if err != nil {
+		return BudgetRow{}, err
+	}
+	defer unlock()
+	s, err := ReadStats(path)
+	switch {
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNoStats):
+		s = Stats{Issue: issue, UpdatedAt: wire.At(time.Now())} // without a seal: wholly a person's
+		s.SchemaVersion, s.StagesCompleted, s.DependsOn, s.Signatures = StatsSchema, []string{}, []string{}, map[string]Seen{}
+	case err != nil:
+		return BudgetRow{}, err
+	}
+	s.PaidCallsUsed = calls
+	return budgetRow(TaskRecord{Stats: s}), realDisk.replaceJSON(path, s)
+}

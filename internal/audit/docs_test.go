@@ -1,0 +1,146 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/recovery"
+)
+
+const specification = "../../docs/specs/audits.md"
+
+// TestSpecification compares the tables and examples of the specification with the code; -update writes them.
+func TestSpecification(t *testing.T) {
+	page := text(t, specification)
+	before := page
+	for name, content := range documented(t) {
+		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+		i := strings.Index(page, begin)
+		j := strings.Index(page, end)
+		if i < 0 || j < i {
+			t.Fatalf("%s has no part %q", specification, name)
+		}
+		i += len(begin)
+		if page[i:j] != content && !*update {
+			t.Errorf("part %q differs (rewrite with -update), want:\n%s", name, content)
+		}
+		page = page[:i] + content + page[j:]
+	}
+	if *update && page != before {
+		if err := os.WriteFile(specification, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// documented is what the specification shows, as it really comes out.
+func documented(t *testing.T) map[string]string {
+	dir := example(t)
+	block := func(kind, content string) string {
+		return "```" + kind + "\n" + strings.TrimRight(content, "\n") + "\n```\n"
+	}
+	in := func(path string) string { return text(t, dir, path) }
+	parts := map[string]string{
+		"event":        block("json", in("events.jsonl")),
+		"meta":         block("json", in("audits/k3v9qx2m-1/meta.json")),
+		"last_failure": block("json", in("state/acme_widgets_21/last_failure.json")),
+		"stats":        block("json", in("state/acme_widgets_21/stats.json")),
+		"summary":      "````markdown\n" + in("audits/k3v9qx2m-1/summary.md") + "````\n",
+	}
+	var table strings.Builder
+	table.WriteString("| category | reasons |\n|---|---|\n")
+	for _, c := range categories {
+		fmt.Fprintf(&table, "| %s |", c.name)
+		for _, r := range c.reasons {
+			fmt.Fprintf(&table, " `%s`", r)
+		}
+		table.WriteString(" |\n")
+	}
+	parts["categories"] = table.String()
+
+	_, advice, _ := strings.Cut(text(t, "testdata/ERROR_REPORT.md"), "## Recommendations\n")
+	advice, _, _ = strings.Cut(advice, "\n## ")
+	parts["recommendations"] = block("markdown", "## Recommendations\n"+advice)
+
+	var shell bytes.Buffer
+	budget := func(rows func(*Store) []BudgetRow, asJSON bool) {
+		s, err := Load(dir)
+		if err == nil {
+			err = ShowBudget(&shell, rows(s), asJSON)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	shell.WriteString("$ director budget show\n")
+	budget((*Store).Budget, false)
+	shell.WriteString("$ director budget reset acme/widgets#21\n")
+	if _, err := ResetBudget(dir, issue, 0); err != nil {
+		t.Fatal(err)
+	}
+	shell.WriteString("$ director budget show acme/widgets#21 --json\n")
+	budget(func(s *Store) []BudgetRow { return s.Budget()[:1] }, true)
+	parts["budget"] = block("", shell.String())
+	return parts
+}
+
+// example is a run with one task that failed and one that did not.
+func example(t *testing.T) string {
+	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(time.Hour) }})
+	const id, run = "k3v9qx2m-1", "run_20261121-095900Z"
+	exit, over := 1, noon.Add(89*time.Second)
+	f := NewFailure(
+		recovery.Finding{Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test", Confidence: 0.95, Signature: "sig:5f0c2b7a91d3e644"},
+		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; a retry cannot help", Row: "director.tests_failed"})
+	f.ErrorID, f.Claim = "20261121-120128Z-1", "tests_failed"
+	w.Begin(Meta{
+		AttemptID: id, Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", Attempt: 1, RunID: run,
+		Agent: "claude-code", Image: "retake-dev:main", Branch: "retake/21-a1", StartedAt: wire.At(noon),
+	})
+	for _, move := range []struct {
+		after             int
+		from, to, on, why string
+	}{
+		{0, "Claiming", "Starting", "claim won", ""},
+		{2, "Starting", "Running", "hello of this attempt", ""},
+		{88, "Running", "Stopping", "final report", ""},
+		{89, "Stopping", "Blocked", "verdict: ask a human", "tests_failed"},
+	} {
+		w.Transition(Transition{
+			At: wire.At(noon.Add(time.Duration(move.after) * time.Second)), AttemptID: id, Issue: issue, Attempt: 1,
+			From: move.from, To: move.to, On: move.on, Why: move.why,
+		})
+	}
+	w.Finish(Bundle{
+		Meta: Meta{
+			AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Stage: "VALIDATE", ExitCode: &exit, Failure: f,
+			Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 3, CacheHits: 1},
+		},
+		TestLog: "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n",
+		Patch:   "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",
+		Tried:   []string{"3 rounds of CODE and VALIDATE, each shown the failure of the last"},
+	})
+	w.Classified(Classified{At: over, RunID: run, Stage: "VALIDATE", AttemptID: id, Issue: issue, Attempt: 1, Caller: "worker", Failure: f})
+	last := NewLastFailure(f, "Unit tests failed deterministically", "--- FAIL: TestParse (0.00s)\nFAIL\n")
+	last.ExitCode, last.AttemptID = &exit, id
+	w.Task(Task{
+		Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", RunID: run, State: "Blocked", Stage: "VALIDATE",
+		Attempt: 1, At: over, PaidCallsUsed: 10, PaidCallBudget: 10, Iterations: Iterations{Used: 4, Refunded: 1, Budget: 50}, Tokens: 18230, CostUSD: 0.21,
+		StagesCompleted: []string{"CODE"}, Seen: &Sighting{Signature: f.Signature, Class: "agent"}, LastFailure: last,
+	})
+	w.Task(Task{
+		Issue: "acme/widgets#22", Title: "Typo", RunID: run, State: "Done", Attempt: 1, At: over, PaidCallsUsed: 2, PaidCallBudget: 10,
+		Iterations: Iterations{Used: 1, Budget: 50}, CostUSD: 0.04, Succeeded: true,
+	})
+	closed(t, w)
+	if !exists(filepath.Join(dir, "outputs/acme_widgets_21/_summary.md")) {
+		t.Fatal("no summary")
+	}
+	return dir
+}

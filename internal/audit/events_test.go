@@ -1,0 +1,307 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+)
+
+func TestClassified(t *testing.T) {
+	w, dir, _ := opened(t, Options{})
+	f := someFailure()
+	f.Reason, f.Class, f.Retryable, f.Action, f.DelaySeconds = "rate_limited", "rate_limit", true, "wait_reset", 30
+	w.Classified(Classified{
+		At: noon, RunID: "run_1", Stage: "CODE", AttemptID: "k21-1", Issue: issue, Attempt: 1, Caller: "worker", Failure: f,
+		Context: map[string]any{"provider": "anthropic", "apiKey": "x"},
+	})
+	w.Classified(Classified{Caller: "nobody"}) // without a failure there is still a line
+	closed(t, w)
+	got := lines(t, filepath.Join(dir, "events.jsonl"))[0]
+	payload, _ := got["payload"].(map[string]any)
+	want := map[string]any{
+		"reason": "rate_limited", "retryable": true, "caller": "worker", "issue": issue, "attempt": 1.0, "attempt_id": "k21-1", "rule": "go.test",
+		"signature": f.Signature, "action": "wait_reset", "class": "rate_limit", "delay_seconds": 30.0,
+	}
+	for key, v := range want {
+		if payload[key] != v {
+			t.Errorf("payload.%s = %v, want %v", key, payload[key], v)
+		}
+	}
+	if got["type"] != "error.classified" || got["timestamp"] != "2026-11-21T12:00:00.000Z" || got["sessionId"] != "run_1" || got["stage"] != "CODE" || got["cycle"] != "k21-1" {
+		t.Errorf("envelope: %v", got)
+	}
+	if c := payload["context"].(map[string]any); c["provider"] != "anthropic" || c["apiKey"] != "[REDACTED]" {
+		t.Errorf("context: %v", c)
+	}
+}
+
+func TestLinesAreCapped(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		e         Event
+		truncated bool
+	}{
+		{"short", Event{Type: "t", Payload: "x"}, false},
+		{"payload", Event{Type: "t", SessionID: "s", Stage: "CODE", Cycle: "c", Meta: map[string]string{"k": "v"}, Payload: strings.Repeat("ü", 2000)}, true},
+		{"envelope", Event{Type: strings.Repeat("t", 9000), SessionID: strings.Repeat("s", 9000), Stage: strings.Repeat("\x00", 9000), Meta: map[string]string{"k": strings.Repeat("v", 9000)}}, true},
+	} {
+		got, err := c.e.line(1 << 10)
+		if c.name == "envelope" && err != nil { // control characters grow six times
+			got, err = c.e.line(4 << 10)
+			if len(got) > 4<<10 {
+				t.Errorf("%s: %d bytes", c.name, len(got))
+			}
+		} else if len(got) > 1<<10 {
+			t.Errorf("%s: %d bytes", c.name, len(got))
+		}
+		if err != nil || strings.Contains(string(got), `"_truncated":true`) != c.truncated || !strings.HasSuffix(string(got), "}\n") {
+			t.Errorf("%s: %v: %s", c.name, err, got)
+		}
+	}
+	// Every length around the limit.
+	for n := 900; n < 1100; n++ {
+		got, err := Event{Type: "t", Payload: strings.Repeat("x", n)}.line(1 << 10)
+		full := len(`{"type":"t","timestamp":"0001-01-01T00:00:00.000Z","sessionId":"","payload":""}`+"\n") + n
+		if err != nil || len(got) > 1<<10 || strings.Contains(string(got), "_truncated") != (full > 1<<10) {
+			t.Fatalf("%d: %d bytes, %v", n, len(got), err)
+		}
+	}
+}
+
+// A million events take no more disk than is allowed, whatever is dropped on the way is counted, and the newest are there.
+func TestManyEvents(t *testing.T) {
+	const n, paced, maxFile, rotated = 200_000, 40_000, 1 << 20, 3
+	w, dir, logs := opened(t, Options{MaxEvents: maxFile, Keep: Keep{EventFiles: rotated}})
+	failure := someFailure()
+	began, slowest := time.Now(), time.Duration(0)
+	for i := range n {
+		at := time.Now()
+		w.Classified(Classified{At: noon, Issue: issue, Attempt: i, Failure: failure})
+		slowest = max(slowest, time.Since(at))
+		if i%4000 == 0 && i < paced { // these as fast as the disk takes them, the others as fast as they come
+			flushed(w)
+		}
+	}
+	flushed(w)
+	w.Classified(Classified{At: noon, Attempt: n, Failure: failure})
+	closed(t, w)
+	t.Logf("%d events in %s, slowest %s, %d dropped", n, time.Since(began).Round(time.Millisecond), slowest, w.Counts().Dropped)
+	paths, _ := filepath.Glob(filepath.Join(dir, "events.jsonl*"))
+	if len(paths) != rotated+1 {
+		t.Errorf("%d files, want %d: %v", len(paths), rotated+1, paths)
+	}
+	kept := 0
+	for _, p := range paths {
+		if size, _ := sizeOf(p); size > maxFile {
+			t.Errorf("%s has %d bytes", p, size)
+		}
+		kept += len(lines(t, p))
+	}
+	newest := lines(t, filepath.Join(dir, "events.jsonl"))
+	if last := newest[len(newest)-1]["payload"].(map[string]any)["attempt"]; last != float64(n) {
+		t.Errorf("the last line is number %v", last)
+	}
+	dropped := w.Counts().Dropped
+	if written := n - dropped; written < paced {
+		t.Errorf("%d were written, of which %d came slowly enough", written, paced)
+	}
+	if dropped > 0 && logs.FilterMessageSnippet("dropped").Len() == 0 {
+		t.Error("nobody was told of what was dropped")
+	}
+	if uint64(kept)+dropped > n+1 {
+		t.Errorf("%d kept and %d dropped are more than came", kept, dropped)
+	}
+}
+
+// Nobody waits for a disk that hangs; what does not fit is counted, and the end is bounded.
+func TestCallerNeverWaits(t *testing.T) {
+	hang, hanging := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	slow := disk{write: func(f *os.File, data []byte) (int, error) {
+		once.Do(func() { close(hanging) })
+		<-hang
+		return f.Write(data)
+	}}
+	dir := t.TempDir()
+	w := open(dir, Options{Queue: 10}, slow)
+	w.Begin(Meta{AttemptID: "k-1", Issue: issue})
+	<-hanging
+	began := time.Now()
+	for i := range 1000 {
+		w.Classified(Classified{Attempt: i})
+		w.Task(Task{Issue: issue, State: "Running"})
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("2,000 calls took %s", took)
+	}
+	if c := w.Counts(); c.Dropped != 2000-20 {
+		t.Errorf("%d dropped, want %d", c.Dropped, 2000-20)
+	}
+	w.Finish(Bundle{Meta: Meta{AttemptID: "k-2"}, WorkerLog: strings.Repeat("x", queueBytes+1)})
+	ctx, cancel := contextWithTimeout(50 * time.Millisecond)
+	defer cancel()
+	if err := w.Close(ctx); err == nil || !strings.Contains(err.Error(), "20 writes were still waiting") {
+		t.Errorf("Close: %v", err)
+	}
+	close(hang)
+	<-w.done
+	if exists(filepath.Join(dir, stateDir)) {
+		t.Error("what was given up was written all the same")
+	}
+	w.Event(Event{})
+	if err := w.Close(ctx); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+// failing is a disk on which writes fail while err is set; half of each write arrives.
+type failing struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *failing) set(err error) { f.mu.Lock(); f.err = err; f.mu.Unlock() }
+
+func (f *failing) disk() disk {
+	return disk{write: func(file *os.File, data []byte) (int, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.err != nil {
+			n, _ := file.Write(data[:len(data)/2])
+			return n, &os.PathError{Op: "write", Path: file.Name(), Err: f.err}
+		}
+		return file.Write(data)
+	}}
+}
+
+func TestDiskFull(t *testing.T) {
+	var broken failing
+	var later atomic.Int64
+	dir := t.TempDir()
+	w, logs := reopened(t, dir, Options{Now: func() time.Time { return noon.Add(time.Duration(later.Load())) }}, broken.disk())
+	everything := func(i int) {
+		id := fmt.Sprintf("k-%d", i)
+		w.Begin(Meta{AttemptID: id, Issue: issue, Attempt: i, StartedAt: wire.At(noon)})
+		w.Transition(Transition{AttemptID: id, Issue: issue, To: "Running"})
+		w.Finish(someBundle(id, i))
+		w.Task(someTask())
+		w.Classified(Classified{Attempt: i, Failure: someFailure()})
+		flushed(w)
+		flushed(w) // the index is written after the batch
+	}
+	everything(1)
+	before := text(t, dir, "state/acme_widgets_21/stats.json")
+	broken.set(syscall.ENOSPC)
+	for i := 2; i < 50; i++ {
+		everything(i)
+	}
+	errorsSaid := logs.FilterLevelExact(zap.ErrorLevel).Len()
+	if errorsSaid != 3 { // events, audits, state
+		t.Errorf("a full disk was reported %d times: %v", errorsSaid, logs.All())
+	}
+	if !strings.Contains(w.Counts().LastError, "no space left") || w.Counts().WriteErrors < 48*3 {
+		t.Errorf("%+v", w.Counts())
+	}
+	if after := text(t, dir, "state/acme_widgets_21/stats.json"); after != before {
+		t.Error("a failed write destroyed what was there")
+	}
+	lines(t, filepath.Join(dir, "events.jsonl")) // and half a line is not left there either
+	broken.set(nil)
+	later.Store(int64(time.Hour))
+	everything(50)
+	everything(51)
+	closed(t, w)
+	if again := logs.FilterMessageSnippet("written again").Len(); again != errorsSaid {
+		t.Errorf("that it works again was said %d times, want %d: %v", again, errorsSaid, logs.All())
+	}
+	var got []int
+	for _, e := range lines(t, filepath.Join(dir, "events.jsonl")) {
+		got = append(got, int(e["payload"].(map[string]any)["attempt"].(float64)))
+	}
+	if fmt.Sprint(got) != "[1 50 51]" {
+		t.Errorf("events: %v", got)
+	}
+	if temps, _ := filepath.Glob(filepath.Join(dir, "*", "*", "*.tmp-*")); len(temps) > 0 {
+		t.Errorf("left over: %v", temps)
+	}
+	if index := document[Index](t, dir, "audits/index.json"); len(index.Attempts) < 3 {
+		t.Errorf("index: %+v", index.Attempts)
+	}
+}
+
+// The kernel's own word for a full disk.
+func TestDevFull(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("no /dev/full here")
+	}
+	dir := t.TempDir()
+	if err := os.Symlink("/dev/full", filepath.Join(dir, "events.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	w, logs := reopened(t, dir, Options{}, realDisk)
+	for range 10 {
+		w.Classified(Classified{})
+		flushed(w)
+	}
+	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 1 || w.Counts().WriteErrors != 10 {
+		t.Errorf("reported %d times, %d errors counted", n, w.Counts().WriteErrors)
+	}
+	if err := os.Remove(filepath.Join(dir, "events.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	w.Classified(Classified{})
+	closed(t, w)
+	if n := logs.FilterMessageSnippet("written again").Len(); n != 1 {
+		t.Errorf("%d times", n)
+	}
+	if n := len(lines(t, filepath.Join(dir, "events.jsonl"))); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// Trouble with one file does not hide trouble with another, and does not flood the log when it comes and goes.
+func TestTroubleComesAndGoes(t *testing.T) {
+	now := noon
+	w, _, logs := opened(t, Options{})
+	tr := newTrouble(w.o.Log, func() time.Time { return now })
+	tr.ended("state", "a", syscall.EACCES)
+	tr.ended("state", "b", syscall.EACCES)
+	tr.ended("state", "b", nil)
+	if said, again := logs.FilterLevelExact(zap.ErrorLevel).Len(), logs.FilterMessageSnippet("again").Len(); said != 2 || again != 1 {
+		t.Errorf("said %d, again %d", said, again)
+	}
+	for range 100 {
+		now = now.Add(time.Second)
+		tr.ended("audits", "x", syscall.ENOSPC)
+		tr.ended("audits", "y", nil)
+	}
+	if said := logs.FilterLevelExact(zap.ErrorLevel).Len(); said > 4 {
+		t.Errorf("a disk that is nearly full was reported %d times in 100 s", said-2)
+	}
+	tr.ended("report", "r", syscall.EROFS)
+	before := logs.FilterLevelExact(zap.ErrorLevel).Len()
+	for range 100 {
+		now = now.Add(time.Minute)
+		tr.ended("report", "r", syscall.EROFS)
+	}
+	if said := logs.FilterLevelExact(zap.ErrorLevel).Len(); said != before {
+		t.Errorf("what fails all the time was reported %d times more", said-before)
+	}
+	for i := range 10_000 {
+		tr.ended("audits", fmt.Sprint(i), errors.New("x"))
+	}
+	if len(tr.lost) > mostTroubles+1 || len(tr.said) > 2*mostTroubles {
+		t.Errorf("remembers %d and %d", len(tr.lost), len(tr.said))
+	}
+}

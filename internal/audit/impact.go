@@ -1,0 +1,104 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Impact is what a failed task holds up.
+type Impact struct {
+	Blocked     []string // every task that waits for it, directly or not, sorted
+	Depth       int      // the longest chain of tasks that wait for each other
+	CanContinue bool     // some other task does not wait for it
+}
+
+// ImpactOf follows who depends on whom from a failed task. Tasks that wait for each other in a circle are counted once.
+func ImpactOf(dependsOn map[string][]string, failed string) Impact {
+	waiting := map[string][]string{}
+	for _, task := range slices.Sorted(maps.Keys(dependsOn)) {
+		for _, on := range dependsOn[task] {
+			waiting[on] = append(waiting[on], task)
+		}
+	}
+	blocked, path, depth := map[string]bool{}, map[string]bool{failed: true}, map[string]int{}
+	var follow func(task string) int
+	follow = func(task string) int {
+		if d, ok := depth[task]; ok {
+			return d
+		}
+		deepest := 0
+		for _, next := range waiting[task] {
+			if path[next] {
+				continue
+			}
+			blocked[next], path[next] = true, true
+			deepest = max(deepest, 1+follow(next))
+			delete(path, next)
+		}
+		depth[task] = deepest
+		return deepest
+	}
+	out := Impact{Depth: follow(failed)}
+	out.Blocked = slices.Sorted(maps.Keys(blocked))
+	for task := range dependsOn {
+		out.CanContinue = out.CanContinue || task != failed && !blocked[task]
+	}
+	return out
+}
+
+// Level is how grave an impact is.
+type Level string
+
+// The levels, worst first.
+const (
+	Critical Level = "critical"
+	High     Level = "high"
+	Medium   Level = "medium"
+	Low      Level = "low"
+	None     Level = "none"
+)
+
+// levels is read from the top: the first row of which one number is reached holds. 0: the number does not matter.
+var levels = []struct {
+	level                     Level
+	phases, milestones, tasks int
+}{
+	{Critical, 2, 0, 0},
+	{High, 1, 3, 0},
+	{Medium, 0, 1, 5},
+	{Low, 0, 0, 1},
+}
+
+// LevelOf says how grave it is that so many phases, milestones and tasks are held up. Tasks of ours have neither phases
+// nor milestones, but what a repository is to a fleet is a milestone: see repositories.
+func LevelOf(phases, milestones, tasks int) Level {
+	reached := func(n, from int) bool { return from > 0 && n >= from }
+	for _, row := range levels {
+		if reached(phases, row.phases) || reached(milestones, row.milestones) || reached(tasks, row.tasks) {
+			return row.level
+		}
+	}
+	return None
+}
+
+// Suggestion is what to do while an impact of a level lasts.
+func Suggestion(l Level, canContinue bool) string {
+	switch {
+	case l == Critical || l == High:
+		return "pause"
+	case canContinue:
+		return "continue"
+	}
+	return "retry"
+}
+
+// repositories counts those that tasks are in.
+func repositories(tasks []string) int {
+	seen := map[string]bool{}
+	for _, t := range tasks {
+		repo, _, _ := strings.Cut(t, "#")
+		seen[repo] = true
+	}
+	return len(seen)
+}

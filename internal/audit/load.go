@@ -1,0 +1,242 @@
+package audit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/recovery"
+)
+
+// Store is what lies on disk, whether a director runs or not.
+type Store struct {
+	Attempts []Meta // oldest first
+	Tasks    []TaskRecord
+	Problems []string // what could not be read; nothing was changed
+}
+
+// TaskRecord is the state of one task.
+type TaskRecord struct {
+	Stats
+	Last *LastFailure // nil: it never failed
+	Path string       // of its stats.json
+}
+
+// Load reads dir and changes nothing in it. A folder that is not there is empty; files that cannot be read are Problems.
+func Load(dir string) (*Store, error) {
+	s := &Store{}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, errors.Join(fmt.Errorf("audit: %s is not the folder of a director", dir), err)
+	}
+	err := each(filepath.Join(dir, auditsDir), func(name, path string) {
+		var m Meta
+		if !attemptID.MatchString(name) {
+			return
+		}
+		if path = filepath.Join(path, metaFile); s.read(path, &m) {
+			s.Attempts = append(s.Attempts, m)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = each(filepath.Join(dir, stateDir), func(name, path string) {
+		t := TaskRecord{Path: filepath.Join(path, statsFile)}
+		var err error
+		if t.Stats, err = peekStats(t.Path); errors.Is(err, ErrNoStats) {
+			return
+		} else if err != nil {
+			s.Problems = append(s.Problems, fmt.Sprintf("%s: %v", t.Path, err))
+			return
+		}
+		var last LastFailure
+		if path = filepath.Join(path, failureFile); s.read(path, &last) {
+			t.Last = &last
+		}
+		t.Issue = cmp.Or(t.Issue, issueOf(name))
+		s.Tasks = append(s.Tasks, t)
+	})
+	slices.SortFunc(s.Attempts, func(a, b Meta) int { return byAge(entryOf(a, 0), entryOf(b, 0)) })
+	slices.SortFunc(s.Tasks, func(a, b TaskRecord) int {
+		x, m, _ := strings.Cut(a.Issue, "#")
+		y, n, _ := strings.Cut(b.Issue, "#")
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(m), len(n)), cmp.Compare(m, n)) // a shorter number is a lower one
+	})
+	return s, err
+}
+
+// read reads a document, if there is one.
+func (s *Store) read(path string, v any) bool {
+	err := readJSON(path, v)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.Problems = append(s.Problems, fmt.Sprintf("%s: %v", path, err))
+	}
+	return err == nil
+}
+
+func each(root string, do func(name, path string)) error {
+	entries, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			do(e.Name(), filepath.Join(root, e.Name()))
+		}
+	}
+	return err
+}
+
+// standing is how a task counts in a report.
+type standing int
+
+const (
+	underWay standing = iota
+	completed
+	failed
+	givenBack
+)
+
+// gaveUp are the actions after which nobody tries again without a person.
+var gaveUp = []string{"escalate", "skip", "stop", "abort"}
+
+// standingOf reads a task's state. A released claim counts as failed if the last verdict was to give up, and not if the
+// issue was closed while it waited for a retry.
+func standingOf(s Stats, last *LastFailure) standing {
+	switch s.State {
+	case "Done":
+		return completed
+	case "Blocked":
+		return failed
+	case "Released", "Forgotten":
+		if last != nil && last.Attempt == s.Attempt && slices.Contains(gaveUp, last.Action) {
+			return failed
+		}
+		return givenBack
+	}
+	return underWay
+}
+
+// ReportOptions say what a report is about.
+type ReportOptions struct {
+	RunID           string // only tasks that this run wrote last; empty: all
+	Mode            string
+	ContinueOnError bool
+	Aborted         string
+	Incidents       []Incident // nil: those that the attempts show
+	Now             time.Time  // zero: time.Now
+}
+
+// Report gathers what a report says.
+func (s *Store) Report(o ReportOptions) ReportData {
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	d := ReportData{
+		Generated: wire.At(o.Now), RunID: o.RunID, Mode: cmp.Or(o.Mode, "normal"), ContinueOnError: o.ContinueOnError, Aborted: o.Aborted,
+		DependsOn: map[string][]string{}, Problems: s.Problems,
+		Failed: []FailedTask{}, Skipped: []SkippedTask{}, Timeline: []TimelineEntry{}, Incidents: o.Incidents,
+	}
+	failing, waiting := map[string]bool{}, map[string][]string{}
+	for _, t := range s.Tasks {
+		if o.RunID != "" && t.RunID != o.RunID {
+			continue
+		}
+		d.Total++
+		d.DependsOn[t.Issue] = t.DependsOn
+		d.Usage.Tokens, d.Usage.CostUSD, d.Usage.PaidCalls = d.Usage.Tokens+t.Tokens, d.Usage.CostUSD+t.CostUSD, d.Usage.PaidCalls+t.PaidCallsUsed
+		switch standingOf(t.Stats, t.Last) {
+		case completed:
+			d.Completed++
+		case failed:
+			d.Failed, failing[t.Issue] = append(d.Failed, t.failed()), true
+		case givenBack:
+			d.GivenBack++
+		case underWay:
+			d.Open++
+			waiting[t.Issue] = t.DependsOn
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(waiting)) {
+		on := slices.DeleteFunc(slices.Clone(waiting[id]), func(on string) bool { return !failing[on] })
+		if len(on) > 0 {
+			d.Skipped, d.Open = append(d.Skipped, SkippedTask{id, on}), d.Open-1
+		}
+	}
+	for _, m := range s.Attempts {
+		if m.Failure != nil && (o.RunID == "" || m.RunID == o.RunID) {
+			d.Timeline = append(d.Timeline, TimelineEntry{
+				At: wire.At(entryOf(m, 0).at()), ID: m.Issue, Attempt: m.Attempt, Stage: m.Stage, Reason: m.Failure.Reason, Cause: m.Failure.Cause,
+				Signature: m.Failure.Signature, Action: m.Failure.Action,
+			})
+		}
+	}
+	if d.Incidents == nil {
+		d.Incidents = incidents(d.Timeline)
+	}
+	return d
+}
+
+func (t TaskRecord) failed() FailedTask {
+	f := FailedTask{
+		ID: t.Issue, Title: t.Title, URL: t.URL, Phase: t.State, Milestone: t.Stage, ErrorType: string(recovery.Unknown), Attempts: t.Attempt,
+		Timestamp: t.UpdatedAt, BlockedDependencies: []string{}, BudgetUsedUp: !budgetRow(t).Allowed(),
+	}
+	if l := t.Last; l != nil {
+		f.ErrorType, f.Message, f.Timestamp, f.Milestone = l.ErrorType, l.Message, l.Timestamp, cmp.Or(l.Milestone, t.Stage)
+		f.Ask = l.Ask
+		f.Action, f.Why, f.Signature, f.BlockedDependencies = l.Action, l.Why, l.Signature, notNil(l.BlockedDependencies)
+	}
+	return f
+}
+
+// together is how far apart failures of one incident are at most.
+const together = time.Hour
+
+// outage says whether something that tasks share is at fault, and not their work.
+func outage(c recovery.Cause) bool { return c == recovery.Infrastructure || c == recovery.RateLimit }
+
+// incidents finds outages: the same limit or fault of the infrastructure, or the very same failure, in several tasks at a time.
+func incidents(timeline []TimelineEntry) []Incident {
+	open := map[string]*Incident{}
+	out := []Incident{}
+	end := func(key string) {
+		if i := open[key]; i != nil && len(i.Tasks) > 1 {
+			out = append(out, *i)
+		}
+		delete(open, key)
+	}
+	for _, e := range timeline {
+		key := e.Reason
+		about, _ := recovery.Describe(recovery.Reason(e.Reason))
+		if !outage(about.Cause) {
+			if key = e.Signature; key == "" {
+				continue
+			}
+		}
+		if i := open[key]; i != nil && e.At.Sub(i.To.Time) > together {
+			end(key)
+		}
+		i := open[key]
+		if i == nil {
+			i = &Incident{Reason: e.Reason, Cause: e.Cause, From: e.At}
+			open[key] = i
+		}
+		if i.To = e.At; !slices.Contains(i.Tasks, e.ID) {
+			i.Tasks = append(i.Tasks, e.ID)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(open)) {
+		end(key)
+	}
+	slices.SortStableFunc(out, func(a, b Incident) int { return a.From.Compare(b.From.Time) })
+	return out
+}

@@ -1,0 +1,71 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// Names of files and folders.
+const (
+	auditsDir  = "audits"
+	stateDir   = "state"
+	outputsDir = "outputs"
+
+	indexFile       = "index.json"
+	eventsFile      = "events.jsonl"
+	ReportFile      = "ERROR_REPORT.md"
+	metaFile        = "meta.json"
+	summaryFile     = "summary.md"
+	transitionsFile = "transitions.jsonl"
+	statsFile       = "stats.json"
+	failureFile     = "last_failure.json"
+	taskSummaryFile = "_summary.md"
+)
+
+// ErrName: an issue key or attempt id that cannot name a file.
+var ErrName = errors.New("audit: not a name")
+
+var (
+	issueKey  = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,99})/([A-Za-z0-9._-]{1,100})#([1-9][0-9]{0,17})$`)
+	attemptID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+)
+
+// taskFolder returns <owner>_<repo>_<n> in lower case, because GitHub compares names without case. An underscore in an
+// owner's name is written %5f, so that no two issues share a folder.
+func taskFolder(issue string) (string, error) {
+	m := issueKey.FindStringSubmatch(issue)
+	if m == nil {
+		return "", fmt.Errorf("%w: issue %.100q, want owner/repo#number", ErrName, issue)
+	}
+	return strings.ToLower(strings.ReplaceAll(m[1], "_", "%5f") + "_" + m[2] + "_" + m[3]), nil
+}
+
+// issueOf takes taskFolder back, in lower case; empty for a folder that is not a task's.
+func issueOf(folder string) string {
+	owner, rest, _ := strings.Cut(folder, "_")
+	i := strings.LastIndexByte(rest, '_')
+	if i < 0 {
+		return ""
+	}
+	issue := strings.ReplaceAll(owner, "%5f", "_") + "/" + rest[:i] + "#" + rest[i+1:]
+	if back, err := taskFolder(issue); err != nil || back != folder {
+		return ""
+	}
+	return issue
+}
+
+// StatsPath returns where the stats of an issue lie.
+func StatsPath(dir, issue string) (string, error) {
+	folder, err := taskFolder(issue)
+	return filepath.Join(dir, stateDir, folder, statsFile), err
+}
+
+func attemptFolder(dir, id string) (string, error) {
+	if !attemptID.MatchString(id) {
+		return "", fmt.Errorf("%w: attempt %.100q", ErrName, id)
+	}
+	return filepath.Join(dir, auditsDir, id), nil
+}
