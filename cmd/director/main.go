@@ -70,7 +70,9 @@ func command() *cobra.Command {
 	root.PersistentFlags().StringVarP(&o.file, "config", "c", "config/dev.toml", "configuration file")
 	root.PersistentFlags().StringToStringVar(&o.set, "set", nil, "override one key, e.g. --set director.max_workers=5")
 	root.AddCommand(runCommand(&o), demoCommand(), configCommand(&o), versionCommand())
+	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
+	root.AddCommand(recordCommands(&o)...)
 	return root
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -15,7 +16,13 @@ import (
 
 func runCommand(o *options) *cobra.Command {
 	var worker, level string
-	c := &cobra.Command{Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left to the next run"}
+	var goOn bool
+	c := &cobra.Command{
+		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left to the next run",
+		Long: "Run the director until SIGINT or SIGTERM; running workers are left to the next run.\n" +
+			"Exit 0: ended as asked; 1: errors were to be continued after, and a task of this run failed; 2: it could not run.",
+	}
+	c.Flags().BoolVar(&goOn, "continue-on-error", false, "recovery.continue_on_error = true: no error ends the run; ERROR_REPORT.md is written in any case")
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -23,6 +30,7 @@ func runCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		cfg.Recovery.ContinueOnError = cfg.Recovery.ContinueOnError || goOn
 		log, err := logger(level)
 		if err != nil {
 			return err
@@ -35,7 +43,11 @@ func runCommand(o *options) *cobra.Command {
 			}
 			return token, err
 		}
-		return director.Run(cmd.Context(), director.Options{Config: cfg, WorkerBinary: worker, Log: log, Token: token})
+		err = director.Run(cmd.Context(), director.Options{Config: cfg, WorkerBinary: worker, Log: log, Token: token})
+		if errors.Is(err, director.ErrTasksFailed) {
+			return errNo
+		}
+		return err
 	}
 	return c
 }

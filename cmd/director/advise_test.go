@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the answers in docs/specs/commands-recovery.md")
+
+// asDirector makes the test binary the program itself: then whole command lines can be run.
+const asDirector = "RETAKE_TEST_AS_DIRECTOR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asDirector) != "" {
+		os.Exit(run())
+	}
+	os.Exit(m.Run())
+}
+
+// shell runs a command line in a folder of its own, where director is the program under test.
+func shell(t *testing.T, dir, command string) (output string, exit int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(dir, ".bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(bin, "director")); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir = dir
+	cmd.Env = []string{asDirector + "=1", "PATH=" + bin + ":" + os.Getenv("PATH")}
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+const handbook = "../../docs/specs/commands-recovery.md"
+
+// TestHandbookPrintsWhatTheCommandsPrint runs every command line of the handbook and compares what it prints.
+// go test ./cmd/director -run Handbook -update rewrites the answers.
+func TestHandbookPrintsWhatTheCommandsPrint(t *testing.T) {
+	data, err := os.ReadFile(handbook)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var anew bytes.Buffer
+	dir, commands, inBlock, skip := t.TempDir(), 0, false, false
+	lines := strings.SplitAfter(string(data), "\n")
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inBlock, skip = strings.HasPrefix(line, "```console"), false
+		case inBlock && strings.HasPrefix(line, "$ "):
+			command := strings.TrimPrefix(line, "$ ")
+			anew.WriteString(line)
+			for i+1 < len(lines) && strings.HasPrefix(lines[i+1], "> ") {
+				i++
+				anew.WriteString(lines[i])
+				command += strings.TrimPrefix(lines[i], "> ")
+			}
+			out, _ := shell(t, dir, command)
+			anew.WriteString(out)
+			commands, skip = commands+1, true
+			continue
+		case inBlock && skip:
+			continue // the old answer
+		}
+		anew.WriteString(line)
+	}
+	if commands < 11 {
+		t.Errorf("%d command lines, want at least eleven", commands)
+	}
+	if bytes.Equal(anew.Bytes(), data) {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(handbook, anew.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("%s does not print what the commands print; run this test with -update and look at the difference. Now:\n%s", handbook, anew.String())
+}
+
+func TestExitCodesOfAdvice(t *testing.T) {
+	const policy = `printf '[[row]]\non = "timeout"\nladder = [{action="retry",times=2}]\n' >p.toml; `
+	for _, c := range []struct {
+		command string
+		exit    int
+		says    string
+	}{
+		{`echo '{}' | director classify`, 0, `"reason":"unknown"`},
+		{`echo '{}' | director classify -`, 0, `"reason":"unknown"`},
+		{`echo '{"exit_code":"one"}' | director classify`, 1, `{"error":"line 1: exit_code: want an integer, got \"one\""}`},
+		{`echo '{}' >a; printf '{}\n7' >b; director classify a b`, 1, `"b line 2: want a JSON object, got a number"`},
+		{`printf '' | director classify`, 0, ``},
+		{`director classify none.jsonl`, 2, `open none.jsonl: no such file or directory`},
+		{`director classify .`, 2, `is a directory`},
+		{`echo '{}' | director classify --as ggd`, 2, `--as ggd: want some of director,`},
+		{`echo '{}' | director classify --rules none.toml`, 2, `open none.toml: no such file or directory`},
+		{`echo '{}' | director classify --rules /dev/null`, 0, `"reason":"unknown"`},
+		{`printf 'a = ' >r.toml; echo '{}' | director classify --rules r.toml`, 2, `recovery:`},
+		{`echo '{}' | director classify --nonsense`, 2, `unknown flag: --nonsense`},
+		{`echo '{}' | director classify --config none.toml`, 2, `none.toml: no such file`},
+		{`echo '{"failures":[{"reason":"timeout"}]}' | director decide`, 0, `"row":"director.timeout"`},
+		{`echo '{"failures":[{"reason":"timeout"}]}' | director decide --set director.max_retries=0`, 0, `"veto":"max_retries"`},
+		{policy + `echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml`, 0, `"row":"p.timeout"`},
+		{`echo '{}' | director decide`, 1, `failures: want at least one failure`},
+		{`echo '{}' | director decide --preset ggd`, 2, `--preset ggd: want one of director, reviewcat,`},
+		{`echo '{}' | director decide --set director.max_retries=many`, 2, `director.max_retries`},
+		{`director policy show --preset gdd`, 0, "policy   gdd\n"},
+		{`director policy show --json`, 0, `"policy": "director"`},
+		{`director policy show --set director.max_retries=7`, 0, "max_retries             7 "},
+		{`director policy show extra`, 2, `unknown command "extra"`},
+		{`director policy check`, 0, "director: ok\n"},
+		{policy + `director policy check p.toml`, 0, "p: ok\n"},
+		{`printf '[[row]]\non = "luck"\n' >bad.toml; director policy check bad.toml`, 1, "bad: line 2: "},
+		{`printf '[[row\n' >bad.toml; director policy check bad.toml`, 2, "bad: "},
+		{`director policy`, 2, `say which: show or check`},
+		{`director policy frob`, 2, `unknown command "frob"`},
+		{`director policy check none.toml`, 2, `open none.toml: no such file or directory`},
+	} {
+		out, exit := shell(t, t.TempDir(), c.command)
+		if exit != c.exit || !strings.Contains(out, c.says) {
+			t.Errorf("%s\n  exit %d, want %d, saying %q\n%s", c.command, exit, c.exit, c.says, out)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package advise
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Classifying is how evidence is to be read.
+type Classifying struct {
+	Classifier *recovery.Classifier
+	As         []string         // presets whose words are wanted, too
+	Explain    bool             // which rules matched, and why each lost
+	Now        func() time.Time // when a line that doesn't say so was observed; called by several goroutines
+}
+
+// Classify says of every line what it is evidence of, and returns how many lines could not be read.
+func Classify(ctx context.Context, o Classifying, sources []Source, out io.Writer) (bad int, err error) {
+	for _, p := range o.As {
+		if !slices.Contains(recovery.Presets, p) {
+			return 0, fmt.Errorf("--as %s: want some of %s", p, strings.Join(recovery.Presets, ", "))
+		}
+	}
+	return stream(ctx, sources, out, o.answer)
+}
+
+// finding is the answer to one line. The contract fixes names and order.
+type finding struct {
+	ID         json.RawMessage       `json:"id,omitempty"`
+	Reason     recovery.Reason       `json:"reason"`
+	Class      recovery.Cause        `json:"class"`
+	Retryable  bool                  `json:"retryable"`
+	RetryAfter *float64              `json:"retry_after_seconds"` // null: nothing states one
+	Signature  string                `json:"signature"`
+	Rule       string                `json:"rule"`
+	Cause      string                `json:"cause"`
+	Confidence float64               `json:"confidence"`
+	As         map[string]string     `json:"as,omitempty"` // preset to its word
+	Considered []recovery.Considered `json:"considered,omitempty"`
+}
+
+func (o *Classifying) answer(data []byte) (any, error) {
+	q, err := o.question(data)
+	if err != nil {
+		return nil, err
+	}
+	var f recovery.Finding
+	var considered []recovery.Considered
+	if o.Explain {
+		f, considered = o.Classifier.Explain(q.evidence())
+	} else {
+		f = o.Classifier.Classify(q.evidence())
+	}
+	about, _ := recovery.Describe(f.Reason)
+	a := finding{
+		ID: q.id, Reason: f.Reason, Class: about.Cause, Retryable: about.Retryable, Signature: f.Signature,
+		Rule: f.Rule, Cause: f.Cause, Confidence: math.Round(f.Confidence*100) / 100, Considered: considered,
+	}
+	if f.RetryAfter > 0 {
+		s := f.RetryAfter.Seconds()
+		a.RetryAfter = &s
+	}
+	if len(o.As) > 0 {
+		a.As = make(map[string]string, len(o.As))
+	}
+	for _, preset := range o.As {
+		a.As[preset], _ = recovery.As(preset, f) // known: Classify looked
+	}
+	return a, nil
+}
+
+// question is one line of evidence.
+type question struct {
+	id   json.RawMessage
+	text string
+	e    recovery.Evidence
+}
+
+// questionFields are the contract's names, then those of worker_error.v1.
+var questionFields = []field[question]{
+	at(text, func(q *question) *string { return &q.text }, "text"),
+	at(optional(integer), func(q *question) **int { return &q.e.ExitCode }, "exit_code"),
+	at(signalName, func(q *question) *string { return &q.e.Signal }, "signal"),
+	at(boolean, func(q *question) *bool { return &q.e.OOM }, "oom_killed"),
+	at(integer, func(q *question) *int { return &q.e.HTTPStatus }, "http_status"),
+	at(headers, func(q *question) *map[string]string { return &q.e.Headers }, "headers"),
+	at(text, func(q *question) *string { return &q.e.Stage }, "stage"),
+	at(text, func(q *question) *string { return &q.e.Tool }, "tool"),
+	at(text, func(q *question) *string { return &q.e.Provider }, "provider"),
+	at(moment, func(q *question) *time.Time { return &q.e.At }, "at"),
+	at(text, func(q *question) *string { return &q.e.Message }, "message"),
+	at(text, func(q *question) *string { return &q.e.Stdout }, "stdout", "last_stdout_tail"),
+	at(text, func(q *question) *string { return &q.e.Stderr }, "stderr", "last_stderr_tail"),
+	at(text, func(q *question) *string { return &q.e.Question }, "question"),
+	at(wait, func(q *question) *time.Duration { return &q.e.RetryAfter }, "retry_after_seconds"),
+	at(text, func(q *question) *string { return &q.e.Claim.ErrorType }, "error_type"),
+	at(boolean, func(q *question) *bool { return &q.e.Claim.Transient }, "is_transient"),
+	at(boolean, func(q *question) *bool { return &q.e.Claim.Retry }, "should_retry"),
+	at(boolean, func(q *question) *bool { return &q.e.Claim.Escalate }, "escalate_to_human"),
+}
+
+func (o *Classifying) question(data []byte) (question, error) {
+	fields, err := parse(data)
+	if err != nil {
+		return question{}, err
+	}
+	q := question{id: copied(fields["id"])}
+	err = fill(&q, fields, "", questionFields)
+	if code, said := fields["exit_code"]; said && q.e.ExitCode == nil && q.text+q.e.Stdout+q.e.Stderr != "" {
+		q.e.Unended = code == nil || string(code) == "null" // it ran, and somebody had to end it
+	}
+	if q.e.At.IsZero() {
+		q.e.At = o.Now()
+	}
+	return q, err
+}
+
+// evidence is what the line says, in the classifier's own forms.
+func (q *question) evidence() recovery.Evidence {
+	e := q.e
+	if q.text != "" {
+		e.Stderr = strings.TrimPrefix(e.Stderr+"\n"+q.text, "\n") // which stream the text came from is not known
+	}
+	if e.Tool != "" {
+		e.Tool = path.Base(e.Tool)
+	}
+	if e.Signal = strings.ToUpper(strings.TrimSpace(e.Signal)); e.Signal != "" && !strings.HasPrefix(e.Signal, "SIG") {
+		e.Signal = "SIG" + e.Signal
+	}
+	// A worker has the kernel's own count when it says so of such a death; otherwise it is only a word.
+	if e.Claim.ErrorType == string(recovery.OOMKilled) {
+		e.OOM = e.OOM || e.Signal == "SIGKILL" || e.ExitCode != nil && *e.ExitCode == 137
+	}
+	return e
+}

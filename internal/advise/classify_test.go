@@ -1,0 +1,242 @@
+package advise
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+var observed = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// builtIn is made once: it reads all its examples.
+var builtIn = sync.OnceValues(func() (*recovery.Classifier, error) { return recovery.NewClassifier() })
+
+func classifying(t testing.TB) Classifying {
+	t.Helper()
+	c, err := builtIn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Classifying{Classifier: c, Now: func() time.Time { return observed }}
+}
+
+func classified(t *testing.T, o Classifying, in string) (out string, bad int) {
+	t.Helper()
+	var b bytes.Buffer
+	bad, err := Classify(t.Context(), o, []Source{{Reader: strings.NewReader(in)}}, &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), bad
+}
+
+// answers reads every line of an output, which must be JSON objects.
+func answers(t *testing.T, out string) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var a map[string]any
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			t.Fatalf("%v in %.300q", err, line)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func TestFieldsOfEvidence(t *testing.T) {
+	for _, c := range []struct{ in, field, want string }{
+		{`{"text":"Claude AI usage limit reached|1795269600"}`, "reason", "quota_exhausted"},
+		{`{"text":"Claude AI usage limit reached|1795269600"}`, "class", "rate_limit"},
+		{`{"text":"Claude AI usage limit reached|1795269600"}`, "retryable", "false"},
+		{`{"text":"Claude AI usage limit reached|1795269600"}`, "retry_after_seconds", "14400"},
+		{`{"text":"Claude AI usage limit reached|1795269600","at":"2026-11-21T14:59:00+01:00"}`, "retry_after_seconds", "60"},
+		{`{"http_status":429,"headers":{"Retry-After":"30"}}`, "retry_after_seconds", "30"},
+		{`{"http_status":429,"headers":{"RETRY-AFTER":30}}`, "retry_after_seconds", "30"},
+		{`{"http_status":429,"headers":{"retry-after":["30"]}}`, "retry_after_seconds", "30"},
+		{`{"http_status":429.0,"headers":{"retry-after":null},"retry_after_seconds":9.816}`, "retry_after_seconds", "9.816"},
+		{`{"http_status":429,"retry_after_seconds":1e300}`, "retry_after_seconds", "2.6784e+06"},
+		{`{"http_status":429}`, "reason", "rate_limited"},
+		{`{"http_status":429}`, "retryable", "true"},
+		{`{"http_status":429}`, "retry_after_seconds", "<nil>"},
+		{`{"oom_killed":true,"exit_code":137}`, "reason", "oom_killed"},
+		{`{"error_type":"oom_killed","signal":"kill"}`, "rule", "oom"},
+		{`{"error_type":"tests_failed"}`, "reason", "tests_failed"},
+		{`{"signal":"SEGV"}`, "reason", "agent_crash"},
+		{`{"exit_code":53,"tool":"/usr/bin/gemini"}`, "reason", "needs_human"},
+		{`{"question":"Which of the two formats is meant?"}`, "reason", "needs_human"},
+		{`{"exit_code":1,"stage":"VALIDATE"}`, "reason", "tests_failed"},
+		{`{"last_stderr_tail":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
+		{`{"last_stdout_tail":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
+		{`{"message":"ENOSPC: no space left on device, write"}`, "reason", "disk_full"},
+		{`{"text":null,"exit_code":null,"signal":null,"oom_killed":null,"http_status":null,"headers":null,"stage":null,"tool":null,"at":null}`, "reason", "unknown"},
+		{`{"text":"","unheard":[{}],"Exit_Code":"one"}`, "reason", "unknown"},
+		{`{}`, "reason", "unknown"},
+		{`{"exit_code":-9223372036854775808,"http_status":-1,"at":"9999-12-31T23:59:59Z","headers":{"x":1e300}}`, "reason", "unknown"},
+		{"{\"text\":\"\xff\xfe \\u0000 \x1b[3\"}", "error", `line 1: not JSON: invalid character '\x1b' in string literal`},
+		{"{\"text\":\"\xff\xfe \\u0000 \\u001b[3\"}", "reason", "unknown"},
+	} {
+		out, _ := classified(t, classifying(t), c.in)
+		if got := fmt.Sprint(answers(t, out)[0][c.field]); got != c.want {
+			t.Errorf("%s\n  %s: %s, want %s, in %s", c.in, c.field, got, c.want, out)
+		}
+	}
+}
+
+func TestBadLinesSayWhatIsWanted(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`{"id":"x1","exit_code":"one"}`, `{"id":"x1","error":"line 1: exit_code: want an integer, got \"one\""}`},
+		{`{"exit_code":1.5,"id":[1, {"a":"b"}]}`, `{"id":[1,{"a":"b"}],"error":"line 1: exit_code: want an integer, got 1.5"}`},
+		{`{"id":12345678901234567890,"exit_code":1e300}`, `{"id":12345678901234567890,"error":"line 1: exit_code: want an integer, got 1e300"}`},
+		{`{"id":null,"http_status":true}`, `{"id":null,"error":"line 1: http_status: want an integer, got true"}`},
+		{`{"oom_killed":0}`, `{"error":"line 1: oom_killed: want true or false, got 0"}`},
+		{`{"text":["a"]}`, `{"error":"line 1: text: want a string, got an array"}`},
+		{`{"text":7}`, `{"error":"line 1: text: want a string, got 7"}`},
+		{`{"signal":9}`, `{"error":"line 1: signal: want a signal's name such as \"SIGKILL\", got 9"}`},
+		{`{"headers":[]}`, `{"error":"line 1: headers: want an object of header names and values, got an array"}`},
+		{`{"headers":{"a":{}}}`, `{"error":"line 1: headers: want an object of header names and values, got an object"}`},
+		{`{"headers":{"a":[["b"]]}}`, `{"error":"line 1: headers: want an object of header names and values, got an object"}`},
+		{`{"at":"yesterday"}`, `{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"yesterday\""}`},
+		{`{"retry_after_seconds":-1}`, `{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got -1"}`},
+		{`{"retry_after_seconds":1e400}`, `{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got 1e400"}`},
+		{`{"retry_after_seconds":"NaN"}`, `{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got \"NaN\""}`},
+		{`{"stage":"` + strings.Repeat("é", 10) + `","tool":["` + strings.Repeat("é", 30) + `"]}`, `{"error":"line 1: tool: want a string, got an array"}`},
+		{`{"at":"` + strings.Repeat("é", 30) + `"}`, `{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"` + strings.Repeat("é", 19) + `…"}`},
+		{`{"id":"x1","text":"cut o`, `{"id":"x1","error":"line 1: not JSON: unexpected end of JSON input"}`},
+		{`{"id":"x1"} {}`, `{"id":"x1","error":"line 1: not JSON: invalid character '{' after top-level value"}`},
+		{`{"id":"` + "\xff" + `","text":0}`, `{"id":"` + "\ufffd" + `","error":"line 1: text: want a string, got 0"}`},
+		{`[]`, `{"error":"line 1: want a JSON object, got an array"}`},
+		{`"x"`, `{"error":"line 1: want a JSON object, got a string"}`},
+		{`7`, `{"error":"line 1: want a JSON object, got a number"}`},
+		{` null`, `{"error":"line 1: want a JSON object, got null"}`},
+		{`true`, `{"error":"line 1: want a JSON object, got a boolean"}`},
+		{"\x00", `{"error":"line 1: not JSON: invalid character '\\x00' looking for beginning of value"}`},
+		{"text", `{"error":"line 1: not JSON: invalid character 'e' in literal true (expecting 'r')"}`},
+	} {
+		out, bad := classified(t, classifying(t), c.in+"\n{}\n")
+		got, next, _ := strings.Cut(out, "\n")
+		if got != c.want || bad != 1 {
+			t.Errorf("%q\n  got  %s\n  want %s", c.in, got, c.want)
+		}
+		if !strings.Contains(next, `"reason":"unknown"`) {
+			t.Errorf("%q: the stream does not go on: %q", c.in, next)
+		}
+	}
+}
+
+func TestIDIsCopiedWhateverItIs(t *testing.T) {
+	for _, id := range []string{`"x1"`, `7`, `-0.0`, `12345678901234567890`, `1e999`, `null`, `true`, `["a",{"b":null}]`, `{"b":1,"a":2}`, `"\u0000\ud800 <&>"`} {
+		out, _ := classified(t, classifying(t), `{"id":`+id+`}`)
+		if want := `{"id":` + id + `,"reason":"unknown"`; !strings.HasPrefix(out, want) {
+			t.Errorf("id %s: got %.80s", id, out)
+		}
+	}
+	if out, _ := classified(t, classifying(t), `{}`); !strings.HasPrefix(out, `{"reason":"unknown"`) {
+		t.Errorf("no id: got %.80s", out)
+	}
+}
+
+func TestPresetsSpeakTheirOwnWords(t *testing.T) {
+	o := classifying(t)
+	o.As = []string{"gdd", "cortex", "dispatch", "prp", "reviewcat", "director"}
+	out, _ := classified(t, o, `{"text":"Claude AI usage limit reached|1795269600"}`)
+	as, _ := answers(t, out)[0]["as"].(map[string]any)
+	for _, want := range [][2]string{{"gdd", "rate_limited"}, {"director", "quota_exhausted"}} {
+		if as[want[0]] != want[1] {
+			t.Errorf("as %s: %v, want %s", want[0], as[want[0]], want[1])
+		}
+	}
+	if len(as) != len(o.As) {
+		t.Errorf("as %v, want one of each of %v", as, o.As)
+	}
+	o.As = []string{"gdd", "ggd"}
+	if _, err := Classify(t.Context(), o, nil, io.Discard); err == nil || !strings.Contains(err.Error(), "--as ggd: want some of director, reviewcat") {
+		t.Errorf("an unknown preset: %v", err)
+	}
+}
+
+// TestMemoryDoesNotGrowWithTheStream reads 100,000 lines and looks at the memory in use while they pass.
+func TestMemoryDoesNotGrowWithTheStream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	const lines = 100_000
+	in := &generated{left: lines}
+	began := time.Now()
+	var out counter
+	if bad, err := Classify(t.Context(), classifying(t), []Source{{Reader: in}}, &out); bad != 0 || err != nil {
+		t.Fatal(bad, err)
+	}
+	if out.lines != lines {
+		t.Errorf("%d answers to %d lines", out.lines, lines)
+	}
+	t.Logf("%.0f lines/s on %d cores, at most %d MiB in use", lines/time.Since(began).Seconds(), runtime.GOMAXPROCS(0), out.most>>20)
+	if out.most > 96<<20 { // the stream has 17 MiB, its answers more than twice as much
+		t.Errorf("%d MiB in use, want at most 96", out.most>>20)
+	}
+}
+
+// generated is a stream of lines of 150 to 200 bytes.
+type generated struct {
+	left int
+	rest []byte
+}
+
+func (g *generated) Read(p []byte) (int, error) {
+	if len(g.rest) == 0 {
+		if g.left == 0 {
+			return 0, io.EOF
+		}
+		g.left--
+		g.rest = fmt.Appendf(nil, `{"id":%d,"stage":"CODE","exit_code":1,"text":"%sAPI Error: 529 {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}"}`+"\n",
+			g.left, strings.Repeat(`reading src/parser.go\n`, g.left%3))
+	}
+	n := copy(p, g.rest)
+	g.rest = g.rest[n:]
+	return n, nil
+}
+
+// counter counts lines, and now and then looks at the memory in use.
+type counter struct {
+	lines, writes int
+	most          uint64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.lines += bytes.Count(p, []byte("\n"))
+	if c.writes++; c.writes%100 == 0 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		c.most = max(c.most, m.HeapInuse)
+	}
+	return len(p), nil
+}
+
+func FuzzClassifyLine(f *testing.F) {
+	for _, s := range []string{`{"id":1,"text":"a"}`, `{"headers":{"a":[1,null]}}`, `[`, `{"id":"x1","at":`, "\x00", `{"exit_code":1e5}`} {
+		f.Add([]byte(s))
+	}
+	o := classifying(f)
+	o.As = recovery.Presets
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if x := (line{data: data}); x.blank() || bytes.ContainsRune(data, '\n') {
+			return
+		}
+		b := batch{lines: []line{{number: 1, data: data}}}
+		b.answer(o.answer)
+		var a map[string]any
+		if err := json.Unmarshal(b.out.Bytes(), &a); err != nil {
+			t.Fatalf("%v in %q", err, b.out.String())
+		}
+		if a["reason"] == nil && a["error"] == nil {
+			t.Fatalf("neither a reason nor an error: %q", b.out.String())
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package advise
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Deciding is by what is decided.
+type Deciding struct {
+	Policy     *recovery.Policy
+	Vocabulary string // the preset whose words failures may be given in
+
+	words map[string]recovery.Reason
+}
+
+// Decide says of every history what its last failure leads to, and returns how many lines could not be read.
+func Decide(ctx context.Context, o Deciding, sources []Source, out io.Writer) (bad int, err error) {
+	o.words = ownWords(o.Policy)
+	return stream(ctx, sources, out, o.answer)
+}
+
+// verdict is the answer to one history. The contract fixes names and order.
+type verdict struct {
+	ID          json.RawMessage  `json:"id,omitempty"`
+	Action      recovery.Action  `json:"action"`
+	Delay       *[2]float64      `json:"delay_seconds"` // what jitter can reach; null: there is no next attempt
+	Charges     *recovery.Cause  `json:"charges"`       // null: nothing
+	Why         string           `json:"why"`
+	Row         string           `json:"row"`
+	NextIfAgain recovery.Action  `json:"next_if_again"`
+	Was         *recovery.Reason `json:"was,omitempty"`
+	Veto        string           `json:"veto,omitempty"`
+	Fatal       bool             `json:"fatal,omitempty"`
+	Ask         string           `json:"ask,omitempty"`
+}
+
+func (o *Deciding) answer(data []byte) (any, error) {
+	h, err := o.history(data)
+	if err != nil {
+		return nil, err
+	}
+	v := h.walk(o.Policy)
+	a := verdict{
+		ID: h.id, Action: v.Action, Why: v.Why, Row: v.Row, NextIfAgain: v.NextIfAgain, Veto: v.Veto, Fatal: v.Fatal, Ask: v.Ask,
+	}
+	if v.Action.Again() {
+		a.Delay = &[2]float64{inSeconds(v.DelayMin), inSeconds(v.DelayMax)}
+	}
+	if v.Charges != "" {
+		a.Charges = &v.Charges
+	}
+	if v.Was != "" {
+		a.Was = &v.Was
+	}
+	return a, nil
+}
+
+// walk decides one failure after the other, each by what those before it have used up, and returns the last verdict.
+// What is stated as fact holds at the last one; what a verdict made true holds from then on.
+func (h *history) walk(p *recovery.Policy) (v recovery.Verdict) {
+	tally, compacted := recovery.Tally{}, false
+	last := len(h.failures) - 1
+	for i, x := range h.failures {
+		tally = tally.Use(x.usage)
+		facts := recovery.Facts{HasAlternative: h.facts.HasAlternative, Caller: h.facts.Caller}
+		if i == last {
+			facts = h.facts
+		}
+		facts.AlreadyCompacted = facts.AlreadyCompacted || compacted
+		v = p.Decide(x.finding, tally, facts, "")
+		tally = tally.After(x.finding, v)
+		compacted = compacted || v.Action == recovery.RetryCompact
+		if x.recovered {
+			tally, compacted = tally.Succeeded(), false
+		}
+	}
+	return v
+}
+
+// inSeconds keeps milliseconds: more digits are noise of the binary fractions.
+func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }

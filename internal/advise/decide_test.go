@@ -1,0 +1,197 @@
+package advise
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"retake/internal/recovery"
+)
+
+func decided(t *testing.T, preset, in string) (out string, bad int) {
+	t.Helper()
+	p, err := recovery.Preset(preset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	bad, err = Decide(t.Context(), Deciding{Policy: p, Vocabulary: preset}, []Source{{Reader: strings.NewReader(in)}}, &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String(), bad
+}
+
+// failed is a history of n failures for one reason.
+func failed(n int, one string) string {
+	return `{"failures":[` + strings.TrimSuffix(strings.Repeat(one+",", n), ",") + `]}`
+}
+
+func TestHistoriesAreWalked(t *testing.T) {
+	for _, c := range []struct{ preset, in, want string }{
+		{
+			"director", `{"id":"h1","failures":[{"reason":"network_transient","signature":"sig:0","at":"2026-11-21T10:00:00Z","retry_after_seconds":null}],"facts":{"has_alternative":true,"already_compacted":false,"budget_left":3}}`,
+			`{"id":"h1","action":"retry","delay_seconds":[0,1],"charges":"infrastructure","why":"network_transient: 1 of 3","row":"director.network_transient","next_if_again":"retry"}`,
+		},
+		{
+			"director", failed(3, `{"reason":"network_transient"}`),
+			`{"action":"retry","delay_seconds":[0,4],"charges":"infrastructure","why":"network_transient: 3 of 3","row":"director.network_transient","next_if_again":"escalate"}`,
+		},
+		{
+			"director", failed(4, `{"reason":"network_transient"}`),
+			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"network_transient: all 3 retries are used up","row":"director.network_transient","next_if_again":"escalate"}`,
+		},
+		{
+			"director", `{"failures":[{"reason":"rate_limited","retry_after_seconds":90.5}]}`,
+			`{"action":"wait_reset","delay_seconds":[90.5,90.5],"charges":null,"why":"rate_limited: wait 1m31s for the reset","row":"director.rate_limited","next_if_again":"wait_reset"}`,
+		},
+		{
+			"director", `{"failures":[{"reason":"rate_limited","retry_after_seconds":1e300}]}`,
+			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"rate_limited: the reset is 8784h0m0s away, longer than 6h0m0s","row":"director.rate_limited","next_if_again":"escalate"}`,
+		},
+		{
+			"director", `{"failures":[{"error_type":"agent_bus_disconnect"}],"facts":{"budget_left":0}}`,
+			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"bus_disconnect: nothing is left of the budget","row":"director.bus_disconnect","next_if_again":"escalate","veto":"budget"}`,
+		},
+	} {
+		got, bad := decided(t, c.preset, c.in)
+		if got != c.want+"\n" || bad != 0 {
+			t.Errorf("%s %s\n  got  %s  want %s", c.preset, c.in, got, c.want)
+		}
+	}
+}
+
+// TestPresetsActAsTheirTablesSay gives failures in each preset's own words.
+func TestPresetsActAsTheirTablesSay(t *testing.T) {
+	for _, c := range []struct{ preset, in, want string }{
+		{"cortex", failed(1, `{"class":"TRANSIENT"}`), "retry"},
+		{"cortex", failed(3, `{"class":"transient"}`), "retry"},
+		{"cortex", failed(4, `{"class":"TRANSIENT"}`), "escalate"},
+		{"cortex", `{"facts":{"has_alternative":true},` + failed(4, `{"class":"TRANSIENT"}`)[1:], "retry_alternative"},
+		{"cortex", `{"facts":{"has_alternative":true},` + failed(1, `{"class":"CONTEXT"}`)[1:], "retry_compact"},
+		{"cortex", failed(1, `{"class":"FATAL"}`), "abort"},
+		{"dispatch", failed(1, `{"class":"transient"}`), "retry"},
+		{"dispatch", failed(2, `{"class":"transient","signature":"sig:5f0c5f0c5f0c5f0c"}`), "stop"},
+		{"dispatch", failed(1, `{"class":"prompt_too_large"}`), "retry_compact"},
+		{"dispatch", failed(1, `{"class":"auth"}`), "stop"},
+		{"gdd", failed(1, `{"reason":"context_overflow"}`), "retry_compact"},
+		{"gdd", failed(2, `{"reason":"context_overflow"}`), "escalate"},
+		{"gdd", failed(3, `{"reason":"network_transient"}`), "retry"},
+		{"gdd", failed(1, `{"reason":"unknown"}`), "escalate"},
+		{"reviewcat", failed(1, `{"error_type":"tests_failed"}`), "escalate"},
+		{"reviewcat", failed(1, `{"error_type":"agent_bus_disconnect"}`), "retry"},
+	} {
+		out, bad := decided(t, c.preset, c.in)
+		var got struct{ Action string }
+		_ = json.Unmarshal([]byte(out), &got)
+		if got.Action != c.want || bad != 0 {
+			t.Errorf("%s %s: want %s, got %s", c.preset, c.in, c.want, out)
+		}
+	}
+}
+
+func TestSuccessBetweenFailuresBreaksTheRow(t *testing.T) {
+	p, err := recovery.ParsePolicy("mine", nil, []byte(`
+guards = { max_consecutive_errors = 1 }
+[[row]]
+on = "storm"
+reasons = ["overloaded"]
+ladder = [{ action = "retry", times = 9 }]
+[[row]]
+on = "*"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]string{
+		`{"failures":[{"reason":"storm"},{"reason":"overloaded"}]}`:                  `"veto":"consecutive_errors"`,
+		`{"failures":[{"reason":"storm","recovered":true},{"reason":"overloaded"}]}`: `"why":"overloaded: 2 of 9"`,
+	} {
+		var b bytes.Buffer
+		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: "director"}, []Source{{Reader: strings.NewReader(in)}}, &b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s: want %s in %s", in, want, b.String())
+		}
+	}
+}
+
+func TestCompactionIsRememberedAndUsageIsCharged(t *testing.T) {
+	p, err := recovery.ParsePolicy("mine", nil, []byte(`
+guards = { paid_call_budget = 5 }
+[[row]]
+on = "*"
+ladder = [{ action = "retry_compact", times = 9, when = ["!already_compacted"] }, { action = "replan", times = 9 }]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{
+		{`{"failures":[{"reason":"context_overflow"}]}`, `"action":"retry_compact"`},
+		{`{"failures":[{"reason":"context_overflow"}],"facts":{"already_compacted":true}}`, `"action":"replan"`},
+		{`{"failures":[{"reason":"context_overflow"},{"reason":"context_overflow"}]}`, `"action":"replan"`},
+		{`{"failures":[{"reason":"timeout","usage":{"paid_calls":4}}]}`, `"action":"retry_compact"`},
+		{`{"failures":[{"reason":"timeout","usage":{"paid_calls":4}},{"reason":"timeout","usage":{"paid_calls":1}}]}`, `"veto":"paid_call_budget"`},
+	} {
+		var b bytes.Buffer
+		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: "director"}, []Source{{Reader: strings.NewReader(c[0])}}, &b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), c[1]) {
+			t.Errorf("%s: want %s in %s", c[0], c[1], b.String())
+		}
+	}
+}
+
+func TestBadHistoriesSayWhatIsWanted(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`{"id":"h1"}`, `{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`},
+		{`{"id":"h1","failures":[]}`, `{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`},
+		{`{"failures":{}}`, `{"error":"line 1: failures: want an array, got an object"}`},
+		{`{"failures":["timeout"]}`, `{"error":"line 1: failures[0]: want an object, got \"timeout\""}`},
+		{`{"failures":[null]}`, `{"error":"line 1: failures[0]: want an object, got null"}`},
+		{`{"failures":[{"reason":"timeout"},{}]}`, `{"error":"line 1: failures[1].reason: want a reason, or a word of director, got nothing"}`},
+		{`{"failures":[{"reason":"bad luck"}]}`, `{"error":"line 1: failures[0].reason: want a reason, or a word of director, got \"bad luck\""}`},
+		{`{"failures":[{"code":"bad luck","type":null}]}`, `{"error":"line 1: failures[0].code: want a reason, or a word of director, got \"bad luck\""}`},
+		{`{"failures":[{"class":1}]}`, `{"error":"line 1: failures[0].class: want a string, got 1"}`},
+		{`{"failures":[{"reason":"timeout","at":1e300}]}`, `{"error":"line 1: failures[0].at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got 1e300"}`},
+		{`{"failures":[{"reason":"timeout","retry_after_seconds":-1}]}`, `{"error":"line 1: failures[0].retry_after_seconds: want a number of seconds, at least 0, got -1"}`},
+		{`{"failures":[{"reason":"timeout","usage":[]}]}`, `{"error":"line 1: failures[0].usage: want an object, got an array"}`},
+		{`{"failures":[{"reason":"timeout","usage":{"paid_calls":-1}}]}`, `{"error":"line 1: failures[0].usage.paid_calls: want an integer of at least 0, got -1"}`},
+		{`{"failures":[{"reason":"timeout","usage":{"cost_usd":-0.5}}]}`, `{"error":"line 1: failures[0].usage.cost_usd: want a number of at least 0, got -0.5"}`},
+		{`{"failures":[{"reason":"timeout"}],"facts":true}`, `{"error":"line 1: facts: want an object, got true"}`},
+		{`{"failures":[{"reason":"timeout"}],"facts":{"has_alternative":"yes"}}`, `{"error":"line 1: facts.has_alternative: want true or false, got \"yes\""}`},
+		{`{"failures":[{"reason":"timeout"}],"facts":{"budget_left":0.5}}`, `{"error":"line 1: facts.budget_left: want an integer, got 0.5"}`},
+		{`{"failures":[{"reason":"timeout"}],"facts":{"caller":{}}}`, `{"error":"line 1: facts.caller: want a string, got an object"}`},
+		{`not`, `{"error":"line 1: not JSON: invalid character 'o' in literal null (expecting 'u')"}`},
+	} {
+		got, bad := decided(t, "director", c.in)
+		if got != c.want+"\n" || bad != 1 {
+			t.Errorf("%s\n  got  %s  want %s", c.in, got, c.want)
+		}
+	}
+}
+
+func FuzzDecideLine(f *testing.F) {
+	for _, s := range []string{failed(2, `{"reason":"timeout","retry_after_seconds":1e300}`), `{"failures":[{"usage":{"tokens":9e18}}]}`, `{"failures":[]`} {
+		f.Add([]byte(s))
+	}
+	p, err := recovery.Preset("director")
+	if err != nil {
+		f.Fatal(err)
+	}
+	o := Deciding{Policy: p, Vocabulary: "director", words: ownWords(p)}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		b := batch{lines: []line{{number: 1, data: data}}}
+		b.answer(o.answer)
+		var a map[string]any
+		if err := json.Unmarshal(b.out.Bytes(), &a); err != nil {
+			t.Fatalf("%v in %q", err, b.out.String())
+		}
+		if a["action"] == nil && a["error"] == nil {
+			t.Fatalf("neither an action nor an error: %q", b.out.String())
+		}
+	})
+}

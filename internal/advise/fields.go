@@ -1,0 +1,117 @@
+package advise
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// object is one JSON object whose fields are read one by one, so that an error can name the field.
+type object map[string]json.RawMessage
+
+// parse reads a line as an object.
+func parse(data []byte) (object, error) {
+	var o object
+	err := json.Unmarshal(data, &o)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) || err == nil && o == nil:
+		return nil, fmt.Errorf("want a JSON object, got %s", kind(bytes.TrimSpace(data)))
+	case err != nil:
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	return o, nil
+}
+
+// field fills in one field of a T. The names are tried in their order; null counts as absent.
+type field[T any] struct {
+	names []string
+	want  string
+	read  func(t *T, raw json.RawMessage) bool // false: raw is not what is wanted
+}
+
+// at makes the row of a field that has a form and a place.
+func at[T, V any](f form[V], place func(*T) *V, names ...string) field[T] {
+	return field[T]{names, f.want, func(t *T, raw json.RawMessage) bool { return f.read(raw, place(t)) }}
+}
+
+// fill reads the fields of o, which stands at path, in the order of the table. What stands in no row is ignored.
+func fill[T any](t *T, o object, path string, fields []field[T]) error {
+	for _, f := range fields {
+		for _, name := range f.names {
+			raw, ok := o[name]
+			if !ok || raw == nil || string(raw) == "null" {
+				continue
+			}
+			if !f.read(t, raw) {
+				return fmt.Errorf("%s%s: want %s, got %s", path, name, f.want, brief(raw))
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// briefBytes bounds what an error quotes: enough to recognise a value.
+const briefBytes = 40
+
+// brief shows a value in an error.
+func brief(raw json.RawMessage) string {
+	if raw[0] == '[' || raw[0] == '{' {
+		return kind(raw)
+	}
+	s := strings.ToValidUTF8(string(raw), "\ufffd")
+	if len(s) > briefBytes {
+		s = strings.ToValidUTF8(s[:briefBytes], "") + "…"
+	}
+	return s
+}
+
+// kind names the type of a JSON value.
+func kind(raw []byte) string {
+	switch raw[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// idOf finds the id of a line, however it looks like, in a line that is cut off or broken behind it, too.
+func idOf(data []byte) json.RawMessage {
+	if len(data) == 0 {
+		return nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return nil
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		var value json.RawMessage
+		if err != nil || dec.Decode(&value) != nil {
+			return nil
+		}
+		if name == "id" {
+			return copied(value)
+		}
+	}
+	return nil
+}
+
+// copied is an id as it goes into an answer: as it came, but valid UTF-8.
+func copied(id json.RawMessage) json.RawMessage {
+	if len(id) == 0 {
+		return nil
+	}
+	return bytes.ToValidUTF8(id, []byte("\ufffd"))
+}

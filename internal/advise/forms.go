@@ -1,0 +1,130 @@
+package advise
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// form is what a field's value must look like.
+type form[V any] struct {
+	want string // "want %s, got …"
+	read func(raw json.RawMessage, to *V) bool
+}
+
+// The forms of fields.
+var (
+	text       = form[string]{"a string", decode[string]}
+	signalName = form[string]{`a signal's name such as "SIGKILL"`, decode[string]}
+	boolean    = form[bool]{"true or false", decode[bool]}
+	integer    = form[int]{"an integer", readInteger}
+	amount     = form[int64]{"an integer of at least 0", readAmount}
+	number     = form[float64]{"a number of at least 0", readNumber}
+	wait       = form[time.Duration]{"a number of seconds, at least 0", readSeconds}
+	moment     = form[time.Time]{`an RFC 3339 time such as "2026-11-21T10:00:00Z"`, readTime}
+	headers    = form[map[string]string]{"an object of header names and values", readHeaders}
+	members    = form[object]{"an object", decode[object]}
+	list       = form[[]json.RawMessage]{"an array", decode[[]json.RawMessage]}
+)
+
+// optional tells an absent value from zero.
+func optional[V any](f form[V]) form[*V] {
+	return form[*V]{f.want, func(raw json.RawMessage, to **V) bool {
+		*to = new(V)
+		return f.read(raw, *to)
+	}}
+}
+
+func decode[V any](raw json.RawMessage, to *V) bool { return json.Unmarshal(raw, to) == nil }
+
+// readInteger reads 7, and 7.0, which some languages write for it.
+func readInteger(raw json.RawMessage, to *int) bool {
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		f, err := strconv.ParseFloat(string(raw), 64)
+		if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+			return false
+		}
+		n = int64(f)
+	}
+	*to = int(n)
+	return true
+}
+
+func readAmount(raw json.RawMessage, to *int64) bool {
+	var n int
+	ok := readInteger(raw, &n)
+	*to = int64(n)
+	return ok && n >= 0
+}
+
+func readNumber(raw json.RawMessage, to *float64) bool { return decode(raw, to) && *to >= 0 }
+
+// longest is more than any wait that is believed, and far from an overflow.
+const longest = 366 * 24 * time.Hour
+
+func readSeconds(raw json.RawMessage, to *time.Duration) bool {
+	var f float64
+	ok := readNumber(raw, &f)
+	*to = time.Duration(min(f, longest.Seconds()) * float64(time.Second))
+	return ok
+}
+
+func readTime(raw json.RawMessage, to *time.Time) bool {
+	var s string
+	if !decode(raw, &s) {
+		return false
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	*to = t
+	return err == nil
+}
+
+// readHeaders reads HTTP headers: names in any case, values as text, numbers or lists. Of two spellings of one name
+// the later in the alphabet counts, so that the answer is always the same.
+func readHeaders(raw json.RawMessage, to *map[string]string) bool {
+	var o object
+	if !decode(raw, &o) {
+		return false
+	}
+	names := make([]string, 0, len(o))
+	for name := range o {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	*to = make(map[string]string, len(o))
+	for _, name := range names {
+		v, ok := headerValue(o[name])
+		if !ok {
+			return false
+		}
+		(*to)[strings.ToLower(strings.TrimSpace(name))] = v
+	}
+	return true
+}
+
+// headerValue reads one value; several are joined as HTTP does it.
+func headerValue(raw json.RawMessage) (string, bool) {
+	switch raw[0] {
+	case '{':
+		return "", false
+	case '[':
+		var all []json.RawMessage
+		ok := decode(raw, &all)
+		values := make([]string, 0, len(all))
+		for _, each := range all {
+			v, scalar := headerValue(each)
+			ok = ok && scalar && each[0] != '['
+			values = append(values, v)
+		}
+		return strings.Join(values, ", "), ok
+	case '"', 'n':
+		var s string // null is an empty one
+		ok := decode(raw, &s)
+		return s, ok
+	}
+	return string(raw), true
+}

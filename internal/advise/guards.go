@@ -1,0 +1,52 @@
+package advise
+
+import (
+	"fmt"
+	"strconv"
+
+	"retake/internal/recovery"
+)
+
+// guardRow is one bound over all rows.
+type guardRow struct {
+	name  string // its key in a policy's document
+	bound float64
+	set   bool
+	to    recovery.Action
+	means string
+}
+
+func guardRows(g recovery.Guards) []guardRow {
+	return []guardRow{
+		{"max_retries", float64(g.MaxRetries), g.MaxRetries >= 0, g.OnRetries, "re-dispatches over all causes"},
+		{"max_consecutive_errors", float64(g.MaxConsecutiveErrors), g.MaxConsecutiveErrors > 0, g.OnConsecutive, "errors in a row are borne"},
+		{"iteration_budget", float64(g.IterationBudget), g.IterationBudget > 0, g.OnIterations, "attempts, refunds counted back"},
+		{"paid_call_budget", float64(g.PaidCallBudget), g.PaidCallBudget > 0, g.OnPaidCalls, "paid calls, failed ones too"},
+		{"cost_budget_usd", g.CostBudgetUSD, g.CostBudgetUSD > 0, g.OnCost, "USD"},
+	}
+}
+
+// guardTexts say what bounds all rows, at least that nothing does.
+func guardTexts(g recovery.Guards) []string {
+	var lines []string
+	for _, r := range guardRows(g) {
+		if r.set {
+			lines = append(lines, fmt.Sprintf("%-23s %s %s, then %s", r.name, strconv.FormatFloat(r.bound, 'f', -1, 64), r.means, r.action()))
+		}
+	}
+	if g.WaitsAreErrors {
+		lines = append(lines, "waiting for a limit counts as an error in a row")
+	}
+	if lines == nil {
+		lines = []string{"none but the engine's own"}
+	}
+	return lines
+}
+
+// action is what is done instead of another attempt.
+func (r guardRow) action() recovery.Action {
+	if r.to == "" {
+		return recovery.Escalate
+	}
+	return r.to
+}

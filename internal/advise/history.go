@@ -1,0 +1,142 @@
+package advise
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// history is one line: what failed so far, the oldest first, and what holds now.
+type history struct {
+	id       json.RawMessage
+	failures []failure
+	facts    recovery.Facts
+}
+
+// failure is one that happened.
+type failure struct {
+	word      string // a reason, or a word of the preset's own vocabulary
+	finding   recovery.Finding
+	at        time.Time // checked, and free for people: policies count, they don't date
+	usage     recovery.Usage
+	recovered bool // a success came after it
+}
+
+// wordNames are the fields in which vocabularies give their word.
+var wordNames = []string{"reason", "class", "error_class", "error_type", "type", "code"}
+
+var failureFields = []field[failure]{
+	at(text, func(x *failure) *string { return &x.word }, wordNames...),
+	at(text, func(x *failure) *string { return &x.finding.Signature }, "signature"),
+	at(moment, func(x *failure) *time.Time { return &x.at }, "at"),
+	at(wait, func(x *failure) *time.Duration { return &x.finding.RetryAfter }, "retry_after_seconds"),
+	at(boolean, func(x *failure) *bool { return &x.recovered }, "recovered"),
+}
+
+var usageFields = []field[recovery.Usage]{
+	at(amount, func(u *recovery.Usage) *int64 { return &u.Tokens }, "tokens"),
+	at(amount, func(u *recovery.Usage) *int64 { return &u.PaidCalls }, "paid_calls"),
+	at(amount, func(u *recovery.Usage) *int64 { return &u.CacheHits }, "cache_hits"),
+	at(number, func(u *recovery.Usage) *float64 { return &u.CostUSD }, "cost_usd"),
+}
+
+var factFields = []field[recovery.Facts]{
+	at(boolean, func(f *recovery.Facts) *bool { return &f.HasAlternative }, "has_alternative", "has_alternative_model"),
+	at(boolean, func(f *recovery.Facts) *bool { return &f.AlreadyCompacted }, "already_compacted"),
+	at(optional(integer), func(f *recovery.Facts) **int { return &f.BudgetLeft }, "budget_left"),
+	at(text, func(f *recovery.Facts) *string { return &f.Caller }, "caller"),
+}
+
+// parts are the fields of an object that hold others.
+type parts struct {
+	failures     []json.RawMessage
+	facts, usage object
+}
+
+var partFields = []field[parts]{
+	at(list, func(p *parts) *[]json.RawMessage { return &p.failures }, "failures"),
+	at(members, func(p *parts) *object { return &p.facts }, "facts"),
+	at(members, func(p *parts) *object { return &p.usage }, "usage"),
+}
+
+// history reads a line.
+func (o *Deciding) history(data []byte) (history, error) {
+	fields, err := parse(data)
+	if err != nil {
+		return history{}, err
+	}
+	h, p := history{id: copied(fields["id"])}, parts{}
+	if err := fill(&p, fields, "", partFields); err != nil {
+		return h, err
+	}
+	if err := fill(&h.facts, p.facts, "facts.", factFields); err != nil {
+		return h, err
+	}
+	if len(p.failures) == 0 {
+		return h, errors.New("failures: want at least one failure, the last of which is decided")
+	}
+	h.failures = make([]failure, len(p.failures))
+	for i, raw := range p.failures {
+		if err := o.fill(&h.failures[i], raw, fmt.Sprintf("failures[%d]", i)); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+// fill reads one failure, which stands at path.
+func (o *Deciding) fill(x *failure, raw json.RawMessage, path string) error {
+	var fields object
+	var p parts
+	if !members.read(raw, &fields) || fields == nil {
+		return fmt.Errorf("%s: want %s, got %s", path, members.want, brief(raw))
+	}
+	if err := fill(x, fields, path+".", failureFields); err != nil {
+		return err
+	}
+	if err := fill(&p, object{"usage": fields["usage"]}, path+".", partFields); err != nil {
+		return err
+	}
+	if err := fill(&x.usage, p.usage, path+".usage.", usageFields); err != nil {
+		return err
+	}
+	var ok bool
+	if x.finding.Reason, ok = o.reason(x.word); ok {
+		return nil
+	}
+	name, got := wordNames[0], "nothing"
+	for _, n := range slices.Backward(wordNames) {
+		if raw, ok := fields[n]; ok && string(raw) != "null" {
+			name, got = n, brief(raw)
+		}
+	}
+	return fmt.Errorf("%s.%s: want a reason, or a word of %s, got %s", path, name, o.Vocabulary, got)
+}
+
+// reason reads a word of the vocabulary, else an error_type or reason, else a word of the policy's rows.
+func (o *Deciding) reason(word string) (recovery.Reason, bool) {
+	if r, ok := recovery.FromWord(o.Vocabulary, word); ok {
+		return r, true
+	}
+	if r, ok := recovery.ReasonOf(word); ok {
+		return r, true
+	}
+	r, ok := o.words[strings.ToLower(word)]
+	return r, ok
+}
+
+// ownWords are the words, in lower case, that a policy uses for several reasons; the first of them stands for all.
+func ownWords(p *recovery.Policy) map[string]recovery.Reason {
+	words := map[string]recovery.Reason{}
+	for _, r := range p.Table() {
+		if len(r.Reasons) > 0 {
+			words[strings.ToLower(r.On)] = r.Reasons[0]
+		}
+	}
+	return words
+}

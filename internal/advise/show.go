@@ -1,0 +1,174 @@
+package advise
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// ShowPolicy prints the table that decides, for a terminal of 100 columns. What a row counts is said where it isn't the
+// row's own failures.
+func ShowPolicy(p *recovery.Policy, out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))
+	for i, g := range guardTexts(p.Guards()) {
+		fmt.Fprintf(&b, "%-9s%s\n", []string{"guards", ""}[min(i, 1)], g)
+	}
+	b.WriteString("\n")
+	t := table{widths: [columns]int{20, 21, 20, 14, 17}}
+	t.add([columns]string{"FAILURE", "LADDER", "WAITS", "METER", "THEN"})
+	for _, r := range p.Table() {
+		t.add(rowCells(r))
+	}
+	t.write(&b)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// rowCells says one row, a line of a cell per thing that there is to say.
+func rowCells(r recovery.Row) (c [columns]string) {
+	on := []string{r.On}
+	if r.Caller != "" {
+		on = append(on, "@"+r.Caller)
+	}
+	for _, reason := range r.Reasons {
+		on = append(on, "- "+string(reason))
+	}
+	var ladder, waits, meter []string
+	free, paid := false, false
+	for _, g := range r.Ladder {
+		about := g.Action.About()
+		free, paid = free || about.Again && about.Free, paid || about.Again && !about.Free
+		ladder = append(ladder, rungText(g))
+	}
+	if free {
+		waits = append(waits, waitTexts(r.Wait)...)
+	}
+	if paid {
+		waits = append(waits, rowBackoff(r))
+		meter = append(meter, chargeText(r))
+	}
+	if (free || paid) && r.Count != recovery.ByRow {
+		meter = append(meter, "per "+string(r.Count))
+	}
+	then := []string{string(r.Then)}
+	if r.Becomes != "" {
+		then = []string{"becomes", string(r.Becomes)}
+	}
+	if r.Fatal {
+		then = append(then, "fatal")
+	}
+	for i, lines := range [][]string{on, ladder, waits, meter, then} {
+		c[i] = strings.Join(lines, "\n")
+	}
+	return c
+}
+
+func rungText(g recovery.Rung) string {
+	s := string(g.Action)
+	switch {
+	case g.Times < 0:
+		s += " ×∞"
+	case g.Action.Again():
+		s += " ×" + strconv.Itoa(g.Times)
+	}
+	for _, c := range g.When {
+		s += "\nif " + string(c)
+	}
+	return s
+}
+
+// waitTexts say how long wait_reset and cooldown wait.
+func waitTexts(w recovery.Wait) []string {
+	var lines []string
+	if w.Longest > 0 {
+		lines = append(lines, "stated, up to "+short(w.Longest))
+	}
+	first := "backoff's first"
+	if w.Default > 0 {
+		first = short(w.Default)
+	}
+	unstated := "else " + first + ", doubled"
+	if w.Cap > 0 {
+		unstated += " up to " + short(w.Cap)
+	}
+	lines = append(lines, unstated)
+	if w.Backoff {
+		lines = append(lines, "then the backoff")
+	}
+	return lines
+}
+
+func rowBackoff(r recovery.Row) string {
+	s := "backoff"
+	if r.Backoff != nil {
+		s = backoffText(*r.Backoff)
+	}
+	if r.Wait.Longest > 0 {
+		s += ", stated up to " + short(r.Wait.Longest)
+	}
+	return s
+}
+
+func chargeText(r recovery.Row) string {
+	switch r.Charges {
+	case "":
+		if about, ok := recovery.Describe(recovery.Reason(r.On)); ok {
+			return string(about.Cause)
+		}
+		return "reason's cause"
+	case recovery.Free:
+		return "nothing"
+	}
+	return string(r.Charges)
+}
+
+func backoffText(b recovery.Backoff) string {
+	var s string
+	switch {
+	case b.Initial <= 0:
+		s = "none"
+	case b.Linear:
+		s = short(b.Initial) + ", linear, up to " + short(b.Max)
+	case b.Factor > 1:
+		s = short(b.Initial) + " ×" + strconv.FormatFloat(b.Factor, 'g', 4, 64) + " up to " + short(b.Max)
+	default:
+		s = "always " + short(min(b.Initial, b.Max))
+	}
+	switch b.Jitter {
+	case recovery.FullJitter, recovery.EqualJitter:
+		s += ", " + string(b.Jitter) + " jitter"
+	case recovery.AroundJitter:
+		s += ", ±" + percent(b.Spread)
+	case recovery.AdditiveJitter:
+		s += ", plus up to "
+		if b.Spread > 0 {
+			s += percent(b.Spread)
+		}
+		if b.Spread > 0 && b.Add > 0 {
+			s += " and "
+		}
+		if b.Add > 0 {
+			s += short(b.Add)
+		}
+	}
+	return s
+}
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + " %" }
+
+// short is a duration without empty parts: 6h, 1h30m, 500ms.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
