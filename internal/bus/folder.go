@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // Files in the bus's folder, besides the streams.
@@ -22,13 +24,32 @@ const (
 // secretBytes is the size of the key that worker passwords derive from: that of SHA-256's output.
 const secretBytes = 32
 
+// A program that is just being started holds copies of all our files and sockets until it runs: a lock or a port can be
+// taken for a moment although its owner has let go of it.
+const (
+	copiesLast = 2 * time.Second
+	lookAgain  = 20 * time.Millisecond
+)
+
+// patiently repeats what fails because something is taken, for as long as a copy may be what has it.
+func patiently(ctx context.Context, taken error, take func() error) error {
+	for began := time.Now(); ; {
+		err := take()
+		if !errors.Is(err, taken) || time.Since(began) > copiesLast || !pause(ctx, lookAgain) {
+			return err
+		}
+	}
+}
+
 // lockFolder takes the folder for this process; the kernel gives it back, also after a kill.
-func lockFolder(dir string) (*os.File, error) {
+func lockFolder(ctx context.Context, dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, fileLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := patiently(ctx, syscall.EWOULDBLOCK, func() error {
+		return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: another director uses %s: stop it, or give this one a director.data_dir of its own", ErrUnavailable, dir), f.Close())
 	}
 	return f, nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,6 +24,15 @@ type keptPort struct {
 // wrong.
 const freePortTries = 20
 
+// Ports to choose from lie below those that Linux gives to whoever asks for any (32768 and up): an outgoing connection
+// of some program cannot take ours while the director is away.
+const (
+	firstFreePort = 20000
+	freePorts     = 32768 - firstFreePort
+)
+
+func anyPort() int { return firstFreePort + rand.N(freePorts) }
+
 // listen opens the same port on every host. At the first start a taken port is replaced by a free one; later the
 // persisted one must be had, because running workers know no other.
 func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
@@ -35,15 +45,24 @@ func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
 		return nil, 0, err
 	}
 	if known && kept.Configured == o.Port {
-		l, port, err := listenAll(ctx, o.ListenHosts, kept.Port)
+		var l []net.Listener
+		err := patiently(ctx, syscall.EADDRINUSE, func() (err error) {
+			l, err = listenAll(ctx, o.ListenHosts, kept.Port)
+			return err
+		})
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return nil, 0, fmt.Errorf("%w: port %d, which running workers know, is taken: free it (ss -ltnp shows by whom), or remove %s to choose another one and lose the running workers: %w", ErrUnavailable, kept.Port, path, err)
 		}
-		return l, port, unavailable(err)
+		return l, kept.Port, unavailable(err)
 	}
-	l, port, err := listenAll(ctx, o.ListenHosts, o.Port)
+	port := o.Port
+	if port == 0 {
+		port = anyPort()
+	}
+	l, err := listenAll(ctx, o.ListenHosts, port)
 	for try := 0; errors.Is(err, syscall.EADDRINUSE) && try < freePortTries; try++ {
-		l, port, err = listenAll(ctx, o.ListenHosts, 0)
+		port = anyPort()
+		l, err = listenAll(ctx, o.ListenHosts, port)
 	}
 	if err != nil {
 		return nil, 0, unavailable(err)
@@ -61,20 +80,17 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: listen: %w", ErrUnavailable, err)
 }
 
-// listenAll listens on every host or on none; port 0: whatever the first host gives.
-func listenAll(ctx context.Context, hosts []string, port int) ([]net.Listener, int, error) {
+// listenAll listens on every host or on none.
+func listenAll(ctx context.Context, hosts []string, port int) ([]net.Listener, error) {
 	var all []net.Listener
 	for _, host := range hosts {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil {
-			return nil, 0, errors.Join(err, closeAll(all))
+			return nil, errors.Join(err, closeAll(all))
 		}
 		all = append(all, l)
-		if a, ok := l.Addr().(*net.TCPAddr); ok {
-			port = a.Port
-		}
 	}
-	return all, port, nil
+	return all, nil
 }
 
 func closeAll(all []net.Listener) error {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -83,11 +84,26 @@ func TestUnreadablePortFile(t *testing.T) {
 }
 
 func TestSecondDirectorOnOneFolder(t *testing.T) {
-	dir := t.TempDir()
-	openBus(t, Options{StoreDir: dir})
-	if _, err := Open(ctxFor(t), Options{StoreDir: dir}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "another director") {
-		t.Errorf("%v", err)
-	}
+	bubble(t, func(t *testing.T) {
+		dir := t.TempDir()
+		openBus(t, Options{StoreDir: dir})
+		if _, err := Open(ctxFor(t), Options{StoreDir: dir}); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "another director") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A git that was just being started when the last director ended still has its lock, for the blink of an eye.
+func TestALockThatIsLetGoOfSoonIsWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		dir := t.TempDir()
+		copied, err := lockFolder(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(copiesLast/2, func() { _ = copied.Close() })
+		openBus(t, Options{StoreDir: dir})
+	})
 }
 
 func TestOpenSaysWhatToDo(t *testing.T) {

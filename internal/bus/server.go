@@ -42,7 +42,7 @@ func startEmbedded(ctx context.Context, o Options) (*embedded, error) {
 
 func (e *embedded) start(ctx context.Context, o Options) error {
 	var err error
-	if e.lock, err = lockFolder(o.StoreDir); err != nil {
+	if e.lock, err = lockFolder(ctx, o.StoreDir); err != nil {
 		return err
 	}
 	if e.auth, err = newAuthenticator(o); err != nil {

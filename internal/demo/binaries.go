@@ -110,11 +110,11 @@ func linked(root string) ([]string, error) {
 }
 
 // cacheDir makes the build cache for workers, which stays between runs. Without a home it is made for this run only.
-func cacheDir(runtime string, uid, gid int, temporary string) (cache, error) {
+func cacheDir(uid, gid int, temporary string) (cache, error) {
 	var c cache
 	base, err := os.UserCacheDir()
-	if runtime == runtimeProcess && os.Getuid() == 0 {
-		base, err = "/var/cache", nil // root's home is closed to the workers' user
+	if os.Getuid() == 0 {
+		base, err = "/var/cache", nil // root's home is closed to workers that are plain processes
 	}
 	if c.stays = err == nil; !c.stays {
 		base = temporary

@@ -135,7 +135,8 @@ func TestLivesOfProcesses(t *testing.T) {
 		{status("a-1", retake.StatePaused)},
 		{},
 		{status("a-2", retake.StateRunning)},
-		{status("a-2", retake.StateExited)},
+		{status("a-3", retake.StateRunning)}, // one ended and another one began since the last list
+		{status("a-3", retake.StateExited)},
 		{},
 	} {
 		before = l.compare(before, list)
@@ -148,7 +149,9 @@ func TestLivesOfProcesses(t *testing.T) {
 		}
 		got = append(got, x.action+" "+x.attempt)
 	}
-	want := []string{"create a-1", "start a-1", "die a-1", "create a-2", "start a-2", "die a-2"}
+	want := []string{
+		"create a-1", "start a-1", "die a-1", "create a-2", "start a-2", "die a-2", "create a-3", "start a-3", "die a-3",
+	}
 	if err != nil || !slices.Equal(got, want) || len(twins(all)) > 0 {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
@@ -169,5 +172,32 @@ func TestStoryOfTheJournal(t *testing.T) {
 	got := stories["demo/widgets#7"]
 	if got == nil || got.attempts != 2 || got.final != "Done" || !slices.Equal(got.verdicts, scenarios[6].Verdicts) || got.ended.Sub(got.begun) != 8*time.Second {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestPauseIsJudgedByWhoEndedInIt(t *testing.T) {
+	at := func(s int) time.Time { return time.Date(2026, 11, 21, 10, 0, s, 0, time.UTC) }
+	l := limit{ordered: true, at: at(0), until: at(8)}
+	death := []life{{action: "die", attempt: "a-1", at: at(2)}}
+	for _, c := range []struct {
+		name     string
+		reported int // when the other issue's report was accepted
+		all      []life
+		claimed  int
+		late     bool
+		wrong    int
+	}{
+		{"heard in the pause", 2, death, 9, false, 0},
+		{"heard after it, though it ended in it", 9, death, 9, false, 1},
+		{"the director was not there", 9, death, 9, true, 0},
+		{"a busy machine: nobody ended", 9, nil, 9, false, 0},
+		{"claimed in the pause", 2, death, 3, false, 1},
+	} {
+		var r result
+		told := &story{claiming: at(c.claimed)}
+		r.pause(told, map[string]*story{"10": told, "1": {reported: []time.Time{at(c.reported), at(20)}}}, l, c.all, c.late)
+		if len(r.wrong) != c.wrong {
+			t.Errorf("%s: %q, want %d faults", c.name, r.wrong, c.wrong)
+		}
 	}
 }

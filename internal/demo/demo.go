@@ -27,8 +27,8 @@ type Options struct {
 	limit time.Duration
 }
 
-// runLimit bounds a run, from the first step to the last outcome. A warm one takes two minutes, a cold one builds Go's
-// standard library in four containers meanwhile. Each kill of the director costs some seconds.
+// runLimit bounds a run, from the director's start to the last outcome, and what comes before it, too. A run takes two
+// minutes. Each kill of the director costs some seconds.
 const (
 	runLimit      = 6 * time.Minute
 	limitPerKill  = 10 * time.Second
@@ -64,13 +64,13 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	if limit == 0 {
 		limit = runLimit + time.Duration(o.KillDirector)*limitPerKill
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%v)", errLate, limit))
-	defer cancel()
-	if err := sweep(bounded, n); err != nil {
+	preparing, prepared := within(ctx, runLimit)
+	defer prepared()
+	if err := sweep(preparing, n); err != nil {
 		n.say("what an earlier demo left could not be removed: %v", err)
 	}
 	n.say("preparing: worker, agent, image, repository")
-	s, err := raise(bounded, o)
+	s, err := raise(preparing, o)
 	if err != nil {
 		return false, err
 	}
@@ -80,6 +80,13 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 		}
 	}()
 	n.introduce(s)
+	if s.cache.cold {
+		if err := s.warm(preparing); err != nil {
+			return false, err
+		}
+	}
+	bounded, cancel := within(ctx, limit)
+	defer cancel()
 	p, err := perform(bounded, s, n, live, chosen, o)
 	late := errors.Is(err, errLate)
 	if err != nil && !late {
@@ -100,6 +107,10 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	return ok, err
 }
 
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%v)", errLate, limit))
+}
+
 // introduce says where to look.
 func (n *narrator) introduce(s *site) {
 	stays := "kept for the next run; everything else is removed at the end"
@@ -110,7 +121,7 @@ func (n *narrator) introduce(s *site) {
 	fmt.Fprintf(n.out, "  toolchain    %s, from %s\n", s.tools.version, s.tools.root)
 	fmt.Fprintf(n.out, "  build cache  %s\n               (%s)\n", s.cache.dir, stays)
 	if s.cache.cold {
-		fmt.Fprintln(n.out, "               (it is empty: this run builds Go's standard library and takes up to a minute longer)")
+		fmt.Fprintln(n.out, "               (it is empty: Go's standard library is built first, which takes some ten seconds)")
 	}
 	fmt.Fprintln(n.out)
 }
@@ -145,7 +156,7 @@ func (s *site) conclude(ctx context.Context, p *play) ([]result, []check, error)
 	slices.SortStableFunc(p.acts, func(a, b *act) int { return endOf(stories, a).Compare(endOf(stories, b)) })
 	var results []result
 	for _, a := range p.acts {
-		results = append(results, s.judge(a, stories, p.killed > 0))
+		results = append(results, s.judge(a, stories, all, p.killed > 0))
 	}
 	return results, s.checks(ctx, all, gap), nil
 }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"retake/internal/github/githubtest"
 )
@@ -27,7 +28,7 @@ type result struct {
 
 // judge compares a scenario's end with what was promised. killed says that the director was killed meanwhile: what it
 // was not there to see at once, it may see later.
-func (s *site) judge(a *act, stories map[string]*story, killed bool) result {
+func (s *site) judge(a *act, stories map[string]*story, all []life, killed bool) result {
 	told := stories[a.key()]
 	if told == nil {
 		told = &story{final: "never claimed"}
@@ -47,7 +48,7 @@ func (s *site) judge(a *act, stories map[string]*story, killed bool) result {
 	r.delivery(a, s.bare())
 	r.causes(a, s.model, killed)
 	if a.Limit {
-		r.pause(told, stories, limitAt(s.hub.Requests()), killed || s.cache.cold)
+		r.pause(told, stories, limitAt(s.hub.Requests()), all, killed)
 	}
 	r.OK = len(r.wrong) == 0
 	return r
@@ -67,15 +68,19 @@ func (r *result) causes(a *act, m *model, killed bool) {
 	}
 }
 
-// pause: the issue that was offered meanwhile was claimed afterwards, and a worker ended in between unless it may be late.
-func (r *result) pause(told *story, stories map[string]*story, l limit, late bool) {
+// pause: the issue that was offered meanwhile was claimed afterwards, and a worker that ended in between was heard in
+// between, unless the director may be late. On a busy machine none may end.
+func (r *result) pause(told *story, stories map[string]*story, l limit, all []life, late bool) {
 	r.require(!l.at.IsZero(), "GitHub asked for no pause")
 	r.require(told.claiming.After(l.until), "it was claimed %v after the pause began, want at least %v", told.claiming.Sub(l.at), pauseFor)
 	meanwhile := false
 	for _, s := range stories {
-		meanwhile = meanwhile || s.reported.After(l.at) && s.reported.Before(l.until)
+		meanwhile = meanwhile || slices.ContainsFunc(s.reported, func(at time.Time) bool { return at.After(l.at) && at.Before(l.until) })
 	}
-	r.require(late || meanwhile, "no worker ended during the pause")
+	ended := slices.ContainsFunc(all, func(x life) bool {
+		return x.action == "die" && x.at.After(l.at) && x.at.Before(l.until.Add(-seenWithin))
+	})
+	r.require(late || meanwhile || !ended, "a worker ended during the pause, and was not heard before its end")
 }
 
 func (r *result) require(ok bool, format string, args ...any) {

@@ -13,8 +13,9 @@ import (
 const (
 	// pauseFor is what GitHub asks for: long enough for a worker to end meanwhile.
 	pauseFor = 8 * time.Second
-	// onTheWire is how long a request may be on its way that was sent before the refusal of another one had arrived.
-	onTheWire = 50 * time.Millisecond
+	// onTheWire is how long a request may be on its way that was sent before the refusal of another one had arrived. Who
+	// ignores a pause asks once a second, for as long as it lasts.
+	onTheWire = time.Second
 )
 
 // limit is GitHub's request for a pause.

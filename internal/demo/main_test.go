@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,7 +24,14 @@ var built struct {
 	err  error
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(cleaner{m}) }
+func TestMain(m *testing.M) {
+	// Demos spend their time waiting for the second between two writes, not for a processor.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(cleaner{m})
+}
 
 // cleaner runs the tests and then removes what they shared.
 type cleaner struct{ *testing.M }

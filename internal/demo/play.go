@@ -20,8 +20,9 @@ const (
 	// quiet is how long nothing must happen on the stand-in before the play is over: longer than the second that the
 	// director leaves between two writes, and the next poll.
 	quiet = 2500 * time.Millisecond
-	// seenWithin is the promise about a worker that was killed.
-	seenWithin = time.Second
+	// seenWithin is how soon a killed worker must be noticed. It takes a fifth of a second, some more on a busy machine; by
+	// its silence alone it would take more than five.
+	seenWithin = 3 * time.Second
 )
 
 // pauses is after which time of its life the director is killed, in turns: in the middle of work, and while it boots. Ten

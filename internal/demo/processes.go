@@ -77,34 +77,28 @@ func (p *processes) record() *lives {
 	return l
 }
 
-// compare adds what has happened since the last list: that said of each worker whether it lives.
+// compare adds what has happened since the last list: that said of each worker whether it lives. Deaths come first: on a
+// busy machine an attempt can end and the next one begin between two lists.
 func (l *lives) compare(before map[string]bool, list []retake.Status) map[string]bool {
 	now, at := map[string]bool{}, time.Now()
 	for _, s := range list {
 		now[s.AttemptID] = s.State.Live()
+	}
+	for attempt, lived := range before {
+		if lived && !now[attempt] {
+			l.add(life{action: "die", attempt: attempt, task: l.taskOf(attempt), at: at})
+		}
+	}
+	for _, s := range list {
 		lived, known := before[s.AttemptID]
 		one := life{attempt: s.AttemptID, task: s.Task, at: at}
 		if !known {
 			one.action = "create"
 			l.add(one)
 		}
-		switch {
-		case s.State.Live() && !lived:
+		if s.State.Live() && !lived {
 			one.action = "start"
 			l.add(one)
-		case !s.State.Live() && lived:
-			one.action = "die"
-			l.add(one)
-		}
-	}
-	return l.gone(before, now, at)
-}
-
-// gone adds the deaths of those that are not listed any more.
-func (l *lives) gone(before, now map[string]bool, at time.Time) map[string]bool {
-	for attempt, lived := range before {
-		if _, known := now[attempt]; !known && lived {
-			l.add(life{action: "die", attempt: attempt, task: l.taskOf(attempt), at: at})
 		}
 	}
 	return now

@@ -16,10 +16,8 @@ const smokeTest = "./bin/pricelist"
 // writeConfig writes the director's configuration. The times are a demo's: everything that a person would wait for is
 // as short as the configuration allows.
 func (s *site) writeConfig() error {
-	env := map[string]string{
-		"GOROOT": s.tools.root, "PATH": s.tools.root + "/bin", "GOPROXY": "off", "GOFLAGS": "-buildvcs=false",
-		"GOTOOLCHAIN": "local", "CGO_ENABLED": "0", "DEMO_MODEL": s.model.url,
-	}
+	env := s.goEnv()
+	env["PATH"], env["DEMO_MODEL"] = s.tools.root+"/bin", s.model.url
 	maps.Copy(env, s.host.env(s))
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -31,6 +29,13 @@ func (s *site) writeConfig() error {
 		return fmt.Errorf("demo: %w", err)
 	}
 	return nil
+}
+
+// goEnv is how Go works for the workers: alone with what is there.
+func (s *site) goEnv() map[string]string {
+	return map[string]string{
+		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0",
+	}
 }
 
 // mounts are what a worker needs of this machine, with the build cache at target.

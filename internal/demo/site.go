@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/tools/txtar"
-
 	"retake/internal/github/githubtest"
 )
 
@@ -76,7 +74,7 @@ func raise(ctx context.Context, o Options) (_ *site, err error) {
 	}
 	uid, gid := workerUser()
 	s.user = fmt.Sprintf("%d:%d", uid, gid)
-	if s.cache, err = cacheDir(o.Runtime, uid, gid, s.dir); err != nil {
+	if s.cache, err = cacheDir(uid, gid, s.dir); err != nil {
 		return nil, err
 	}
 	s.lives = s.host.record()
@@ -155,11 +153,8 @@ func (s *site) page(n int) string    { return fmt.Sprintf("%s/%s/issues/%d", s.u
 // openHub starts the stand-in with repository and issues. The labels come when the director is about to start: see invite.
 func (s *site) openHub(ctx context.Context) error {
 	seed := filepath.Join(s.dir, "seed")
-	for _, f := range txtar.Parse(widgets).Files {
-		path := filepath.Join(seed, filepath.FromSlash(f.Name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, f.Data, 0o644)); err != nil {
-			return fmt.Errorf("demo: repository: %w", err)
-		}
+	if err := unpack(seed); err != nil {
+		return err
 	}
 	s.hub = githubtest.New(githubtest.Options{DataDir: s.repositories(), Person: person})
 	s.hub.AddUser(bot, s.token)

@@ -14,13 +14,13 @@ import (
 // story is what the journal says about one issue.
 type story struct {
 	attempts int
-	verdicts []string  // "reason: action"
-	final    string    // the last state
-	through  []string  // all states
-	begun    time.Time // found by a poll
-	claiming time.Time // when the claim began
-	reported time.Time // when the last report that ended an attempt was accepted
-	ended    time.Time // last change of state
+	verdicts []string    // "reason: action"
+	final    string      // the last state
+	through  []string    // all states
+	begun    time.Time   // found by a poll
+	claiming time.Time   // when the claim began
+	reported []time.Time // when the reports that ended attempts were accepted
+	ended    time.Time   // last change of state
 }
 
 // readJournal reads the journal that the director has left; it must have ended. Nobody can connect meanwhile.
@@ -67,7 +67,8 @@ func tell(stories map[string]*story, records []fsm.Record) {
 				s.verdicts = append(s.verdicts, fmt.Sprintf("%s: %s", f.Finding.Reason, f.Verdict.Action))
 			case fsm.ReportAccepted:
 				if f.Final {
-					of(f.Task).reported = r.At
+					s := of(f.Task)
+					s.reported = append(s.reported, r.At)
 				}
 			case fsm.Moved:
 				s := of(f.Task)

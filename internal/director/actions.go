@@ -190,10 +190,20 @@ func attemptLines(history []fsm.Failure) []github.AttemptLine {
 
 // thenWords says for people what an action did.
 var thenWords = map[recovery.Action]string{
-	recovery.WaitReset:     "waited for the reset",
-	recovery.Retry:         "tried again",
-	recovery.RestartWorker: "started a fresh worker on the same checkout",
-	recovery.Escalate:      "asked a human",
+	recovery.WaitReset:        "waited for the reset",
+	recovery.CoolDown:         "waited until it was over for everybody",
+	recovery.Retry:            "tried again",
+	recovery.RetryCompact:     "tried again with a shorter context",
+	recovery.RetryAlternative: "tried again with the other model",
+	recovery.Replan:           "tried again with a new plan",
+	recovery.FixAttempt:       "let the agent mend it",
+	recovery.Reprobe:          "looked for it once more",
+	recovery.RestartWorker:    "started a fresh worker on the same checkout",
+	recovery.Reclaim:          "gave the issue back",
+	recovery.Escalate:         "asked a human",
+	recovery.Skip:             "left it out",
+	recovery.Stop:             "stopped",
+	recovery.Abort:            "stopped the run",
 }
 
 // find returns the error that a report carries, or nil.

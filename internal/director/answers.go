@@ -51,9 +51,12 @@ func (s *session) readCommands(ctx context.Context, k fsm.IssueKey) error {
 }
 
 // answered tells the machine, and waits until its decision is durable: only then may the person be told that it counts.
-func (s *session) answered(ctx context.Context, a fsm.Answered) {
+func (s *session) answered(ctx context.Context, a fsm.Answered) { s.decided(ctx, a) }
+
+// decided tells the machine, and waits until its decision is durable.
+func (s *session) decided(ctx context.Context, body fsm.EventBody) {
 	durable := make(chan struct{})
-	s.owner.tell(ctx, a, func() { close(durable) })
+	s.owner.tell(ctx, body, func() { close(durable) })
 	select {
 	case <-durable:
 	case <-s.owner.done:

@@ -11,6 +11,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 // broker hands out leases on models to all workers of the fleet. Leases are soft: a restart forgets them, and the workers'
@@ -61,7 +62,11 @@ func (b *broker) Release(worker string, r wire.BudgetRelease) {
 func (b *broker) Report(worker string, r wire.BudgetReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := b.pool.Report(b.now(), r.GrantID, worker, budget.Status(r.Status), budget.RetryAfter(r))
+	now, status, wait := b.now(), budget.Status(r.Status), budget.RetryAfter(r)
+	if limit, ok := recovery.ReadLimit(r.Headers, now); ok && limit.Wait(now) > 0 { // whatever the status: nothing is left
+		status, wait = budget.RateLimited, max(wait, limit.Wait(now))
+	}
+	c := b.pool.Report(now, r.GrantID, worker, status, wait)
 	if c == nil {
 		return
 	}

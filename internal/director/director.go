@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,17 +12,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
-	"go.uber.org/zap"
-
+	"retake/internal/audit"
 	"retake/internal/bus"
+	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/github"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
+
+	"go.uber.org/zap"
 )
 
 // Options of Run.
@@ -31,9 +35,10 @@ type Options struct {
 	WorkerBinary string                                // empty: the file "worker" beside this program
 	Log          *zap.Logger
 
-	// For tests; nil: what the configuration says, and the network.
-	Runtime   container.Runtime
-	Transport http.RoundTripper
+	// For tests; zero: what the configuration says, the network, and driftEvery.
+	Runtime    container.Runtime
+	Transport  http.RoundTripper
+	DriftEvery time.Duration
 }
 
 // daemon is what outlives a session: the adapters.
@@ -44,19 +49,27 @@ type daemon struct {
 	writer       string // names this process in the journal
 	since        time.Time
 	workerBinary string
+	driftEvery   time.Duration
 	gateway      string   // address at which containers reach the bus
 	environ      []string // of every container
 	secrets      []string // values in environ that workers mask
 
 	classifier *recovery.Classifier
+	policy     *recovery.Policy // without the configuration's limits
+	stages     []wire.StagePlan // of every attempt
 	runtime    container.Runtime
 	bus        *bus.Bus
 	github     *github.Client
 	workspace  *workspace.Workspaces
+	audit      *audit.Writer
 	cooldowns  chan github.Cooldown // from the gate, which must not wait
-	looked     bool                 // at the repositories
+	looked     sync.Map             // repositories that answered and have our labels
 	lock       *os.File
 }
+
+// ErrTasksFailed: errors were to be continued after (recovery.continue_on_error), the run has ended as asked, and
+// ERROR_REPORT.md in the data directory tells of tasks that failed.
+var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
 // Run is the director. It returns nil when ctx ended, and an error when it cannot start, or when another director writes
 // its journal. Running workers are left alone: the next run adopts them.
@@ -65,7 +78,17 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer d.close()
+	err = d.work(ctx)
+	d.close()
+	failed := d.report()
+	if err == nil && failed && d.config.Recovery.ContinueOnError {
+		return ErrTasksFailed
+	}
+	return err
+}
+
+// work is one session after the other.
+func (d *daemon) work(ctx context.Context) error {
 	for works := false; ; {
 		s := d.newSession()
 		err := s.run(ctx)
@@ -99,7 +122,7 @@ func open(ctx context.Context, o Options) (_ *daemon, err error) {
 	now := time.Now().UTC()
 	d := &daemon{
 		config: o.Config, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
-		writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
+		driftEvery: cmp.Or(o.DriftEvery, driftEvery), writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
 	}
 	defer func() {
 		if err != nil {
@@ -112,17 +135,25 @@ func open(ctx context.Context, o Options) (_ *daemon, err error) {
 	if err := d.config.CheckRun().Err(); err != nil {
 		return nil, err
 	}
-	if err := d.lockData(); err != nil {
+	if err := d.lockData(ctx); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {
 		return nil, err
 	}
+	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
 	return d, nil
 }
 
+// A program that is just being started holds copies of all our files until it runs: the lock can be taken for a moment
+// although the director that had it has ended.
+const (
+	copiesLast = 2 * time.Second
+	lookAgain  = 20 * time.Millisecond
+)
+
 // lockData makes sure that one process has the data directory; the kernel lets go of it when that process ends.
-func (d *daemon) lockData() error {
+func (d *daemon) lockData(ctx context.Context) error {
 	dir := d.config.Director.DataDir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
@@ -132,7 +163,12 @@ func (d *daemon) lockData() error {
 		return fmt.Errorf("director: director.data_dir: %w", err)
 	}
 	d.lock = f
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	take := func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+	err = take()
+	for began := time.Now(); errors.Is(err, syscall.EWOULDBLOCK) && time.Since(began) < copiesLast && ctx.Err() == nil; err = take() {
+		time.Sleep(lookAgain)
+	}
+	if err != nil {
 		return fmt.Errorf("director: another director runs on %s: stop it, or give this one a director.data_dir and a director.fleet of its own", dir)
 	}
 	return nil
@@ -153,8 +189,10 @@ func (d *daemon) installation() (string, error) {
 }
 
 func (d *daemon) openLocal(o Options) error {
-	var errs [4]error
-	d.classifier, errs[0] = recovery.NewClassifier()
+	var errs [5]error
+	tables, problems := d.config.Tables()
+	d.classifier, d.policy, errs[0] = tables.Classifier, tables.Policy, problems.Err()
+	d.stages, errs[4] = stagePlans(d.config)
 	d.workerBinary, errs[1] = findWorker(o.WorkerBinary)
 	d.environ, d.secrets, errs[2] = passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough)
 	// Docker mounts a checkout without going through its parents; another user's plain process has to pass them.
@@ -235,15 +273,11 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 // openRepositories looks at each repository, once in the life of this process. The gate must know by then what the journal
 // says of limits: a director that is started again and again must not use GitHub while it asks for a pause.
 func (d *daemon) openRepositories(ctx context.Context) error {
-	if d.looked {
-		return nil
-	}
 	for _, repo := range d.config.GitHub.Repositories {
 		if err := d.openRepository(ctx, repo); err != nil {
 			return err
 		}
 	}
-	d.looked = true
 	return nil
 }
 
@@ -256,14 +290,20 @@ func (d *daemon) coolDown(c github.Cooldown) {
 	}
 }
 
-// openRepository makes sure that the repository answers and has our labels. A limit is no reason not to start.
+// openRepository makes sure, once, that the repository answers and has our labels. A limit is no reason not to start: the
+// first poll that is answered looks again.
 func (d *daemon) openRepository(ctx context.Context, repo string) error {
+	if _, done := d.looked.Load(repo); done {
+		return nil
+	}
 	err := d.github.EnsureLabels(ctx, repo)
 	var limit *github.Error
 	switch {
 	case err == nil:
+		d.looked.Store(repo, true)
 		return nil
 	case errors.Is(err, github.ErrWritesDisabled):
+		d.looked.Store(repo, true)
 		d.log.Warn("github.writes = false: nothing is claimed, only looked at", zap.String("repo", repo))
 		return nil
 	case errors.As(err, &limit) && limit.Kind == github.KindRateLimited:
@@ -286,6 +326,9 @@ func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	var errs []error
+	if d.audit != nil {
+		errs = append(errs, d.audit.Close(ctx))
+	}
 	if d.bus != nil {
 		errs = append(errs, d.bus.Close(ctx))
 	}

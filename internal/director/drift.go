@@ -60,7 +60,7 @@ func (s *session) watchDrift(ctx context.Context) error {
 	told := map[string]string{} // worker → base that it was told of
 	for {
 		select {
-		case <-time.After(driftEvery):
+		case <-time.After(s.driftEvery):
 		case <-ctx.Done():
 			return nil
 		}
@@ -106,7 +106,7 @@ func (s *session) liveAttempts(ctx context.Context) []liveAttempt {
 	var out []liveAttempt
 	err := s.owner.read(ctx, func(m *fsm.Machine) {
 		for _, t := range m.Tasks() {
-			if a, _ := t.Activity(); t.State.Info().Live && t.ContainerUp {
+			if a, _ := t.Activity(); t.State.Info().Live && !t.UpAt.IsZero() {
 				out = append(out, liveAttempt{t.Key, t.Nonce, t.AttemptID(), t.Attempt, t.State, a.Stage, m.Phase()})
 			}
 		}

@@ -31,7 +31,8 @@ type actor struct {
 	plan     wire.Plan
 	checkout string
 	client   *bus.Client
-	stop     chan string // reasons that the director gave
+	stop     chan string            // reasons that the director gave
+	behind   chan wire.SyncRequired // what it said of the base branch
 
 	task   string
 	kill   context.CancelFunc
@@ -67,7 +68,7 @@ func (h *hall) Ensure(_ context.Context, s container.Spec) (string, error) {
 	if _, there := h.actors[s.AttemptID]; there {
 		return s.AttemptID, nil
 	}
-	a := &actor{checkout: s.Checkout, task: s.Task, stop: make(chan string, 8)}
+	a := &actor{checkout: s.Checkout, task: s.Task, stop: make(chan string, 8), behind: make(chan wire.SyncRequired, 64)}
 	if err := json.Unmarshal(s.Files[0].Data, &a.plan); err != nil {
 		return "", err
 	}
@@ -105,6 +106,8 @@ func (h *hall) live(ctx context.Context, a *actor) int {
 			a.stop <- p.Reason
 		case *wire.Probe:
 			_ = c.Reply(a.heartbeat())
+		case *wire.SyncRequired:
+			a.behind <- *p
 		}
 	}); err != nil {
 		return 1
@@ -156,6 +159,10 @@ func (a *actor) work(ctx context.Context) int {
 		})
 		if err == nil {
 			return 0
+		}
+		select { // the bus is away, which an error says at once
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
 		}
 	}
 	return 1

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -93,10 +94,25 @@ func (o *owner) readDurable(ctx context.Context, f func(*fsm.Driver) error) erro
 	return errors.Join(seen, err)
 }
 
+// look has f called by the owner. When it returns, f has been called, or will never be: its variables are the caller's again.
 func (o *owner) look(ctx context.Context, f func(*fsm.Driver)) error {
 	seen := make(chan struct{})
+	var taken atomic.Bool // by the owner, who looks, or by the caller, who gives up
+	look := func(d *fsm.Driver) {
+		if taken.CompareAndSwap(false, true) {
+			f(d)
+			close(seen)
+		}
+	}
+	giveUp := func(why error) error {
+		if taken.CompareAndSwap(false, true) {
+			return why
+		}
+		<-seen // it has begun, and it is short
+		return nil
+	}
 	select {
-	case o.inputs <- input{read: func(d *fsm.Driver) { f(d); close(seen) }}:
+	case o.inputs <- input{read: look}:
 	case <-o.done:
 		return errReload
 	case <-ctx.Done():
@@ -106,9 +122,9 @@ func (o *owner) look(ctx context.Context, f func(*fsm.Driver)) error {
 	case <-seen:
 		return nil
 	case <-o.done:
-		return errReload
+		return giveUp(errReload)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return giveUp(context.Cause(ctx))
 	}
 }
 

@@ -42,9 +42,13 @@ func (p *paper) Append(ctx context.Context, _ string, after uint64, _ []byte) (u
 }
 
 func testConfig() fsm.Config {
+	policy, err := recovery.Preset("director")
+	if err != nil {
+		panic(err)
+	}
 	return fsm.Config{
 		MaxWorkers: 2, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute, StopGrace: time.Second,
-		Policy:   recovery.DirectorPolicy(3, recovery.DefaultBackoff),
+		Policy:   policy,
 		Classify: func(e recovery.Evidence) recovery.Finding { return recovery.Finding{Reason: e.Known} },
 		Retry:    recovery.DefaultBackoff,
 	}
@@ -173,6 +177,34 @@ func TestDurableReadRefusesHalfTruths(t *testing.T) {
 		synctest.Wait()
 		if err := b.readDurable(ctx, func(*fsm.Driver) error { return nil }); err != nil {
 			t.Errorf("after the append: %v", err)
+		}
+		b.paper.answers <- nil
+		cancel()
+		<-b.ended
+	})
+}
+
+// What the owner has begun to read is read to its end, even if nobody wants it any more: it writes to the asker's variables.
+func TestReadThatIsGivenUpIsOverWhenItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := newBench(t, ctx)
+		asking, giveUp := context.WithCancel(t.Context())
+		reading, goOn, returned := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		go func() {
+			returned <- b.read(asking, func(*fsm.Machine) { close(reading); <-goOn })
+		}()
+		<-reading
+		giveUp()
+		synctest.Wait()
+		select {
+		case err := <-returned:
+			t.Errorf("returned %v while the owner reads", err)
+		default:
+			close(goOn)
+			if err := <-returned; err != nil {
+				t.Error(err)
+			}
 		}
 		b.paper.answers <- nil
 		cancel()

@@ -28,6 +28,9 @@ func (s *session) poll(ctx context.Context, repo string) error {
 		}
 		whole = s.refusals.lapsed(repo) || whole
 		err = s.pollOnce(ctx, repo, cursor, true)
+		if err == nil {
+			s.lookAgain(ctx, repo)
+		}
 		if err == nil && whole && cursor != "" {
 			err = s.pollOnce(ctx, repo, "", false) // what carries our labels now, whenever it changed
 		}
@@ -38,6 +41,13 @@ func (s *session) poll(ctx context.Context, repo string) error {
 		}
 	}
 	return nil
+}
+
+// lookAgain does what a limit at the start has put off. Whatever else is wrong is told, and tried again with the next poll.
+func (s *session) lookAgain(ctx context.Context, repo string) {
+	if err := s.openRepository(ctx, repo); err != nil && ctx.Err() == nil {
+		s.log.Warn("labels not checked", zap.String("repo", repo), zap.Error(err))
+	}
 }
 
 // pollOnce asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if it advances

@@ -39,6 +39,7 @@ type session struct {
 	refusals  *refusals
 	strangers strangers
 	broker    *broker
+	recorder  *recorder
 	relists   chan struct{}
 	works     bool      // it began: what fails from now on is not a matter of configuration
 	saved     uint64    // journal sequence of the last snapshot; the housekeeper's own
@@ -55,15 +56,11 @@ func (d *daemon) newSession() *session {
 // machineConfig is the part of the configuration that decisions are made by.
 func (d *daemon) machineConfig() fsm.Config {
 	c := d.config
-	backoff := recovery.Backoff{
-		Linear: c.Retry.BackoffMode == "linear", Initial: c.Retry.BackoffInitial, Max: c.Retry.BackoffMax,
-		Factor: c.Retry.BackoffFactor, Jitter: recovery.Jitter(c.Retry.Jitter),
-	}
 	outbox := recovery.Backoff{Initial: time.Second, Max: outboxMax, Factor: 2, Jitter: recovery.EqualJitter}
 	return fsm.Config{
 		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
 		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale,
-		Policy:   recovery.DirectorPolicy(c.Director.MaxRetries, backoff),
+		Policy: d.policy.With(c.Limits()), HasAlternative: alternative(d.stages) != "", Models: models(d.stages),
 		Classify: d.classifier.Classify,
 		Retry:    outbox,
 	}
@@ -115,6 +112,7 @@ func (s *session) run(ctx context.Context) error {
 	s.owner = newOwner(driver, s.bus.Journal(), s.log)
 	s.runner = newEffectRunner(ctx, s.acts(), func(e fsm.EffectEnded) { s.owner.tell(ctx, e, nil) }, s.log)
 	s.owner.effects, s.owner.told = s.runner.submit, s.told
+	s.recorder = newRecorder(s.audit, s.runID, s.config.Containers.Image, s.config.Recovery.Preset, s.machineConfig().Policy.Guards())
 	if err := s.adopt(ctx, driver.Machine()); err != nil {
 		return err
 	}
@@ -258,6 +256,7 @@ func (s *session) listContainers(ctx context.Context) error {
 func (s *session) keepHouse(ctx context.Context) error {
 	tick := time.NewTicker(s.config.Director.Interval)
 	defer tick.Stop()
+	s.takeEdits(ctx) // what was written while nobody looked
 	for {
 		select {
 		case <-tick.C:
@@ -268,7 +267,23 @@ func (s *session) keepHouse(ctx context.Context) error {
 			s.log.Debug("snapshot not published", zap.Error(err))
 		}
 		s.writeStates(ctx)
+		s.takeEdits(ctx)
 		s.saveSnapshot(ctx)
+	}
+}
+
+// takeEdits tells the machine what people wrote into stats.json files.
+func (s *session) takeEdits(ctx context.Context) {
+	for _, e := range s.audit.Edits() {
+		s.decided(ctx, fsm.BudgetEdited{Task: fsm.IssueKey(e.Issue), PaidCalls: int64(e.PaidCallsUsed)})
+		if ctx.Err() != nil {
+			return
+		}
+		if err := s.audit.TakeEdit(e); err != nil {
+			s.log.Warn("a hand-edited budget may be taken again", zap.String("issue", e.Issue), zap.Error(err))
+			continue
+		}
+		s.log.Info("took a hand-edited budget", zap.String("issue", e.Issue), zap.Int("paid_calls_used", e.PaidCallsUsed), zap.Int("was", e.Was))
 	}
 }
 

@@ -32,6 +32,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failed(err)
 	}
+	s.keepBundle(ctx, e, exit, stored)
 	gone := &fsm.Gone{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.config.Containers.Memory.String()}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode

@@ -8,6 +8,7 @@ import (
 
 // told logs what has become durable, one line for each fact that an operator would ask for.
 func (s *session) told(r fsm.Record) {
+	s.recorder.record(r, s.owner.driver.Machine())
 	for _, f := range r.Facts {
 		switch f := f.(type) {
 		case fsm.Moved:
@@ -24,6 +25,13 @@ func (s *session) told(r fsm.Record) {
 				zap.Bool("ok", f.OK), zap.Bool("final", f.Final))
 		case fsm.WorkDelivered:
 			s.log.Info("delivered", zap.String("issue", string(f.Task)), zap.String("branch", f.Pushed.Branch), zap.String("sha", f.Pushed.SHA))
+		case fsm.IncidentChanged:
+			if i := f.Incident; i.Breaker.Opened > 0 {
+				s.log.Warn("incident", zap.String("incident", i.Key), zap.String("reason", string(i.Reason)), zap.String("cause", i.Cause),
+					zap.Int("tasks", len(i.Breaker.Strikes)), zap.Time("until", i.Breaker.Until), zap.String("canary", i.Breaker.Canary))
+			}
+		case fsm.IncidentOver:
+			s.log.Debug("incident forgotten", zap.String("incident", f.Key))
 		case fsm.CooldownSet:
 			s.broker.close(f)
 			s.log.Warn("cooldown", zap.String("resource", f.Resource), zap.Time("until", f.Until), zap.String("reason", f.Why))

@@ -34,9 +34,17 @@ func heard(worker string, h wire.Heartbeat) fsm.Heard {
 		a.Paused = a.Step == wire.StepPaused
 	}
 	if h.Usage != nil {
-		a.Tokens, a.CostUSD = h.Usage.Tokens, h.Usage.CostUSD
+		a.Usage = usage(h.Usage)
 	}
 	return fsm.Heard{Worker: worker, Activity: a}
+}
+
+// usage is what a worker says that its attempt has used; nil: it does not say.
+func usage(u *wire.Usage) *recovery.Usage {
+	if u == nil {
+		return nil
+	}
+	return &recovery.Usage{Tokens: u.Tokens, PaidCalls: int64(u.PaidCalls), CacheHits: int64(u.CacheHits), CostUSD: u.CostUSD}
 }
 
 func progressed(worker string, p wire.TaskProgress) fsm.Heard {
@@ -48,9 +56,9 @@ func report(r bus.Report) fsm.Report {
 	out := fsm.Report{Ref: fsm.ReportRef{Seq: r.Seq, SHA256: r.SHA256}, Final: true}
 	switch b := r.Body.(type) {
 	case *wire.WorkerResult:
-		out.Ref.ID, out.OK, out.Stage = b.ResultID, true, wire.StageDone
+		out.Ref.ID, out.OK, out.Stage, out.Usage = b.ResultID, true, wire.StageDone, usage(b.Usage)
 	case *wire.WorkerError:
-		out.Ref.ID, out.Final, out.Stage = b.ErrorID, b.IsFinal(), b.Stage
+		out.Ref.ID, out.Final, out.Stage, out.Usage = b.ErrorID, b.IsFinal(), b.Stage, usage(b.Usage)
 		out.Exit = b.ErrorID == exitID(r.Worker)
 		out.Evidence = evidence(b, r.Received)
 		out.Evidence.OOM = out.Evidence.OOM || out.Exit && b.ErrorType == string(recovery.OOMKilled)

@@ -22,6 +22,8 @@ func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 	for _, d := range s.bus.DeadLetters() {
 		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
 	}
+	written := s.audit.Counts()
+	out.Meters["audit.dropped"], out.Meters["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
 	return out
 }
 
@@ -49,6 +51,11 @@ func fill(out *wire.Snapshot, m *fsm.Machine) {
 	}
 	for _, c := range m.Cooldowns() {
 		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{Resource: c.Resource, Until: wire.At(c.Until), Why: c.Why})
+	}
+	for _, i := range m.Incidents() {
+		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{
+			Resource: "incident/" + i.Key, Until: wire.At(i.Breaker.Until), Why: string(i.Reason) + ": " + i.Cause,
+		})
 	}
 	slices.Sort(out.Queue.EligibleIssueNumbers)
 	slices.Sort(out.Queue.ClaimedIssueNumbers)

@@ -53,7 +53,7 @@ func newSet(t *testing.T, play func(ctx context.Context, a *actor) int) *set {
 	c.Director.DataDir, c.Director.Interval = filepath.Join(dir, "data"), 500*time.Millisecond
 	c.Containers.User = userOf(os.Getuid(), os.Getgid())
 	c.AgentBus.ListenPort, c.AgentBus.HeartbeatInterval = 0, 200*time.Millisecond
-	c.Timeouts.WorkerHeartbeatTTL = 2 * time.Second
+	c.Timeouts.WorkerHeartbeatTTL = 20 * time.Second // nothing here waits for it, and a busy machine must not reach it
 	c.GitHub.Repositories, c.GitHub.APIURL, c.GitHub.Writes = []string{repo}, web.URL+githubtest.APIPath, true
 	c.GitHub.Poll, c.GitHub.Delivery = 300*time.Millisecond, "branch"
 	c.RateLimits.GitHub.MinBetweenWrites = time.Second
@@ -91,6 +91,7 @@ func (s *set) start() {
 			Config: s.config, Log: s.log, Runtime: s.hall,
 			WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
 			Token:        func(context.Context) (string, error) { return "token", nil },
+			DriftEvery:   300 * time.Millisecond,
 		})
 	}()
 }
@@ -107,7 +108,7 @@ func (s *set) stop() {
 		if err != nil {
 			s.t.Errorf("director ended with: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(60 * time.Second):
 		s.t.Fatal("director does not end")
 	}
 }
@@ -115,7 +116,7 @@ func (s *set) stop() {
 // until waits for a condition of the world; its deadline is far beyond what a busy machine needs.
 func (s *set) until(what string, cond func() bool) {
 	s.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !cond() {
 		if time.Now().After(deadline) {
 			for _, e := range s.logs.All() {

@@ -154,6 +154,9 @@ func (c *Client) redactor() redactor {
 	return newRedactor(secrets)
 }
 
+// Redact masks what must not be shown: the configured secrets, the token in use, and what looks like a secret.
+func (c *Client) Redact(text string) string { return c.redactor().clean(text) }
+
 // call sends a request that go-github has no fitting method for; path segments must be escaped already.
 func (c *Client) call(ctx context.Context, l lane, method, path string, in any) error {
 	req, err := c.lanes[l].NewRequest(method, path, in)

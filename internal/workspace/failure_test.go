@@ -317,17 +317,18 @@ func TestCanceledGitEndsWithItsChildren(t *testing.T) {
 	w := open(t, Options{Dir: dir})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	cancelled := make(chan time.Time, 1)
 	go func() {
 		_, _ = os.ReadFile(fifo) // returns once git runs
+		cancelled <- time.Now()
 		cancel()
 	}()
-	began := time.Now()
 	_, err := w.Checkout(ctx, Request{Nonce: nonceB, Repo: repo, RemoteURL: "/nowhere", BaseBranch: "main"})
 	wantKind(t, err, Transient)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("not canceled: %v", err)
 	}
-	if took := time.Since(began); took > pipeGrace {
+	if took := time.Since(<-cancelled); took >= pipeGrace { // a child that is not killed holds the pipes as long as it may
 		t.Errorf("took %v", took)
 	}
 }

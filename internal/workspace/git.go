@@ -51,6 +51,7 @@ type call struct {
 	lock    *fileLock // inherited by git
 	secrets []string  // masked in what git says
 	asks    bool      // exit code 1 is an answer: run returns what git printed, and errNo
+	most    int       // bytes of the answer that are kept; 0: all
 }
 
 // errNo is git's no to a call that asks.
@@ -167,10 +168,10 @@ func (p *program) command(ctx context.Context, c call) *exec.Cmd {
 
 // run runs git to its end and returns what it printed.
 func (p *program) run(ctx context.Context, c call) (string, error) {
-	var stdout bytes.Buffer
+	stdout := &head{max: c.most}
 	stderr := &tail{max: tailBytes}
 	cmd := p.command(ctx, c)
-	cmd.Stdout, cmd.Stderr = &stdout, stderr
+	cmd.Stdout, cmd.Stderr = stdout, stderr
 	started := time.Now()
 	err := cmd.Run()
 	p.log.Debug("git", zap.String("effect", c.op), zap.Duration("took", time.Since(started)), zap.Bool("ok", err == nil))
@@ -194,6 +195,23 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	}
 	return "", failed
 }
+
+// head keeps the first max bytes; all, if max is 0.
+type head struct {
+	kept bytes.Buffer // no embedding: its ReadFrom would pass Write by
+	max  int
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	keep := p
+	if h.max > 0 {
+		keep = p[:min(len(p), max(h.max-h.kept.Len(), 0))]
+	}
+	h.kept.Write(keep)
+	return len(p), nil
+}
+
+func (h *head) String() string { return h.kept.String() }
 
 // onlyRejections keeps of `push --porcelain` the lines that say why a ref was refused.
 func onlyRejections(stdout string) string {

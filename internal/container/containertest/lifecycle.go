@@ -135,11 +135,11 @@ func badEntrypoint(s stage) {
 		s.Errorf("listed as %+v", status)
 	}
 	began := time.Now()
-	exit := s.stop(s.Runtime, spec.AttemptID, 10*time.Second)
+	exit := s.stop(s.Runtime, spec.AttemptID, 2*patience)
 	if exit.Known && (exit.StartError == "" || exit.ExitCode == 0) {
 		s.Errorf("got %+v, want the reason", exit)
 	}
-	if took := time.Since(began); took > 4*time.Second {
+	if took := time.Since(began); took > patience {
 		s.Errorf("took %v to stop what never ran", took)
 	}
 }
@@ -149,12 +149,12 @@ func stopObeyed(s stage) {
 	s.ensure(spec)
 	s.awaitReady(spec)
 	began := time.Now()
-	exit := s.stop(s.Runtime, spec.AttemptID, patience)
+	exit := s.stop(s.Runtime, spec.AttemptID, 2*patience)
 	if !exit.Known || exit.ExitCode != 0 || exit.Signal != "" || !exit.Killed {
 		s.Errorf("got %+v, want exit 0, asked for by us", exit)
 	}
-	if took := time.Since(began); took > patience/2 {
-		s.Errorf("took %v of the grace of %v", took, patience)
+	if took := time.Since(began); took > patience {
+		s.Errorf("took %v of the grace of %v", took, 2*patience)
 	}
 	if !strings.HasSuffix(string(exit.Stdout), "bye\n") {
 		s.Errorf("stdout = %q, want its last words", exit.Stdout)
@@ -165,7 +165,7 @@ func stopIgnored(s stage) {
 	spec := s.spec("ignore")
 	s.ensure(spec)
 	s.awaitReady(spec)
-	exit := s.stop(s.Runtime, spec.AttemptID, time.Second)
+	exit := s.stop(s.Runtime, spec.AttemptID, 3*time.Second) // long enough to say no
 	if !exit.Known || exit.Signal != "SIGKILL" || !exit.Killed || exit.OOM {
 		s.Errorf("got %+v, want our SIGKILL", exit)
 	}

@@ -55,17 +55,31 @@ func (s stage) awaitHint(hints <-chan container.Hint, kind container.HintKind, a
 	}
 }
 
+// takesForSpeed: what is promised within a second is late once on a machine that others use, but not every time.
+const takesForSpeed = 5
+
 func killedFromOutside(s stage) {
 	hints := s.watch()
+	var took time.Duration
+	for range takesForSpeed {
+		if took = s.killAndSee(hints); took <= time.Second {
+			return
+		}
+		s.Logf("seen after %v", took)
+	}
+	s.Errorf("seen after %v, and late every time, want 1 s", took)
+}
+
+// killAndSee returns how long it took until a kill was seen.
+func (s stage) killAndSee(hints <-chan container.Hint) (took time.Duration) {
+	s.Helper()
 	spec := s.spec("wait")
 	s.ensure(spec)
 	s.awaitReady(spec)
 	began := time.Now()
 	s.Kill(s, spec.AttemptID)
 	s.awaitHint(hints, container.HintDied, spec.AttemptID)
-	if took := time.Since(began); took > time.Second {
-		s.Errorf("seen after %v, want 1 s", took)
-	}
+	took = time.Since(began)
 	if status := s.awaitState(spec.AttemptID, container.StateExited); status.ExitCode != 137 {
 		s.Errorf("listed as %+v", status)
 	}
@@ -77,6 +91,7 @@ func killedFromOutside(s stage) {
 		s.Errorf("tails %q, %q", exit.Stdout, exit.Stderr)
 	}
 	s.awaitHint(hints, container.HintDestroyed, spec.AttemptID)
+	return took
 }
 
 // awaitHeld waits until a process that the worker has detached holds its lock.
@@ -187,7 +202,7 @@ func pausedIsStoppedQuickly(s stage) {
 	s.awaitState(spec.AttemptID, container.StatePaused)
 	began := time.Now()
 	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > patience {
 		s.Errorf("took %v: a paused container ignores grace", took)
 	}
 	if exit.Signal != "SIGKILL" || !exit.Killed || string(exit.Stdout) != "ready\n" {

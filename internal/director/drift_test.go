@@ -1,0 +1,117 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// advance puts commits on the remote's main branch, each of which writes a file.
+func (s *set) advance(name string, commits int) (head string) {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	git := func(args ...string) string {
+		s.t.Helper()
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
+			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
+			"GIT_AUTHOR_NAME=Octocat", "GIT_AUTHOR_EMAIL=octocat@example.com",
+			"GIT_COMMITTER_NAME=Octocat", "GIT_COMMITTER_EMAIL=octocat@example.com")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			s.t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	remote := filepath.Join(filepath.Dir(s.config.Director.DataDir), "git", repo+".git")
+	git("clone", "-q", "--branch", "main", remote, ".")
+	for i := range commits {
+		must(s.t, os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "main, %d\n", i), 0o644))
+		git("add", name)
+		git("commit", "-q", "-m", "Change "+name)
+	}
+	git("push", "-q", "origin", "main")
+	return git("rev-parse", "HEAD")
+}
+
+// newDrift is a set whose first attempt writes a file, says so, and then waits to be killed.
+func newDrift(t *testing.T, writes string, next func(ctx context.Context, a *actor) int) (*set, chan string) {
+	began := make(chan string, 1)
+	s := newSet(t, func(ctx context.Context, a *actor) int {
+		if a.plan.Attempt > 1 {
+			return next(ctx, a)
+		}
+		if err := os.WriteFile(filepath.Join(a.checkout, writes), []byte("half of it\n"), 0o644); err != nil {
+			return 1
+		}
+		began <- a.plan.WorkerID
+		<-ctx.Done()
+		return 1
+	})
+	s.config.SyncMain.MaxCommitsBehind, s.config.SyncMain.MaxBehind = 2, 24*time.Hour
+	return s, began
+}
+
+// More commits behind than the policy leaves alone: the base branch is merged before the next attempt, and what the last
+// one did is still there. Just as many: it is not.
+func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
+	t.Parallel()
+	for behind, merged := range map[int]bool{2: false, 3: true} {
+		t.Run(fmt.Sprintf("%d commits", behind), func(t *testing.T) {
+			t.Parallel()
+			seen := make(chan [2]bool, 1) // the base branch's file, the first attempt's
+			s, began := newDrift(t, "half.txt", func(ctx context.Context, a *actor) int {
+				_, news := os.Stat(filepath.Join(a.checkout, "news.txt"))
+				_, half := os.Stat(filepath.Join(a.checkout, "half.txt"))
+				seen <- [2]bool{news == nil, half == nil}
+				return a.work(ctx)
+			})
+			key := s.github.CreateIssue(repo, "octocat", "Slow work", "", "agent-task")
+			s.start()
+			worker := <-began
+			s.advance("news.txt", behind)
+			s.hall.murder(worker)
+			s.until("review", s.labelled(key, "agent-review"))
+			if got, want := <-seen, [2]bool{merged, true}; got != want {
+				t.Errorf("the second attempt found main's and the first one's file: %v, want %v", got, want)
+			}
+			if n := s.logs.FilterMessage("merged the base branch").Len(); (n == 1) != merged {
+				t.Errorf("merged %d times", n)
+			}
+			if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
+				t.Errorf("verdicts %q; want worker_lost alone", v)
+			}
+		})
+	}
+}
+
+// What cannot be merged is a human's matter; whose answer means: go on without.
+func TestConflictWithTheBaseBranchAsksAHuman(t *testing.T) {
+	t.Parallel()
+	s, began := newDrift(t, "README.md", func(ctx context.Context, a *actor) int { return a.work(ctx) })
+	key := s.github.CreateIssue(repo, "octocat", "Two at one file", "", "agent-task")
+	s.start()
+	worker := <-began
+	s.advance("README.md", 3)
+	s.hall.murder(worker)
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost", "git_conflict"}) {
+		t.Errorf("verdicts %q; want worker_lost, git_conflict", v)
+	}
+	s.until("a question that names the file", func() bool {
+		c := s.github.Issue(key).Comments
+		return len(c) == 2 && strings.Contains(c[1].Body, "README.md")
+	})
+	s.github.AddComment(key, "octocat", "/agent retry keep ours")
+	s.until("review", s.labelled(key, "agent-review"))
+	if v := s.verdicts(key); len(v) != 2 {
+		t.Errorf("verdicts %q after the answer; want no more", v)
+	}
+}

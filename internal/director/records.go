@@ -1,0 +1,227 @@
+package director
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"retake/internal/audit"
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// recorder writes what people read afterwards (audits, telemetry, the state of tasks), from what has become durable. It
+// belongs to the owner's goroutine; the writer behind it never blocks.
+type recorder struct {
+	out    *audit.Writer
+	runID  string
+	image  string
+	guards recovery.Guards
+	preset string
+	known  map[fsm.IssueKey]known
+
+	mu      sync.Mutex
+	pending map[string]audit.Bundle // by attempt: what it left, until its verdict is there
+}
+
+// known is a task as it was last written: one that is over is not in the machine any more.
+type known struct {
+	standing audit.Task
+	nonce    string
+}
+
+func newRecorder(out *audit.Writer, runID, image, preset string, guards recovery.Guards) *recorder {
+	return &recorder{out: out, runID: runID, image: image, preset: preset, guards: guards, known: map[fsm.IssueKey]known{}, pending: map[string]audit.Bundle{}}
+}
+
+// record writes one record's facts. The machine may be ahead of it, by what is on its way to the journal.
+func (c *recorder) record(r fsm.Record, m *fsm.Machine) {
+	for _, f := range r.Facts {
+		switch f := f.(type) {
+		case fsm.AttemptBegan:
+			c.began(r, f, m.Task(f.Task))
+		case fsm.Moved:
+			c.moved(r, f, m.Task(f.Task))
+		case fsm.VerdictMade:
+			c.judged(r, f, m.Task(f.Task))
+		case fsm.AttemptUsed, fsm.PaidCallsSet, fsm.TallyReset:
+			if t := taskOf(f, m); t != nil {
+				c.out.Task(c.standing(r, t.Key, t))
+			}
+		}
+	}
+}
+
+func taskOf(f fsm.Fact, m *fsm.Machine) *fsm.Task {
+	switch f := f.(type) {
+	case fsm.AttemptUsed:
+		return m.Task(f.Task)
+	case fsm.PaidCallsSet:
+		return m.Task(f.Task)
+	case fsm.TallyReset:
+		return m.Task(f.Task)
+	}
+	return nil
+}
+
+func (c *recorder) began(r fsm.Record, f fsm.AttemptBegan, t *fsm.Task) {
+	if t == nil {
+		return
+	}
+	c.out.Begin(audit.Meta{
+		AttemptID: fsm.AttemptID(t.Nonce, f.N), Issue: string(f.Task), Title: t.Title, URL: t.URL, Attempt: f.N, RunID: c.runID,
+		Action: string(f.Next.Action), Image: c.image, Branch: branchName(f.Task, f.N), StartedAt: wire.At(r.At),
+		Outcome: audit.OutcomeRunning,
+	})
+}
+
+// endings say what a move means for the attempt that it ends.
+var endings = map[fsm.Trigger]string{fsm.OnGoneOK: audit.OutcomeOK, fsm.OnGoneWithdrawn: audit.OutcomeWithdrawn}
+
+func (c *recorder) moved(r fsm.Record, f fsm.Moved, t *fsm.Task) {
+	standing := c.standing(r, f.Task, t)
+	standing.State, standing.Attempt = f.To.String(), f.Attempt
+	if nonce := c.known[f.Task].nonce; f.Attempt > 0 && nonce != "" {
+		id := fsm.AttemptID(nonce, f.Attempt)
+		c.out.Transition(audit.Transition{
+			At: wire.At(r.At), AttemptID: id, Issue: string(f.Task), Attempt: f.Attempt, From: f.From.String(), To: f.To.String(),
+			On: string(f.On), Why: f.Why,
+		})
+		if outcome := endings[f.On]; outcome != "" {
+			c.finish(id, f.Task, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome = wire.At(r.At), outcome })
+		}
+	}
+	switch f.To {
+	case fsm.Delivering, fsm.Done, fsm.Released, fsm.Blocked, fsm.Backoff, fsm.Running:
+		standing.Succeeded = f.To == fsm.Done
+		c.out.Task(standing)
+	}
+	if f.To.Info().Final || f.To == fsm.Forgotten {
+		delete(c.known, f.Task)
+	}
+}
+
+// judged is the verdict on an attempt: telemetry, the bundle, the task's state.
+func (c *recorder) judged(r fsm.Record, f fsm.VerdictMade, t *fsm.Task) {
+	if t == nil {
+		return
+	}
+	failure := audit.NewFailure(f.Finding, f.Verdict)
+	id := fsm.AttemptID(t.Nonce, f.Attempt)
+	c.out.Classified(audit.Classified{
+		At: r.At, RunID: c.runID, Stage: f.Stage, AttemptID: id, Issue: string(f.Task), Attempt: f.Attempt, Caller: "director", Failure: failure,
+	})
+	if f.Attempt > 0 {
+		c.finish(id, f.Task, f.Attempt, func(m *audit.Meta) {
+			m.EndedAt, m.Outcome, m.Stage, m.Failure = wire.At(r.At), audit.OutcomeFailed, f.Stage, failure
+		})
+	}
+	standing := c.standing(r, f.Task, t)
+	class, ok := recovery.As(c.preset, f.Finding)
+	if !ok {
+		class = string(f.Finding.Reason)
+	}
+	standing.Stage = f.Stage
+	standing.Seen = &audit.Sighting{Signature: f.Finding.Signature, Class: class, Count: t.Tally.Seen(f.Finding.Signature)}
+	standing.LastFailure = audit.NewLastFailure(failure, "", "")
+	c.out.Task(standing)
+}
+
+// standing is where a task stands; of one that is over, where it last stood.
+func (c *recorder) standing(r fsm.Record, k fsm.IssueKey, t *fsm.Task) audit.Task {
+	s := c.known[k].standing
+	if t != nil {
+		a, _ := t.Activity()
+		s = audit.Task{
+			Issue: string(k), Title: t.Title, URL: t.URL, State: t.State.String(), Stage: a.Stage, Attempt: t.Attempt,
+			PaidCallsUsed: int(t.Tally.PaidCalls), PaidCallBudget: c.guards.PaidCallBudget,
+			Iterations: audit.Iterations{Used: t.Tally.Iterations, Refunded: t.Tally.Refunded, Budget: c.guards.IterationBudget},
+			Tokens:     t.Tally.Tokens, CostUSD: t.Tally.CostUSD, CostBudgetUSD: c.guards.CostBudgetUSD,
+		}
+		c.known[k] = known{s, t.Nonce}
+	}
+	s.Issue, s.RunID, s.At = string(k), c.runID, r.At
+	return s
+}
+
+// finish writes what an attempt left, with how it ended.
+func (c *recorder) finish(id string, issue fsm.IssueKey, attempt int, end func(*audit.Meta)) {
+	c.mu.Lock()
+	b := c.pending[id]
+	delete(c.pending, id)
+	c.mu.Unlock()
+	b.AttemptID, b.Issue, b.Attempt = id, string(issue), attempt
+	end(&b.Meta)
+	c.out.Finish(b)
+}
+
+// maxPending bounds the bundles that wait for their verdicts; beyond it the notes of the newest are lost, not its files.
+const maxPending = 256
+
+// left keeps what an attempt left, on disk already in case that the process ends before the verdict.
+func (c *recorder) left(b audit.Bundle) {
+	c.out.Finish(b)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) < maxPending {
+		c.pending[b.AttemptID] = audit.Bundle{Meta: b.Meta, Tried: b.Tried, Notes: b.Notes}
+	}
+}
+
+// keepBundle puts down what an ended attempt left: what its container printed, what its stages said, what it changed.
+func (s *session) keepBundle(ctx context.Context, e fsm.Effect, x container.Exit, stored []bus.Report) {
+	b := audit.Bundle{
+		Meta: audit.Meta{
+			AttemptID: e.Worker, Issue: string(e.Task), Attempt: e.Attempt, Signal: x.Signal, OOM: x.OOM,
+			Outcome: audit.OutcomeRunning,
+		},
+		WorkerLog: string(x.Stdout) + string(x.Stderr),
+	}
+	if x.Known {
+		b.ExitCode = &x.ExitCode
+	}
+	for _, r := range stored {
+		switch body := r.Body.(type) {
+		case *wire.WorkerError:
+			b.Stage, b.Usage, b.Tried, b.Notes = body.Stage, body.Usage, rounds(body), facts(body)
+			if body.Stage == wire.StageValidate {
+				b.TestLog = tail(body)
+			} else {
+				b.BuildLog = tail(body)
+			}
+		case *wire.WorkerResult:
+			b.Usage, b.Stage = body.Usage, wire.StageDone
+			if text := strings.TrimSpace(body.Summary); text != "" {
+				b.Notes = []string{text}
+			}
+		}
+	}
+	patch, err := s.workspace.Patch(ctx, e.Nonce)
+	if err != nil {
+		s.log.Info("no patch in the audit bundle", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
+	}
+	b.Patch = patch
+	s.recorder.left(b)
+}
+
+// report leaves ERROR_REPORT.md behind, if the run has anything to report, and says whether a task failed.
+func (d *daemon) report() (failed bool) {
+	dir := d.config.Director.DataDir
+	store, err := audit.Load(dir)
+	if err == nil {
+		data := store.Report(audit.ReportOptions{RunID: d.runID, ContinueOnError: d.config.Recovery.ContinueOnError})
+		failed = audit.ExitCode(data) != 0
+		if audit.ReportWanted(data) {
+			err = audit.WriteReport(dir, data, d.github.Redact)
+		}
+	}
+	if err != nil {
+		d.log.Warn("no error report", zap.Error(err))
+	}
+	return failed
+}
