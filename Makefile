@@ -5,7 +5,7 @@ TOOLS   := tools/go.mod
 STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
 PKGS    := ./...
 
-.PHONY: help build test race lint fmt demo generate images
+.PHONY: help build test race lint fmt demo generate images bench fuzz sim
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,17 @@ fmt: ## Format the code
 	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal docs
 
 generate: ## Write the generated documents and golden files anew
-	$(GO) test ./internal/fsm/... ./internal/recovery/... ./internal/bus/... ./internal/config/... -update
+	$(GO) test ./internal/fsm ./internal/recovery ./internal/bus/... ./internal/config ./internal/agent ./internal/audit -update
+	$(GO) test ./cmd/director -run Handbook -update
+
+bench: ## Measure the pure core: decisions, classification, signatures
+	$(GO) test ./internal/recovery ./internal/fsm -run '^$$' -bench . -benchmem
+
+FUZZTIME ?= 60s
+FUZZERS  := recovery:FuzzClassify recovery:FuzzRetryAfter recovery:FuzzSignature recovery:FuzzPolicy advise:FuzzClassifyLine advise:FuzzDecideLine \
+	agent:FuzzReader audit:FuzzParseStats bus/wire:FuzzDecode config:FuzzLoad
+fuzz: ## Fuzz what reads foreign bytes, each for FUZZTIME (default 60s)
+	@for f in $(FUZZERS); do echo "== $$f"; $(GO) test ./internal/$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) || exit 1; done
 
 images: ## Build the images for docker-compose.yml (BASE_IMAGE: one with git and CA certificates; default: made from Debian packages)
 	GO="$(GO)" deploy/images.sh
