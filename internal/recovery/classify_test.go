@@ -239,8 +239,8 @@ func TestExplain(t *testing.T) {
 		{Timeout, "text failure decides before exit code"},
 		{NetworkTransient, "text failure decides before retries and advice"},
 		{BuildFailed, "text failure decides before text prose"},
-		{Validation, "text failure decides before text guess"},
 		{TestsFailed, "text failure decides before claim"},
+		{Validation, "text failure decides before text guess"},
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%d considered, want %d: %+v", len(got), len(want), got)

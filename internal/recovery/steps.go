@@ -45,9 +45,12 @@ func stepsBy(order []bandRow) []step {
 		case bandProse:
 			all = append(all, step{name: "retries and advice", ask: func(q *asked) (Finding, bool) { return q.chatter(order) }})
 		}
+		if b.name == bandGuess { // a worker that saw it guesses better
+			all = append(all, step{name: "claim", ask: (*asked).claim})
+		}
 		all = append(all, step{name: "text " + string(b.name), ask: func(q *asked) (Finding, bool) { return q.read(b) }, band: b})
 	}
-	return append(all, step{name: "claim", ask: (*asked).claim}, step{name: "silence", ask: (*asked).silence})
+	return append(all, step{name: "silence", ask: (*asked).silence})
 }
 
 func (q *asked) known() (Finding, bool) {
