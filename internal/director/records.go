@@ -25,8 +25,14 @@ type recorder struct {
 	preset string
 	known  map[fsm.IssueKey]known
 
-	mu      sync.Mutex
-	pending map[string]audit.Bundle // by attempt: what it left, until its verdict is there
+	mu   sync.Mutex
+	left map[string]leavings // by attempt: what it left, until the next one begins or the task is over
+}
+
+// leavings are what an attempt left.
+type leavings struct {
+	audit.Bundle
+	errorID, claim, message, tail string // of the report that ended it, if that was an error
 }
 
 // known is a task as it was last written: one that is over is not in the machine any more.
@@ -36,7 +42,7 @@ type known struct {
 }
 
 func newRecorder(out *audit.Writer, runID, image, preset string, guards recovery.Guards) *recorder {
-	return &recorder{out: out, runID: runID, image: image, preset: preset, guards: guards, known: map[fsm.IssueKey]known{}, pending: map[string]audit.Bundle{}}
+	return &recorder{out: out, runID: runID, image: image, preset: preset, guards: guards, known: map[fsm.IssueKey]known{}, left: map[string]leavings{}}
 }
 
 // record writes one record's facts. The machine may be ahead of it, by what is on its way to the journal.
@@ -49,6 +55,8 @@ func (c *recorder) record(r fsm.Record, m *fsm.Machine) {
 			c.moved(r, f, m.Task(f.Task))
 		case fsm.VerdictMade:
 			c.judged(r, f, m.Task(f.Task))
+		case fsm.WorkDelivered:
+			c.delivered(f, m.Task(f.Task))
 		case fsm.AttemptUsed, fsm.PaidCallsSet, fsm.TallyReset:
 			if t := taskOf(f, m); t != nil {
 				c.out.Task(c.standing(r, t.Key, t))
@@ -73,6 +81,7 @@ func (c *recorder) began(r fsm.Record, f fsm.AttemptBegan, t *fsm.Task) {
 	if t == nil {
 		return
 	}
+	c.forget(fsm.AttemptID(t.Nonce, f.N-1))
 	c.out.Begin(audit.Meta{
 		AttemptID: fsm.AttemptID(t.Nonce, f.N), Issue: string(f.Task), Title: t.Title, URL: t.URL, Attempt: f.N, RunID: c.runID,
 		Action: string(f.Next.Action), Image: c.image, Branch: branchName(f.Task, f.N), StartedAt: wire.At(r.At),
@@ -93,7 +102,9 @@ func (c *recorder) moved(r fsm.Record, f fsm.Moved, t *fsm.Task) {
 			On: string(f.On), Why: f.Why,
 		})
 		if outcome := endings[f.On]; outcome != "" {
-			c.finish(id, f.Task, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome = wire.At(r.At), outcome })
+			c.finish(id, func(m *audit.Meta) { m.EndedAt, m.Outcome = wire.At(r.At), outcome })
+		} else if f.From == fsm.Stopping || f.From == fsm.Delivering { // the summary tells how it went on
+			c.finish(id, func(*audit.Meta) {})
 		}
 	}
 	switch f.To {
@@ -102,8 +113,15 @@ func (c *recorder) moved(r fsm.Record, f fsm.Moved, t *fsm.Task) {
 		c.out.Task(standing)
 	}
 	if f.To.Info().Final || f.To == fsm.Forgotten {
+		c.forget(fsm.AttemptID(c.known[f.Task].nonce, f.Attempt))
 		delete(c.known, f.Task)
 	}
+}
+
+// delivered names what became of a success.
+func (c *recorder) delivered(f fsm.WorkDelivered, _ *fsm.Task) {
+	k := c.known[f.Task]
+	c.finish(fsm.AttemptID(k.nonce, k.standing.Attempt), func(m *audit.Meta) { m.Branch = f.Pushed.Branch })
 }
 
 // judged is the verdict on an attempt: telemetry, the bundle, the task's state.
@@ -113,12 +131,16 @@ func (c *recorder) judged(r fsm.Record, f fsm.VerdictMade, t *fsm.Task) {
 	}
 	failure := audit.NewFailure(f.Finding, f.Verdict)
 	id := fsm.AttemptID(t.Nonce, f.Attempt)
+	c.mu.Lock()
+	l := c.left[id]
+	c.mu.Unlock()
+	failure.ErrorID, failure.Claim = l.errorID, l.claim
 	c.out.Classified(audit.Classified{
 		At: r.At, RunID: c.runID, Stage: f.Stage, AttemptID: id, Issue: string(f.Task), Attempt: f.Attempt, Caller: "director", Failure: failure,
 	})
 	if f.Attempt > 0 {
-		c.finish(id, f.Task, f.Attempt, func(m *audit.Meta) {
-			m.EndedAt, m.Outcome, m.Stage, m.Failure = wire.At(r.At), audit.OutcomeFailed, f.Stage, failure
+		c.finish(id, func(m *audit.Meta) {
+			m.Issue, m.Attempt, m.EndedAt, m.Outcome, m.Stage, m.Failure = string(f.Task), f.Attempt, wire.At(r.At), audit.OutcomeFailed, f.Stage, failure
 		})
 	}
 	standing := c.standing(r, f.Task, t)
@@ -128,7 +150,8 @@ func (c *recorder) judged(r fsm.Record, f fsm.VerdictMade, t *fsm.Task) {
 	}
 	standing.Stage = f.Stage
 	standing.Seen = &audit.Sighting{Signature: f.Finding.Signature, Class: class, Count: t.Tally.Seen(f.Finding.Signature)}
-	standing.LastFailure = audit.NewLastFailure(failure, "", "")
+	standing.LastFailure = audit.NewLastFailure(failure, l.message, l.tail)
+	standing.LastFailure.AttemptID, standing.LastFailure.ExitCode, standing.LastFailure.Signal = id, l.ExitCode, l.Signal
 	c.out.Task(standing)
 }
 
@@ -149,39 +172,50 @@ func (c *recorder) standing(r fsm.Record, k fsm.IssueKey, t *fsm.Task) audit.Tas
 	return s
 }
 
-// finish writes what an attempt left, with how it ended.
-func (c *recorder) finish(id string, issue fsm.IssueKey, attempt int, end func(*audit.Meta)) {
+// finish writes what an attempt left, with what is known of its end by now.
+func (c *recorder) finish(id string, end func(*audit.Meta)) {
 	c.mu.Lock()
-	b := c.pending[id]
-	delete(c.pending, id)
+	l := c.left[id]
+	l.AttemptID = id
+	end(&l.Meta)
+	c.put(id, l)
 	c.mu.Unlock()
-	b.AttemptID, b.Issue, b.Attempt = id, string(issue), attempt
-	end(&b.Meta)
-	c.out.Finish(b)
+	c.out.Finish(l.Bundle)
 }
 
-// maxPending bounds the bundles that wait for their verdicts; beyond it the notes of the newest are lost, not its files.
-const maxPending = 256
+// maxLeft bounds the attempts whose leavings are kept for their summaries; beyond it the newest have only their files.
+const maxLeft = 32
 
-// left keeps what an attempt left, on disk already in case that the process ends before the verdict.
-func (c *recorder) left(b audit.Bundle) {
-	c.out.Finish(b)
+// put keeps what an attempt left; mu is held.
+func (c *recorder) put(id string, l leavings) {
+	if _, known := c.left[id]; known || len(c.left) < maxLeft {
+		c.left[id] = l
+	}
+}
+
+func (c *recorder) forget(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.pending) < maxPending {
-		c.pending[b.AttemptID] = audit.Bundle{Meta: b.Meta, Tried: b.Tried, Notes: b.Notes}
-	}
+	delete(c.left, id)
+}
+
+// keep keeps what an attempt left, on disk already in case that the process ends before the verdict.
+func (c *recorder) keep(l leavings) {
+	c.mu.Lock()
+	c.put(l.AttemptID, l)
+	c.mu.Unlock()
+	c.out.Finish(l.Bundle)
 }
 
 // keepBundle puts down what an ended attempt left: what its container printed, what its stages said, what it changed.
 func (s *session) keepBundle(ctx context.Context, e fsm.Effect, x container.Exit, stored []bus.Report) {
-	b := audit.Bundle{
+	b := leavings{Bundle: audit.Bundle{
 		Meta: audit.Meta{
 			AttemptID: e.Worker, Issue: string(e.Task), Attempt: e.Attempt, Signal: x.Signal, OOM: x.OOM,
 			Outcome: audit.OutcomeRunning,
 		},
 		WorkerLog: string(x.Stdout) + string(x.Stderr),
-	}
+	}}
 	if x.Known {
 		b.ExitCode = &x.ExitCode
 	}
@@ -189,6 +223,10 @@ func (s *session) keepBundle(ctx context.Context, e fsm.Effect, x container.Exit
 		switch body := r.Body.(type) {
 		case *wire.WorkerError:
 			b.Stage, b.Usage, b.Tried, b.Notes = body.Stage, body.Usage, rounds(body), facts(body)
+			b.errorID, b.claim, b.message, b.tail = body.ErrorID, body.ErrorType, body.Message, tail(body)
+			if body.ExitCode != nil {
+				b.ExitCode = body.ExitCode // the stage's says more than the container's
+			}
 			if body.Stage == wire.StageValidate {
 				b.TestLog = tail(body)
 			} else {
@@ -206,7 +244,7 @@ func (s *session) keepBundle(ctx context.Context, e fsm.Effect, x container.Exit
 		s.log.Info("no patch in the audit bundle", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
 	}
 	b.Patch = patch
-	s.recorder.left(b)
+	s.recorder.keep(b)
 }
 
 // report leaves ERROR_REPORT.md behind, if the run has anything to report, and says whether a task failed.

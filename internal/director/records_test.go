@@ -77,7 +77,7 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 	for file, want := range map[string]string{
 		filepath.Join(first, "patch.diff"):        "+half done",
 		filepath.Join(first, "build.log"):         "Connection reset by peer",
-		filepath.Join(first, "summary.md"):        "network_transient",
+		filepath.Join(first, "summary.md"):        "1 files, ",
 		filepath.Join(first, "transitions.jsonl"): `"to":"Backoff"`,
 		filepath.Join(data, "events.jsonl"):       `"reason":"network_transient"`,
 	} {
@@ -89,9 +89,16 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 			t.Errorf("%s holds a token", file)
 		}
 	}
+	for i, want := range []string{"Backoff", "Done"} { // told to the end
+		path := filepath.Join(data, "audits", store.Attempts[i].AttemptID, "summary.md")
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no %q in\n%s(%v)", path, want, text, err)
+		}
+	}
 	var last audit.LastFailure
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "last_failure.json"))
-	if err != nil || json.Unmarshal(text, &last) != nil || last.ErrorType != "network_transient" || last.Attempt != 1 {
+	if err != nil || json.Unmarshal(text, &last) != nil || last.ErrorType != "network_transient" || last.Attempt != 1 ||
+		!strings.HasSuffix(last.ErrorID, "-1/CODE-1") || !strings.Contains(last.Stack, "Connection reset by peer") || last.AttemptID == "" {
 		t.Errorf("last_failure.json: %s, %v", text, err)
 	}
 }
