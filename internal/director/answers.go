@@ -41,7 +41,9 @@ func (s *session) readCommands(ctx context.Context, k fsm.IssueKey) error {
 		reaction := github.ReactionConfused
 		if a.MayWrite && a.Command != github.CommandUnknown {
 			reaction = github.ReactionUnderstood
-			s.answered(ctx, fsm.Answered{Task: k, By: a.By, Command: "/agent " + string(a.Command), Comment: a.CommentID})
+			if !s.answered(ctx, fsm.Answered{Task: k, By: a.By, Command: "/agent " + string(a.Command), Comment: a.CommentID}) {
+				return ctx.Err() // nobody may be told yet that it counts
+			}
 		}
 		if err := s.github.React(ctx, string(k), a.CommentID, reaction); err != nil {
 			s.log.Warn("comment not acknowledged", zap.String("issue", string(k)), zap.Error(err))
@@ -51,17 +53,19 @@ func (s *session) readCommands(ctx context.Context, k fsm.IssueKey) error {
 }
 
 // answered tells the machine, and waits until its decision is durable: only then may the person be told that it counts.
-func (s *session) answered(ctx context.Context, a fsm.Answered) { s.decided(ctx, a) }
+func (s *session) answered(ctx context.Context, a fsm.Answered) bool { return s.decided(ctx, a) }
 
-// decided tells the machine, and waits until its decision is durable.
-func (s *session) decided(ctx context.Context, body fsm.EventBody) {
+// decided tells the machine, and says whether its decision has become durable.
+func (s *session) decided(ctx context.Context, body fsm.EventBody) bool {
 	durable := make(chan struct{})
 	s.owner.tell(ctx, body, func() { close(durable) })
 	select {
 	case <-durable:
+		return true
 	case <-s.owner.done:
 	case <-ctx.Done():
 	}
+	return false
 }
 
 // hints are what people with write access said since the question: text behind a command, and plain comments.

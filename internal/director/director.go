@@ -65,10 +65,11 @@ type daemon struct {
 	cooldowns  chan github.Cooldown // from the gate, which must not wait
 	looked     sync.Map             // repositories that answered and have our labels
 	lock       *os.File
+	aborted    string // why the policy has stopped the run; the owner's while a session lives
 }
 
-// ErrTasksFailed: errors were to be continued after (recovery.continue_on_error), the run has ended as asked, and
-// ERROR_REPORT.md in the data directory tells of tasks that failed.
+// ErrTasksFailed: the run has ended as asked, but its policy had aborted it (nothing new was begun), or errors were to be
+// continued after (recovery.continue_on_error) and tasks failed. ERROR_REPORT.md in the data directory tells of them.
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
 // Run is the director. It returns nil when ctx ended, and an error when it cannot start, or when another director writes
@@ -81,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	err = d.work(ctx)
 	d.close()
 	failed := d.report()
-	if err == nil && failed && d.config.Recovery.ContinueOnError {
+	if err == nil && (d.aborted != "" || failed && d.config.Recovery.ContinueOnError) {
 		return ErrTasksFailed
 	}
 	return err

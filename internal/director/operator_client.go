@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,18 @@ import (
 
 // ErrNotThere: no director answers on the data directory.
 var ErrNotThere = errors.New("director: nothing answers")
+
+// String is one line for a person.
+func (h Health) String() string {
+	tasks := "1 task"
+	if h.Tasks != 1 {
+		tasks = fmt.Sprintf("%d tasks", h.Tasks)
+	}
+	if !h.OK {
+		return fmt.Sprintf("not well: %s (%s, phase %s, %s)", cmp.Or(h.Problem, "it does not say why"), h.RunID, cmp.Or(h.Phase, "unknown"), tasks)
+	}
+	return fmt.Sprintf("well: %s, phase %s, %s", h.RunID, h.Phase, tasks)
+}
 
 // AskHealth asks the director that runs on a data directory how it is.
 func AskHealth(ctx context.Context, dataDir string) (Health, error) {

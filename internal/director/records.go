@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -41,8 +42,21 @@ type known struct {
 	nonce    string
 }
 
-func newRecorder(out *audit.Writer, runID, image, preset string, guards recovery.Guards) *recorder {
-	return &recorder{out: out, runID: runID, image: image, preset: preset, guards: guards, known: map[fsm.IssueKey]known{}, left: map[string]leavings{}}
+// newRecorder begins with what the machine knows: an earlier process may have ended before it could write that down.
+func newRecorder(m *fsm.Machine, out *audit.Writer, runID, image, preset string, guards recovery.Guards) *recorder {
+	c := &recorder{out: out, runID: runID, image: image, preset: preset, guards: guards, known: map[fsm.IssueKey]known{}, left: map[string]leavings{}}
+	for _, t := range m.Tasks() {
+		c.out.Task(c.standing(fsm.Record{At: m.Now()}, t.Key, t))
+		for _, f := range t.History {
+			if id := fsm.AttemptID(t.Nonce, f.Attempt); f.Attempt > 0 && (f.Attempt < t.Attempt || !t.State.Info().Live) {
+				c.finish(id, func(b *audit.Meta) {
+					b.Issue, b.Attempt, b.EndedAt, b.Outcome, b.Stage = string(t.Key), f.Attempt, wire.At(f.At), audit.OutcomeFailed, f.Stage
+				})
+				c.forget(id)
+			}
+		}
+	}
+	return c
 }
 
 // record writes one record's facts. The machine may be ahead of it, by what is on its way to the journal.
@@ -207,6 +221,9 @@ func (c *recorder) keep(l leavings) {
 	c.out.Finish(l.Bundle)
 }
 
+// patchTime bounds how long a verdict waits for a patch that is only there to be read.
+const patchTime = 20 * time.Second
+
 // keepBundle puts down what an ended attempt left: what its container printed, what its stages said, what it changed.
 func (s *session) keepBundle(ctx context.Context, e fsm.Effect, x container.Exit, stored []bus.Report) {
 	b := leavings{Bundle: audit.Bundle{
@@ -214,7 +231,8 @@ func (s *session) keepBundle(ctx context.Context, e fsm.Effect, x container.Exit
 			AttemptID: e.Worker, Issue: string(e.Task), Attempt: e.Attempt, Signal: x.Signal, OOM: x.OOM,
 			Outcome: audit.OutcomeRunning,
 		},
-		WorkerLog: string(x.Stdout) + string(x.Stderr),
+		// Masked one by one: half a secret at the edge of a ring is only known as such at the edge of a text.
+		WorkerLog: s.github.Redact(string(x.Stdout)) + "\n" + s.github.Redact(string(x.Stderr)),
 	}}
 	if x.Known {
 		b.ExitCode = &x.ExitCode
@@ -239,7 +257,9 @@ func (s *session) keepBundle(ctx context.Context, e fsm.Effect, x container.Exit
 			}
 		}
 	}
-	patch, err := s.workspace.Patch(ctx, e.Nonce)
+	limited, cancel := context.WithTimeout(ctx, patchTime)
+	defer cancel()
+	patch, err := s.workspace.Patch(limited, e.Nonce)
 	if err != nil {
 		s.log.Info("no patch in the audit bundle", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
 	}
@@ -252,7 +272,7 @@ func (d *daemon) report() (failed bool) {
 	dir := d.config.Director.DataDir
 	store, err := audit.Load(dir)
 	if err == nil {
-		data := store.Report(audit.ReportOptions{RunID: d.runID, ContinueOnError: d.config.Recovery.ContinueOnError})
+		data := store.Report(audit.ReportOptions{RunID: d.runID, ContinueOnError: d.config.Recovery.ContinueOnError, Aborted: d.aborted})
 		failed = audit.ExitCode(data) != 0
 		if audit.ReportWanted(data) {
 			err = audit.WriteReport(dir, data, d.github.Redact)

@@ -112,7 +112,7 @@ func (s *session) run(ctx context.Context) error {
 	s.owner = newOwner(driver, s.bus.Journal(), s.log)
 	s.runner = newEffectRunner(ctx, s.acts(), func(e fsm.EffectEnded) { s.owner.tell(ctx, e, nil) }, s.log)
 	s.owner.effects, s.owner.told = s.runner.submit, s.told
-	s.recorder = newRecorder(s.audit, s.runID, s.config.Containers.Image, s.config.Recovery.Preset, s.machineConfig().Policy.Guards())
+	s.recorder = newRecorder(driver.Machine(), s.audit, s.runID, s.config.Containers.Image, s.config.Recovery.Preset, s.machineConfig().Policy.Guards())
 	if err := s.adopt(ctx, driver.Machine()); err != nil {
 		return err
 	}
@@ -136,6 +136,7 @@ func (s *session) run(ctx context.Context) error {
 	group.Go(func() error { return s.watchDrift(ctx) })
 	group.Go(func() error { return s.bus.ServeBudget(ctx, s.broker) })
 	group.Go(func() error { return s.keepHouse(ctx) })
+	group.Go(func() error { return s.watchEdits(ctx) })
 	group.Go(func() error { return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) }) })
 	group.Go(func() error { return s.serveOperator(ctx, door) })
 	for _, repo := range s.config.GitHub.Repositories {
@@ -256,7 +257,6 @@ func (s *session) listContainers(ctx context.Context) error {
 func (s *session) keepHouse(ctx context.Context) error {
 	tick := time.NewTicker(s.config.Director.Interval)
 	defer tick.Stop()
-	s.takeEdits(ctx) // what was written while nobody looked
 	for {
 		select {
 		case <-tick.C:
@@ -267,16 +267,27 @@ func (s *session) keepHouse(ctx context.Context) error {
 			s.log.Debug("snapshot not published", zap.Error(err))
 		}
 		s.writeStates(ctx)
-		s.takeEdits(ctx)
 		s.saveSnapshot(ctx)
+	}
+}
+
+// watchEdits looks for hand-edited budgets: at once for what was written while nobody looked, then at every tick. It is
+// apart from the rest of the housekeeping, which must not wait for a disk.
+func (s *session) watchEdits(ctx context.Context) error {
+	for {
+		s.takeEdits(ctx)
+		select {
+		case <-time.After(s.config.Director.Interval):
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 
 // takeEdits tells the machine what people wrote into stats.json files.
 func (s *session) takeEdits(ctx context.Context) {
 	for _, e := range s.audit.Edits() {
-		s.decided(ctx, fsm.BudgetEdited{Task: fsm.IssueKey(e.Issue), PaidCalls: int64(e.PaidCallsUsed)})
-		if ctx.Err() != nil {
+		if !s.decided(ctx, fsm.BudgetEdited{Task: fsm.IssueKey(e.Issue), PaidCalls: int64(e.PaidCallsUsed)}) {
 			return
 		}
 		if err := s.audit.TakeEdit(e); err != nil {

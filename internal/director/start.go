@@ -109,11 +109,17 @@ func alternative(stages []wire.StagePlan) string {
 	return ""
 }
 
-// models are the resources that the stages use.
+// models are the resources that the stages use. None: a stage's program may use any.
 func models(stages []wire.StagePlan) (out []string) {
 	for _, g := range stages {
-		if g.Resource != "" && !slices.Contains(out, g.Resource) {
-			out = append(out, g.Resource)
+		if g.Name == wire.StageCode && g.Agent == nil && g.Resource == "" {
+			return nil
+		}
+		for _, model := range []string{g.Model, g.AlternativeModel} {
+			r := agent.Resource(g, model)
+			if (g.Agent != nil || g.Resource != "") && !slices.Contains(out, r) {
+				out = append(out, r)
+			}
 		}
 	}
 	return out

@@ -1,6 +1,8 @@
 package director
 
 import (
+	"strings"
+
 	"go.uber.org/zap"
 
 	"retake/internal/fsm"
@@ -15,6 +17,9 @@ func (s *session) told(r fsm.Record) {
 			s.log.Info("transition", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt),
 				zap.Stringer("from", f.From), zap.Stringer("to", f.To), zap.String("event", string(f.On)), zap.String("reason", f.Why))
 		case fsm.PhaseChanged:
+			if strings.HasPrefix(f.Why, fsm.AbortWhy) {
+				s.aborted = f.Why
+			}
 			s.log.Info("phase", zap.String("from", string(f.From)), zap.String("to", string(f.To)), zap.String("reason", f.Why))
 		case fsm.VerdictMade:
 			s.log.Info("verdict", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt), zap.String("stage", f.Stage),

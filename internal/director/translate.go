@@ -86,11 +86,11 @@ func evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 	return e
 }
 
-// seconds converts a worker's number without overflow: a day is the longest wait that anybody may ask for.
+// seconds converts a worker's number without overflow. What is longer than a month is no wait: quotas are of days or months.
 func seconds(f float64) time.Duration {
-	const day = 24 * time.Hour
-	if f >= day.Seconds() {
-		return day
+	const month = 31 * 24 * time.Hour
+	if f >= month.Seconds() {
+		return month
 	}
 	return time.Duration(max(f, 0) * float64(time.Second))
 }

@@ -53,8 +53,12 @@ func fill(out *wire.Snapshot, m *fsm.Machine) {
 		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{Resource: c.Resource, Until: wire.At(c.Until), Why: c.Why})
 	}
 	for _, i := range m.Incidents() {
+		until := i.NextChange(m.Now())
+		if until.IsZero() { // it depends on how the canary does
+			until = m.Now()
+		}
 		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{
-			Resource: "incident/" + i.Key, Until: wire.At(i.Breaker.Until), Why: string(i.Reason) + ": " + i.Cause,
+			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause,
 		})
 	}
 	slices.Sort(out.Queue.EligibleIssueNumbers)

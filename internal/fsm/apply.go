@@ -25,7 +25,7 @@ func (m *Machine) Apply(at time.Time, f Fact) {
 		m.cursors = slices.DeleteFunc(m.cursors, func(c RepoCursor) bool { return c.Repo == f.Repo })
 		m.cursors = append(m.cursors, RepoCursor(f))
 	case CooldownSet:
-		m.cooldowns = slices.DeleteFunc(m.cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource })
+		m.cooldowns = slices.DeleteFunc(m.cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource || !c.Until.After(m.now) })
 		m.cooldowns = append(m.cooldowns, Cooldown(f))
 	case IncidentChanged:
 		m.incidents = slices.DeleteFunc(m.incidents, func(i Incident) bool { return i.Key == f.Incident.Key })
@@ -123,8 +123,10 @@ func (t *Task) apply(now time.Time, f Fact) {
 		t.Alternative = t.Alternative || f.Verdict.Action == recovery.RetryAlternative
 	case TallyReset:
 		t.Tally, t.Next, t.Alternative, t.Spared = t.Tally.Answered(), Next{}, false, 0
+	case UsageSeen:
+		t.Used = f.Usage
 	case AttemptUsed:
-		t.Tally = t.Tally.Use(f.Usage)
+		t.Tally, t.Used = t.Tally.Use(f.Usage), recovery.Usage{}
 	case PaidCallsSet:
 		t.Tally.PaidCalls = f.PaidCalls
 	case EffectPlanned:
@@ -150,7 +152,7 @@ func (t *Task) land(effect string) {
 
 // begin starts attempt n.
 func (t *Task) begin(f AttemptBegan) {
-	t.Attempt, t.WatchdogAt, t.UpAt = f.N, f.WatchdogAt, time.Time{}
+	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
 	t.Next, t.Ending = Next{}, Ending{}
 	s := t.soft
 	t.soft = soft{inFlight: s.inFlight, touched: s.touched, counted: s.counted, timer: s.timer, ready: s.ready}

@@ -163,6 +163,12 @@ type AttemptUsed struct {
 	Usage recovery.Usage `json:"usage"`
 }
 
+// UsageSeen is what the current attempt has used so far, told when it has paid for another call.
+type UsageSeen struct {
+	Task  IssueKey       `json:"task"`
+	Usage recovery.Usage `json:"usage"`
+}
+
 // PaidCallsSet: an operator set what the task has used up.
 type PaidCallsSet struct {
 	Task      IssueKey `json:"task"`
@@ -224,6 +230,7 @@ func (ClaimWentStale) factKind() string   { return "claim_went_stale" }
 func (EndingSet) factKind() string        { return "ending_set" }
 func (VerdictMade) factKind() string      { return "verdict_made" }
 func (AttemptUsed) factKind() string      { return "attempt_used" }
+func (UsageSeen) factKind() string        { return "usage_seen" }
 func (PaidCallsSet) factKind() string     { return "paid_calls_set" }
 func (TallyReset) factKind() string       { return "tally_reset" }
 func (WorkDelivered) factKind() string    { return "work_delivered" }
@@ -246,6 +253,7 @@ func (f ReportAccepted) task() IssueKey   { return f.Task }
 func (f EndingSet) task() IssueKey        { return f.Task }
 func (f VerdictMade) task() IssueKey      { return f.Task }
 func (f AttemptUsed) task() IssueKey      { return f.Task }
+func (f UsageSeen) task() IssueKey        { return f.Task }
 func (f PaidCallsSet) task() IssueKey     { return f.Task }
 func (f TallyReset) task() IssueKey       { return f.Task }
 func (f EffectDone) task() IssueKey       { return f.Task }
@@ -277,6 +285,7 @@ var factKinds = map[string]func([]byte) (Fact, error){
 	EndingSet{}.factKind():        readFact[EndingSet],
 	VerdictMade{}.factKind():      readFact[VerdictMade],
 	AttemptUsed{}.factKind():      readFact[AttemptUsed],
+	UsageSeen{}.factKind():        readFact[UsageSeen],
 	PaidCallsSet{}.factKind():     readFact[PaidCallsSet],
 	TallyReset{}.factKind():       readFact[TallyReset],
 	WorkDelivered{}.factKind():    readFact[WorkDelivered],

@@ -156,7 +156,7 @@ func (m *Machine) slotBeside() error {
 	switch {
 	case m.phase != PhaseMonitor || m.slots >= m.cfg.MaxWorkers:
 		return nil
-	case m.mayDispatch():
+	case m.nextReady() != nil:
 		return errors.New("beside a free slot")
 	case m.NextDeadline().IsZero() && m.modelOpens().After(m.now):
 		return errors.New("without a deadline, though the model cools down")

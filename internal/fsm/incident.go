@@ -11,7 +11,8 @@ import (
 // Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched into it;
 // then one task is the canary, and when that one does well the others follow, a few more every minute.
 type Incident struct {
-	Key    string          `json:"key"` // the resource and the reason, or the failures' signature
+	Key    string          `json:"key"`            // the resource and the reason, or the repository and the failures' signature
+	Repo   string          `json:"repo,omitempty"` // that it is about; empty: all
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // of the last failure
 	// Life is the longest that an attempt lived before it failed like that: a canary that lives twice as long does well.
@@ -35,7 +36,7 @@ const rowIncident = "director.incident"
 // own are failures that are each task's own, however alike they look, or that a cooldown tells better.
 var own = []recovery.Reason{
 	recovery.NeedsHuman, recovery.PolicyViolation, recovery.ScopeViolation, recovery.GitConflict, recovery.ContextOverflow,
-	recovery.RateLimited, recovery.QuotaExhausted,
+	recovery.NoProgress, recovery.Timeout, recovery.OOMKilled, recovery.RateLimited, recovery.QuotaExhausted,
 }
 
 // shared are failures of what all tasks use: whatever their text, they are one.
@@ -44,17 +45,27 @@ var shared = map[recovery.Reason]string{
 	recovery.DockerDaemon: "host", recovery.ImagePullFailed: "host", recovery.DiskFull: "host", recovery.BusDisconnect: "host",
 }
 
-// incidentKey says which failures are the same; empty: this one is never an incident.
-func (t *Task) incidentKey(f recovery.Finding) string {
+// incidentOf says which failures are the same; without a key: this one is never an incident. What is not about a model or
+// the host is a repository's: its base branch may be broken, or its stages.
+func (t *Task) incidentOf(f recovery.Finding) (key, repo string) {
+	about, _ := recovery.Describe(f.Reason)
 	switch of, ok := shared[f.Reason]; {
 	case ok && of == "model":
-		return t.model() + "/" + string(f.Reason)
+		return t.model() + "/" + string(f.Reason), ""
 	case ok:
-		return of + "/" + string(f.Reason)
-	case slices.Contains(own, f.Reason):
-		return ""
+		return of + "/" + string(f.Reason), ""
+	case slices.Contains(own, f.Reason), f.Signature == "", f.Cause == about.Means: // nothing was said that could be alike
+		return "", ""
 	}
-	return f.Signature
+	return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
+}
+
+// concerns says whether the incident keeps this task back.
+func (i *Incident) concerns(t *Task) bool { return i.Repo == "" || i.Repo == t.Key.Repo() }
+
+// NextChange is when time alone changes what the incident lets through; the zero time: it does not.
+func (i *Incident) NextChange(now time.Time) time.Time {
+	return i.Breaker.NextDeadline(incidentRules, now)
 }
 
 // Incidents lists the outages that keep work back now, or let only a little of it through.
@@ -71,19 +82,22 @@ func (m *Machine) Incidents() (open []Incident) {
 // is not the task's, so that it waits free of charge. The canary goes on the policy's account: somebody has to, or nobody
 // would ever be asked.
 func (m *Machine) weigh(t *Task, f recovery.Finding, v recovery.Verdict) (recovery.Verdict, string) {
-	key := t.incidentKey(f)
+	key, repo := t.incidentOf(f)
 	if key == "" {
 		return v, ""
 	}
 	i := m.incident(key)
 	canary := i.Breaker.Canary == string(t.Key)
-	i.Reason, i.Cause = f.Reason, f.Cause
+	i.Repo, i.Reason, i.Cause = repo, f.Reason, f.Cause
 	if !t.UpAt.IsZero() {
 		i.Life = max(i.Life, min(m.now.Sub(t.UpAt), incidentRules.CanaryFor))
 	}
 	i.Breaker = i.Breaker.Failed(incidentRules, m.now, string(t.Key))
 	m.changeIncident(i)
-	if i.Breaker.State(incidentRules, m.now) != recovery.BreakerOpen {
+	switch {
+	case v.Veto != "": // a budget that is used up stays so, whoever is to blame; and no end of an incident unblocks it
+		return v, ""
+	case i.Breaker.State(incidentRules, m.now) != recovery.BreakerOpen:
 		return v, key
 	}
 	wait := i.Breaker.Until.Sub(m.now)
@@ -122,8 +136,9 @@ func (m *Machine) incident(key string) Incident {
 func (m *Machine) changeIncident(i Incident) {
 	stood := stands(m.incident(i.Key).Breaker, m.now)
 	m.record(IncidentChanged{Incident: i})
-	for _, old := range slices.Clone(m.incidents) {
-		if old.Breaker.Idle(incidentRules, m.now) || len(m.incidents) > maxIncidents {
+	for _, old := range slices.Clone(m.incidents) { // one that keeps something back is never forgotten: there are not so many
+		closed := old.Breaker.State(incidentRules, m.now) == recovery.BreakerClosed
+		if old.Breaker.Idle(incidentRules, m.now) || closed && len(m.incidents) > maxIncidents {
 			m.record(IncidentOver{Key: old.Key})
 		}
 	}
@@ -148,12 +163,35 @@ func (m *Machine) heal(i Incident) {
 	}
 }
 
-// mayDispatch says whether one more attempt may begin.
-func (m *Machine) mayDispatch() bool {
-	if m.phase != PhaseMonitor || m.slots >= m.cfg.MaxWorkers || m.modelOpens().After(m.now) {
-		return false
+// open says whether one more attempt may begin, as far as it is not an incident's business.
+func (m *Machine) open() bool {
+	return m.phase == PhaseMonitor && m.slots < m.cfg.MaxWorkers && !m.modelOpens().After(m.now)
+}
+
+// nextReady returns the task that goes next; nil: none may.
+func (m *Machine) nextReady() *Task {
+	t, _ := m.ready.first()
+	switch {
+	case t == nil || !m.open():
+		return nil
+	case m.free(t):
+		return t
 	}
-	for _, i := range m.incidents {
+	for _, t := range m.ready.inOrder() { // the first ones may be of a repository that is kept back
+		if m.free(t) {
+			return t
+		}
+	}
+	return nil
+}
+
+// free says whether no incident keeps the task back.
+func (m *Machine) free(t *Task) bool {
+	for n := range m.incidents {
+		i := &m.incidents[n]
+		if !i.concerns(t) {
+			continue
+		}
 		if ok, _ := i.Breaker.Allow(incidentRules, m.now); !ok {
 			return false
 		}
@@ -164,11 +202,25 @@ func (m *Machine) mayDispatch() bool {
 	return true
 }
 
-// dispatched makes the task the canary of every incident that waits for one.
+// dispatched makes the task the canary of every incident that concerns it and waits for one.
 func (m *Machine) dispatched(t *Task) {
 	for _, i := range slices.Clone(m.incidents) {
-		if i.Breaker.State(incidentRules, m.now) == recovery.BreakerHalfOpen {
+		if i.concerns(t) && i.Breaker.State(incidentRules, m.now) == recovery.BreakerHalfOpen {
 			i.Breaker = i.Breaker.Dispatched(incidentRules, m.now, string(t.Key))
+			m.changeIncident(i)
+		}
+	}
+}
+
+// spoken is what a failure says about others: a check that was reached says that the model works, a container that ran that
+// the host does.
+func (m *Machine) spoken(t *Task, f recovery.Finding, stage string) {
+	key, _ := t.incidentOf(f)
+	for _, i := range slices.Clone(m.incidents) {
+		checked := stage == "VALIDATE" || f.Reason == recovery.NoProgress
+		ran := !t.UpAt.IsZero() && i.Reason != recovery.DiskFull
+		if i.Key != key && i.Breaker.Canary == string(t.Key) && (shared[i.Reason] == "model" && checked || shared[i.Reason] == "host" && ran) {
+			i.Breaker = i.Breaker.Succeeded(incidentRules, m.now, string(t.Key))
 			m.changeIncident(i)
 		}
 	}

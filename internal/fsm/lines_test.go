@@ -33,6 +33,8 @@ func factLine(f Fact) string {
 		return fmt.Sprintf("incident %s: forgotten", f.Key)
 	case AttemptUsed:
 		return fmt.Sprintf("#%d used %d paid calls, %.2f USD", f.Task.Number(), f.Usage.PaidCalls, f.Usage.CostUSD)
+	case UsageSeen:
+		return fmt.Sprintf("#%d has made %d paid calls in this attempt", f.Task.Number(), f.Usage.PaidCalls)
 	case PaidCallsSet:
 		return fmt.Sprintf("#%d paid calls set to %d by the operator", f.Task.Number(), f.PaidCalls)
 	case TaskQueued:

@@ -317,11 +317,8 @@ func (m *Machine) pump(t *Task) {
 
 // dispatch fills free slots: tasks that wait for their next attempt first, then the queue, each in order.
 func (m *Machine) dispatch() {
-	for m.mayDispatch() {
-		t, _ := m.ready.first()
+	for t := m.nextReady(); t != nil; t = m.nextReady() {
 		switch {
-		case t == nil:
-			return
 		case t.State == Queued:
 			m.plan(t, Effect{Kind: DoClaim})
 			m.move(t, OnDispatch, "", time.Time{})

@@ -1,7 +1,9 @@
 package fsm
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -49,6 +51,19 @@ func (q *queue) Pop() any {
 	q.tasks = q.tasks[:len(q.tasks)-1]
 	*q.pos(e.task) = -1
 	return e
+}
+
+// inOrder returns all tasks, the first first.
+func (q *queue) inOrder() []*Task {
+	entries := slices.Clone(q.tasks)
+	slices.SortFunc(entries, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.at.Compare(b.at), cmp.Compare(a.order, b.order))
+	})
+	tasks := make([]*Task, len(entries))
+	for i, e := range entries {
+		tasks[i] = e.task
+	}
+	return tasks
 }
 
 // put inserts the task or moves it to its new place.

@@ -85,7 +85,7 @@ func (t *Task) tryAgain(p Planned, f *Failed) bool {
 // begunBefore says whether an earlier try, or an earlier process, may have carried the effect out, or half of it. A claim
 // that is refused for good after that is given back: nobody could claim the issue beside it.
 func (m *Machine) begunBefore(p Planned) bool {
-	return !p.NotBefore.IsZero() || p.Effect.At.Before(m.began)
+	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // clocks differ between processes
 }
 
 // claimEnd reads the outcome of Claim and Recheck; what cannot be claimed is not ours.
@@ -159,8 +159,8 @@ func (m *Machine) gone(t *Task, g *Gone) {
 		}
 		m.accept(t, r, nil)
 	}
-	if used := t.soft.Usage; used != nil && *used != (recovery.Usage{}) {
-		m.record(AttemptUsed{Task: t.Key, Usage: *used})
+	if used := t.used(); used != (recovery.Usage{}) {
+		m.record(AttemptUsed{Task: t.Key, Usage: used})
 	}
 	switch t.Ending.Outcome {
 	case OutcomeOK:
@@ -246,13 +246,16 @@ func (m *Machine) delivered(t *Task, done EffectDone, e EffectEnded) {
 // decide makes the one verdict about a failed attempt.
 func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	facts := recovery.Facts{HasAlternative: m.cfg.HasAlternative}
-	v, incident := m.weigh(t, f, m.cfg.Policy.Decide(f, t.Tally, facts, t.AttemptID()))
+	v := m.cfg.Policy.Decide(f, t.Tally, facts, t.AttemptID())
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own: no reset comes
 		v.Action, v.Veto, v.Why, v.Charges, v.Delay, v.DelayMin, v.DelayMax = recovery.Escalate, "budget", f.Cause, "", 0, 0, 0
 	}
+	v.Ask = cmp.Or(vetoAsks[v.Veto], v.Ask)
+	m.spoken(t, f, stage)
+	v, incident := m.weigh(t, f, v)
 	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
-	if v.Action.About().Free && v.Row != rowIncident { // nobody else is to run into the same limit
-		m.coolDown(t.cooled(v), m.now.Add(v.Delay), f.Cause)
+	if r := t.cooled(f, v); r != "" { // nobody else is to run into the same limit
+		m.coolDown(r, m.now.Add(v.Delay), f.Cause)
 	}
 	switch {
 	case v.Action.Again():
@@ -263,17 +266,26 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 		m.move(t, OnReclaim, v.Why, time.Time{})
 		return
 	case v.Action == recovery.Abort && m.phase != PhaseShutdown:
-		m.unpause(PhaseDraining, fmt.Sprintf("the policy aborts the run: %s: %s", t.Key, v.Why))
+		m.unpause(PhaseDraining, AbortWhy+string(t.Key)+": "+v.Why)
 	}
 	// Escalate, and what a policy calls skip, stop or abort: to this issue it is the same, a human has to look.
 	m.ask(t, f, stage, v, false)
 }
 
-// cooled names the resource that a verdict closes: the failing model, where the policy says only "model".
-func (t *Task) cooled(v recovery.Verdict) string {
-	switch v.Cools {
-	case "", "model":
+// AbortWhy begins the reason of the phase in which a policy's abort has put the director: nothing new begins until the
+// operator resumes.
+const AbortWhy = "the policy aborts the run: "
+
+// cooled names the resource that a verdict closes: the failing model, where the policy says "model", or nothing and the
+// failure is a limit. Empty: none.
+func (t *Task) cooled(f recovery.Finding, v recovery.Verdict) string {
+	about, _ := recovery.Describe(f.Reason)
+	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
+	switch {
+	case v.Cools == "model", v.Cools == "" && limit:
 		return t.model()
+	}
+	switch v.Cools {
 	case "github":
 		return GitHubWrite
 	}
@@ -304,7 +316,7 @@ var vetoAsks = map[string]string{
 func (m *Machine) ask(t *Task, f recovery.Finding, stage string, v recovery.Verdict, stale bool) {
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
-		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(vetoAsks[v.Veto], v.Ask, about.Ask),
+		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask),
 		Tried: t.History, Stale: stale, Report: t.Ending.Report,
 	}})
 	m.move(t, OnEscalate, v.Why, time.Time{})

@@ -100,11 +100,10 @@ func (m *Machine) taskSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		switch {
 		case !v.Open:
 			m.withdraw(t, "the issue was closed")
-		case t.plans(DoEscalate): // the label was not there yet, or is gone already
-			return v.has(LabelBlocked)
+		case t.plans(DoEscalate): // an answer to what has landed, but is not confirmed yet, must be read later
+			return false
 		default:
-			m.readAnswers(t, v, asked)
-			return v.has(LabelBlocked)
+			return m.readAnswers(t, v, asked)
 		}
 	case Delivering: // the delivery changes the issue, so that the next view comes by itself
 	default: // an effect is at work on the issue; what its outcome does not say, the next view does
@@ -117,7 +116,7 @@ func (m *Machine) taskSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 // change that made it differ may be a human's, so the issue is read again, at once but once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
-		return true
+		return t.State != Blocked // there, what people have written counts, too
 	}
 	if t.soft.looked != t.LabelsAt && !m.held(DoLook) {
 		t.soft.looked = t.LabelsAt

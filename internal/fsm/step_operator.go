@@ -78,21 +78,26 @@ func (m *Machine) answered(a Answered) {
 func (m *Machine) budgetEdited(b BudgetEdited) {
 	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
 		m.record(PaidCallsSet{Task: t.Key, PaidCalls: b.PaidCalls})
+		m.afford(t)
 	}
 }
 
 // readAnswers asks what people did to a blocked issue, and whether they may, when something changed on it. GitHub tells
 // the time of the last change in seconds, so what was read within a few seconds of it is read once more. As long as the
 // blocked label is off, somebody seems to have answered.
-func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) {
+func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) (judged bool) {
 	const settle = 5 * time.Second
-	if v.has(LabelBlocked) && t.soft.read.Equal(v.UpdatedAt) || m.held(DoRead) {
-		return
+	switch {
+	case m.held(DoRead):
+		return false
+	case v.has(LabelBlocked) && t.soft.read.Equal(v.UpdatedAt):
+		return true
 	}
 	if asked.Sub(v.UpdatedAt) > settle {
 		t.soft.read = v.UpdatedAt
 	}
 	m.emit(t, Effect{Kind: DoRead})
+	return v.has(LabelBlocked)
 }
 
 // rowStale names the verdict on a claim that went stale again.

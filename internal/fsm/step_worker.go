@@ -125,8 +125,9 @@ func (m *Machine) hello(h Hello) {
 	t, current := m.Worker(h.Worker)
 	switch {
 	case !current || t.State == Stopping:
-		m.record(StrangerMet{Worker: h.Worker})
-		m.emit(nil, Effect{Kind: DoFence, Worker: h.Worker, Token: h.Token})
+		if m.strange(h.Worker) {
+			m.emit(nil, Effect{Kind: DoFence, Worker: h.Worker, Token: h.Token})
+		}
 		return
 	case h.Incompatible != "":
 		m.emit(t, Effect{Kind: DoRefuse, Token: h.Token, Why: h.Incompatible})
@@ -149,12 +150,15 @@ func (m *Machine) hello(h Hello) {
 func (m *Machine) heard(h Heard) {
 	t, current := m.Worker(h.Worker)
 	if !current {
-		m.fenceOften(h.Worker)
+		if m.strange(h.Worker) {
+			m.emit(nil, Effect{Kind: DoFence, Worker: h.Worker})
+		}
 		return
 	}
 	used := t.soft.Usage
 	t.soft.Activity = h.Activity
 	t.soft.Usage = most(used, h.Activity.Usage)
+	m.paid(t)
 	m.alive(t)
 	m.agree(t)
 	m.afford(t)
@@ -171,14 +175,30 @@ func most(a, b *recovery.Usage) *recovery.Usage {
 	}
 }
 
+// used is what the current attempt has used so far, as far as anybody has said.
+func (t *Task) used() recovery.Usage {
+	used := t.Used
+	if u := most(&used, t.soft.Usage); u != nil {
+		return *u
+	}
+	return used
+}
+
+// paid makes durable what cannot be learnt again if worker and director die together: paid calls. They are few; the cost
+// that goes with them is kept, too.
+func (m *Machine) paid(t *Task) {
+	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
+		m.record(UsageSeen{Task: t.Key, Usage: used})
+	}
+}
+
 // afford ends an attempt that spends more than its task may: what comes after it could not be stopped any more. A budget
 // that is used up exactly lets the attempt finish.
 func (m *Machine) afford(t *Task) {
-	used := t.soft.Usage
-	if used == nil || t.State == Stopping {
+	if !t.watched() {
 		return
 	}
-	if why := overspent(t.Tally.Use(*used), m.cfg.Policy.Guards()); why != "" {
+	if why := overspent(t.Tally.Use(t.used()), m.cfg.Policy.Guards()); why != "" {
 		m.stop(t, OnOverspent, EndingSet{Outcome: OutcomeFailed, Known: recovery.QuotaExhausted, Cause: why}, m.cfg.StopGrace)
 	}
 }
@@ -209,22 +229,23 @@ func (m *Machine) fence(worker string) {
 	m.emit(nil, Effect{Kind: DoFence, Worker: worker})
 }
 
-// A stranger that goes on to be heard is fenced once a minute; so many are remembered.
+// A stranger that goes on to be heard or seen is answered once a minute; so many are remembered.
 const (
 	strangersEvery = time.Minute
 	maxStrangers   = 256
 )
 
-// fenceOften is fence for what comes often.
-func (m *Machine) fenceOften(worker string) {
+// strange records a stranger, and says whether it is to be answered: what comes often is not, every time.
+func (m *Machine) strange(worker string) bool {
 	if at, ok := m.strangers[worker]; ok && m.now.Before(at.Add(strangersEvery)) {
-		return
+		return false
 	}
 	if len(m.strangers) >= maxStrangers {
 		clear(m.strangers)
 	}
 	m.strangers[worker] = m.now
-	m.fence(worker)
+	m.record(StrangerMet{Worker: worker})
+	return true
 }
 
 // reported takes a report from the stream. The director's own report of an exit waits for the runtime's facts, which
@@ -244,10 +265,10 @@ func (m *Machine) reported(b Reported) {
 
 // accept makes a report count, once. Its finding is what the evidence means, unless the caller knows better.
 func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
+	t.soft.Usage = most(t.soft.Usage, r.Usage) // also of one that is known: this process may not have heard it
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.room(r.Final) {
 		return
 	}
-	t.soft.Usage = most(t.soft.Usage, r.Usage)
 	f := ReportAccepted{
 		Task: t.Key, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit, Stage: r.Stage, Provider: r.Evidence.Provider,
 	}
@@ -272,7 +293,9 @@ func (m *Machine) listed(l Listed) {
 	for _, c := range l.Containers {
 		there[c.Attempt] = c.Running
 		if _, current := m.Worker(c.Attempt); !current {
-			m.record(StrangerMet{Worker: c.Attempt})
+			if !m.strange("container " + c.Attempt) {
+				continue
+			}
 			m.emit(nil, Effect{Kind: DoRemove, Worker: c.Attempt})
 		}
 	}

@@ -88,6 +88,7 @@ type Task struct {
 
 	Next    Next           `json:"next"`
 	Tally   recovery.Tally `json:"tally"`
+	Used    recovery.Usage `json:"used,omitzero"` // by the current attempt, when it last paid; not in Tally yet
 	Ending  Ending         `json:"ending"`
 	Reports []string       `json:"reports,omitempty"` // "<attempt>/<report id>", newest last, at most maxReports
 	History []Failure      `json:"history,omitempty"` // newest last, at most maxHistory

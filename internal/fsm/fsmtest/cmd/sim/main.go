@@ -1,0 +1,73 @@
+// Command sim searches the director's core for violations: make sim SEED=… STEPS=…, or again one world that was found.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"retake/internal/fsm/fsmtest"
+)
+
+func main() {
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the run; the same seed lets the same happen")
+	steps := flag.Int("steps", 1_000_000, "events that machines decide about, over all worlds")
+	world := flag.Int("world", -1, "only this world of the run")
+	limit := flag.Duration("for", 0, "begin no further world after this time; 0: no limit")
+	costs := flag.Bool("costs", false, "say what each invariant costs")
+	brief := flag.Bool("brief", false, "tell a violation in one line")
+	explore := flag.Int("explore", 0, "instead, search the small worlds whole, up to so many states each")
+	flag.Parse()
+	if *explore > 0 {
+		os.Exit(search(*explore))
+	}
+	if *costs {
+		fmt.Print(fsmtest.Costs(*seed, *steps, cpu))
+		return
+	}
+	o := fsmtest.Options{Seed: *seed, Steps: *steps, World: *world, Now: time.Now}
+	if *limit > 0 {
+		o.Until = time.Now().Add(*limit)
+	}
+	fmt.Printf("sim: seed %d\n", *seed)
+	r := fsmtest.Simulate(o)
+	if r.Found == nil {
+		fmt.Println(r)
+		return
+	}
+	if *brief {
+		fmt.Printf("VIOLATION %s after %d steps: %s\n", r.Found.Invariant, r.Steps, r.Found.Text)
+	} else {
+		fmt.Print(r.Found.Report(time.Now))
+	}
+	os.Exit(1)
+}
+
+// search explores the small worlds and returns the exit code.
+func search(most int) int {
+	steps := 0
+	for _, s := range fsmtest.SmallWorlds {
+		e := fsmtest.Explore(s, most, time.Now)
+		fmt.Println(e)
+		steps += e.Steps
+		if e.Bad != nil {
+			for _, line := range e.Path {
+				fmt.Println(line)
+			}
+			fmt.Printf("VIOLATION %s after %d steps: %s\n", e.Bad.Invariant, steps, e.Bad.Text)
+			return 1
+		}
+	}
+	return 0
+}
+
+// cpu is a clock that runs only while this process does: costs are told by it, since others use the machine, too.
+func cpu() time.Time {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return time.Now()
+	}
+	return time.Unix(0, u.Utime.Nano()+u.Stime.Nano())
+}

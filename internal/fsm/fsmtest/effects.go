@@ -1,0 +1,218 @@
+package fsmtest
+
+import (
+	"slices"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// submit begins an effect. It is carried out a little later, if its director lives so long.
+func (w *world) submit(p *process, e fsm.Effect) {
+	if !e.Kind.Durable() {
+		w.soft(p, e)
+		return
+	}
+	f := &flight{effect: e}
+	p.flight = append(p.flight, f)
+	most := 4
+	if e.Kind == fsm.DoStart || e.Kind == fsm.DoStop {
+		most = 20
+	}
+	w.after(w.delay(most), func() { w.execute(p, f) })
+}
+
+// execute carries a durable effect out and tells its outcome.
+func (w *world) execute(p *process, f *flight) {
+	if p.dead || w.bad != nil {
+		return
+	}
+	if p.asleep > w.now {
+		w.queue.add(p.asleep, func() { w.execute(p, f) })
+		return
+	}
+	e := f.effect
+	if w.fault(crashAtEffect) {
+		w.crash(p, "crash before "+e.ID)
+		return
+	}
+	f.over = true
+	p.flight = slices.DeleteFunc(p.flight, func(x *flight) bool { return x == f })
+	out, failed := w.refuse(e)
+	switch {
+	case failed && out.Failure.Transient && w.fault(halfOf(e.Kind)):
+		w.carryOut(p, e)
+	case !failed:
+		out = w.carryOut(p, e)
+		if out.Failure == nil && w.fault(halfOf(e.Kind)) {
+			out = fsm.EffectEnded{Failure: w.failure(e.Kind)}
+		}
+	}
+	if e.Kind == fsm.DoClaim && (out.Failure != nil || !out.Claim.Ours) {
+		p.refused = w.now
+	}
+	out.Task, out.Effect = e.Task, e.ID
+	if w.fault(crashAtEffect) {
+		w.crash(p, "crash after "+e.ID)
+		return
+	}
+	w.offer(p, out, nil)
+	if w.fault(outcomeTwice) {
+		w.after(w.delay(60), func() { w.repeat(p, out) })
+	}
+}
+
+// repeat tells an outcome again. Unless the same effect is under way again it must decide nothing.
+func (w *world) repeat(p *process, out fsm.EffectEnded) {
+	if p.asleep > w.now {
+		w.queue.add(p.asleep+1, func() { w.repeat(p, out) })
+		return
+	}
+	for _, f := range p.flight {
+		if f.effect.ID == out.Effect {
+			return
+		}
+	}
+	for _, e := range p.waiting {
+		if e.effect.ID == out.Effect {
+			return
+		}
+	}
+	w.offer(p, out, nil)
+}
+
+// githubKinds use GitHub. (Written down here once more: the machine's table is what is searched.)
+var githubKinds = map[fsm.EffectKind]bool{
+	fsm.DoClaim: true, fsm.DoRecheck: true, fsm.DoStart: true, fsm.DoDeliver: true, fsm.DoEscalate: true, fsm.DoRelease: true,
+	fsm.DoLook: true, fsm.DoProgress: true, fsm.DoRead: true, fsm.DoReclaim: true,
+}
+
+func halfOf(k fsm.EffectKind) site {
+	if k == fsm.DoStart || k == fsm.DoStop {
+		return runtimeHalf
+	}
+	return githubHalf
+}
+
+// refuse says whether the effect fails before anything was done.
+func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
+	switch {
+	case !githubKinds[e.Kind] || e.Kind == fsm.DoStart:
+		if w.fault(runtimeFails) {
+			return fsm.EffectEnded{Failure: w.failure(e.Kind)}, true
+		}
+		return fsm.EffectEnded{}, false
+	case w.fault(githubLimit):
+		until := w.now + w.limit()
+		f := &fsm.Failed{
+			Reason: recovery.RateLimited, Text: "API rate limit exceeded", Transient: true, GitHub: true,
+			Until: epoch.Add(time.Duration(until)),
+		}
+		return fsm.EffectEnded{Failure: f}, true
+	case w.fault(githubFails):
+		return fsm.EffectEnded{Failure: w.failure(e.Kind)}, true
+	case w.fault(githubRefuses):
+		return fsm.EffectEnded{Failure: &fsm.Failed{Reason: recovery.PermissionDenied, Text: "403 Forbidden", GitHub: true}}, true
+	}
+	return fsm.EffectEnded{}, false
+}
+
+// limit draws how long GitHub closes. The reset may be past already: clocks differ.
+func (w *world) limit() int64 {
+	return seconds([...]int{60, 120, 600, 3000, -5}[w.tape.pick(githubLimit, 5)])
+}
+
+func (w *world) failure(k fsm.EffectKind) *fsm.Failed {
+	switch {
+	case !githubKinds[k]:
+		return &fsm.Failed{Reason: recovery.DockerDaemon, Text: "Cannot connect to the Docker daemon", Transient: true}
+	case k == fsm.DoStart:
+		reasons := [...]recovery.Reason{recovery.DockerDaemon, recovery.ImagePullFailed, recovery.DiskFull, recovery.NetworkTransient}
+		i := w.tape.pick(runtimeFails, len(reasons))
+		return &fsm.Failed{Reason: reasons[i], Text: "the start failed", Transient: i != 1}
+	}
+	return &fsm.Failed{Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true, GitHub: true}
+}
+
+// carryOut does a durable effect in the world. Doing it twice changes nothing more.
+func (w *world) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
+	w.tell("    world: %s", e.ID)
+	w.history.carriedOut(p, e)
+	i := w.issue(e.Task)
+	switch e.Kind {
+	case fsm.DoClaim:
+		return fsm.EffectEnded{Claim: w.claim(i, e)}
+	case fsm.DoRecheck:
+		end := &fsm.ClaimEnd{Ours: i.open && i.labels&claimedLabel != 0 && i.nonce == e.Nonce}
+		if !end.Ours {
+			end.Why = "closed or relabelled"
+		}
+		return fsm.EffectEnded{Claim: end}
+	case fsm.DoStart:
+		w.start(p, e)
+	case fsm.DoStop:
+		return w.stop(e)
+	case fsm.DoDeliver:
+		if i.delivered != e.Worker && w.fault(nothingDone) {
+			return fsm.EffectEnded{Pushed: &fsm.Pushed{Nothing: true}}
+		}
+		if i.nonce == e.Nonce || i.nonce == "" { // again, too: it finds what it made, and sets the labels
+			i.delivered = e.Worker
+			w.relabel(i, reviewLabel, "")
+		}
+		return fsm.EffectEnded{Pushed: &fsm.Pushed{Branch: "retake/" + e.Worker}}
+	case fsm.DoEscalate:
+		w.escalate(i, e)
+	case fsm.DoRelease:
+		w.release(i, e)
+	}
+	return fsm.EffectEnded{}
+}
+
+// soft carries out what may be lost.
+func (w *world) soft(p *process, e fsm.Effect) {
+	switch e.Kind {
+	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse, fsm.DoProbe, fsm.DoPause, fsm.DoGoOn:
+		if w.fault(busDrop) {
+			return
+		}
+		w.after(w.lag(), func() { w.control(e) })
+	case fsm.DoRemove:
+		if !w.fault(runtimeFails) {
+			w.after(w.delay(4), func() { w.remove(e.Worker) })
+		}
+	case fsm.DoLook:
+		w.insist(p, func() {
+			v := w.view(p, w.issue(e.Task))
+			w.after(w.delay(3), func() { w.offer(p, v, nil) })
+		})
+	case fsm.DoRead:
+		w.insist(p, func() { w.read(p, w.issue(e.Task)) })
+	case fsm.DoReclaim:
+		if !w.fault(githubFails) {
+			w.after(w.delay(3), func() { w.reclaim(p, w.issue(e.Task)) })
+		}
+	}
+}
+
+// insist does what is asked of GitHub, again and again until it does not fail, for as long as the director lives.
+func (w *world) insist(p *process, do func()) {
+	w.after(w.delay(3), func() {
+		switch {
+		case p.dead || w.bad != nil:
+		case w.fault(githubFails):
+			w.after(w.often(30), func() { w.insist(p, do) })
+		default:
+			do()
+		}
+	})
+}
+
+// lag is how long the bus takes.
+func (w *world) lag() int64 {
+	if w.fault(busLate) {
+		return w.delay(150)
+	}
+	return int64(20 * time.Millisecond)
+}

@@ -1,0 +1,238 @@
+package fsmtest
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// issue is one on GitHub.
+type issue struct {
+	key       fsm.IssueKey
+	open      bool
+	labels    labels
+	nonce     string // of the claim that holds it; "foreign": somebody else's
+	claims    int    // nonces so far; the explorer's
+	changed   int64  // when, in seconds as GitHub tells it
+	asked     string // the escalation that is open; empty: none
+	answer    string // a command that nobody has reacted to
+	delivered string // the attempt whose work was shown last
+	removed   bool   // a person took the blocked label off
+}
+
+// labels is a set of ours.
+type labels uint8
+
+const (
+	taskLabel labels = 1 << iota
+	claimedLabel
+	blockedLabel
+	reviewLabel
+)
+
+var labelSets = func() (sets [16][]fsm.Label) {
+	for set := range sets {
+		for i, l := range []fsm.Label{fsm.LabelTask, fsm.LabelClaimed, fsm.LabelBlocked, fsm.LabelReview} {
+			if set&(1<<i) != 0 {
+				sets[set] = append(sets[set], l)
+			}
+		}
+	}
+	return sets
+}()
+
+const foreign = "foreign"
+
+func (w *world) issue(k fsm.IssueKey) *issue {
+	for _, i := range w.issues {
+		if i.key == k {
+			return i
+		}
+	}
+	panic("no issue " + string(k))
+}
+
+func (w *world) touch(i *issue) { i.changed = w.now / seconds(1) }
+
+func (w *world) relabel(i *issue, l labels, nonce string) {
+	i.labels, i.nonce = l, nonce
+	w.touch(i)
+}
+
+// claim runs the protocol: it succeeds again if it has before.
+func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimEnd {
+	if i.nonce == "" && i.open && i.labels&taskLabel != 0 && w.fault(githubTaken) {
+		w.relabel(i, claimedLabel, foreign)
+		w.after(w.delay(4000), func() {
+			if i.nonce == foreign {
+				w.relabel(i, taskLabel, "")
+			}
+		})
+	}
+	if i.nonce == e.Nonce && i.asked != "" && e.Attempt == 0 { // late, for a director that was replaced meanwhile
+		return &fsm.ClaimEnd{Why: "blocked"}
+	}
+	unblocks := e.Attempt > 0 && i.nonce == e.Nonce
+	ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels&taskLabel != 0)
+	switch {
+	case ours:
+		i.asked, i.answer, i.removed = "", "", false
+		w.relabel(i, claimedLabel, e.Nonce)
+		end := &fsm.ClaimEnd{Ours: true}
+		if unblocks {
+			end.Hints = []fsm.Hint{{From: "octocat", At: epoch.Add(time.Duration(w.now)), Text: "try the other table"}}
+		}
+		return end
+	case i.nonce == e.Nonce: // half a claim is undone
+		w.relabel(i, i.labels&^claimedLabel, "")
+	}
+	return &fsm.ClaimEnd{Why: "not eligible"}
+}
+
+func (w *world) escalate(i *issue, e fsm.Effect) {
+	if i.nonce != e.Nonce && i.nonce != "" || i.asked == e.ID {
+		return
+	}
+	i.asked, i.answer, i.removed = e.ID, "", false
+	w.relabel(i, blockedLabel, e.Nonce)
+}
+
+func (w *world) release(i *issue, e fsm.Effect) {
+	if i.nonce != e.Nonce && i.nonce != "" {
+		return
+	}
+	l := i.labels &^ (claimedLabel | blockedLabel)
+	if e.Release.Restore {
+		l |= taskLabel
+	}
+	i.asked, i.answer, i.removed = "", "", false
+	w.relabel(i, l, "")
+}
+
+// poll reads what changed since the machine's cursor, every half a minute, and everything at the first time.
+func (w *world) poll(p *process, whole bool) {
+	if p.dead || p == w.stale || w.bad != nil {
+		return
+	}
+	defer w.after(w.often(30), func() { w.poll(p, false) })
+	if p.asleep > w.now || w.closed(p) || w.fault(githubFails) {
+		return
+	}
+	if p.refused > 0 && w.now > p.refused+seconds(600) { // it may be behind the cursor by now
+		whole, p.refused = true, 0
+	}
+	cursor := p.m.Cursor(repo)
+	since, _ := strconv.ParseInt(cursor, 10, 64)
+	seen := fsm.IssuesSeen{Repo: repo, Cursor: cursor, AskedAt: w.wall(p)}
+	newest := since
+	for _, i := range w.issues {
+		if whole || cursor == "" || i.changed >= since {
+			seen.Issues = append(seen.Issues, w.viewOf(i))
+			newest = max(newest, i.changed)
+		}
+	}
+	if len(seen.Issues) == 0 {
+		return
+	}
+	seen.Cursor = strconv.FormatInt(newest, 10)
+	w.after(w.delay(3), func() { w.offer(p, seen, nil) })
+}
+
+// closed says whether the gate of the process lets nobody through.
+func (w *world) closed(p *process) bool {
+	for _, c := range p.m.Cooldowns() {
+		if c.Resource == fsm.GitHubRead || c.Resource == fsm.GitHubWrite {
+			return true
+		}
+	}
+	return false
+}
+
+// view is what a look at one issue says.
+func (w *world) view(p *process, i *issue) fsm.IssuesSeen {
+	return fsm.IssuesSeen{Repo: repo, AskedAt: w.wall(p), Issues: []fsm.IssueView{w.viewOf(i)}}
+}
+
+func (w *world) viewOf(i *issue) fsm.IssueView {
+	v := fsm.IssueView{
+		Key: i.key, Title: "widget", Open: i.open, Labels: labelSets[i.labels],
+		UpdatedAt: epoch.Add(time.Duration(i.changed) * time.Second),
+	}
+	if i.open && i.labels&taskLabel != 0 {
+		w.claims++
+		v.Nonce = fmt.Sprintf("n%d", w.claims)
+		if w.frozen { // named by the issue, so that two states that differ in the order of their claims only are the same
+			i.claims++
+			v.Nonce = fmt.Sprintf("%c%d", i.key[2], i.claims)
+		}
+	}
+	return v
+}
+
+// read is what people did to a blocked issue: only then does anybody know that they answered.
+func (w *world) read(p *process, i *issue) {
+	if p.dead || w.bad != nil {
+		return
+	}
+	switch {
+	case i.removed:
+		w.offer(p, fsm.Answered{Task: i.key, By: "octocat", Command: "removed the blocked label"}, func() {})
+	case i.answer != "":
+		answer := i.answer
+		w.offer(p, fsm.Answered{Task: i.key, By: "octocat", Command: answer, Comment: i.changed}, func() {
+			if i.answer == answer {
+				i.answer = "" // a reaction
+			}
+		})
+	}
+}
+
+// reclaim gives back a claim of ours that no task knows, when nothing has happened in it for long.
+func (w *world) reclaim(p *process, i *issue) {
+	stale := w.now-i.changed*seconds(1) > max(int64(w.claimStale), seconds(900))
+	if !p.dead && stale && i.nonce != "" && i.nonce != foreign && p.m.Task(i.key) == nil {
+		w.relabel(i, taskLabel, "")
+	}
+}
+
+// people do something now and then: they answer, offer again what is done, and some meddle.
+func (w *world) people() {
+	w.after(seconds(60)+w.delay(800), w.people)
+	i := w.issues[w.tape.pick(atHuman, len(w.issues))]
+	switch {
+	case w.calm, w.tape.pick(atHuman, 4) == 0:
+		return
+	case w.fault(humanMeddles):
+		w.meddle(i)
+	case i.labels&blockedLabel != 0 && w.tape.pick(atHuman, 2) == 0:
+		i.labels, i.removed = i.labels&^blockedLabel, true
+		w.tell("somebody takes the blocked label off %s", i.key)
+	case i.labels&blockedLabel != 0:
+		i.answer = "/agent retry"
+		w.tell("somebody says /agent retry on %s", i.key)
+	case i.labels == reviewLabel || i.labels == 0:
+		i.open, i.labels, i.nonce = true, taskLabel, "" // a claim that was left behind ends with it
+		w.tell("somebody offers %s", i.key)
+	default:
+		return
+	}
+	w.touch(i)
+}
+
+func (w *world) meddle(i *issue) {
+	switch w.tape.pick(humanMeddles, 5) {
+	case 0:
+		i.open = !i.open
+	case 1:
+		i.labels &^= claimedLabel
+	case 2:
+		i.labels |= taskLabel
+	case 3:
+		i.labels &^= taskLabel
+	case 4:
+		i.labels, i.removed = i.labels&^blockedLabel, i.removed || i.labels&blockedLabel != 0
+	}
+	w.tell("somebody meddles with %s: open %t, labels %v", i.key, i.open, labelSets[i.labels])
+}

@@ -1,0 +1,216 @@
+package fsmtest
+
+import (
+	"slices"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// history is what the journal says, told by a dumb twin of Apply: it knows of each claim just what the invariants ask.
+type history struct {
+	w         *world
+	claims    []*claim // not over, in order of arrival
+	before    *process // the leader that crashed, until the next has begun
+	rows      *rules   // of the table, those that are asked
+	record    int      // records so far
+	incidents []fsm.Incident
+	moves     []int // by row of the table of transitions
+	saved     int   // when the last snapshot was made
+	phase     fsm.Phase
+	closed    time.Time      // the end of the last cooldown so far
+	open      map[string]int // durable effects that are planned and not done: how often they were planned
+	twin      *fsm.Machine   // of the machine before the step under way, now and then
+}
+
+// claim is one claim of an issue.
+type claim struct {
+	key     fsm.IssueKey
+	nonce   string
+	state   fsm.State
+	since   time.Time
+	until   time.Time // the state's own deadline
+	attempt int
+
+	confirmed bool      // the current attempt's container is confirmed gone, or there is none yet
+	began     time.Time // the current attempt's
+	startedAt time.Time // when its container was confirmed to run
+	helloBy   time.Time
+	watchdog  time.Time
+	verdict   int // the last attempt on which a verdict was made
+	outcome   fsm.Outcome
+	asked     string // the escalation that is planned or done for it
+	outbox    []string
+	planned   []string // every id of this claim
+	accepted  []string
+	mine      int // of the current attempt
+
+	redispatches int
+	byReason     map[recovery.Reason]int
+	last         *recovery.Verdict // since a human last answered
+	reason       recovery.Reason   // that it was about
+	spared       int               // times since then that it was an incident's failure, or healed with it
+	healed       bool              // it goes on because an incident is over
+}
+
+func newHistory(w *world) *history {
+	return &history{w: w, phase: fsm.PhaseMonitor, open: map[string]int{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
+}
+
+func (h *history) claim(k fsm.IssueKey) *claim {
+	for _, c := range h.claims {
+		if c.key == k {
+			return c
+		}
+	}
+	return nil
+}
+
+// of returns the claim that a worker's id belongs to.
+func (h *history) of(worker string) (*claim, int) {
+	nonce, n, _ := fsm.ParseAttemptID(worker)
+	for _, c := range h.claims {
+		if c.nonce == nonce {
+			return c, n
+		}
+	}
+	return nil, n
+}
+
+// take changes the twin by a fact.
+func (h *history) take(at time.Time, f fsm.Fact) {
+	for _, i := range h.incidents {
+		if s := i.Breaker.State(recovery.DefaultBreaker, at); (s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen) && at.After(h.closed) {
+			h.closed = at
+		}
+	}
+	switch f := f.(type) {
+	case fsm.PhaseChanged:
+		h.phase = f.To
+	case fsm.IncidentChanged:
+		h.incidents = append(slices.DeleteFunc(h.incidents, func(i fsm.Incident) bool { return i.Key == f.Incident.Key }), f.Incident)
+	case fsm.IncidentOver:
+		h.incidents = slices.DeleteFunc(h.incidents, func(i fsm.Incident) bool { return i.Key == f.Key })
+	case fsm.CooldownSet:
+		if f.Until.After(h.closed) {
+			h.closed = f.Until
+		}
+	case fsm.TaskQueued:
+		h.claims = append(h.claims, &claim{key: f.Task, nonce: f.Nonce, state: fsm.Queued, confirmed: true, byReason: map[recovery.Reason]int{}})
+	case fsm.Moved:
+		if c := h.claim(f.Task); c != nil {
+			h.moved(c, at, f)
+		}
+	case fsm.AttemptBegan:
+		if c := h.claim(f.Task); c != nil {
+			c.attempt, c.confirmed, c.began, c.startedAt, c.outcome, c.mine = f.N, false, at, time.Time{}, "", 0
+			c.watchdog = f.WatchdogAt
+			if c.last != nil && c.last.Row != rowIncident && !c.healed {
+				c.byReason[f.Next.Reason]++
+			}
+			if f.Next.Charges != "" {
+				c.redispatches++
+			}
+		}
+	case fsm.ContainerStarted:
+		if c := h.claim(f.Task); c != nil {
+			c.startedAt, c.helloBy, c.watchdog = at, f.HelloBy, f.WatchdogAt
+		}
+	case fsm.WatchdogMoved:
+		if c := h.claim(f.Task); c != nil {
+			c.watchdog = f.At
+		}
+	case fsm.ReportAccepted:
+		if c := h.claim(f.Task); c != nil {
+			h.accepted(c, f)
+		}
+	case fsm.EndingSet:
+		if c := h.claim(f.Task); c != nil && f.Outcome == fsm.OutcomeWithdrawn {
+			c.outcome = f.Outcome
+		}
+	case fsm.VerdictMade:
+		if c := h.claim(f.Task); c != nil {
+			v := f.Verdict
+			c.last, c.reason, c.healed = &v, f.Finding.Reason, false
+			if v.Row == rowIncident {
+				c.spared++
+			}
+			if ofAttempt(f) {
+				c.verdict = f.Attempt
+			}
+		}
+	case fsm.TallyReset:
+		if c := h.claim(f.Task); c != nil {
+			c.redispatches, c.byReason, c.last, c.spared = 0, map[recovery.Reason]int{}, nil, 0
+		}
+	case fsm.EffectPlanned:
+		if c := h.claim(f.Effect.Task); c != nil {
+			c.outbox, c.planned = append(c.outbox, f.Effect.ID), append(c.planned, f.Effect.ID)
+			h.open[f.Effect.ID]++
+			if f.Effect.Kind == fsm.DoEscalate {
+				c.asked = f.Effect.ID
+			}
+		}
+	case fsm.EffectDone:
+		if c := h.claim(f.Task); c != nil {
+			h.done(c, f)
+		}
+	}
+}
+
+// ofAttempt says whether a verdict is about how an attempt ended.
+func ofAttempt(f fsm.VerdictMade) bool { return f.Stage != "RETRY_WAIT" }
+
+func (h *history) moved(c *claim, at time.Time, f fsm.Moved) {
+	c.state, c.since, c.until = f.To, at, f.Until
+	if i := slices.Index(fsm.Transitions, fsm.Transition{From: f.From, On: f.On, To: f.To}); i >= 0 {
+		h.moves[i]++
+	}
+	if f.From == fsm.Blocked {
+		c.asked = ""
+	}
+	if f.On == fsm.OnHealed {
+		c.healed = true
+		c.spared++
+	}
+	h.over(c)
+}
+
+func (h *history) accepted(c *claim, f fsm.ReportAccepted) {
+	c.accepted = append(c.accepted, f.Worker+"/"+f.Ref.ID)
+	c.mine++
+	if f.Final && c.outcome == "" {
+		c.outcome = fsm.OutcomeFailed
+		if f.OK {
+			c.outcome = fsm.OutcomeOK
+		}
+	}
+}
+
+func (h *history) done(c *claim, f fsm.EffectDone) {
+	for i, id := range c.outbox {
+		if id == f.Effect {
+			c.outbox = append(c.outbox[:i:i], c.outbox[i+1:]...)
+			delete(h.open, id)
+			break
+		}
+	}
+	if f.Failed == "" && c.stops(f.Effect) {
+		c.confirmed = true
+	}
+	h.over(c)
+}
+
+// over forgets a claim that has ended: there is nothing left of it to be asked for.
+func (h *history) over(c *claim) {
+	if len(c.outbox) > 0 || c.state != fsm.Forgotten && !c.state.Info().Final {
+		return
+	}
+	for i := range h.claims {
+		if h.claims[i] == c {
+			h.claims = append(h.claims[:i:i], h.claims[i+1:]...)
+			return
+		}
+	}
+}

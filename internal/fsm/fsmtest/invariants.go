@@ -1,0 +1,108 @@
+package fsmtest
+
+import (
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// Invariant is something that holds in every world, and where it is looked at. Each check returns what is wrong, or
+// nothing.
+type Invariant struct {
+	Name string
+	Says string
+
+	fact    func(h *history, p *process, r fsm.Record, f fsm.Fact) string // of the journal, before the twin takes it
+	step    func(h *history, p *process, at time.Time, body fsm.EventBody, facts []fsm.Fact, effects []fsm.Effect) string
+	handed  func(h *history, p *process, e fsm.Effect) string // an effect that was handed out
+	carried func(h *history, p *process, e fsm.Effect) string // before it is carried out in the world
+	ack     func(h *history, p *process, r *report) string
+	boot    func(h *history, p *process) string // before a new director's first step
+	full    func(h *history, p *process) string // now and then
+	end     func(h *history, p *process) string // after the faults have stopped
+}
+
+// The names of those that are also checked outside of the table.
+const (
+	replaySame      = "ReplayReachesTheSameState"
+	ackAfterFact    = "NoAckBeforeItsFact"
+	effectAfterFact = "NoEffectBeforeItsFact"
+	timerMeansWork  = "EveryTimerMeansWork"
+	twoAttempts     = "NeverTwoAuthorisedAttempts"
+	decisionsAlike  = "DecisionsComeFromTheEvent"
+	endsSomewhere   = "EveryTaskEndsSomewhere"
+)
+
+// Invariants is the table.
+var invariants = []Invariant{
+	{
+		Name: twoAttempts, Says: "the leader starts no container beside another attempt's, and nobody welcomes a worker whose attempt is over",
+		carried: runsAlone, handed: welcomesTheCurrent,
+	},
+	{
+		Name: effectAfterFact, Says: "what the driver hands out was decided, in this order, and every record up to its decision is in the journal; a durable effect is in the outbox there",
+		handed: plannedInJournal,
+	},
+	{Name: ackAfterFact, Says: "an input is acknowledged after every record up to its decision is in the journal"},
+	{Name: "OldAttemptsAreFenced", Says: "what a worker says whose attempt is over decides nothing about its task", step: fenced},
+	{Name: "NoReportLost", Says: "a report that was acknowledged was accepted, or its attempt is over, or has been told too much", ack: reportKept},
+	{Name: "NoReportDecidedTwice", Says: "no report is accepted twice, and an attempt has one verdict", fact: decidedOnce},
+	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it was withdrawn", fact: successDelivered},
+	{Name: "BudgetsNeverExceeded", Says: "dispatches between two answers of a human stay within director.max_retries and the policy's rows, and each of them is charged, a wait, or an incident's; an attempt that goes over its task's paid calls is stopped", fact: withinBudget, step: affords},
+	{Name: "SlotsNeverExceeded", Says: "no more tasks hold a slot than there are workers", fact: slotsHeld},
+	{Name: "NoGitHubCallInCooldown", Says: "no effect that uses GitHub is decided while GitHub is closed", step: githubOpen},
+	{Name: "OneOpenEscalationPerBlock", Says: "a blocked task has asked once, and nobody else asks", fact: asksOnce},
+	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the stop of the last one was confirmed, and is numbered next", fact: beginsAfterStop},
+	{Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from where the task was", fact: inTheTable},
+	{Name: "EffectIDsAreForEver", Says: "no effect is planned twice, nor two under way for one task", fact: plannedOnce, handed: oneUnderWay},
+	{Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence are decided after this attempt's own deadline, and not within the grace after a start or a suspension", fact: deadlinePassed, step: silenceForgiven},
+	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only after a time without any cooldown in which its next attempt was due", fact: staleFairly},
+	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime was heard since it was suspected", step: twoWitnesses},
+	{Name: "NothingIntoAnOutage", Says: "nothing is dispatched while an incident's breaker is open, and one task while it is half open", step: nothingIntoOutage},
+	{Name: "OnlyAHumanUnblocks", Says: "a blocked task goes on only by an answer of a human, or because its incident is over", step: humanUnblocks},
+	{Name: "OutboxSurvives", Says: "what a new director finds pending is what the journal has planned and not seen done", boot: outboxIsTheJournals},
+	{Name: replaySame, Says: "snapshot and facts give the live hard state, by hash", boot: replayedAtCrash, full: replayed},
+	{Name: decisionsAlike, Says: "the same machine decides the same about the same event", step: decidesAlike},
+	{Name: "NothingUnbounded", Says: "every queue, list and text of the machine has a bound by the number of its tasks", full: bounded},
+	{Name: timerMeansWork, Says: "after the deadline was offered it is another one, and none is left when nothing waits", end: noTimerLeft},
+	{Name: endsSomewhere, Says: "once faults stop every task comes to Running, Done, Blocked, Released or Parked, and what is eligible is taken", end: atRest},
+	{Name: "NoLabelLeftBehind", Says: "at rest every issue's labels say what its task's state does", end: labelsAgree},
+	{Name: "DriverTakesEvents", Says: "the driver takes every event"},
+}
+
+// fullEvery is how many steps lie between two full checks.
+const fullEvery = 1000
+
+// everyOne stands for all invariants.
+const everyOne = "*"
+
+// rules are the rows that have each kind of check, so that nothing is asked in vain.
+type rules struct{ fact, step, handed, carried, ack, boot, full, end []*Invariant }
+
+func newRules(without string) *rules {
+	r := &rules{}
+	for i := range invariants {
+		row := &invariants[i]
+		if row.Name == without || without == everyOne {
+			continue
+		}
+		for _, kind := range []struct {
+			has bool
+			to  *[]*Invariant
+		}{
+			{row.fact != nil, &r.fact},
+			{row.step != nil, &r.step},
+			{row.handed != nil, &r.handed},
+			{row.carried != nil, &r.carried},
+			{row.ack != nil, &r.ack},
+			{row.boot != nil, &r.boot},
+			{row.full != nil, &r.full},
+			{row.end != nil, &r.end},
+		} {
+			if kind.has {
+				*kind.to = append(*kind.to, row)
+			}
+		}
+	}
+	return r
+}

@@ -1,0 +1,70 @@
+package fsmtest
+
+import (
+	"errors"
+
+	"retake/internal/fsm"
+)
+
+// journal is the stream of batches, appended by compare and set. What a snapshot covers is forgotten.
+type journal struct {
+	last    uint64
+	batches []*kept // after the snapshot
+	saved   []byte  // the snapshot; nil: none
+	savedAt uint64
+
+	read   *fsm.Machine // what a restart would find, as far as it was read; the explorer's
+	readTo int
+}
+
+type kept struct {
+	id      string
+	records []fsm.Record
+	data    []byte // JSON, in worlds that keep it
+}
+
+var errRefused = errors.New("the journal's last sequence is another")
+
+func (j *journal) append(b *fsm.Batch) (uint64, error) {
+	if b.After != j.last {
+		return 0, errRefused
+	}
+	j.last++
+	j.batches = append(j.batches, &kept{b.ID, b.Records, b.Data})
+	return j.last, nil
+}
+
+// find reads an append back by its id.
+func (j *journal) find(id string) (uint64, bool) {
+	for i, b := range j.batches {
+		if b.id == id {
+			return j.savedAt + uint64(i) + 1, true
+		}
+	}
+	return 0, false
+}
+
+// load gives a machine the journal's state, as a restart does.
+func (j *journal) load(m *fsm.Machine) error {
+	if j.saved != nil {
+		if err := m.Restore(j.saved); err != nil {
+			return err
+		}
+	}
+	for _, b := range j.batches {
+		records := b.records
+		if b.data != nil {
+			var err error
+			if records, err = fsm.ReadBatch(b.data); err != nil {
+				return err
+			}
+		}
+		m.Replay(records)
+	}
+	return nil
+}
+
+// save keeps a snapshot that covers all that was appended.
+func (j *journal) save(data []byte) {
+	j.saved, j.savedAt, j.batches = data, j.last, nil
+}

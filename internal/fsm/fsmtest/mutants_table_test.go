@@ -1,0 +1,183 @@
+package fsmtest
+
+// mutant is a bug that somebody might write: old is replaced by new in one file of the production code, for one build.
+type mutant struct {
+	name, file string // the file below internal
+	old, new   string
+	caught     []string // any of these invariants may see it first
+	explore    bool     // it takes an order that the simulator seldom hits: the explorer is asked
+}
+
+// The invariants that see something stuck.
+var stuck = []string{endsSomewhere, timerMeansWork, "NoLabelLeftBehind"}
+
+var mutants = []mutant{
+	{
+		"ack before append", "fsm/driver.go",
+		"d.held = append(d.held, held{upTo: d.next, ack: ack, effects: effects})",
+		"d.held = append(d.held, held{upTo: d.durable, ack: ack, effects: nil}, held{upTo: d.next, effects: effects})",
+		[]string{ackAfterFact, "NoReportLost"},
+		false,
+	},
+	{
+		"effect before append", "fsm/driver.go",
+		"for ; n < len(d.held) && d.held[n].upTo <= d.durable; n++ {",
+		"for ; n < len(d.held) && (d.held[n].upTo <= d.durable || d.held[n].ack == 0); n++ {",
+		[]string{effectAfterFact},
+		false,
+	},
+	{
+		"old attempts are not fenced", "fsm/machine.go",
+		"return t, t != nil && t.Attempt == n && t.State.Info().Live",
+		"return t, t != nil && n > 0 && t.State.Info().Live",
+		[]string{"OldAttemptsAreFenced"},
+		false,
+	},
+	{
+		"budget is off by one", "recovery/guard.go",
+		"s.redispatches() >= g.MaxRetries:", "s.redispatches() > g.MaxRetries:",
+		[]string{"BudgetsNeverExceeded"},
+		false,
+	},
+	{
+		"paid calls are not stopped", "fsm/step_worker.go",
+		"t.PaidCalls > int64(g.PaidCallBudget):", "t.PaidCalls > 2*int64(g.PaidCallBudget):",
+		[]string{"BudgetsNeverExceeded"},
+		false,
+	},
+	{
+		"no check for duplicates", "fsm/step_worker.go",
+		"if t.remembers(t.AttemptID(), r.Ref.ID) || !t.room(r.Final) {", "if !t.room(r.Final) {",
+		[]string{"NoReportDecidedTwice"},
+		false,
+	},
+	{
+		"cooldown does not hold soft effects", "fsm/step_operator.go",
+		"t.soft.read.Equal(v.UpdatedAt) || m.held(DoRead) {", "t.soft.read.Equal(v.UpdatedAt) {",
+		[]string{"NoGitHubCallInCooldown"},
+		false,
+	},
+	{
+		"cooldown does not hold the outbox", "fsm/machine.go",
+		"if p.NotBefore.After(m.now) || m.held(p.Effect.Kind) {", "if p.NotBefore.After(m.now) {",
+		[]string{"NoGitHubCallInCooldown"},
+		false,
+	},
+	{
+		"no timer for a failed effect", "fsm/step_worker.go",
+		"at = sooner(at, t.Outbox[0].NotBefore)", "at = sooner(at, time.Time{})",
+		stuck, false,
+	},
+	{
+		"a kill that failed is taken for confirmed", "fsm/step_effect.go",
+		"	case k == DoStart:\n		return false", "	case k == DoStart, k == DoStop && p.Tries > 0:\n		return false",
+		[]string{"NextAttemptOnlyAfterConfirmedStop", twoAttempts},
+		false,
+	},
+	{
+		"the claim is kept after it was given back", "fsm/step_issue.go",
+		"	m.plan(t, Effect{Kind: DoRelease, Release: &ReleaseNote{Why: why}})\n	m.move(t, OnWithdrawn, why, time.Time{})",
+		"	m.move(t, OnWithdrawn, why, time.Time{})",
+		stuck, false,
+	},
+	{
+		"blocked without a question", "fsm/step_effect.go",
+		"	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{", "	_ = (Effect{Kind: DoEscalate, Escalation: &Escalation{",
+		[]string{"OneOpenEscalationPerBlock"},
+		false,
+	},
+	{
+		"the snapshot misses a field", "fsm/snapshot.go",
+		"m.phase, m.intent, m.pausedAt, m.stale, m.seq,", "m.phase, m.intent, time.Time{}, m.stale, m.seq,",
+		[]string{replaySame},
+		false,
+	},
+	{
+		"the snapshot misses a task's field", "fsm/task.go",
+		"`json:\"spared,omitempty\"`", "`json:\"-\"`",
+		[]string{replaySame},
+		false,
+	},
+	{
+		"a takeover drops an effect", "fsm/snapshot.go",
+		"	for _, t := range s.Tasks {\n", "	for _, t := range s.Tasks {\n		t.Outbox = t.Outbox[:min(len(t.Outbox), 1)-min(len(t.Outbox), 1)*int(t.Seq%2)]\n",
+		[]string{"OutboxSurvives", replaySame},
+		false,
+	},
+	{
+		"the watchdog is the last attempt's", "fsm/apply.go",
+		"t.UpAt, t.WatchdogAt = now, f.WatchdogAt", "t.UpAt = now",
+		[]string{"DeadlinesAreTheAttemptsOwn", replaySame},
+		false,
+	},
+	{
+		"a breaker that never half-opens", "recovery/breaker.go",
+		"case !b.Until.IsZero() && now.Before(b.Until):\n		return BreakerOpen", "case !b.Until.IsZero():\n		return BreakerOpen",
+		stuck, false,
+	},
+	{
+		"more than one canary", "fsm/machine.go",
+		"		m.dispatched(t)\n", "		_ = m.dispatched\n",
+		[]string{"NothingIntoAnOutage"},
+		false,
+	},
+	{
+		"jitter from outside the event", "fsm/step_effect.go",
+		"d.Until = m.now.Add(m.cfg.Retry.Delay(d.Tries, p.Effect.ID))",
+		"drawn++\n		d.Until = m.now.Add(m.cfg.Retry.Delay(d.Tries, p.Effect.ID) + drawn)",
+		[]string{"DecisionsComeFromTheEvent"},
+		false,
+	},
+	{
+		"no grace after a suspension", "fsm/step_issue.go",
+		"			t.soft.slack += r.Gap\n		}\n	}\n	m.forgive(2 * m.cfg.HeartbeatTTL)", "			t.soft.slack += r.Gap\n		}\n	}",
+		[]string{"DeadlinesAreTheAttemptsOwn"},
+		false,
+	},
+	{
+		"killed by one witness", "fsm/step_worker.go",
+		"case t.soft.listed.Before(t.Since):", "case t.soft.listed.Before(t.Since) && t.soft.listed.IsZero():",
+		[]string{"KillNeedsTwoWitnesses"},
+		false,
+	},
+	{
+		"a failure beats a success", "fsm/apply.go",
+		"OutcomeFailed: 1, OutcomeOK: 2,", "OutcomeFailed: 2, OutcomeOK: 1,",
+		[]string{"SuccessIsDelivered"},
+		false,
+	},
+	{
+		"a re-read holds no slot", "fsm/task.go",
+		"return t.State.Info().Slot || t.State == Backoff && len(t.Outbox) > 0", "return t.State.Info().Slot",
+		[]string{"SlotsNeverExceeded"},
+		false,
+	},
+	{
+		"stale while the model is closed", "fsm/step_worker.go",
+		"return later(later(later(t.Since, t.Until), m.calm), m.modelOpens()).Add(m.cfg.ClaimStale)",
+		"return later(later(t.Since, t.Until), m.calm).Add(m.cfg.ClaimStale)",
+		[]string{"StaleOnlyWhenItCouldHaveGoneOn"},
+		false,
+	},
+	{
+		"a stale director welcomes", "fsm/step_worker.go",
+		"	if len(m.facts) == 0 {\n		m.record(WorkerGreeted{", "	if m == nil {\n		m.record(WorkerGreeted{",
+		[]string{twoAttempts},
+		true,
+	},
+	{
+		"memory without a bound", "fsm/apply.go",
+		"t.History = t.History[max(0, len(t.History)-maxHistory):]", "_ = maxHistory",
+		[]string{"NothingUnbounded"},
+		false,
+	},
+	{
+		"an effect is emitted twice", "fsm/machine.go",
+		"	t.soft.inFlight = p.Effect.ID\n", "	if p.Tries == 0 {\n		t.soft.inFlight = p.Effect.ID\n	}\n",
+		[]string{"EffectIDsAreForEver", effectAfterFact, endsSomewhere},
+		false,
+	},
+}
+
+// mutantTails are declarations that some mutants need.
+var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}

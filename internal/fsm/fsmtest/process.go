@@ -1,0 +1,272 @@
+package fsmtest
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// process is one director: a driver, and what its shell knows.
+type process struct {
+	id      int
+	cfg     fsm.Config
+	d       *fsm.Driver
+	m       *fsm.Machine
+	dead    bool
+	skew    int64     // its clock's distance from the world's
+	wake    int64     // when time alone changes something; never if nothing does
+	asleep  int64     // it hears nothing before
+	slept   int64     // since when
+	refused int64     // when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
+	flight  []*flight // effects under way
+	soft    *softly
+	batch   *fsm.Batch // under way; the explorer's
+
+	// What the driver must keep: acknowledgements and effects in the order of their decision, each after so many records.
+	decided, durable int
+	tokens           []token
+	waiting          []promised
+	lastToken        fsm.Token
+}
+
+type token struct {
+	id   fsm.Token
+	need int
+	then func()
+}
+
+type promised struct {
+	effect fsm.Effect
+	need   int
+}
+
+// flight is an effect that is being carried out.
+type flight struct {
+	effect fsm.Effect
+	over   bool
+}
+
+// boot starts a director on the journal. One that is there already is stale from now on.
+func (w *world) boot() {
+	w.born++
+	p := &process{id: w.born, cfg: w.cfg, wake: never}
+	p.m = fsm.New(p.cfg)
+	if err := w.journal.load(p.m); err != nil {
+		w.fail(replaySame, "the journal cannot be read: %v", err)
+		return
+	}
+	if w.lead != nil && w.fault(clockSkewed) {
+		p.skew = int64(time.Duration(w.tape.pick(clockSkewed, 240)-120) * 5 * time.Second)
+	}
+	p.d = fsm.NewDriver(p.m, w.journal.last, fmt.Sprintf("p%d", p.id))
+	if !w.withData {
+		omitData(p.d)
+	}
+	w.lead = p
+	w.tell("p%d begins, the journal is at %d", p.id, w.journal.last)
+	w.history.booted(p)
+	w.offer(p, fsm.Booted{RunID: fmt.Sprintf("run-%d", p.id)}, nil)
+	w.offer(p, w.list(p), nil)
+	for _, r := range w.reports {
+		if !r.acked {
+			w.redeliver(r)
+		}
+	}
+	w.after(w.delay(5), func() { w.poll(p, true) })
+	w.after(w.delay(20), func() { w.listing(p) })
+	w.after(w.delay(300), func() { w.fate(p) })
+}
+
+// end kills a process. Of the effects under way some are carried out all the same.
+func (w *world) end(p *process, why string) {
+	if p.dead {
+		return
+	}
+	w.tell("p%d ends: %s", p.id, why)
+	p.dead, p.wake = true, never
+	for _, f := range p.flight {
+		if !f.over && w.fault(crashHalf) {
+			w.carryOut(p, f.effect)
+		}
+	}
+	p.flight = nil
+	if p == w.stale {
+		w.stale = nil
+	}
+}
+
+// crash kills the leader, and starts the next one a little later.
+func (w *world) crash(p *process, why string) {
+	leader := p == w.lead
+	w.end(p, why)
+	if leader {
+		w.history.before = p
+		w.boot()
+	}
+}
+
+// offer tells a process something, checks what it decides, and takes what it has ready.
+func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
+	if p.dead || w.bad != nil {
+		return
+	}
+	if p.asleep > w.now {
+		w.queue.add(p.asleep, func() { w.offer(p, body, acked) })
+		return
+	}
+	if p.slept > 0 {
+		gap := w.now - p.slept
+		p.slept = 0
+		w.offer(p, fsm.Resumed{Gap: time.Duration(gap)}, nil)
+		if p.dead || w.bad != nil {
+			return
+		}
+	}
+	var tok fsm.Token
+	if acked != nil {
+		p.lastToken++
+		tok = p.lastToken
+	}
+	at := w.wall(p)
+	w.steps++
+	w.history.stepping(p, at, body)
+	if err := p.d.Offer(fsm.Event{At: at, Body: body}, tok); err != nil {
+		w.fail("DriverTakesEvents", "%T: %v", body, err)
+		return
+	}
+	facts, effects := decided(p.m)
+	if w.say != nil {
+		w.tell("p%d ← %s", p.id, eventLine(body))
+		for _, f := range facts {
+			w.tell("    %s", factLine(f))
+		}
+	}
+	if len(facts) > 0 {
+		p.decided++
+	}
+	if tok != 0 {
+		p.tokens = append(p.tokens, token{tok, p.decided, acked})
+	}
+	for _, e := range effects {
+		p.waiting = append(p.waiting, promised{e, p.decided})
+	}
+	w.history.stepped(p, at, body, facts, effects)
+	w.flush(p)
+	p.wake = w.wakes(p)
+}
+
+func (w *world) wakes(p *process) int64 {
+	if p.dead {
+		return never
+	}
+	next := p.m.NextDeadline()
+	if next.IsZero() {
+		return never
+	}
+	return max(int64(next.Sub(epoch))-p.skew, p.asleep)
+}
+
+// deadline is the shell's one timer. It may be late.
+func (w *world) deadline(p *process) {
+	before := p.m.NextDeadline()
+	w.offer(p, fsm.Tick{}, nil)
+	if w.bad != nil || p.dead {
+		return
+	}
+	if next := p.m.NextDeadline(); !next.IsZero() && !next.After(w.wall(p)) {
+		w.fail(timerMeansWork, "the deadline %s was offered, and is %s still", before.Sub(epoch), next.Sub(epoch))
+	}
+}
+
+// flush takes what the driver has ready.
+func (w *world) flush(p *process) {
+	for !p.dead && w.bad == nil {
+		r := p.d.Ready()
+		if r.Batch == nil && len(r.Acks) == 0 && len(r.Effects) == 0 {
+			return
+		}
+		for _, a := range r.Acks {
+			if len(p.tokens) == 0 || p.tokens[0].id != a {
+				w.fail(ackAfterFact, "token %d was handed out of order", a)
+				return
+			}
+			t := p.tokens[0]
+			p.tokens = p.tokens[1:]
+			if t.need > p.durable {
+				w.fail(ackAfterFact, "token %d was handed out after %d records, it waits for %d", a, p.durable, t.need)
+			}
+			t.then()
+		}
+		for _, e := range r.Effects {
+			if len(p.waiting) == 0 || p.waiting[0].effect.ID != e.ID {
+				w.fail(effectAfterFact, "%s was handed out of order", e.ID)
+				return
+			}
+			need := p.waiting[0].need
+			p.waiting = p.waiting[1:]
+			if need > p.durable {
+				w.fail(effectAfterFact, "%s was handed out after %d records, it waits for %d", e.ID, p.durable, need)
+			}
+			w.history.handed(p, e)
+			w.submit(p, e)
+		}
+		if r.Batch != nil {
+			w.write(p, r.Batch)
+		}
+	}
+}
+
+// write begins an append. What can happen to it: it lands, fails, lands without an answer, or the director dies before
+// or after.
+func (w *world) write(p *process, b *fsm.Batch) {
+	if b.Data != nil {
+		b.Data = bytes.Clone(b.Data)
+	}
+	if w.fault(crashAtAppend) {
+		w.crash(p, "crash before the append "+b.ID)
+		return
+	}
+	if w.tape.pick(atDelay, 4) == 0 {
+		w.landed(p, b)
+		return
+	}
+	w.after(w.delay(2), func() { w.landed(p, b) })
+}
+
+func (w *world) landed(p *process, b *fsm.Batch) {
+	if p.dead || w.bad != nil {
+		return
+	}
+	if w.fault(journalFails) {
+		p.d.Stop()
+		w.crash(p, "the append "+b.ID+" failed")
+		return
+	}
+	seq, err := w.journal.append(b)
+	if err != nil {
+		p.d.Stop()
+		w.crash(p, "the append "+b.ID+" was refused")
+		return
+	}
+	w.tell("    journal %d: %d records of %s", seq, len(b.Records), b.ID)
+	w.history.appended(p, b.Records)
+	if w.fault(crashAtAppend) {
+		w.crash(p, "crash after the append "+b.ID)
+		return
+	}
+	if w.fault(journalSilent) { // the shell reads it back by its id
+		var ok bool
+		if seq, ok = w.journal.find(b.ID); !ok || w.tape.chance(journalSilent, 300) {
+			p.d.Stop()
+			w.crash(p, "the fate of the append "+b.ID+" is not known")
+			return
+		}
+	}
+	p.durable += len(b.Records)
+	p.d.Appended(seq)
+	w.flush(p)
+	p.wake = w.wakes(p)
+	w.history.durable(p)
+}

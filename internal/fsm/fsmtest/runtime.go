@@ -1,0 +1,140 @@
+package fsmtest
+
+import (
+	"slices"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// box is a container and the worker in it. A worker may outlive its container: a host that was cut off.
+type box struct {
+	attempt string
+	issue   fsm.IssueKey
+	listed  bool // the runtime knows it
+	running bool
+	ghost   int  // messages that its worker still sends, though the runtime knows it no more
+	orphan  bool // carried out for a director that was not the leader any more
+	oom     bool
+	code    int
+
+	welcomed bool
+	fenced   bool
+	paused   bool
+	ends     int64 // when the work is done
+	final    int   // final reports sent
+	sent     int   // reports sent
+	calls    int64 // paid
+	silent   int64 // it says nothing before
+	cut      int64 // its messages do not leave before
+	patience int   // hellos before it gives up
+}
+
+func (b *box) alive() bool { return b.running || b.ghost > 0 }
+
+func (w *world) box(attempt string) *box {
+	for _, b := range w.boxes {
+		if b.attempt == attempt {
+			return b
+		}
+	}
+	return nil
+}
+
+// start makes sure that there is a container for the attempt.
+func (w *world) start(p *process, e fsm.Effect) {
+	if b := w.box(e.Worker); b != nil && b.listed {
+		b.orphan = b.orphan && p != w.lead
+		return
+	}
+	b := &box{attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30, orphan: p != w.lead || p.dead}
+	b.ends = w.now + seconds(30) + w.delay(1500)
+	if w.frozen {
+		b.patience = 1
+	}
+	if w.calm {
+		b.ends = w.now + seconds(60)
+	}
+	w.boxes = append(w.boxes, b)
+	w.after(w.delay(20), func() { w.live(b) })
+}
+
+// stop ends the container. Without certainty that it is gone, it fails.
+func (w *world) stop(e fsm.Effect) fsm.EffectEnded {
+	b := w.box(e.Worker)
+	gone := &fsm.Gone{}
+	if b != nil && b.listed {
+		if w.fault(runtimeUnkilled) {
+			return fsm.EffectEnded{Failure: &fsm.Failed{Reason: recovery.DockerDaemon, Text: "could not kill the container", Transient: true}}
+		}
+		code := b.code
+		if b.running {
+			code, gone.Signal, gone.Killed = 137, "SIGKILL", true
+		}
+		gone.ExitCode, gone.OOM = &code, b.oom
+		w.remove(e.Worker)
+	}
+	if !slices.ContainsFunc(w.reports, func(r *report) bool { return r.worker == e.Worker && r.body.Final }) {
+		exit := fsm.Report{Ref: fsm.ReportRef{ID: e.Worker + "/exit", Seq: uint64(len(w.reports))}, Final: true, Exit: true, Stage: "START"}
+		exit.Evidence = recovery.Evidence{ExitCode: gone.ExitCode, Signal: gone.Signal, Message: "the container ended without a report"}
+		w.publish(e.Worker, exit)
+	}
+	for _, r := range w.reports {
+		if r.worker == e.Worker {
+			gone.Reports = append(gone.Reports, r.body)
+		}
+	}
+	return fsm.EffectEnded{Gone: gone}
+}
+
+// remove takes a container away. Its worker may go on for a while, where nobody can reach it.
+func (w *world) remove(attempt string) {
+	b := w.box(attempt)
+	if b == nil || !b.listed {
+		return
+	}
+	b.listed = false
+	if b.running && w.fault(workerReturns) {
+		b.ghost = 1 + w.tape.pick(workerReturns, 4)
+	}
+	b.running = false
+	if b.ghost == 0 {
+		w.bury(b)
+	}
+}
+
+func (w *world) bury(b *box) {
+	w.boxes = slices.DeleteFunc(w.boxes, func(x *box) bool { return x == b })
+}
+
+// listing reads the runtime's list every twenty seconds.
+func (w *world) listing(p *process) {
+	if p.dead || p == w.stale || w.bad != nil {
+		return
+	}
+	defer w.after(w.often(20), func() { w.listing(p) })
+	if p.asleep > w.now || w.fault(runtimeFails) {
+		return
+	}
+	l := w.list(p)
+	if len(l.Containers) == 0 && len(p.m.Tasks()) == 0 {
+		return
+	}
+	w.after(w.delay(2), func() { w.offer(p, l, nil) })
+}
+
+func (w *world) list(p *process) fsm.Listed {
+	l := fsm.Listed{TakenAt: w.wall(p)}
+	for _, b := range w.boxes {
+		switch {
+		case !b.listed:
+		case w.fault(runtimeLies):
+			if w.tape.pick(runtimeLies, 2) == 1 {
+				l.Containers = append(l.Containers, fsm.Container{Attempt: b.attempt, Running: !b.running})
+			}
+		default:
+			l.Containers = append(l.Containers, fsm.Container{Attempt: b.attempt, Running: b.running})
+		}
+	}
+	return l
+}

@@ -1,0 +1,193 @@
+package fsmtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// shrunk is the shortest tape that was found to violate the same invariant, and what happens on it.
+type shrunk struct {
+	tracks *tracks
+	bad    *Violation
+	lines  []string
+	tries  int
+}
+
+// shrinker takes faults and choices away as long as the same invariant is violated.
+type shrinker struct {
+	invariant string
+	steps     int // after which faults stop
+	best      *tracks
+	bestSize  int
+	bestSteps int
+	tries     int
+	more      func() bool // whether there is time
+}
+
+// shrink shortens the world that violated an invariant.
+func shrink(f *Found, more func() bool) shrunk {
+	t := newTape(worldSeed(f.Seed, f.World))
+	t.record = &tracks{}
+	w := newWorld(t, "")
+	live(w, worldSteps)
+	s := &shrinker{invariant: f.Invariant, steps: worldSteps, best: t.record, bestSteps: w.steps, more: more}
+	s.bestSize = s.size(t.record)
+	if w.bad == nil || w.bad.Invariant != f.Invariant {
+		s.invariant = "" // it does not happen again: the world is not deterministic, which is told as it is
+	}
+	for size := s.bestSize + 1; size > s.bestSize && more(); {
+		size = s.bestSize
+		s.fewerSteps()
+		s.wholeSites()
+		s.fewerFaults()
+		s.fewerSteps()
+		s.smallerShape()
+	}
+	out := shrunk{tracks: s.best, tries: s.tries}
+	w = s.play(s.best, &out.lines)
+	out.bad = w.bad
+	return out
+}
+
+// play lets the world of a tape happen.
+func (s *shrinker) play(t *tracks, lines *[]string) *world {
+	tape := playback(t)
+	w := newWorldTold(tape, lines)
+	live(w, s.steps)
+	return w
+}
+
+// try keeps a tape if it still violates the invariant, and is less.
+func (s *shrinker) try(t *tracks) bool {
+	if !s.more() {
+		return false
+	}
+	s.tries++
+	w := s.play(t, nil)
+	if w.bad == nil || w.bad.Invariant != s.invariant {
+		return false
+	}
+	size := s.size(w.tape.record)
+	if size > s.bestSize || size == s.bestSize && w.steps >= s.bestSteps {
+		return false
+	}
+	s.best, s.bestSize, s.bestSteps = trimmed(w.tape.record), size, w.steps
+	return true
+}
+
+// size is what is made less: a fault counts most, then how long the faults last, then every choice that is not the
+// harmless one.
+func (s *shrinker) size(t *tracks) int {
+	n := s.steps
+	for i := range t {
+		for _, v := range t[i] {
+			switch {
+			case v != 0 && i >= int(faults):
+				n += 50
+			case v != 0:
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func trimmed(t *tracks) *tracks {
+	for i := range t {
+		n := len(t[i])
+		for n > 0 && t[i][n-1] == 0 {
+			n--
+		}
+		t[i] = t[i][:n]
+	}
+	return t
+}
+
+func (t *tracks) with(s int, track []uint32) *tracks {
+	c := *t
+	c[s] = track
+	return &c
+}
+
+// fewerSteps lets faults stop earlier.
+func (s *shrinker) fewerSteps() {
+	for lo, hi := 0, s.steps; lo < hi && s.more(); {
+		s.steps = (lo + hi) / 2
+		if s.try(s.best) {
+			hi = s.steps
+		} else {
+			lo = s.steps + 1
+		}
+		s.steps = hi
+	}
+}
+
+// wholeSites takes each kind of fault away altogether.
+func (s *shrinker) wholeSites() {
+	for i := int(sites) - 1; i >= 0; i-- {
+		if slices.ContainsFunc(s.best[i], func(v uint32) bool { return v != 0 }) {
+			s.try(s.best.with(i, nil))
+		}
+	}
+}
+
+// fewerFaults cuts ever shorter stretches out of each track, or writes zeros over them.
+func (s *shrinker) fewerFaults() {
+	for i := int(sites) - 1; i >= 0; i-- {
+		for size := len(s.best[i]); size > 0; size /= 2 {
+			for from := 0; from < len(s.best[i]) && s.more(); from += size {
+				track := s.best[i]
+				to := min(from+size, len(track))
+				if site(i) != atShape && s.try(s.best.with(i, slices.Delete(slices.Clone(track), from, to))) {
+					continue
+				}
+				if zeros := slices.Clone(track); slices.ContainsFunc(track[from:to], func(v uint32) bool { return v != 0 }) {
+					clear(zeros[from:to])
+					s.try(s.best.with(i, zeros))
+				}
+			}
+		}
+	}
+}
+
+// smallerShape makes what is left of each choice smaller.
+func (s *shrinker) smallerShape() {
+	for i := range s.best {
+		for j := 0; j < len(s.best[i]); j++ {
+			if s.best[i][j] > 1 {
+				track := slices.Clone(s.best[i])
+				track[j] /= 2
+				s.try(s.best.with(i, track))
+			}
+		}
+	}
+}
+
+// Report tells a violation: what it is, how it came about, and how to see it again. Heartbeats and lists that decided
+// nothing are left out of the transcript.
+func (f *Found) Report(now func() time.Time) string {
+	until := now().Add(20 * time.Second)
+	s := shrink(f, func() bool { return now().Before(until) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s violated: %s\nseed %d, world %d, step %d; shrunk in %d tries to:\n", f.Invariant, f.Text, f.Seed, f.World, f.Step, s.tries)
+	for _, l := range quiet(s.lines) {
+		fmt.Fprintln(&b, l)
+	}
+	fmt.Fprintf(&b, "again: make sim SEED=%d WORLD=%d\n", f.Seed, f.World)
+	return b.String()
+}
+
+// quiet drops events that decided nothing.
+func quiet(lines []string) (out []string) {
+	for i, l := range lines {
+		event := strings.Contains(l, " ← ")
+		followed := i+1 < len(lines) && strings.HasPrefix(strings.TrimLeft(lines[i+1][min(10, len(lines[i+1])):], ""), "      ")
+		if event && !followed {
+			continue
+		}
+		out = append(out, l)
+	}
+	return out
+}

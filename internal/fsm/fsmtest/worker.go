@@ -1,0 +1,201 @@
+package fsmtest
+
+import (
+	"slices"
+	"strconv"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// report is a worker's, or the director's own, in the stream: it is delivered until it is acknowledged.
+type report struct {
+	worker string
+	body   fsm.Report
+	acked  bool
+	waits  bool // it was offered, and is not acknowledged; the explorer's
+}
+
+// live is one turn of a worker: hello, heartbeats, notices, the end of its work.
+func (w *world) live(b *box) {
+	if !b.alive() || w.bad != nil {
+		return
+	}
+	if !b.running { // a ghost: it still says what it has to say, and nobody may listen
+		b.ghost--
+		if b.ghost == 0 {
+			defer w.bury(b)
+		}
+	}
+	next := int64(heartbeatTTL) / 3
+	switch {
+	case b.running && w.fault(workerDies):
+		b.running, b.code, b.oom = false, 1+w.tape.pick(workerDies, 2)*136, w.tape.pick(workerDies, 4) == 3
+		return
+	case w.now < b.silent:
+	case w.fault(workerStalls):
+		b.silent = w.now + w.delay(400)
+	case !b.welcomed:
+		if b.patience--; b.patience < 0 {
+			b.running, b.code = false, 1
+			return
+		}
+		if w.fault(workerLies) { // an end before it was welcomed
+			w.finish(b)
+		}
+		if w.fault(workerAgain) { // it was welcomed, and the answer was lost
+			w.core(b, fsm.Heard{Worker: b.attempt, Activity: fsm.Activity{Usage: w.spend(b)}})
+		}
+		w.core(b, fsm.Hello{Worker: b.attempt, Token: 1, Incompatible: w.version()})
+		next = seconds(5)
+	case !b.paused && w.now >= b.ends && b.final == 0:
+		w.finish(b)
+	case b.final > 0 && w.fault(workerLies):
+		w.finish(b)
+	case b.ghost > 0 && w.tape.pick(workerReturns, 2) == 1, w.fault(workerAgain):
+		w.core(b, fsm.Hello{Worker: b.attempt, Token: 1})
+	case w.fault(workerNotes):
+		w.send(b, w.trouble(false))
+	default:
+		w.core(b, fsm.Heard{Worker: b.attempt, Activity: fsm.Activity{Stage: "CODE", Step: strconv.Itoa(b.sent), Paused: b.paused, Usage: w.spend(b)}})
+	}
+	if b.ghost > 0 {
+		next = seconds(5)
+	}
+	w.after(next, func() { w.live(b) })
+	if w.fault(busCut) {
+		b.cut = w.now + w.delay(600)
+	}
+}
+
+// spend is what the attempt has used so far. A liar forgets some of it.
+func (w *world) spend(b *box) *recovery.Usage {
+	if w.calm || w.tape.pick(atLife, 4) == 0 {
+		return nil
+	}
+	b.calls += int64(w.tape.pick(atLife, 3)) / 2
+	u := &recovery.Usage{Tokens: 1000 * b.calls, PaidCalls: b.calls, CostUSD: float64(b.calls) / 8}
+	if w.rates[workerLies] > 0 && w.tape.pick(workerLies, 20) == 19 {
+		u.PaidCalls /= 2
+	}
+	return u
+}
+
+func (w *world) version() string {
+	if !w.calm && w.rates[workerLies] > 0 && w.tape.chance(workerLies, 10) {
+		return "2.0"
+	}
+	return ""
+}
+
+// trouble is a report of a failure.
+func (w *world) trouble(final bool) fsm.Report {
+	return fsm.Report{Final: final, Stage: "CODE", Evidence: ends[w.tape.pick(atOutcome, len(ends))]}
+}
+
+// finish sends a final report: in a calm world the work succeeds.
+func (w *world) finish(b *box) {
+	b.final++
+	if w.calm || w.tape.pick(atOutcome, 5) < 2 {
+		w.send(b, fsm.Report{OK: true, Final: true, Stage: "DONE"})
+		return
+	}
+	w.send(b, w.trouble(true))
+}
+
+func (w *world) send(b *box, r fsm.Report) {
+	b.sent++
+	r.Usage = w.spend(b)
+	r.Ref = fsm.ReportRef{ID: "r" + strconv.Itoa(b.sent), Seq: uint64(len(w.reports))}
+	if d := b.cut - w.now; d > 0 && !w.calm { // spooled
+		w.after(d, func() { w.publish(b.attempt, r) })
+		return
+	}
+	w.publish(b.attempt, r)
+}
+
+// publish puts a report into the stream.
+func (w *world) publish(worker string, body fsm.Report) {
+	if slices.ContainsFunc(w.reports, func(r *report) bool { return r.worker == worker && r.body.Ref.ID == body.Ref.ID }) {
+		return
+	}
+	w.tell("    stream: %s %s ok=%t final=%t", worker, body.Ref.ID, body.OK, body.Final)
+	r := &report{worker: worker, body: body}
+	w.reports = append(w.reports, r)
+	w.redeliver(r)
+}
+
+// redeliver offers a report to the leader, and again until it is acknowledged.
+func (w *world) redeliver(r *report) {
+	lag := int64(0)
+	if w.fault(streamLate) {
+		lag = w.delay(100)
+	}
+	p := w.lead
+	if w.stale != nil && w.fault(staleHears) {
+		p = w.stale
+		w.after(lag+seconds(30), func() { // not acknowledged in time: another consumer gets it
+			if !r.acked {
+				w.redeliver(r)
+			}
+		})
+	}
+	w.after(lag, func() {
+		w.offer(p, fsm.Reported{Worker: r.worker, Report: r.body}, func() {
+			w.history.acked(p, r)
+			r.acked = true
+			if w.fault(streamTwice) {
+				w.after(w.delay(300), func() {
+					w.offer(w.lead, fsm.Reported{Worker: r.worker, Report: r.body}, func() { w.history.acked(w.lead, r) })
+				})
+			}
+		})
+	})
+}
+
+// core sends a message that may be lost.
+func (w *world) core(b *box, body fsm.EventBody) {
+	if w.now < b.cut && !w.calm || w.fault(busDrop) {
+		return
+	}
+	n := 1
+	if w.fault(busTwice) {
+		n = 2
+	}
+	for range n {
+		w.after(w.lag(), func() {
+			if w.stale != nil && (!b.running && !w.calm || w.fault(staleHears)) { // a host that was cut off is with it
+				w.offer(w.stale, body, nil)
+				return
+			}
+			w.offer(w.lead, body, nil)
+		})
+	}
+}
+
+// control reaches a worker.
+func (w *world) control(e fsm.Effect) {
+	b := w.box(e.Worker)
+	if b == nil || !b.alive() || w.now < b.cut && !w.calm || w.now < b.silent {
+		return
+	}
+	switch e.Kind {
+	case fsm.DoWelcome:
+		b.welcomed = true
+	case fsm.DoFence, fsm.DoRefuse:
+		b.fenced = true
+		if b.running {
+			b.running = false
+		}
+		b.ghost = 0
+		if !b.listed {
+			w.bury(b)
+		}
+	case fsm.DoProbe:
+		w.core(b, fsm.Heard{Worker: b.attempt})
+	case fsm.DoPause:
+		b.paused = true
+	case fsm.DoGoOn:
+		b.paused = false
+	}
+}

@@ -1,0 +1,168 @@
+package fsmtest
+
+import (
+	"fmt"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// world is everything around the driver: what happens in it is chosen by a tape, what must hold in it is checked by the
+// table of invariants. It knows two directors at most: the leader, and one that was replaced and does not know it yet.
+type world struct {
+	tape     *tape
+	rates    [sites]int
+	happened [sites]int // faults so far
+	calm     bool       // faults have stopped
+	frozen   bool       // nothing happens later: the explorer decides what happens
+
+	now   int64 // since epoch
+	queue calendar
+	steps int // events that a machine has decided about
+
+	maxWorkers, maxRetries int
+	claimStale             time.Duration
+	preset                 string
+	cfg                    fsm.Config // of every machine
+	withData               bool       // the journal keeps JSON, as production's does
+
+	journal journal
+	lead    *process
+	stale   *process
+	born    int // processes so far
+
+	issues  []*issue
+	boxes   []*box // containers, and what outlived them
+	reports []*report
+	claims  int // nonces so far
+
+	without string // the invariant that is not checked, to learn what it costs
+	history *history
+	bad     *Violation
+	say     func(format string, args ...any) // tells the transcript; nil: nobody reads
+}
+
+// Violation is an invariant that did not hold.
+type Violation struct {
+	Invariant string
+	Text      string
+	Step      int
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("%s: %s (step %d)", v.Invariant, v.Text, v.Step)
+}
+
+// fail keeps the first violation.
+func (w *world) fail(invariant, format string, args ...any) {
+	if w.bad == nil {
+		w.bad = &Violation{invariant, fmt.Sprintf(format, args...), w.steps}
+		w.tell("VIOLATION %s: %s", invariant, w.bad.Text)
+	}
+}
+
+func (w *world) tell(format string, args ...any) {
+	if w.say != nil {
+		w.say(format, args...)
+	}
+}
+
+// newWorld draws the size of a world, and which faults it has: worlds with few kinds of faults find what worlds with
+// all of them hide.
+func newWorld(t *tape, without string) *world { return (&world{tape: t, without: without}).begin() }
+
+// newWorldTold is a world whose lines are kept, from its beginning.
+func newWorldTold(t *tape, lines *[]string) *world {
+	w := &world{tape: t}
+	if lines != nil {
+		w.transcript(lines)
+	}
+	return w.begin()
+}
+
+func (w *world) begin() *world {
+	t := w.tape
+	w.history = newHistory(w)
+	w.maxWorkers = 1 + t.pick(atShape, 3)
+	w.maxRetries = t.pick(atShape, 5)
+	w.claimStale = [...]time.Duration{6 * time.Hour, 10 * time.Minute, 0}[t.pick(atShape, 3)]
+	for i := range 1 + t.pick(atShape, 5) {
+		w.issues = append(w.issues, &issue{key: issueKeys[i], open: true, labels: taskLabel})
+	}
+	w.preset = presets[t.pick(atShape, len(presets))]
+	w.cfg = machineConfig(w.maxWorkers, w.maxRetries, w.claimStale, w.preset)
+	w.cfg.HasAlternative = t.pick(atShape, 2) == 1
+	w.cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
+	w.withData = t.pick(atShape, 8) == 7
+	all := t.pick(atShape, 6) == 5 // one world in six has every fault, in the others each has a third of them
+	for s := faults; s < sites; s++ {
+		if t.pick(atShape, 3) < 2 && !all {
+			continue
+		}
+		w.rates[s] = max(siteTable[s].most/(1+2*t.pick(atShape, 2)), 1)
+	}
+	w.boot()
+	w.after(w.delay(10), w.people)
+	return w
+}
+
+var issueKeys = []fsm.IssueKey{"acme/widgets#1", "acme/widgets#2", "acme/widgets#3", "acme/widgets#4", "acme/widgets#5"}
+
+const repo = "acme/widgets"
+
+// fault says whether a fault happens now.
+func (w *world) fault(s site) bool {
+	if w.calm || !w.tape.chance(s, w.rates[s]) {
+		return false
+	}
+	w.happened[s]++
+	w.tell("    %s", siteTable[s].name)
+	return true
+}
+
+// delay draws a time up to so many seconds.
+func (w *world) delay(seconds int) int64 {
+	return int64(100*time.Millisecond) + int64(w.tape.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
+}
+
+// often is how long lies between two polls. A calm world is not in a hurry.
+func (w *world) often(n int) int64 {
+	if w.calm {
+		n *= 5
+	}
+	return seconds(n)
+}
+
+func seconds(n int) int64 { return int64(n) * int64(time.Second) }
+
+func (w *world) after(d int64, do func()) {
+	if !w.frozen {
+		w.queue.add(w.now+d, do)
+	}
+}
+
+// run lets so many steps happen.
+func (w *world) run(steps int) {
+	for w.bad == nil && w.steps < steps {
+		w.next()
+	}
+}
+
+// next lets the next thing happen: what is in the calendar, or a deadline of a director.
+func (w *world) next() {
+	at, p := w.queue.first(), (*process)(nil)
+	for _, q := range [...]*process{w.lead, w.stale} {
+		if q != nil && q.wake < at {
+			at, p = q.wake, q
+		}
+	}
+	w.now = max(w.now, at)
+	if p == nil {
+		w.queue.take()()
+		return
+	}
+	w.deadline(p)
+}
+
+// wall is the time by a process's clock.
+func (w *world) wall(p *process) time.Time { return epoch.Add(time.Duration(w.now + p.skew)) }

@@ -1,0 +1,179 @@
+package fsm
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// fleet plays tasks of two repositories, one step of a second each.
+type fleet struct {
+	t   *testing.T
+	m   *Machine
+	now time.Time
+}
+
+func newFleet(t *testing.T, issues ...IssueKey) *fleet {
+	cfg := testConfig()
+	cfg.MaxWorkers = 10
+	cfg.Classify = func(e recovery.Evidence) recovery.Finding {
+		f := classify(e)
+		f.Signature = "sig:" + cmp.Or(e.Message, string(f.Reason))
+		return f
+	}
+	f := &fleet{t, New(cfg), epoch}
+	f.step(Booted{RunID: "r"})
+	f.seen(issues...)
+	return f
+}
+
+func (f *fleet) step(body EventBody) {
+	f.t.Helper()
+	f.now = f.now.Add(time.Second)
+	mustStep(f.t, f.m, f.now, body)
+}
+
+func (f *fleet) seen(issues ...IssueKey) {
+	f.t.Helper()
+	for _, k := range issues {
+		f.step(IssuesSeen{Repo: k.Repo(), AskedAt: f.now, Issues: []IssueView{{
+			Key: k, Open: true, Labels: []Label{LabelTask}, Nonce: strings.NewReplacer("/", "", "#", "").Replace(string(k)),
+		}}})
+	}
+}
+
+// carryOut ends the effects of a task well, up to a running worker.
+func (f *fleet) carryOut(k IssueKey) {
+	f.t.Helper()
+	for range 5 {
+		t := f.m.Task(k)
+		if t == nil || len(t.Outbox) == 0 || t.soft.inFlight == "" {
+			return
+		}
+		e := t.Outbox[0].Effect
+		end := EffectEnded{Task: k, Effect: e.ID}
+		switch e.Kind {
+		case DoClaim, DoRecheck:
+			end.Claim = &ClaimEnd{Ours: true}
+		case DoStop:
+			end.Gone = &Gone{}
+		}
+		f.step(end)
+		if e.Kind == DoStart {
+			f.step(Hello{Worker: t.AttemptID(), Token: 1})
+			return
+		}
+	}
+}
+
+// fails runs the next attempt of a task into a failure.
+func (f *fleet) fails(k IssueKey, stage string, e recovery.Evidence, u *recovery.Usage) {
+	f.t.Helper()
+	f.carryOut(k)
+	t := f.m.Task(k)
+	if t.State != Running {
+		f.t.Fatalf("%s is %s", k, t.State)
+	}
+	f.step(Reported{Worker: t.AttemptID(), Report: Report{Ref: ReportRef{ID: "e"}, Final: true, Stage: stage, Evidence: e, Usage: u}})
+	f.carryOut(k)
+}
+
+func (f *fleet) state(k IssueKey) State {
+	if t := f.m.Task(k); t != nil {
+		return t.State
+	}
+	return Forgotten
+}
+
+var (
+	overloaded = recovery.Evidence{Message: "529", Claim: recovery.Claim{ErrorType: "overloaded"}}
+	badKey     = recovery.Evidence{Message: "401", Claim: recovery.Claim{ErrorType: "auth_error"}}
+	brokenMain = recovery.Evidence{Message: "undefined: x", Claim: recovery.Claim{ErrorType: "build_failed"}}
+)
+
+// An incident spares no task a budget that is used up, and its end unblocks none.
+func TestIncidentSparesNoBudget(t *testing.T) {
+	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3", "a/a#4", "a/a#5")
+	spent := &recovery.Usage{PaidCalls: 10}
+	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+		f.fails(k, "CODE", overloaded, spent)
+		if f.state(k) != Blocked {
+			t.Fatalf("%s is %s", k, f.state(k))
+		}
+	}
+	f.fails("a/a#4", "CODE", overloaded, nil)
+	if f.state("a/a#4") != Backoff || len(f.m.Incidents()) != 1 {
+		t.Fatalf("#4 is %s, incidents %+v", f.state("a/a#4"), f.m.Incidents())
+	}
+	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+		f.carryOut(k) // the escalation lands
+	}
+	f.carryOut("a/a#5") // it was begun before
+	f.now = f.now.Add(2 * time.Hour)
+	f.step(Tick{})
+	f.step(Heard{Worker: "aa5-1"})
+	f.carryOut("a/a#4")
+	f.step(Reported{Worker: f.m.Task("a/a#4").AttemptID(), Report: Report{Ref: ReportRef{ID: "r"}, Final: true, OK: true}})
+	f.carryOut("a/a#4")
+	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+		if f.state(k) != Blocked {
+			t.Errorf("%s is %s after the incident", k, f.state(k))
+		}
+	}
+}
+
+// What is one repository's keeps back that repository only, and only its own task can be the canary.
+func TestIncidentOfARepository(t *testing.T) {
+	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
+	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+		f.fails(k, "VALIDATE", brokenMain, nil)
+	}
+	if f.state("a/a#3") != Backoff { // it waits, free of charge
+		t.Fatalf("#3 is %s", f.state("a/a#3"))
+	}
+	f.seen("a/a#4", "b/b#1")
+	if f.state("a/a#4") != Queued || f.state("b/b#1") != Claiming {
+		t.Fatalf("a is %s, b is %s", f.state("a/a#4"), f.state("b/b#1"))
+	}
+	f.now = f.now.Add(time.Minute)
+	f.seen("b/b#2")
+	if f.state("b/b#2") != Claiming {
+		t.Errorf("b is %s", f.state("b/b#2"))
+	}
+	if i := f.m.Incidents(); len(i) != 1 || i[0].Repo != "a/a" || !strings.HasPrefix(i[0].Breaker.Canary, "a/a#") {
+		t.Errorf("%+v", i)
+	}
+}
+
+// A canary that fails later than the incident did has shown that the incident is over.
+func TestCanaryThatFailsLaterHasDoneWell(t *testing.T) {
+	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
+	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+		f.fails(k, "CODE", badKey, nil)
+	}
+	for _, k := range []IssueKey{"a/a#1", "a/a#2"} {
+		f.carryOut(k)
+	}
+	f.now = f.now.Add(2 * time.Minute)
+	f.step(Tick{})
+	f.fails("a/a#3", "VALIDATE", brokenMain, nil)
+	if f.state("a/a#3") != Blocked || f.state("a/a#1") != Backoff || f.state("a/a#2") != Backoff {
+		t.Errorf("#3 is %s; #1 %s and #2 %s should go on", f.state("a/a#3"), f.state("a/a#1"), f.state("a/a#2"))
+	}
+}
+
+// Failures that are each task's own make no incident, however alike they are.
+func TestOwnFailuresMakeNoIncident(t *testing.T) {
+	for _, r := range own {
+		f := newFleet(t, "a/a#1", "a/a#2", "a/a#3", "a/a#4")
+		for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3", "a/a#4"} {
+			f.fails(k, "CODE", recovery.Evidence{Message: "alike", Claim: recovery.Claim{ErrorType: string(r)}}, nil)
+		}
+		if i := f.m.Incidents(); len(i) > 0 {
+			t.Errorf("%s: %+v", r, i)
+		}
+	}
+}
