@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -14,27 +14,35 @@ import (
 const readsLines = "\nReads the named files, or standard input; - is standard input among files."
 
 func adviceCommands(o *options) []*cobra.Command {
-	c := &cobra.Command{
-		Use: "policy", Args: cobra.NoArgs, Short: "Show or check what decides about failures",
-		RunE: func(*cobra.Command, []string) error {
-			return errors.New("director policy: say which: show or check; director policy --help tells more")
-		},
-	}
+	c := &cobra.Command{Use: "policy", Short: "Show or check what decides about failures"}
 	c.AddCommand(policyShowCommand(o), policyCheckCommand(o))
 	return []*cobra.Command{classifyCommand(o), decideCommand(o), c}
 }
 
+const handbookNote = "\n\nAll fields, in and out: docs/specs/commands-recovery.md."
+
 func classifyCommand(o *options) *cobra.Command {
 	a := advise.Classifying{Now: time.Now}
 	var rules []string
+	var plain plainText
 	c := &cobra.Command{
 		Use: "classify [FILE...]", Short: "Say what failures mean: JSON Lines in, JSON Lines out; exit 1 if a line could not be read",
-		Long: "Say of every line of evidence what it means: reason, wait, cause and the rule that decided." + readsLines,
+		Long: "Say of every line of evidence what it means: reason, wait, cause and the rule that decided." + readsLines +
+			"\nWith --text each input as a whole is what one program printed." + handbookNote,
+		Example: `  echo '{"text":"API Error: 529 Overloaded","exit_code":1}' | director classify
+  director classify --text --exit-code 1 --tool go build.log`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			text, err := plain.of(cmd)
+			if err != nil {
+				return err
+			}
 			if a.Classifier, err = o.classifier(cmd, rules); err != nil {
 				return err
 			}
 			return eachLine(cmd, args, func(in []advise.Source, out io.Writer) (int, error) {
+				if text != nil {
+					return 0, advise.ClassifyText(cmd.Context(), a, *text, in, out)
+				}
 				return advise.Classify(cmd.Context(), a, in, out)
 			})
 		},
@@ -42,65 +50,61 @@ func classifyCommand(o *options) *cobra.Command {
 	c.Flags().StringSliceVar(&a.As, "as", nil, "add the word of these presets, e.g. gdd,cortex")
 	c.Flags().BoolVar(&a.Explain, "explain", false, "add the rules that matched, and why each lost")
 	c.Flags().StringArrayVar(&rules, "rules", nil, "a TOML file of rules over the built-in ones; may be repeated")
+	plain.flags(c)
 	return c
+}
+
+// plainText are the flags of inputs that are no JSON Lines, but what a program printed.
+type plainText struct {
+	on          bool
+	exit        int
+	stage, tool string
+}
+
+func (p *plainText) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&p.on, "text", false, "the input is no JSON: all of it (of each file) is the text of one failure")
+	c.Flags().IntVar(&p.exit, "exit-code", 0, "with --text: the program's exit code (default: not known)")
+	c.Flags().StringVar(&p.stage, "stage", "", "with --text: the stage that ran it, e.g. VALIDATE")
+	c.Flags().StringVar(&p.tool, "tool", "", "with --text: the program, e.g. go or claude-code")
+}
+
+// of returns nil for JSON Lines.
+func (p *plainText) of(cmd *cobra.Command) (*advise.Text, error) {
+	if !p.on {
+		for _, name := range []string{"exit-code", "stage", "tool"} {
+			if cmd.Flags().Changed(name) {
+				return nil, fmt.Errorf("--%s goes with --text only: a line of JSON has a field for it", name)
+			}
+		}
+		return nil, nil
+	}
+	t := &advise.Text{Stage: p.stage, Tool: p.tool}
+	if cmd.Flags().Changed("exit-code") {
+		t.ExitCode = &p.exit
+	}
+	return t, nil
 }
 
 func decideCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
+	var explain bool
 	c := &cobra.Command{
 		Use: "decide [FILE...]", Short: "Say what histories of failures lead to: JSON Lines in, JSON Lines out; exit 1 if a line could not be read",
-		Long: "Say of every history of failures what its last one leads to: action, delay, meter and why." + readsLines + limitsNote,
+		Long: "Say of every history of failures what its last one leads to: action, delay, meter and why." + readsLines + limitsNote + handbookNote,
+		Example: `  echo '{"failures":[{"reason":"network_transient"}]}' | director decide
+  echo '{"failures":[{"class":"TRANSIENT"},{"class":"TRANSIENT"}],"facts":{"has_alternative":true}}' | director decide --preset cortex`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, vocabulary, err := o.policy(cmd, chosen)
 			if err != nil {
 				return err
 			}
 			return eachLine(cmd, args, func(in []advise.Source, out io.Writer) (int, error) {
-				return advise.Decide(cmd.Context(), advise.Deciding{Policy: p, Vocabulary: vocabulary}, in, out)
+				return advise.Decide(cmd.Context(), advise.Deciding{Policy: p, Vocabulary: vocabulary, Explain: explain}, in, out)
 			})
 		},
 	}
 	chosen.flags(c)
-	return c
-}
-
-func policyShowCommand(o *options) *cobra.Command {
-	var chosen chosenPolicy
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "show", Args: cobra.NoArgs, Short: "Print the table that decides about failures", Long: "Print the table that decides about failures." + limitsNote,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, _, err := o.policy(cmd, chosen)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return advise.ShowPolicyJSON(p, cmd.OutOrStdout())
-			}
-			return advise.ShowPolicy(p, cmd.OutOrStdout())
-		},
-	}
-	chosen.flags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print it for machines")
-	return c
-}
-
-func policyCheckCommand(o *options) *cobra.Command {
-	var chosen chosenPolicy
-	c := &cobra.Command{
-		Use: "check [FILE]", Args: cobra.MaximumNArgs(1), Short: "Say what of a policy can never be reached, never ends or is wrong; exit 1 if anything is",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				chosen.file = args[0]
-			}
-			p, _, err := o.policy(cmd, chosen)
-			if err != nil {
-				return answer(advise.RefusedPolicy(err, cmd.OutOrStdout()))
-			}
-			return answer(advise.CheckPolicy(p, cmd.OutOrStdout()))
-		},
-	}
-	chosen.flags(c)
+	c.Flags().BoolVar(&explain, "explain", false, "add what a person would be asked")
 	return c
 }
 

@@ -21,6 +21,11 @@ import (
 // errNo: the command worked, and its answer is no.
 var errNo = errors.New("no")
 
+// noBecause is a no that needs a word.
+type noBecause struct{ error }
+
+func (noBecause) Is(target error) bool { return target == errNo }
+
 func main() { os.Exit(run()) }
 
 func run() int {
@@ -30,6 +35,9 @@ func run() int {
 	case err == nil:
 		return 0
 	case errors.Is(err, errNo):
+		if because, ok := errors.AsType[noBecause](err); ok {
+			fmt.Fprintln(os.Stderr, because)
+		}
 		return 1
 	default:
 		fmt.Fprintln(os.Stderr, err)
@@ -73,6 +81,9 @@ func command() *cobra.Command {
 	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
 	root.AddCommand(recordCommands(&o)...)
+	root.InitDefaultCompletionCmd()
+	group(root)
+	root.SetUsageTemplate(groupUsage(root.UsageTemplate()))
 	return root
 }
 

@@ -91,16 +91,23 @@ func snapshot(ctx context.Context, dataDir string) (wire.Snapshot, error) {
 }
 
 func healthCommand(o *options) *cobra.Command {
-	return o.asking("health", "Ask the running director how it is: exit 0 well, 1 not well, 2 not there",
+	var asJSON bool
+	c := o.asking("health", "Ask the running director how it is: exit 0 well, 1 not well, 2 not there",
 		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
 			ctx, cancel := context.WithTimeout(ctx, askTimeout)
 			defer cancel()
 			h, err := director.AskHealth(ctx, dataDir)
-			if err == nil {
-				fmt.Fprintln(cmd.OutOrStdout(), h)
+			switch {
+			case err != nil:
+			case asJSON:
+				err = json.NewEncoder(cmd.OutOrStdout()).Encode(h)
+			default:
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), h)
 			}
 			return answer(h.OK, err)
 		})
+	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
+	return c
 }
 
 // shown is a command that prints the snapshot, as a table or as it is.
@@ -126,20 +133,45 @@ func statusCommand(o *options) *cobra.Command {
 	return o.shown("status", "Show the director, its workers and what it waits for", func(w io.Writer, s wire.Snapshot) {
 		fmt.Fprintf(w, "director\t%s\nphase\t%s\nsince\t%s\n", s.Director.RunID, s.Director.Phase, s.Director.Since.Format(time.RFC3339))
 		fmt.Fprintf(w, "queue\t%d eligible, %d claimed\n", len(s.Queue.EligibleIssueNumbers), len(s.Queue.ClaimedIssueNumbers))
+		fmt.Fprintf(w, "tasks\t%s\n", states(s.Tasks))
 		for _, c := range s.Cooldowns {
 			fmt.Fprintf(w, "cooldown\t%s until %s: %s\n", c.Resource, c.Until.Format(time.TimeOnly), c.Why)
 		}
-		if len(s.Workers) > 0 {
-			fmt.Fprint(w, "\nWORKER\tISSUE\tSTATE\tSTAGE\tATTEMPT\tHEARD\n")
+		if len(s.Workers) == 0 {
+			fmt.Fprint(w, "workers\tno workers\n")
+			return
 		}
+		fmt.Fprint(w, "\nWORKER\tISSUE\tSTATE\tSTAGE\tATTEMPT\tHEARD\n")
 		for _, x := range s.Workers {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%.1f s ago\n", x.WorkerID, x.Issue, x.State, dash(x.Stage), x.Attempt, x.HeartbeatAgeSeconds)
 		}
 	})
 }
 
+// states counts the tasks in each state, in the order of a task's life.
+func states(tasks []wire.SnapshotTask) string {
+	count := map[string]int{}
+	for _, t := range tasks {
+		count[t.State]++
+	}
+	var parts []string
+	for _, i := range fsm.States {
+		if n := count[i.Name]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, i.Name))
+		}
+	}
+	if parts == nil {
+		return "no tasks"
+	}
+	return strings.Join(parts, ", ")
+}
+
 func tasksCommand(o *options) *cobra.Command {
 	return o.shown("tasks", "List the tasks: where each stands, and what it waits for", func(w io.Writer, s wire.Snapshot) {
+		if len(s.Tasks) == 0 {
+			fmt.Fprintln(w, "no tasks")
+			return
+		}
 		fmt.Fprint(w, "ISSUE\tSTATE\tATTEMPT\tLAST FAILURE\tNEXT\n")
 		for _, t := range s.Tasks {
 			reason, next := "-", "-"

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +33,7 @@ func reportCommand(o *options) *cobra.Command {
 	report := audit.ReportOptions{}
 	c := &cobra.Command{
 		Use: "report", Args: cobra.NoArgs, Short: "Print the error report: what failed, why, and what to do about it",
-		Long: "Print the error report: what failed, why, and what to do about it.\nExit 0: no task failed; 1: some did; 2: nothing could be read.",
+		Long: "Print the error report: what failed, why, and what to do about it.\nExit 0: no task failed; 1: some did; 2: nothing could be read, or there is no such run.",
 	}
 	c.Flags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
 	c.Flags().StringVar(&report.RunID, "run", "", "only this run, e.g. run_20261121-095900Z (default: all)")
@@ -61,8 +63,11 @@ func budgetCommand(o *options) *cobra.Command {
 	var calls int
 	c := &cobra.Command{Use: "budget", Short: "Show what tasks have used up, or set it back"}
 	show := &cobra.Command{
-		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1), Short: "Show paid calls, iterations and cost of every task",
-		Long: "Show paid calls, iterations and cost of every task.\nExit 0: all are within their budgets; 1: one is not, or there is no such issue.",
+		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1), Short: "Show paid calls, re-dispatches and cost of every task",
+		Long: "Show paid calls, re-dispatches (attempts after the first, less those given back) and cost of every task.\n" +
+			"MAY RUN is - for a task that is over, and no for one that waits for a person or has used up a budget.\n" +
+			"Exit 0: all that are not over are within their budgets; 1: one is not, or there is no such issue; 2: nothing could be read.",
+		Example: "  director budget show\n  director budget show acme/widgets#21 --json",
 	}
 	show.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	show.RunE = func(cmd *cobra.Command, args []string) error {
@@ -70,21 +75,31 @@ func budgetCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		store, err := audit.Load(at)
+		store, err := audit.Find(at)
 		if err != nil {
 			return err
 		}
 		rows := store.Budget()
 		if len(args) == 1 {
-			if rows, err = audit.OnlyIssue(rows, args[0]); err != nil {
+			rows, err = audit.OnlyIssue(rows, args[0])
+			switch {
+			case errors.Is(err, audit.ErrNoTask):
+				return noBecause{err}
+			case err != nil:
 				return err
 			}
 		}
 		allowed := true
 		for _, r := range rows {
-			allowed = allowed && r.Allowed()
+			allowed = allowed && (r.Over() || r.Allowed())
 		}
-		return answer(allowed, audit.ShowBudget(cmd.OutOrStdout(), rows, asJSON))
+		if err := audit.ShowBudget(cmd.OutOrStdout(), rows, asJSON); err != nil {
+			return err
+		}
+		if len(store.Problems) > 0 { // a counter that cannot be read is not zero
+			return noBecause{errors.New(strings.Join(store.Problems, "\n"))}
+		}
+		return answer(allowed, nil)
 	}
 	reset := &cobra.Command{
 		Use: "reset ISSUE", Args: cobra.ExactArgs(1), Short: "Set the paid calls of a task back; a running director takes it at its next tick",
@@ -96,7 +111,13 @@ func budgetCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		row, err := audit.ResetBudget(at, args[0], calls)
+		issue := args[0]
+		if store, err := audit.Find(at); err == nil { // 21 and #21 are names, too
+			if rows, err := audit.OnlyIssue(store.Budget(), issue); err == nil {
+				issue = rows[0].Issue
+			}
+		}
+		row, err := audit.ResetBudget(at, issue, calls)
 		if err == nil {
 			err = audit.ShowBudget(cmd.OutOrStdout(), []audit.BudgetRow{row}, false)
 		}

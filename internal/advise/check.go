@@ -1,42 +1,62 @@
 package advise
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"retake/internal/recovery"
 )
 
-// CheckPolicy prints what of a policy can never be reached, never ends or contradicts itself.
-func CheckPolicy(p *recovery.Policy, out io.Writer) (ok bool, err error) {
-	faults := p.Check()
-	for _, f := range faults {
-		if _, err := fmt.Fprintln(out, f); err != nil {
-			return false, err
-		}
-	}
-	if len(faults) > 0 {
-		return false, nil
-	}
-	_, err = fmt.Fprintln(out, p.Name()+": ok")
-	return err == nil, err
+// Checked is a policy, and what was found in it.
+type Checked struct {
+	Name     string           // the file as it was given, or the preset
+	Policy   *recovery.Policy // nil: refused
+	Faults   []recovery.Fault
+	Warnings []string // what the configuration overrules
+	Limits   string   // whose limits were assumed
 }
 
-// RefusedPolicy prints why a policy's document was refused, a line per fault. What is no TOML, or no file, has none:
-// then the error is what it was.
-func RefusedPolicy(why error, out io.Writer) (ok bool, err error) {
-	var syntax toml.ParseError
-	if !errors.Is(why, recovery.ErrPolicy) || errors.As(why, &syntax) {
-		return false, why
+// CheckPolicy prints what of a policy is refused, can never be reached, never ends or contradicts itself, and what its
+// rows leave of the base's.
+func CheckPolicy(c Checked, out io.Writer) (ok bool, err error) {
+	var b strings.Builder
+	for _, f := range c.Faults {
+		paragraph(&b, f.String())
 	}
-	for fault := range strings.Lines(why.Error() + "\n") {
-		if _, err := io.WriteString(out, strings.TrimPrefix(fault, recovery.ErrPolicy.Error()+": ")); err != nil {
-			return false, err
+	Warn(c.Warnings, &b)
+	if c.Policy != nil {
+		for _, r := range c.Policy.Standings() {
+			if len(r.By) > 0 && !r.Own {
+				paragraph(&b, "note: "+r.Name+" is unused: "+strings.Join(r.By, ", ")+" decides")
+			}
 		}
 	}
-	return false, nil
+	switch n := len(c.Faults); {
+	case n == 0:
+		fmt.Fprintf(&b, "%s: ok, with %s\n", c.Name, c.Limits)
+	case c.Policy == nil:
+		fmt.Fprintf(&b, "%s: refused\n", c.Name)
+	default:
+		fmt.Fprintf(&b, "%s: works, but see above; with %s\n", c.Name, c.Limits)
+	}
+	_, err = io.WriteString(out, b.String())
+	return err == nil && len(c.Faults) == 0, err
+}
+
+// Warn prints warnings.
+func Warn(warnings []string, b *strings.Builder) {
+	for _, w := range warnings {
+		paragraph(b, "warning: "+w)
+	}
+}
+
+// terminal is the width that is written for.
+const terminal = 100
+
+// paragraph prints a line, broken where a terminal ends.
+func paragraph(b *strings.Builder, line string) {
+	for _, l := range wrap(line, terminal) {
+		b.WriteString(l + "\n")
+	}
 }

@@ -24,12 +24,19 @@ type Classifying struct {
 
 // Classify says of every line what it is evidence of, and returns how many lines could not be read.
 func Classify(ctx context.Context, o Classifying, sources []Source, out io.Writer) (bad int, err error) {
-	for _, p := range o.As {
-		if !slices.Contains(recovery.Presets, p) {
-			return 0, fmt.Errorf("--as %s: want some of %s", p, strings.Join(recovery.Presets, ", "))
-		}
+	if err := o.check(); err != nil {
+		return 0, err
 	}
 	return stream(ctx, sources, out, o.answer)
+}
+
+func (o *Classifying) check() error {
+	for _, p := range o.As {
+		if !slices.Contains(recovery.Presets, p) {
+			return fmt.Errorf("--as %s: want some of %s", p, strings.Join(recovery.Presets, ", "))
+		}
+	}
+	return nil
 }
 
 // finding is the answer to one line. The contract fixes names and order.
@@ -52,6 +59,11 @@ func (o *Classifying) answer(data []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return o.find(q), nil
+}
+
+// find answers one question.
+func (o *Classifying) find(q question) finding {
 	var f recovery.Finding
 	var considered []recovery.Considered
 	if o.Explain {
@@ -64,17 +76,16 @@ func (o *Classifying) answer(data []byte) (any, error) {
 		ID: q.id, Reason: f.Reason, Class: about.Cause, Retryable: about.Retryable, Signature: f.Signature,
 		Rule: f.Rule, Cause: f.Cause, Confidence: math.Round(f.Confidence*100) / 100, Considered: considered,
 	}
-	if f.RetryAfter > 0 {
-		s := f.RetryAfter.Seconds()
+	if s := inSeconds(f.RetryAfter); s > 0 {
 		a.RetryAfter = &s
 	}
 	if len(o.As) > 0 {
 		a.As = make(map[string]string, len(o.As))
 	}
 	for _, preset := range o.As {
-		a.As[preset], _ = recovery.As(preset, f) // known: Classify looked
+		a.As[preset], _ = recovery.As(preset, f) // known: check looked
 	}
-	return a, nil
+	return a
 }
 
 // question is one line of evidence.
@@ -90,7 +101,7 @@ var questionFields = []field[question]{
 	at(optional(integer), func(q *question) **int { return &q.e.ExitCode }, "exit_code"),
 	at(signalName, func(q *question) *string { return &q.e.Signal }, "signal"),
 	at(boolean, func(q *question) *bool { return &q.e.OOM }, "oom_killed"),
-	at(integer, func(q *question) *int { return &q.e.HTTPStatus }, "http_status"),
+	at(status, func(q *question) *int { return &q.e.HTTPStatus }, "http_status"),
 	at(headers, func(q *question) *map[string]string { return &q.e.Headers }, "headers"),
 	at(text, func(q *question) *string { return &q.e.Stage }, "stage"),
 	at(text, func(q *question) *string { return &q.e.Tool }, "tool"),
@@ -107,8 +118,11 @@ var questionFields = []field[question]{
 	at(boolean, func(q *question) *bool { return &q.e.Claim.Escalate }, "escalate_to_human"),
 }
 
+// evidenceForm is the least that a line of evidence is.
+const evidenceForm = `{"text": "…"}`
+
 func (o *Classifying) question(data []byte) (question, error) {
-	fields, err := parse(data)
+	fields, err := parse(data, evidenceForm)
 	if err != nil {
 		return question{}, err
 	}
@@ -131,9 +145,6 @@ func (q *question) evidence() recovery.Evidence {
 	}
 	if e.Tool != "" {
 		e.Tool = path.Base(e.Tool)
-	}
-	if e.Signal = strings.ToUpper(strings.TrimSpace(e.Signal)); e.Signal != "" && !strings.HasPrefix(e.Signal, "SIG") {
-		e.Signal = "SIG" + e.Signal
 	}
 	// A worker has the kernel's own count when it says so of such a death; otherwise it is only a word.
 	if e.Claim.ErrorType == string(recovery.OOMKilled) {

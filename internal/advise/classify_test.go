@@ -2,13 +2,16 @@ package advise
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"retake/internal/recovery"
@@ -70,6 +73,21 @@ func TestFieldsOfEvidence(t *testing.T) {
 		{`{"error_type":"oom_killed","signal":"kill"}`, "rule", "oom"},
 		{`{"error_type":"tests_failed"}`, "reason", "tests_failed"},
 		{`{"signal":"SEGV"}`, "reason", "agent_crash"},
+		{`{"signal":" segv "}`, "rule", "exit.139"},
+		{`{"signal":"11"}`, "rule", "exit.139"},
+		{`{"signal":11}`, "rule", "exit.139"},
+		{`{"signal":"SIG11"}`, "rule", "exit.139"},
+		{`{"signal":"SIGIOT"}`, "rule", "exit.134"},
+		{`{"signal":0}`, "rule", "none"},
+		{`{"signal":""}`, "rule", "none"},
+		{`{"signal":"SIG40"}`, "rule", "none"},
+		{`{"signal":"SIGRTMIN+6"}`, "rule", "none"},
+		{`{"http_status":0}`, "rule", "none"},
+		{`{"http_status":429,"retry_after_seconds":1.23456789}`, "retry_after_seconds", "1.235"},
+		{`{"http_status":429,"retry_after_seconds":0.0004}`, "retry_after_seconds", "<nil>"},
+		{`{"http_status":429,"headers":{"retry-after":["30","60"]}}`, "reason", "rate_limited"},
+		{`{"error_type":"a word of one's own"}`, "reason", "unknown"},
+		{"\ufeff{\"exit_code\":127}", "reason", "tool_not_found"},
 		{`{"exit_code":53,"tool":"/usr/bin/gemini"}`, "reason", "needs_human"},
 		{`{"question":"Which of the two formats is meant?"}`, "reason", "needs_human"},
 		{`{"exit_code":1,"stage":"VALIDATE"}`, "reason", "tests_failed"},
@@ -79,8 +97,8 @@ func TestFieldsOfEvidence(t *testing.T) {
 		{`{"text":null,"exit_code":null,"signal":null,"oom_killed":null,"http_status":null,"headers":null,"stage":null,"tool":null,"at":null}`, "reason", "unknown"},
 		{`{"text":"","unheard":[{}],"Exit_Code":"one"}`, "reason", "unknown"},
 		{`{}`, "reason", "unknown"},
-		{`{"exit_code":-9223372036854775808,"http_status":-1,"at":"9999-12-31T23:59:59Z","headers":{"x":1e300}}`, "reason", "unknown"},
-		{"{\"text\":\"\xff\xfe \\u0000 \x1b[3\"}", "error", `line 1: not JSON: invalid character '\x1b' in string literal`},
+		{`{"exit_code":-9223372036854775808,"http_status":100,"at":"9999-12-31T23:59:59Z","headers":{"x":1e300}}`, "reason", "unknown"},
+		{"{\"text\":\"\xff\xfe \\u0000 \x1b[3\"}", "error", `line 1: not JSON: want {"text": "…"} on one line: invalid character '\x1b' in string literal`},
 		{"{\"text\":\"\xff\xfe \\u0000 \\u001b[3\"}", "reason", "unknown"},
 	} {
 		out, _ := classified(t, classifying(t), c.in)
@@ -95,11 +113,16 @@ func TestBadLinesSayWhatIsWanted(t *testing.T) {
 		{`{"id":"x1","exit_code":"one"}`, `{"id":"x1","error":"line 1: exit_code: want an integer, got \"one\""}`},
 		{`{"exit_code":1.5,"id":[1, {"a":"b"}]}`, `{"id":[1,{"a":"b"}],"error":"line 1: exit_code: want an integer, got 1.5"}`},
 		{`{"id":12345678901234567890,"exit_code":1e300}`, `{"id":12345678901234567890,"error":"line 1: exit_code: want an integer, got 1e300"}`},
-		{`{"id":null,"http_status":true}`, `{"id":null,"error":"line 1: http_status: want an integer, got true"}`},
+		{`{"id":null,"http_status":true}`, `{"id":null,"error":"line 1: http_status: want an HTTP status from 100 to 599, got true"}`},
 		{`{"oom_killed":0}`, `{"error":"line 1: oom_killed: want true or false, got 0"}`},
 		{`{"text":["a"]}`, `{"error":"line 1: text: want a string, got an array"}`},
 		{`{"text":7}`, `{"error":"line 1: text: want a string, got 7"}`},
-		{`{"signal":9}`, `{"error":"line 1: signal: want a signal's name such as \"SIGKILL\", got 9"}`},
+		{`{"signal":"SIGFOO"}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got \"SIGFOO\""}`},
+		{`{"signal":65}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got 65"}`},
+		{`{"signal":-9}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got -9"}`},
+		{`{"signal":true}`, `{"error":"line 1: signal: want a signal such as \"SIGKILL\" or 9, got true"}`},
+		{`{"http_status":99}`, `{"error":"line 1: http_status: want an HTTP status from 100 to 599, got 99"}`},
+		{`{"http_status":600}`, `{"error":"line 1: http_status: want an HTTP status from 100 to 599, got 600"}`},
 		{`{"headers":[]}`, `{"error":"line 1: headers: want an object of header names and values, got an array"}`},
 		{`{"headers":{"a":{}}}`, `{"error":"line 1: headers: want an object of header names and values, got an object"}`},
 		{`{"headers":{"a":[["b"]]}}`, `{"error":"line 1: headers: want an object of header names and values, got an object"}`},
@@ -109,16 +132,16 @@ func TestBadLinesSayWhatIsWanted(t *testing.T) {
 		{`{"retry_after_seconds":"NaN"}`, `{"error":"line 1: retry_after_seconds: want a number of seconds, at least 0, got \"NaN\""}`},
 		{`{"stage":"` + strings.Repeat("é", 10) + `","tool":["` + strings.Repeat("é", 30) + `"]}`, `{"error":"line 1: tool: want a string, got an array"}`},
 		{`{"at":"` + strings.Repeat("é", 30) + `"}`, `{"error":"line 1: at: want an RFC 3339 time such as \"2026-11-21T10:00:00Z\", got \"` + strings.Repeat("é", 19) + `…"}`},
-		{`{"id":"x1","text":"cut o`, `{"id":"x1","error":"line 1: not JSON: unexpected end of JSON input"}`},
-		{`{"id":"x1"} {}`, `{"id":"x1","error":"line 1: not JSON: invalid character '{' after top-level value"}`},
+		{`{"id":"x1","text":"cut o`, `{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: unexpected end of JSON input"}`},
+		{`{"id":"x1"} {}`, `{"id":"x1","error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '{' after top-level value"}`},
 		{`{"id":"` + "\xff" + `","text":0}`, `{"id":"` + "\ufffd" + `","error":"line 1: text: want a string, got 0"}`},
 		{`[]`, `{"error":"line 1: want a JSON object, got an array"}`},
 		{`"x"`, `{"error":"line 1: want a JSON object, got a string"}`},
 		{`7`, `{"error":"line 1: want a JSON object, got a number"}`},
 		{` null`, `{"error":"line 1: want a JSON object, got null"}`},
 		{`true`, `{"error":"line 1: want a JSON object, got a boolean"}`},
-		{"\x00", `{"error":"line 1: not JSON: invalid character '\\x00' looking for beginning of value"}`},
-		{"text", `{"error":"line 1: not JSON: invalid character 'e' in literal true (expecting 'r')"}`},
+		{"\x00", `{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character '\\x00' looking for beginning of value"}`},
+		{"text", `{"error":"line 1: not JSON: want {\"text\": \"…\"} on one line: invalid character 'e' in literal true (expecting 'r')"}`},
 	} {
 		out, bad := classified(t, classifying(t), c.in+"\n{}\n")
 		got, next, _ := strings.Cut(out, "\n")
@@ -128,6 +151,41 @@ func TestBadLinesSayWhatIsWanted(t *testing.T) {
 		if !strings.Contains(next, `"reason":"unknown"`) {
 			t.Errorf("%q: the stream does not go on: %q", c.in, next)
 		}
+	}
+}
+
+func TestWholeTexts(t *testing.T) {
+	o := classifying(t)
+	one := 1
+	var out bytes.Buffer
+	long := strings.Repeat("reading\n", MaxLine/4) + "ENOSPC: no space left on device, write\n"
+	err := ClassifyText(t.Context(), o, Text{ExitCode: &one, Stage: "VALIDATE"}, []Source{
+		{Name: "a", Reader: strings.NewReader("API Error: 529 Overloaded\n{\n\xff")}, {Name: "b", Reader: strings.NewReader("")}, {Reader: strings.NewReader(long)},
+	}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range answers(t, out.String()) {
+		got = append(got, fmt.Sprint(a["id"], " ", a["reason"]))
+	}
+	if want := "a overloaded, b tests_failed, <nil> disk_full"; strings.Join(got, ", ") != want {
+		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
+	}
+	failing := []Source{{Reader: iotest.ErrReader(io.ErrUnexpectedEOF)}}
+	if err := ClassifyText(t.Context(), o, Text{}, failing, io.Discard); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a text that cannot be read: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, w := io.Pipe()
+	defer w.Close()
+	if err := ClassifyText(ended, o, Text{}, []Source{{Reader: r}}, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("a text that never ends: %v", err)
+	}
+	o.As = []string{"ggd"}
+	if err := ClassifyText(t.Context(), o, Text{}, nil, io.Discard); err == nil {
+		t.Error("an unknown preset was accepted")
 	}
 }
 
@@ -168,6 +226,7 @@ func TestMemoryDoesNotGrowWithTheStream(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	const lines = 100_000
+	runtime.GC() // what other tests left is not this one's
 	in := &generated{left: lines}
 	began := time.Now()
 	var out counter
@@ -212,9 +271,10 @@ type counter struct {
 func (c *counter) Write(p []byte) (int, error) {
 	c.lines += bytes.Count(p, []byte("\n"))
 	if c.writes++; c.writes%100 == 0 {
+		runtime.GC() // what is kept counts, not what waits to be swept
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		c.most = max(c.most, m.HeapInuse)
+		c.most = max(c.most, m.HeapAlloc)
 	}
 	return len(p), nil
 }

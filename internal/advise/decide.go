@@ -1,9 +1,11 @@
 package advise
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -13,6 +15,7 @@ import (
 type Deciding struct {
 	Policy     *recovery.Policy
 	Vocabulary string // the preset whose words failures may be given in
+	Explain    bool   // what a person would be asked, too
 
 	words map[string]recovery.Reason
 }
@@ -45,7 +48,11 @@ func (o *Deciding) answer(data []byte) (any, error) {
 	}
 	v := h.walk(o.Policy)
 	a := verdict{
-		ID: h.id, Action: v.Action, Why: v.Why, Row: v.Row, NextIfAgain: v.NextIfAgain, Veto: v.Veto, Fatal: v.Fatal, Ask: v.Ask,
+		ID: h.id, Action: v.Action, Why: h.inItsWords(v.Why), Row: v.Row, NextIfAgain: v.NextIfAgain, Veto: v.Veto, Fatal: v.Fatal,
+	}
+	if o.Explain && !v.Action.Again() {
+		about, _ := recovery.Describe(v.Reason)
+		a.Ask = cmp.Or(v.Ask, about.Ask)
 	}
 	if v.Action.Again() {
 		a.Delay = &[2]float64{inSeconds(v.DelayMin), inSeconds(v.DelayMax)}
@@ -57,6 +64,19 @@ func (o *Deciding) answer(data []byte) (any, error) {
 		a.Was = &v.Was
 	}
 	return a, nil
+}
+
+// inItsWords begins a verdict's why with the word that the failure was given in. What the reason that stands for it means
+// is left out then: the word may mean more.
+func (h *history) inItsWords(why string) string {
+	last := h.failures[len(h.failures)-1]
+	reason := string(last.finding.Reason)
+	rest, ok := strings.CutPrefix(why, reason+":")
+	if !ok || strings.EqualFold(last.word, reason) {
+		return why
+	}
+	about, _ := recovery.Describe(last.finding.Reason)
+	return brief([]byte(last.word)) + ":" + strings.Replace(rest, " "+about.Means+";", "", 1)
 }
 
 // walk decides one failure after the other, each by what those before it have used up, and returns the last verdict.
@@ -82,4 +102,6 @@ func (h *history) walk(p *recovery.Policy) (v recovery.Verdict) {
 }
 
 // inSeconds keeps milliseconds: more digits are noise of the binary fractions.
-func inSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
+func inSeconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
+}

@@ -48,16 +48,34 @@ func TestHistoriesAreWalked(t *testing.T) {
 		},
 		{
 			"director", `{"failures":[{"reason":"rate_limited","retry_after_seconds":1e300}]}`,
-			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"rate_limited: the reset is 8784h0m0s away, longer than 6h0m0s","row":"director.rate_limited","next_if_again":"escalate"}`,
+			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"rate_limited: the reset is 31 days away, longer than 6h","row":"director.rate_limited","next_if_again":"escalate"}`,
 		},
 		{
 			"director", `{"failures":[{"error_type":"agent_bus_disconnect"}],"facts":{"budget_left":0}}`,
-			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"bus_disconnect: nothing is left of the budget","row":"director.bus_disconnect","next_if_again":"escalate","veto":"budget"}`,
+			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"agent_bus_disconnect: nothing is left of the budget","row":"director.bus_disconnect","next_if_again":"escalate","veto":"budget"}`,
 		},
 	} {
 		got, bad := decided(t, c.preset, c.in)
 		if got != c.want+"\n" || bad != 0 {
 			t.Errorf("%s %s\n  got  %s  want %s", c.preset, c.in, got, c.want)
+		}
+	}
+}
+
+// TestWhyBeginsWithTheWordThatWasGiven: and says nothing that only the reason which stands for it means.
+func TestWhyBeginsWithTheWordThatWasGiven(t *testing.T) {
+	for _, c := range []struct{ preset, in, want string }{
+		{"cortex", failed(1, `{"class":"FATAL"}`), "FATAL: a retry cannot help"},
+		{"cortex", failed(1, `{"class":"PERMANENT"}`), "PERMANENT: skip, for there is no other model"},
+		{"cortex", failed(4, `{"class":"TRANSIENT"}`), "TRANSIENT: all 3 retries are used up"},
+		{"prp", failed(1, `{"type":"fatal"}`), "fatal: a retry cannot help"},
+		{"gdd", failed(1, `{"reason":"UNKNOWN"}`), "unknown: nothing in the evidence says what happened; the policy allows no retry"},
+		{"gdd", failed(1, `{"reason":"rate_limited"}`), "rate_limited: no reset is stated: wait 1m"},
+		{"gdd", failed(1, `{"reason":"rate_limited","retry_after_seconds":1e300}`), "rate_limited: wait 31 days for the reset"},
+	} {
+		out, _ := decided(t, c.preset, c.in)
+		if got := answers(t, out)[0]["why"]; got != c.want {
+			t.Errorf("%s %s\n got %v\nwant %s", c.preset, c.in, got, c.want)
 		}
 	}
 }
@@ -145,6 +163,30 @@ ladder = [{ action = "retry_compact", times = 9, when = ["!already_compacted"] }
 	}
 }
 
+func TestAskOnlyToExplain(t *testing.T) {
+	for _, c := range []struct {
+		preset, in, ask string
+		explain         bool
+	}{
+		{"dispatch", failed(1, `{"class":"auth"}`), "", false},
+		{"dispatch", failed(1, `{"class":"auth"}`), `"ask":"Re-authenticate the CLI."`, true},
+		{"director", failed(1, `{"reason":"tests_failed"}`), `"ask":"Read the failing test below, and say in the issue which behaviour is right."`, true},
+		{"director", failed(1, `{"reason":"timeout"}`), "", true}, // it is tried again
+	} {
+		p, err := recovery.Preset(c.preset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if _, err := Decide(t.Context(), Deciding{Policy: p, Vocabulary: c.preset, Explain: c.explain}, []Source{{Reader: strings.NewReader(c.in)}}, &b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), c.ask) || strings.Contains(b.String(), `"ask"`) != (c.ask != "") {
+			t.Errorf("%s %s: want %q in %s", c.preset, c.in, c.ask, b.String())
+		}
+	}
+}
+
 func TestBadHistoriesSayWhatIsWanted(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"id":"h1"}`, `{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`},
@@ -165,7 +207,10 @@ func TestBadHistoriesSayWhatIsWanted(t *testing.T) {
 		{`{"failures":[{"reason":"timeout"}],"facts":{"has_alternative":"yes"}}`, `{"error":"line 1: facts.has_alternative: want true or false, got \"yes\""}`},
 		{`{"failures":[{"reason":"timeout"}],"facts":{"budget_left":0.5}}`, `{"error":"line 1: facts.budget_left: want an integer, got 0.5"}`},
 		{`{"failures":[{"reason":"timeout"}],"facts":{"caller":{}}}`, `{"error":"line 1: facts.caller: want a string, got an object"}`},
-		{`not`, `{"error":"line 1: not JSON: invalid character 'o' in literal null (expecting 'u')"}`},
+		{`{"failures":[{"reason":"timeout"}],"facts":{"budgetleft":1}}`, `{"error":"line 1: facts.budgetleft: unknown key, did you mean budget_left?"}`},
+		{`{"failures":[{"reason":"timeout"}],"facts":{"zz":1}}`, `{"error":"line 1: facts.zz: unknown key, want some of has_alternative, has_alternative_model, already_compacted, budget_left, caller"}`},
+		{`{"failures":[{"reason":"timeout","usage":{"paidcalls":null}}]}`, `{"error":"line 1: failures[0].usage.paidcalls: unknown key, did you mean paid_calls?"}`},
+		{`not`, `{"error":"line 1: not JSON: want {\"failures\": [{\"reason\": \"…\"}]} on one line: invalid character 'o' in literal null (expecting 'u')"}`},
 	} {
 		got, bad := decided(t, "director", c.in)
 		if got != c.want+"\n" || bad != 1 {

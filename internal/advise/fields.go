@@ -5,14 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
 // object is one JSON object whose fields are read one by one, so that an error can name the field.
 type object map[string]json.RawMessage
 
-// parse reads a line as an object.
-func parse(data []byte) (object, error) {
+// parse reads a line as an object; example is what one looks like.
+func parse(data []byte, example string) (object, error) {
 	var o object
 	err := json.Unmarshal(data, &o)
 	var wrong *json.UnmarshalTypeError
@@ -20,7 +22,7 @@ func parse(data []byte) (object, error) {
 	case errors.As(err, &wrong) || err == nil && o == nil:
 		return nil, fmt.Errorf("want a JSON object, got %s", kind(bytes.TrimSpace(data)))
 	case err != nil:
-		return nil, fmt.Errorf("not JSON: %w", err)
+		return nil, fmt.Errorf("not JSON: want %s on one line: %w", example, err)
 	}
 	return o, nil
 }
@@ -54,6 +56,24 @@ func fill[T any](t *T, o object, path string, fields []field[T]) error {
 	return nil
 }
 
+// fillOnly is fill for an object in which every key counts: a mistyped one would change the answer without a word.
+func fillOnly[T any](t *T, o object, path string, fields []field[T]) error {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.names...)
+	}
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		if slices.Contains(names, key) {
+			continue
+		}
+		if near := nearest(key, names); near != "" {
+			return fmt.Errorf("%s%s: unknown key, did you mean %s?", path, cut(key), near)
+		}
+		return fmt.Errorf("%s%s: unknown key, want some of %s", path, cut(key), strings.Join(names, ", "))
+	}
+	return fill(t, o, path, fields)
+}
+
 // briefBytes bounds what an error quotes: enough to recognise a value.
 const briefBytes = 40
 
@@ -62,7 +82,11 @@ func brief(raw json.RawMessage) string {
 	if raw[0] == '[' || raw[0] == '{' {
 		return kind(raw)
 	}
-	s := strings.ToValidUTF8(string(raw), "\ufffd")
+	return cut(string(raw))
+}
+
+func cut(s string) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
 	if len(s) > briefBytes {
 		s = strings.ToValidUTF8(s[:briefBytes], "") + "…"
 	}

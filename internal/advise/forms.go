@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"retake/internal/recovery"
 )
 
 // form is what a field's value must look like.
@@ -18,9 +20,10 @@ type form[V any] struct {
 // The forms of fields.
 var (
 	text       = form[string]{"a string", decode[string]}
-	signalName = form[string]{`a signal's name such as "SIGKILL"`, decode[string]}
+	signalName = form[string]{`a signal such as "SIGKILL" or 9`, readSignal}
 	boolean    = form[bool]{"true or false", decode[bool]}
 	integer    = form[int]{"an integer", readInteger}
+	status     = form[int]{"an HTTP status from 100 to 599", readStatus}
 	amount     = form[int64]{"an integer of at least 0", readAmount}
 	number     = form[float64]{"a number of at least 0", readNumber}
 	wait       = form[time.Duration]{"a number of seconds, at least 0", readSeconds}
@@ -54,6 +57,11 @@ func readInteger(raw json.RawMessage, to *int) bool {
 	return true
 }
 
+// readStatus takes 0, too: so some programs say that no answer came.
+func readStatus(raw json.RawMessage, to *int) bool {
+	return readInteger(raw, to) && (*to == 0 || *to >= 100 && *to <= 599)
+}
+
 func readAmount(raw json.RawMessage, to *int64) bool {
 	var n int
 	ok := readInteger(raw, &n)
@@ -63,8 +71,8 @@ func readAmount(raw json.RawMessage, to *int64) bool {
 
 func readNumber(raw json.RawMessage, to *float64) bool { return decode(raw, to) && *to >= 0 }
 
-// longest is more than any wait that is believed, and far from an overflow.
-const longest = 366 * 24 * time.Hour
+// longest is the longest wait that is believed.
+const longest = recovery.LongestWait
 
 func readSeconds(raw json.RawMessage, to *time.Duration) bool {
 	var f float64

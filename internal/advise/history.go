@@ -64,9 +64,12 @@ var partFields = []field[parts]{
 	at(members, func(p *parts) *object { return &p.usage }, "usage"),
 }
 
+// historyForm is the least that a history is.
+const historyForm = `{"failures": [{"reason": "…"}]}`
+
 // history reads a line.
 func (o *Deciding) history(data []byte) (history, error) {
-	fields, err := parse(data)
+	fields, err := parse(data, historyForm)
 	if err != nil {
 		return history{}, err
 	}
@@ -74,7 +77,7 @@ func (o *Deciding) history(data []byte) (history, error) {
 	if err := fill(&p, fields, "", partFields); err != nil {
 		return h, err
 	}
-	if err := fill(&h.facts, p.facts, "facts.", factFields); err != nil {
+	if err := fillOnly(&h.facts, p.facts, "facts.", factFields); err != nil {
 		return h, err
 	}
 	if len(p.failures) == 0 {
@@ -102,7 +105,7 @@ func (o *Deciding) fill(x *failure, raw json.RawMessage, path string) error {
 	if err := fill(&p, object{"usage": fields["usage"]}, path+".", partFields); err != nil {
 		return err
 	}
-	if err := fill(&x.usage, p.usage, path+".usage.", usageFields); err != nil {
+	if err := fillOnly(&x.usage, p.usage, path+".usage.", usageFields); err != nil {
 		return err
 	}
 	var ok bool

@@ -10,33 +10,56 @@ import (
 	"retake/internal/recovery"
 )
 
-// ShowPolicy prints the table that decides, for a terminal of 100 columns. What a row counts is said where it isn't the
-// row's own failures.
-func ShowPolicy(p *recovery.Policy, out io.Writer) error {
+// ShowPolicy prints the table that decides, for a terminal of 100 columns: a document's own rows first, none that decides
+// nothing. What a row counts is said where it isn't the row's own failures.
+func ShowPolicy(p *recovery.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))
 	for i, g := range guardTexts(p.Guards()) {
 		fmt.Fprintf(&b, "%-9s%s\n", []string{"guards", ""}[min(i, 1)], g)
 	}
-	b.WriteString("\n")
 	t := table{widths: [columns]int{20, 21, 20, 14, 17}}
 	t.add([columns]string{"FAILURE", "LADDER", "WAITS", "METER", "THEN"})
-	for _, r := range p.Table() {
+	rows := p.Standings()
+	var overruled []string
+	for _, r := range rows {
+		if len(r.By) > 0 && !r.Own {
+			overruled = append(overruled, r.Name+": "+strings.Join(r.By, ", ")+" decides")
+			continue
+		}
 		t.add(rowCells(r))
 	}
+	if rows[0].Own {
+		b.WriteString("rows     + is the document's own\n")
+	}
+	for i, o := range overruled {
+		fmt.Fprintf(&b, "%-9s%s\n", []string{"unused", ""}[min(i, 1)], o)
+	}
+	b.WriteString("\n")
 	t.write(&b)
+	if len(warnings) > 0 {
+		b.WriteString("\n")
+	}
+	Warn(warnings, &b)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
 // rowCells says one row, a line of a cell per thing that there is to say.
-func rowCells(r recovery.Row) (c [columns]string) {
+func rowCells(r recovery.Standing) (c [columns]string) {
 	on := []string{r.On}
+	if r.Own {
+		on[0] = "+ " + r.On
+	}
 	if r.Caller != "" {
 		on = append(on, "@"+r.Caller)
 	}
 	for _, reason := range r.Reasons {
-		on = append(on, "- "+string(reason))
+		line := "- " + string(reason)
+		if by := r.Taken[reason]; by != "" {
+			line += ": " + by
+		}
+		on = append(on, line)
 	}
 	var ladder, waits, meter []string
 	free, paid := false, false
@@ -49,8 +72,8 @@ func rowCells(r recovery.Row) (c [columns]string) {
 		waits = append(waits, waitTexts(r.Wait)...)
 	}
 	if paid {
-		waits = append(waits, rowBackoff(r))
-		meter = append(meter, chargeText(r))
+		waits = append(waits, rowBackoff(r.Row))
+		meter = append(meter, chargeText(r.Row))
 	}
 	if (free || paid) && r.Count != recovery.ByRow {
 		meter = append(meter, "per "+string(r.Count))
@@ -85,16 +108,13 @@ func rungText(g recovery.Rung) string {
 // waitTexts say how long wait_reset and cooldown wait.
 func waitTexts(w recovery.Wait) []string {
 	var lines []string
+	first, most := w.Unstated()
 	if w.Longest > 0 {
 		lines = append(lines, "stated, up to "+short(w.Longest))
 	}
-	first := "backoff's first"
-	if w.Default > 0 {
-		first = short(w.Default)
-	}
-	unstated := "else " + first + ", doubled"
-	if w.Cap > 0 {
-		unstated += " up to " + short(w.Cap)
+	unstated := "else " + short(first)
+	if most > first {
+		unstated += ", doubled up to " + short(most)
 	}
 	lines = append(lines, unstated)
 	if w.Backoff {
@@ -161,14 +181,4 @@ func backoffText(b recovery.Backoff) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + " %" }
 
-// short is a duration without empty parts: 6h, 1h30m, 500ms.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
+func short(d time.Duration) string { return recovery.Span(d) }

@@ -13,6 +13,8 @@ type policyJSON struct {
 	Backoff backoffJSON           `json:"backoff"`
 	Guards  map[string]*guardJSON `json:"guards"` // null: no bound
 	Rows    []rowJSON             `json:"row"`
+
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 type guardJSON struct {
@@ -37,6 +39,8 @@ type rowJSON struct {
 	Becomes  recovery.Reason   `json:"becomes,omitempty"`
 	Ask      string            `json:"ask,omitempty"`
 	Why      string            `json:"why,omitempty"`
+	Own      bool              `json:"own,omitempty"`          // of the document, not of its base
+	By       []string          `json:"overruled_by,omitempty"` // rows that decide all that this one names
 }
 
 type rungJSON struct {
@@ -63,15 +67,15 @@ type backoffJSON struct {
 }
 
 // ShowPolicyJSON prints the table that decides as one JSON object.
-func ShowPolicyJSON(p *recovery.Policy, out io.Writer) error {
-	j := policyJSON{Policy: p.Name(), Backoff: *backoffOf(p.Backoff()), Guards: map[string]*guardJSON{}}
+func ShowPolicyJSON(p *recovery.Policy, out io.Writer, warnings ...string) error {
+	j := policyJSON{Policy: p.Name(), Backoff: *backoffOf(p.Backoff()), Guards: map[string]*guardJSON{}, Warnings: warnings}
 	for _, g := range guardRows(p.Guards()) {
 		j.Guards[g.name] = nil
 		if g.set {
 			j.Guards[g.name] = &guardJSON{g.bound, g.action()}
 		}
 	}
-	for _, r := range p.Table() {
+	for _, r := range p.Standings() {
 		j.Rows = append(j.Rows, rowOf(r))
 	}
 	enc := json.NewEncoder(out)
@@ -80,11 +84,11 @@ func ShowPolicyJSON(p *recovery.Policy, out io.Writer) error {
 	return enc.Encode(j)
 }
 
-func rowOf(r recovery.Row) rowJSON {
+func rowOf(r recovery.Standing) rowJSON {
 	j := rowJSON{
 		On: r.On, Reasons: r.Reasons, Caller: r.Caller, Class: r.Class, Fatal: r.Fatal, Count: r.Count, Ladder: []rungJSON{},
 		Wait:     waitJSON{r.Wait.Default.Seconds(), r.Wait.Cap.Seconds(), r.Wait.Longest.Seconds(), r.Wait.Backoff},
-		Restarts: r.Restarts, Cools: r.Cools, Charges: r.Charges, Then: r.Then, Becomes: r.Becomes, Ask: r.Ask, Why: r.Why,
+		Restarts: r.Restarts, Cools: r.Cools, Charges: r.Charges, Then: r.Then, Becomes: r.Becomes, Ask: r.Ask, Why: r.Why, Own: r.Own, By: r.By,
 	}
 	for _, g := range r.Ladder {
 		rung := rungJSON{g.Action, g.Times, g.When}

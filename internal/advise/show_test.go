@@ -2,7 +2,6 @@ package advise
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -128,23 +127,65 @@ func TestPolicyForMachinesIsTheWholePolicy(t *testing.T) {
 	}
 }
 
-func TestRefusedDocumentsAreFaultsUnlessTheyCannotBeRead(t *testing.T) {
-	for _, c := range []struct{ doc, want string }{
-		{"[[row]]\non = \"timeout\"\nthen = \"retry\"\n\n[[row]]\non = \"luck\"\n", "mine: line 3: row[0].then: "},
-		{"[[row]\n", ""},
-	} {
-		_, why := recovery.ParsePolicy("mine", nil, []byte(c.doc))
-		var b strings.Builder
-		ok, err := RefusedPolicy(why, &b)
-		if ok || (c.want == "") != (err != nil) || !strings.HasPrefix(b.String(), c.want) {
-			t.Errorf("%q: %v %v %q", c.doc, ok, err, b.String())
-		}
-		if c.want != "" && strings.Count(b.String(), "\n") != 3 { // and no row for the other reasons
-			t.Errorf("%q: want a line per fault in\n%s", c.doc, b.String())
-		}
+func TestOwnRowsAreShownFirst(t *testing.T) {
+	base, err := recovery.Preset("dispatch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := recovery.ParsePolicy("mine.toml", base, []byte("[[row]]\non = \"flaky\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\nladder = []\n"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	var b strings.Builder
-	if _, err := RefusedPolicy(errors.New("no such file"), &b); err == nil || b.Len() > 0 {
-		t.Errorf("a missing file: %v, %q", err, b.String())
+	if err := ShowPolicy(p, &b, "a warning"); err != nil {
+		t.Fatal(err)
+	}
+	const want = `policy   mine
+backoff  always 5s
+guards   paid_call_budget        10 paid calls, failed ones too, then stop
+rows     + is the document's own
+unused   dispatch.auth: mine.flaky decides
+
+FAILURE              LADDER            WAITS               METER           THEN
++ flaky                                                                    escalate
+- auth_error
+- permission_denied
+- timeout
+transient            retry ×1          backoff, stated up  reason's cause  stop
+- rate_limited                           to 1h             per signature
+- quota_exhausted
+- overloaded
+- network_transient
+- timeout:
+  mine.flaky
+`
+	if !strings.HasPrefix(b.String(), want) || strings.Contains(b.String(), "\nauth ") || !strings.HasSuffix(b.String(), "\n\nwarning: a warning\n") {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestCheckedPolicies(t *testing.T) {
+	base, err := recovery.Preset("director")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		doc, want string
+		ok        bool
+	}{
+		{"[[row]]\non = \"timeout\"\nthen = \"stop\"\n", "warning: w\nmine.toml: ok, with the limits of c.toml\n", true},
+		{"[[row]]\non = \"flaky\"\nreasons = [\"timeout\"]\nthen = \"stop\"\n", "warning: w\nnote: director.timeout is unused: mine.flaky decides\nmine.toml: ok, with the limits of c.toml\n", true},
+		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"skip\", times = 0 }]\n", "mine.toml: line 1: mine.timeout: unreachable: rung 1 (skip) is taken 0 times\nwarning: w\nmine.toml: works, but see above; with the limits of c.toml\n", false},
+		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n", "mine.toml: line 3: row \"timeout\", rung 1: action: \"leap\" is not known; allowed are wait_reset,\n  retry, retry_compact, retry_alternative, replan, fix_attempt, reprobe, restart_worker, cooldown,\n  skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false},
+	} {
+		p, faults, err := recovery.ReviewPolicy("mine.toml", base, []byte(c.doc), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		ok, err := CheckPolicy(Checked{Name: "mine.toml", Policy: p, Faults: faults, Warnings: []string{"w"}, Limits: "the limits of c.toml"}, &b)
+		if ok != c.ok || err != nil || b.String() != c.want {
+			t.Errorf("%s: %v %v\n got %s\nwant %s", c.doc, ok, err, b.String(), c.want)
+		}
 	}
 }

@@ -83,9 +83,12 @@ func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	return ""
 }
 
-// Provider is whose model it is: what the agent always uses, else what is before the slash of the model's name. Empty: not
-// known.
+// Provider is whose model it is: what the stage's resource names, what the agent always uses, else what is before the slash of
+// the model's name. Empty: not known. A limit that names it closes the resource that the stage waits for.
 func Provider(s wire.StagePlan, model string) string {
+	if p, ok := strings.CutPrefix(s.Resource, "model."); ok && s.Resource != budget.DefaultResource {
+		return p
+	}
 	if s.Agent == nil {
 		return ""
 	}

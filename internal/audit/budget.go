@@ -23,7 +23,7 @@ type BudgetRow struct {
 	Iterations Iterations `json:"iterations"`
 	CostUSD    float64    `json:"cost_usd"`
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
-	MayRun     bool       `json:"may_run"`
+	MayRun     bool       `json:"may_run"`         // there is room in its budgets, whatever its state
 	// Edited: a person wrote PaidCalls, and no director has taken it yet. Was is what the director had written.
 	Edited bool `json:"edited,omitempty"`
 	Was    *int `json:"was,omitempty"`
@@ -52,6 +52,27 @@ func (r BudgetRow) Allowed() bool {
 		(r.CostBudget <= 0 || r.CostUSD < r.CostBudget)
 }
 
+// Over says that nothing of the task is to come, so that its budgets do not matter any more.
+func (r BudgetRow) Over() bool { return claimOver(r.State) }
+
+// mayRun says for people whether the task can have another attempt.
+func (r BudgetRow) mayRun() string {
+	var why []string
+	if r.State == stateBlocked {
+		why = append(why, "blocked")
+	}
+	if !r.Allowed() {
+		why = append(why, "budget")
+	}
+	switch {
+	case r.Over():
+		return "-"
+	case why == nil:
+		return "yes"
+	}
+	return "no (" + strings.Join(why, ", ") + ")"
+}
+
 // Budget returns what every task has used up.
 func (s *Store) Budget() []BudgetRow {
 	rows := make([]BudgetRow, 0, len(s.Tasks))
@@ -61,8 +82,12 @@ func (s *Store) Budget() []BudgetRow {
 	return rows
 }
 
-// ErrNoTask: nothing is known of an issue.
-var ErrNoTask = errors.New("audit: no task of that name")
+var (
+	// ErrNoTask: nothing is known of an issue.
+	ErrNoTask = errors.New("audit: no task of that name")
+	// ErrWhichTask: a number is that of several issues.
+	ErrWhichTask = errors.New("audit: more than one task of that number")
+)
 
 // OnlyIssue returns the row of one issue: owner/repo#n in any case, #n or n where only one repository has that number.
 func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
@@ -75,11 +100,11 @@ func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("%w: %s", ErrNoTask, issue)
+		return nil, fmt.Errorf("%w: %s; director budget show lists those that are known", ErrNoTask, issue)
 	case 1:
 		return found, nil
 	}
-	return nil, fmt.Errorf("%w: %s is the number of %d issues (%s, %s, …): say which repository", ErrNoTask, issue, len(found), found[0].Issue, found[1].Issue)
+	return nil, fmt.Errorf("%w: %s may be %s, %s or another; say which repository", ErrWhichTask, issue, found[0].Issue, found[1].Issue)
 }
 
 // ShowBudget prints rows as a table, or as one JSON line each.
@@ -94,19 +119,15 @@ func ShowBudget(out io.Writer, rows []BudgetRow, asJSON bool) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprint(w, "ISSUE\tSTATE\tPAID CALLS\tITERATIONS\tCOST (USD)\tMAY RUN\n")
+	_, _ = fmt.Fprint(w, "ISSUE\tSTATE\tPAID CALLS\tRE-DISPATCHES\tCOST (USD)\tMAY RUN\n")
 	for _, r := range rows {
-		may := "yes"
-		if !r.MayRun {
-			may = "no"
-		}
 		note := ""
 		if r.Edited {
 			note = " (edited)"
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s%s\t%s\t%s\t%s\n", r.Issue, cmp.Or(r.State, "-"), of(fmt.Sprint(r.PaidCalls), r.PaidBudget > 0, fmt.Sprint(r.PaidBudget)), note,
 			of(fmt.Sprint(r.Iterations.Used-r.Iterations.Refunded), r.Iterations.Budget > 0, fmt.Sprint(r.Iterations.Budget)),
-			of(fmt.Sprintf("%.2f", r.CostUSD), r.CostBudget > 0, fmt.Sprintf("%.2f", r.CostBudget)), may)
+			of(fmt.Sprintf("%.2f", r.CostUSD), r.CostBudget > 0, fmt.Sprintf("%.2f", r.CostBudget)), r.mayRun())
 	}
 	return w.Flush()
 }
@@ -129,7 +150,7 @@ func ResetBudget(dir, issue string, calls int) (BudgetRow, error) {
 		return BudgetRow{}, err
 	}
 	if !exists(filepath.Dir(path)) {
-		return BudgetRow{}, fmt.Errorf("%w: %s", ErrNoTask, issue)
+		return BudgetRow{}, fmt.Errorf("%w: %s; director budget show lists those that are known", ErrNoTask, issue)
 	}
 	unlock, err := lockDir(filepath.Dir(path))
 	if err != nil {
@@ -144,6 +165,6 @@ func ResetBudget(dir, issue string, calls int) (BudgetRow, error) {
 	case err != nil:
 		return BudgetRow{}, err
 	}
-	s.PaidCallsUsed = calls
+	s.PaidCallsUsed, s.Issue, s.SchemaVersion = calls, cmp.Or(s.Issue, issue), cmp.Or(s.SchemaVersion, StatsSchema)
 	return budgetRow(TaskRecord{Stats: s}), realDisk.replaceJSON(path, s)
 }

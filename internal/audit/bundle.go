@@ -118,7 +118,7 @@ func (b *bundles) finish(x Bundle) (path string, err error) {
 		{"worker.log", b.tail(x.WorkerLog)},
 		{"build.log", b.tail(x.BuildLog)},
 		{"test.log", b.tail(x.TestLog)},
-		{"patch.diff", b.head(x.Patch)},
+		{patchFile, b.head(x.Patch)},
 		{transitionsFile, ""},
 	} {
 		path = filepath.Join(dir, text.name)

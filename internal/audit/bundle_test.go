@@ -18,6 +18,7 @@ func TestBundle(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	w.Begin(Meta{
 		AttemptID: "k21-1", Issue: issue, Title: "Parse dates", Attempt: 1, RunID: "run_1", Agent: "claude-code", Image: "retake-dev:main",
+		Action: "restart_worker", Why: "worker_lost: the worker was killed\nand more",
 		StartedAt: wire.At(noon), URL: "https://github.com/acme/widgets/issues/21",
 	})
 	for i, to := range []string{"Starting", "Running", "Stopping", "Blocked"} {

@@ -18,6 +18,7 @@ import (
 
 // Store is what lies on disk, whether a director runs or not.
 type Store struct {
+	Dir      string // of all, absolute
 	Attempts []Meta // oldest first
 	Tasks    []TaskRecord
 	Problems []string // what could not be read; nothing was changed
@@ -30,13 +31,64 @@ type TaskRecord struct {
 	Path string       // of its stats.json
 }
 
+// ErrNoDirector: no director has worked in a folder.
+var ErrNoDirector = errors.New("audit: not a director's data folder")
+
+const wantDir = "name the director.data_dir of one that has run, with --dir, or its configuration with --config"
+
+// traces are what a director leaves in its data folder at once.
+var traces = []string{"lock", "installation", auditsDir, stateDir, eventsFile}
+
+// Find is Load for a folder that a person named: one that no director has worked in is refused, not empty.
+func Find(dir string) (*Store, error) {
+	s, err := Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(traces, func(name string) bool { return exists(filepath.Join(s.Dir, name)) }) {
+		return nil, fmt.Errorf("%w: %s; %s", ErrNoDirector, s.Dir, wantDir)
+	}
+	return s, nil
+}
+
+// ErrNoRun: nothing is known of a run.
+var ErrNoRun = errors.New("audit: no such run")
+
+// knows refuses a run that wrote nothing here.
+func (s *Store) knows(run string) error {
+	last := map[string]time.Time{}
+	see := func(id string, at time.Time) {
+		if id != "" && !at.Before(last[id]) {
+			last[id] = at
+		}
+	}
+	for _, t := range s.Tasks {
+		see(t.RunID, t.UpdatedAt.Time)
+	}
+	for _, m := range s.Attempts {
+		see(m.RunID, entryOf(m, 0).at())
+	}
+	if _, ok := last[run]; ok {
+		return nil
+	}
+	if len(last) == 0 {
+		return fmt.Errorf("%w: %s; no run has left anything in %s yet", ErrNoRun, run, s.Dir)
+	}
+	known := slices.SortedFunc(maps.Keys(last), func(a, b string) int { return cmp.Or(last[b].Compare(last[a]), cmp.Compare(a, b)) })
+	return fmt.Errorf("%w: %s; the latest in %s: %s", ErrNoRun, run, s.Dir, strings.Join(known[:min(len(known), 3)], ", "))
+}
+
 // Load reads dir and changes nothing in it. A folder that is not there is empty; files that cannot be read are Problems.
 func Load(dir string) (*Store, error) {
-	s := &Store{}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, errors.Join(fmt.Errorf("audit: %s is not the folder of a director", dir), err)
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
 	}
-	err := each(filepath.Join(dir, auditsDir), func(name, path string) {
+	s := &Store{Dir: dir}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%w: %s is no folder; %s", ErrNoDirector, dir, wantDir)
+	}
+	err = each(filepath.Join(dir, auditsDir), func(name, path string) {
 		var m Meta
 		if !attemptID.MatchString(name) {
 			return
@@ -141,7 +193,7 @@ func (s *Store) Report(o ReportOptions) ReportData {
 		o.Now = time.Now()
 	}
 	d := ReportData{
-		Generated: wire.At(o.Now), RunID: o.RunID, Mode: cmp.Or(o.Mode, "normal"), ContinueOnError: o.ContinueOnError, Aborted: o.Aborted,
+		Dir: s.Dir, Generated: wire.At(o.Now), RunID: o.RunID, Mode: cmp.Or(o.Mode, "normal"), ContinueOnError: o.ContinueOnError, Aborted: o.Aborted,
 		DependsOn: map[string][]string{}, Problems: s.Problems,
 		Failed: []FailedTask{}, Skipped: []SkippedTask{}, Timeline: []TimelineEntry{}, Incidents: o.Incidents,
 	}
@@ -157,7 +209,7 @@ func (s *Store) Report(o ReportOptions) ReportData {
 		case completed:
 			d.Completed++
 		case failed:
-			d.Failed, failing[t.Issue] = append(d.Failed, t.failed()), true
+			d.Failed, failing[t.Issue] = append(d.Failed, s.failed(t)), true
 		case givenBack:
 			d.GivenBack++
 		case underWay:
@@ -185,17 +237,32 @@ func (s *Store) Report(o ReportOptions) ReportData {
 	return d
 }
 
-func (t TaskRecord) failed() FailedTask {
+func (s *Store) failed(t TaskRecord) FailedTask {
 	f := FailedTask{
 		ID: t.Issue, Title: t.Title, URL: t.URL, Phase: t.State, Milestone: t.Stage, ErrorType: string(recovery.Unknown), Attempts: t.Attempt,
-		Timestamp: t.UpdatedAt, BlockedDependencies: []string{}, BudgetUsedUp: !budgetRow(t).Allowed(),
+		Timestamp: t.UpdatedAt, BlockedDependencies: []string{}, BudgetUsedUp: t.PaidCallBudget > 0 && t.PaidCallsUsed >= t.PaidCallBudget,
 	}
 	if l := t.Last; l != nil {
 		f.ErrorType, f.Message, f.Timestamp, f.Milestone = l.ErrorType, l.Message, l.Timestamp, cmp.Or(l.Milestone, t.Stage)
-		f.Ask = l.Ask
+		f.Ask, f.Tail, f.Files = l.Ask, lastLines(l.Stack, mostTail), s.files(l.AttemptID)
 		f.Action, f.Why, f.Signature, f.BlockedDependencies = l.Action, l.Why, l.Signature, notNil(l.BlockedDependencies)
 	}
 	return f
+}
+
+// files are those of an attempt that say most.
+func (s *Store) files(attempt string) (paths []string) {
+	dir, err := attemptFolder(s.Dir, attempt)
+	if err != nil {
+		return nil
+	}
+	for _, name := range []string{summaryFile, patchFile} {
+		path := filepath.Join(dir, name)
+		if size, err := sizeOf(path); err == nil && size > 0 {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // together is how far apart failures of one incident are at most.

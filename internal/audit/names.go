@@ -18,6 +18,7 @@ const (
 	eventsFile      = "events.jsonl"
 	ReportFile      = "ERROR_REPORT.md"
 	metaFile        = "meta.json"
+	patchFile       = "patch.diff"
 	summaryFile     = "summary.md"
 	transitionsFile = "transitions.jsonl"
 	statsFile       = "stats.json"

@@ -62,7 +62,10 @@ func (w *Writer) Report(d ReportData) {
 // RunReport is director report: it prints the report, or its data as JSON, and with write leaves ERROR_REPORT.md, too. What
 // it reads was masked when it was written. The code is ExitCode's.
 func RunReport(out io.Writer, dir string, o ReportOptions, asJSON, write bool) (code int, err error) {
-	s, err := Load(dir)
+	s, err := Find(dir)
+	if err == nil && o.RunID != "" {
+		err = s.knows(o.RunID)
+	}
 	if err != nil {
 		return 2, err
 	}

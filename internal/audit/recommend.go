@@ -13,6 +13,7 @@ import (
 const (
 	mostNamed = 5 // tasks under one recommendation
 	mostSteps = 20
+	mostSeen  = 160 // characters of a cause
 	// spike: from so many attempts of unknown reason on, if they are at least a fifth, the rules are what must be mended.
 	spike      = 3
 	spikeShare = 5
@@ -40,11 +41,11 @@ func recommendations(s *strings.Builder, d ReportData) {
 		say("**Incident: %s** in %s, %s to %s: %s; %s, not %d failures.%s\n", oneLine(i.Reason), tasks(len(i.Tasks)),
 			clock(i.From), clock(i.To), about.Means, same, len(i.Tasks), orNothing(" %s", ask))
 		name(s, i.Tasks, func(string) string { return "" })
-		fmt.Fprintf(s, "   - seen as: %s\n", short(i.Cause))
+		fmt.Fprintf(s, "   - seen as: %s\n", short(i.Cause, mostSeen))
 	}
 	for _, group := range groups {
 		say("**%s** (%s): %s\n", strings.Join(group.reasons, ", "), tasks(len(group.ids)), group.ask)
-		name(s, group.ids, func(id string) string { return short(group.message[id]) })
+		name(s, group.ids, func(id string) string { return short(group.message[id], mostSeen) })
 	}
 	if unknown, of, signatures := unknowns(d); unknown >= spike && unknown*spikeShare >= of {
 		say("**%d of %d failed attempts could not be told** (`unknown`): add a rule for what they print to the file that `recovery.rules_file` names; "+
@@ -52,7 +53,7 @@ func recommendations(s *strings.Builder, d ReportData) {
 	}
 	for _, f := range d.Failed {
 		if f.BudgetUsedUp {
-			say("**%s** has used up its paid calls: `director budget reset %s` gives it new ones.\n", oneLine(f.ID), oneLine(f.ID))
+			say("**%s** has used up a budget: if it is worth more, answer `/agent retry` on the issue, and its meters begin at zero; or raise the budget in `[recovery]`.\n", oneLine(f.ID))
 		}
 	}
 	if n == 0 {
@@ -147,5 +148,9 @@ func nextSteps(s *strings.Builder, d ReportData) {
 		}
 		fmt.Fprintf(s, "   - %s: `/agent retry <what is to be done differently>`, or `/agent resume` if what was missing is there now\n", cmp.Or(oneLine(f.URL), oneLine(f.ID)))
 	}
-	s.WriteString("\n3. Run `director report` again.\n")
+	again := "report"
+	if d.RunID != "" {
+		again += " --run " + quoted(d.RunID)
+	}
+	fmt.Fprintf(s, "\n3. Run `%s` again.\n", d.command(again))
 }

@@ -34,6 +34,7 @@ type Meta struct {
 	Attempt       int         `json:"attempt"` // from 1
 	RunID         string      `json:"run_id,omitempty"`
 	Action        string      `json:"action,omitempty"` // the verdict that began it; empty: the first
+	Why           string      `json:"why,omitempty"`    // of that verdict: the failure and its cause
 	Agent         string      `json:"agent,omitempty"`
 	Model         string      `json:"model,omitempty"`
 	Image         string      `json:"image,omitempty"`
@@ -77,10 +78,15 @@ func NewFailure(f recovery.Finding, v recovery.Verdict) *Failure {
 	about, _ := recovery.Describe(f.Reason)
 	return &Failure{
 		Reason: string(f.Reason), Class: string(about.Cause), Retryable: about.Retryable, Cause: f.Cause, Rule: f.Rule,
-		Confidence: f.Confidence, Signature: f.Signature, RetryAfterSeconds: f.RetryAfter.Seconds(), Action: string(v.Action),
-		DelaySeconds: v.Delay.Seconds(), Charges: string(v.Charges), Why: v.Why, Row: v.Row,
+		Confidence: f.Confidence, Signature: f.Signature, RetryAfterSeconds: inSeconds(f.RetryAfter), Action: string(v.Action),
+		DelaySeconds: inSeconds(v.Delay), Charges: string(v.Charges), Why: v.Why, Row: v.Row,
 		Was: string(v.Was), Veto: v.Veto, Fatal: v.Fatal, Ask: v.Ask,
 	}
+}
+
+// inSeconds keeps milliseconds: more digits are jitter's, and nobody's business.
+func inSeconds(d time.Duration) float64 {
+	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }
 
 // Transition is one line of transitions.jsonl.

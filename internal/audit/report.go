@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
@@ -14,6 +14,7 @@ import (
 
 // ReportData is all that ERROR_REPORT.md says.
 type ReportData struct {
+	Dir             string              `json:"dir,omitempty"` // the director's data folder, as commands need it; empty: not said
 	Generated       wire.Time           `json:"generated"`
 	RunID           string              `json:"run_id,omitempty"`
 	Mode            string              `json:"mode"` // normal, bug-hunt, validate; empty: normal
@@ -41,6 +42,8 @@ type FailedTask struct {
 	Milestone           string    `json:"milestone"` // the stage
 	ErrorType           string    `json:"error_type"`
 	Message             string    `json:"message"`
+	Tail                string    `json:"tail,omitempty"`  // the last lines of the output
+	Files               []string  `json:"files,omitempty"` // of the last attempt: its summary, its patch
 	Timestamp           wire.Time `json:"timestamp"`
 	Attempts            int       `json:"attempts"`
 	Action              string    `json:"action,omitempty"`
@@ -83,6 +86,8 @@ const (
 	mostDetails  = 200
 	mostTimeline = 100
 	mostMessage  = 2 << 10
+	mostTail     = 10 // lines
+	mostCause    = 80 // characters in the timeline
 )
 
 // Report renders ERROR_REPORT.md.
@@ -105,6 +110,9 @@ func header(s *strings.Builder, d ReportData) {
 		stamp(d.Generated), cmp.Or(oneLine(d.Mode), "normal"), d.ContinueOnError)
 	if d.RunID != "" {
 		fmt.Fprintf(s, "**Run**: %s\n", oneLine(d.RunID))
+	}
+	if d.Dir != "" {
+		fmt.Fprintf(s, "**Data Folder**: %s\n", oneLine(d.Dir))
 	}
 	if d.Aborted != "" {
 		fmt.Fprintf(s, "**Aborted**: %s\n", oneLine(d.Aborted))
@@ -131,7 +139,7 @@ func totals(s *strings.Builder, d ReportData) {
 		}
 	}
 	if u := d.Usage; u != (wire.Usage{}) {
-		fmt.Fprintf(s, "\nUsed: %d tokens, %d paid calls, %.2f USD.\n", u.Tokens, u.PaidCalls, u.CostUSD)
+		fmt.Fprintf(s, "\nUsed: %s, %s, %.2f USD.\n", several(u.Tokens, "token"), several(u.PaidCalls, "paid call"), u.CostUSD)
 	}
 	for _, p := range d.Problems {
 		fmt.Fprintf(s, "\nNot counted, because it cannot be read: %s\n", oneLine(p))
@@ -150,8 +158,8 @@ func timeline(s *strings.Builder, d ReportData) {
 		shown = shown[n:]
 	}
 	for _, e := range shown {
-		fmt.Fprintf(s, "- %s %s, attempt %d%s: **%s**%s%s\n", e.At.UTC().Format(time.RFC3339), oneLine(e.ID), e.Attempt, orNothing(", %s", oneLine(e.Stage)),
-			oneLine(e.Reason), orNothing(" → %s", oneLine(e.Action)), orNothing(": %s", short(e.Cause)))
+		fmt.Fprintf(s, "- %s %s, attempt %d: **%s**%s%s\n", e.At.UTC().Format("2006-01-02 15:04:05Z"), oneLine(e.ID), e.Attempt,
+			oneLine(e.Reason), orNothing(" → %s", oneLine(e.Action)), orNothing(": %s", short(e.Cause, mostCause)))
 	}
 }
 
@@ -168,6 +176,9 @@ func failedTasks(s *strings.Builder, d ReportData) {
 		fmt.Fprintf(s, "\n### %s: %s\n\n**Phase**: %s\n**Milestone**: %s\n**Error Type**: %s\n**Timestamp**: %s\n",
 			oneLine(f.ID), oneLine(f.Title), cmp.Or(oneLine(f.Phase), "Unknown"), cmp.Or(oneLine(f.Milestone), "N/A"), oneLine(f.ErrorType), stamp(f.Timestamp))
 		fmt.Fprintf(s, "\n**Error Message**:\n\n%s\n\n", fenced(wire.CutTail(f.Message, mostMessage)))
+		if tail := beyond(f.Message, f.Tail); tail != "" {
+			fmt.Fprintf(s, "The end of the output:\n\n%s\n\n", fenced(wire.CutTail(tail, mostMessage)))
+		}
 		if f.Attempts > 0 {
 			fmt.Fprintf(s, "- **Attempts**: %d\n", f.Attempts)
 		}
@@ -180,6 +191,9 @@ func failedTasks(s *strings.Builder, d ReportData) {
 		}
 		if f.URL != "" {
 			fmt.Fprintf(s, "- **Issue**: %s\n", oneLine(f.URL))
+		}
+		if len(f.Files) > 0 {
+			fmt.Fprintf(s, "- **Last attempt**: %s\n", "`"+oneLine(strings.Join(f.Files, "`, `"))+"`")
 		}
 		s.WriteString("\n---\n")
 	}
@@ -200,7 +214,7 @@ func errorCategories(s *strings.Builder, d ReportData) {
 			}
 		}
 		if sum > 0 {
-			fmt.Fprintf(s, "- **%s**: %d tasks\n%s", c.name, sum, lines)
+			fmt.Fprintf(s, "- **%s**: %s\n%s", c.name, tasks(sum), lines)
 		}
 	}
 	if len(d.Failed) == 0 {
@@ -243,19 +257,54 @@ func mostFirst(count map[string]int) []string {
 	})
 }
 
-func tasks(n int) string {
+func tasks(n int) string { return several(n, "task") }
+
+// several counts things.
+func several[N int | int64](n N, what string) string {
 	if n == 1 {
-		return "1 task"
+		return "1 " + what
 	}
-	return fmt.Sprintf("%d tasks", n)
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // short is the first line of a cause, for a list.
-func short(s string) string {
+func short(s string, most int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	line = oneLine(line)
-	if r := []rune(line); len(r) > 160 {
-		return string(r[:159]) + "…"
+	if r := []rune(line); len(r) > most {
+		return string(r[:most-1]) + "…"
 	}
 	return line
+}
+
+// lastLines is the end of a text, in whole lines.
+func lastLines(s string, most int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	return strings.Join(lines[max(len(lines)-most, 0):], "\n")
+}
+
+// beyond is a tail that says more than a message.
+func beyond(message, tail string) string {
+	if strings.Contains(oneLine(message), oneLine(tail)) {
+		return ""
+	}
+	return tail
+}
+
+// command is a command line as it must be typed to be about this report's folder.
+func (d ReportData) command(words string) string {
+	if d.Dir == "" {
+		return "director " + words
+	}
+	return "director " + words + " --dir " + quoted(d.Dir)
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-][A-Za-z0-9_./:@%+,=#-]*$`)
+
+// quoted is a word as a shell needs it.
+func quoted(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(oneLine(s), "'", `'\''`) + "'"
 }

@@ -3,6 +3,7 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,13 +20,14 @@ import (
 func fleet(t *testing.T) string {
 	t.Helper()
 	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }})
+	patches := map[int]string{4: "diff --git a/parse.go b/parse.go\n"}
 	attempt := func(n, attempt int, after time.Duration, reason recovery.Reason, action, cause string) *Failure {
 		f := NewFailure(recovery.Finding{Reason: reason, Cause: cause, Rule: "rule." + string(reason), Confidence: 0.9, Signature: "sig:" + cause[:3]},
 			recovery.Verdict{Action: recovery.Action(action), Why: string(reason) + ": because", Row: "director." + string(reason)})
 		w.Finish(Bundle{Meta: Meta{
 			AttemptID: fmt.Sprintf("k%d-%d", n, attempt), Issue: fmt.Sprintf("acme/widgets#%d", n), Attempt: attempt, RunID: "run_1", Stage: "CODE",
 			StartedAt: wire.At(noon.Add(after - time.Minute)), EndedAt: wire.At(noon.Add(after)), Failure: f,
-		}})
+		}, Patch: patches[n]})
 		return f
 	}
 	task := func(n int, state string, change func(*Task)) {
@@ -44,7 +46,8 @@ func fleet(t *testing.T) string {
 	}
 	tests := attempt(4, 1, 10*time.Minute, recovery.TestsFailed, "escalate", "--- FAIL: TestParse (0.00s)\nwant 1, got 2")
 	task(4, "Blocked", func(x *Task) {
-		x.LastFailure = NewLastFailure(tests, "", "")
+		x.LastFailure = NewLastFailure(tests, "", strings.Repeat("reading\n", 3)+"FAIL\tacme/widgets\n"+strings.Repeat("ok\tacme/other\n", 9))
+		x.LastFailure.AttemptID = "k4-1"
 		x.LastFailure.BlockedDependencies = []string{"acme/widgets#9"}
 	})
 	var unknown *Failure
@@ -69,7 +72,8 @@ func fleet(t *testing.T) string {
 }
 
 func TestReport(t *testing.T) {
-	s, err := Load(fleet(t))
+	dir := fleet(t)
+	s, err := Load(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +84,7 @@ func TestReport(t *testing.T) {
 	if len(d.Incidents) != 1 || len(d.Incidents[0].Tasks) != 3 {
 		t.Errorf("incidents: %+v", d.Incidents)
 	}
-	golden(t, "ERROR_REPORT.md", Report(d))
+	golden(t, "ERROR_REPORT.md", strings.ReplaceAll(Report(d), dir, "/var/lib/retake"))
 	if all := s.Report(ReportOptions{}); all.Total != 11 {
 		t.Errorf("of all runs: %d tasks, want 11", all.Total)
 	}
@@ -172,6 +176,19 @@ func TestReportIsSafe(t *testing.T) {
 	}
 }
 
+func TestCommandsOfReports(t *testing.T) {
+	for dir, want := range map[string]string{
+		"": "director report", "/srv/a-b": "director report --dir /srv/a-b", "/srv/it's ours": `director report --dir '/srv/it'\''s ours'`,
+	} {
+		if got := (ReportData{Dir: dir}).command("report"); got != want {
+			t.Errorf("%s: %s", dir, got)
+		}
+	}
+	if got := (ReportData{}).command("budget reset " + quoted("acme/widgets#5")); got != "director budget reset acme/widgets#5" {
+		t.Error(got)
+	}
+}
+
 func TestReportIsBounded(t *testing.T) {
 	d := ReportData{Total: 10_000}
 	for i := range d.Total {
@@ -253,7 +270,30 @@ func TestRunReport(t *testing.T) {
 	if code, err = RunReport(&out, dir, ReportOptions{}, true, false); err != nil || code != 1 || json.Unmarshal(out.Bytes(), &d) != nil || d.Total != 11 {
 		t.Errorf("exit %d, %v: %s", code, err, out.String())
 	}
-	if code, err = RunReport(&out, filepath.Join(dir, "x"), ReportOptions{}, false, false); err == nil || code != 2 {
+	out.Reset()
+	for _, c := range []struct {
+		dir, run string
+		want     error
+	}{
+		{filepath.Join(dir, "x"), "", ErrNoDirector},
+		{filepath.Join(dir, ReportFile), "", ErrNoDirector},
+		{t.TempDir(), "", ErrNoDirector},
+		{dir, "run_9", ErrNoRun},
+		{dir, "run_", ErrNoRun},
+	} {
+		code, err := RunReport(&out, c.dir, ReportOptions{RunID: c.run}, false, true)
+		if !errors.Is(err, c.want) || strings.Contains(err.Error(), "\n") || code != 2 || out.Len() > 0 || exists(filepath.Join(c.dir, "x", ReportFile)) {
+			t.Errorf("%s %s: exit %d, %v", c.dir, c.run, code, err)
+		}
+	}
+	if _, err = RunReport(&out, dir, ReportOptions{RunID: "run_0"}, false, false); err != nil || !strings.Contains(out.String(), "| Total Tasks | 1 |") {
+		t.Errorf("a known run: %v", err)
+	}
+	idle := t.TempDir() // a director that has found nothing to do yet
+	if err := os.WriteFile(filepath.Join(idle, "lock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := RunReport(&out, idle, ReportOptions{}, false, false); err != nil || code != 0 {
 		t.Errorf("exit %d, %v", code, err)
 	}
 }
@@ -278,9 +318,21 @@ func TestBudget(t *testing.T) {
 		for _, r := range found {
 			got = append(got, r.Issue)
 		}
-		if fmt.Sprint(got) != c.want || (err != nil) != (c.want == "[]") {
+		if fmt.Sprint(got) != c.want || errors.Is(err, ErrNoTask) != (c.want == "[]") {
 			t.Errorf("%s: %v, %v", c.issue, got, err)
 		}
+	}
+	if _, err := OnlyIssue([]BudgetRow{{Issue: "a/b#5"}, {Issue: "a/c#5"}}, "5"); !errors.Is(err, ErrWhichTask) || errors.Is(err, ErrNoTask) {
+		t.Errorf("the number of two issues: %v", err)
+	}
+	for state, want := range map[string]string{"Running": "no (budget)", "Backoff": "no (budget)", "Blocked": "no (blocked, budget)", "Done": "-", "Released": "-"} {
+		used := BudgetRow{State: state, PaidCalls: 10, PaidBudget: 10}
+		if got := used.mayRun(); got != want {
+			t.Errorf("%s with nothing left: %q, want %q", state, got, want)
+		}
+	}
+	if a, b := (BudgetRow{State: "Running"}).mayRun(), (BudgetRow{State: "Blocked"}).mayRun(); a != "yes" || b != "no (blocked)" {
+		t.Errorf("%q, %q", a, b)
 	}
 	row, _ := OnlyIssue(rows(), "5")
 	if row[0].MayRun {

@@ -204,7 +204,7 @@ func (w *Writer) pruneState() error {
 	for _, folder := range folders {
 		path := filepath.Join(root, folder.Name(), statsFile)
 		s, readErr := peekStats(path)
-		if readErr != nil || !s.claimOver() || w.o.Now().Sub(s.UpdatedAt.Time) < w.o.Keep.Age {
+		if readErr != nil || !claimOver(s.State) || w.o.Now().Sub(s.UpdatedAt.Time) < w.o.Keep.Age {
 			continue
 		}
 		delete(w.checked, path)
@@ -213,7 +213,10 @@ func (w *Writer) pruneState() error {
 	return err
 }
 
-// claimOver: nothing of the task is to come. A blocked one still waits for a person.
-func (s Stats) claimOver() bool {
-	return slices.Contains([]string{"Done", "Released", "Forgotten"}, s.State)
+// stateBlocked is a task's that waits for a person.
+const stateBlocked = "Blocked"
+
+// claimOver: nothing of a task in such a state is to come. A blocked one still waits for a person.
+func claimOver(state string) bool {
+	return slices.Contains([]string{"Done", "Released", "Forgotten"}, state)
 }

@@ -282,7 +282,7 @@ func FuzzParseStats(f *testing.F) {
 
 func TestNewFailure(t *testing.T) {
 	f := NewFailure(
-		recovery.Finding{Reason: recovery.RateLimited, Cause: "429", Rule: "r", Confidence: 0.9, Signature: "sig:1", RetryAfter: 30 * time.Second},
+		recovery.Finding{Reason: recovery.RateLimited, Cause: "429", Rule: "r", Confidence: 0.9, Signature: "sig:1", RetryAfter: 30*time.Second + 123_456},
 		recovery.Verdict{Action: recovery.WaitReset, Delay: 31 * time.Second, Why: "w", Row: "director.rate_limited", Veto: "v", Ask: "a"})
 	if f.Reason != "rate_limited" || f.Class != "rate_limit" || !f.Retryable || f.RetryAfterSeconds != 30 || f.DelaySeconds != 31 || f.Action != "wait_reset" || f.Veto != "v" || f.Ask != "a" {
 		t.Errorf("%+v", f)

@@ -29,7 +29,7 @@ func Summary(b Bundle, transitions []Transition) string {
 		s.WriteString("No transition was recorded.\n")
 	}
 	for _, t := range transitions {
-		fmt.Fprintf(&s, "- %s %s → %s: %s%s\n", clock(t.At), oneLine(t.From), oneLine(t.To), oneLine(t.On), orNothing(" (%s)", oneLine(t.Why)))
+		fmt.Fprintf(&s, "- %s %s\n", clock(t.At), oneLine(sentence(t)))
 	}
 	if f := b.Failure; f != nil {
 		about, _ := recovery.Describe(recovery.Reason(f.Reason))
@@ -52,13 +52,26 @@ func Summary(b Bundle, transitions []Transition) string {
 		}
 	}
 	s.WriteString("\n## Evidence\n")
+	shown := map[string]bool{"": true} // a worker prints what its stages print
 	for _, log := range []struct{ name, text string }{{"test.log", b.TestLog}, {"build.log", b.BuildLog}, {"worker.log", b.WorkerLog}} {
-		if strings.TrimSpace(log.text) != "" {
+		if text := strings.TrimSpace(log.text); !shown[text] {
+			shown[text] = true
 			fmt.Fprintf(&s, "\nThe end of `%s`:\n\n%s\n", log.name, fenced(wire.CutTail(strings.TrimRight(log.text, "\n"), excerpt)))
 		}
 	}
 	fmt.Fprintf(&s, "\nPatch: %s\n", changed(b.Patch))
 	return s.String()
+}
+
+// begunBy says which verdict began an attempt. The first needs none.
+func begunBy(m Meta) string {
+	switch {
+	case m.Action == "":
+		return ""
+	case m.Why == "":
+		return m.Action
+	}
+	return m.Action + ", because of " + short(m.Why, mostSeen)
 }
 
 type row struct{ name, value string }
@@ -74,7 +87,7 @@ func summaryRows(b Bundle) []row {
 	rows := []row{
 		{"Attempt", b.AttemptID},
 		{"Issue", b.URL},
-		{"Begun by", b.Action},
+		{"Begun by", begunBy(b.Meta)},
 		{"Agent", strings.TrimSpace(b.Agent + " " + b.Model)},
 		{"Image", b.Image},
 		{"Branch", b.Branch},
@@ -84,7 +97,7 @@ func summaryRows(b Bundle) []row {
 		{"Signal", b.Signal},
 	}
 	if u := b.Usage; u != nil {
-		rows = append(rows, row{"Usage", fmt.Sprintf("%d tokens, %d paid calls, %d cache hits, %.2f USD", u.Tokens, u.PaidCalls, u.CacheHits, u.CostUSD)})
+		rows = append(rows, row{"Usage", fmt.Sprintf("%s, %s, %s, %.2f USD", several(u.Tokens, "token"), several(u.PaidCalls, "paid call"), several(u.CacheHits, "cache hit"), u.CostUSD)})
 	}
 	return rows
 }
@@ -150,5 +163,5 @@ func changed(patch string) string {
 	if files == 0 {
 		return "none."
 	}
-	return fmt.Sprintf("%d files, %d lines added, %d removed; see `patch.diff`.", files, added, removed)
+	return fmt.Sprintf("%s, %s added, %d removed; see `%s`.", several(files, "file"), several(added, "line"), removed, patchFile)
 }

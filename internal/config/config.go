@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"retake/internal/agent"
+	"retake/internal/recovery"
 )
 
 // Config is everything that can be configured. Units, ranges and meanings: the rows in table.go, or
@@ -24,6 +25,8 @@ type Config struct {
 	Stages     []Stage // in the order in which they run
 
 	Agents *agent.Table // the built-in ones and those of recovery.agents_file; never nil after Load and Default
+
+	assumed []recovery.Bound // that nobody has set, if there is a policy file, whose own bounds then hold
 }
 
 // Director is about the daemon itself.

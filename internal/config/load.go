@@ -34,12 +34,15 @@ func Load(path string, env []string, overrides map[string]string) (Config, Probl
 }
 
 func load(name string, data []byte, env []string, overrides map[string]string) (Config, Problems) {
-	l := &loader{name: name, c: Default(), set: map[string]source{}, bad: map[string]bool{}}
+	l := newLoader(name)
 	l.file(data)
 	l.environment(env)
 	l.flags(overrides)
 	l.tables()
 	l.crossRules()
+	if l.c.Recovery.PolicyFile != "" {
+		l.c.assumed = l.assumed()
+	}
 	if !strings.HasSuffix(l.c.GitHub.APIURL, "/") {
 		l.c.GitHub.APIURL += "/"
 	}
@@ -94,6 +97,10 @@ type loader struct {
 	set      map[string]source // who set a key last
 	bad      map[string]bool
 	problems Problems
+}
+
+func newLoader(name string) *loader {
+	return &loader{name: name, c: Default(), set: map[string]source{}, bad: map[string]bool{}}
 }
 
 const (

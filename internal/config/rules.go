@@ -169,3 +169,24 @@ func (c Config) CheckRun() Problems {
 	}
 	return p
 }
+
+// Notes are what is allowed, and mostly a slip: an agent that gets none of the variables it can log in with.
+func (c Config) Notes() (notes []string) {
+	for i, s := range c.Stages {
+		profile, err := c.Agents.Lookup(s.Agent)
+		if s.Agent == "" || err != nil || len(profile.Keys) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(profile.Keys, c.passesOn) {
+			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s gets none of %s: name one in containers.env_passthrough, unless its login is in the image or on a mount",
+				i, s.Agent, strings.Join(profile.Keys, ", ")))
+		}
+	}
+	return notes
+}
+
+// passesOn tells whether workers get a variable.
+func (c Config) passesOn(name string) bool {
+	_, set := c.Containers.Env[name]
+	return set || slices.Contains(c.Containers.EnvPassthrough, name)
+}

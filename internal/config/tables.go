@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -47,7 +46,7 @@ func (c Config) Tables() (Tables, Problems) {
 	data, p = readTable("recovery.policy_file", c.Recovery.PolicyFile)
 	all = append(all, p...)
 	if data != nil {
-		over, err := recovery.ParsePolicy(PolicyName(c.Recovery.PolicyFile), t.Policy, data)
+		over, err := recovery.ParsePolicy(c.Recovery.PolicyFile, t.Policy, data)
 		if err != nil {
 			all = append(all, locate(c.Recovery.PolicyFile, "recovery.policy_file", data, err)...)
 		} else {
@@ -233,22 +232,4 @@ func lineOfWord(data []byte, text string) int {
 		return 0
 	}
 	return 1 + strings.Count(doc[:found], "\n")
-}
-
-// Limits are what the configuration bounds, whatever the policy.
-func (c Config) Limits() recovery.Limits {
-	return recovery.Limits{
-		MaxRetries: c.Director.MaxRetries, MaxConsecutiveErrors: c.Recovery.MaxConsecutiveErrors,
-		IterationBudget: c.Recovery.IterationBudget, PaidCallBudget: c.Recovery.PaidCallBudget,
-		CostBudgetUSD: c.Recovery.CostBudgetUSD, ContinueOnError: c.Recovery.ContinueOnError,
-		Backoff: recovery.Backoff{
-			Linear: c.Retry.BackoffMode == "linear", Initial: c.Retry.BackoffInitial, Max: c.Retry.BackoffMax,
-			Factor: c.Retry.BackoffFactor, Jitter: recovery.Jitter(c.Retry.Jitter),
-		},
-	}
-}
-
-// PolicyName is how the rows of a policy's file are named in verdicts: as the file, without folder and extension.
-func PolicyName(file string) string {
-	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 }

@@ -96,9 +96,13 @@ func (c *recorder) began(r fsm.Record, f fsm.AttemptBegan, t *fsm.Task) {
 		return
 	}
 	c.forget(fsm.AttemptID(t.Nonce, f.N-1))
+	why := ""
+	if n := len(t.History); n > 0 && f.Next.Action != "" {
+		why = string(t.History[n-1].Reason) + ": " + t.History[n-1].Cause
+	}
 	c.out.Begin(audit.Meta{
 		AttemptID: fsm.AttemptID(t.Nonce, f.N), Issue: string(f.Task), Title: t.Title, URL: t.URL, Attempt: f.N, RunID: c.runID,
-		Action: string(f.Next.Action), Image: c.image, Branch: branchName(f.Task, f.N), StartedAt: wire.At(r.At),
+		Action: string(f.Next.Action), Why: why, Image: c.image, Branch: branchName(f.Task, f.N), StartedAt: wire.At(r.At),
 		Outcome: audit.OutcomeRunning,
 	})
 }

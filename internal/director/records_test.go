@@ -77,7 +77,7 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 	for file, want := range map[string]string{
 		filepath.Join(first, "patch.diff"):        "+half done",
 		filepath.Join(first, "build.log"):         "Connection reset by peer",
-		filepath.Join(first, "summary.md"):        "1 files, ",
+		filepath.Join(first, "summary.md"):        "1 file, ",
 		filepath.Join(first, "transitions.jsonl"): `"to":"Backoff"`,
 		filepath.Join(data, "events.jsonl"):       `"reason":"network_transient"`,
 	} {

@@ -10,7 +10,7 @@ import (
 )
 
 // crowd returns a machine with n running workers, k1-1 to kn-1.
-func crowd(b *testing.B, n int) *Machine {
+func crowd(b testing.TB, n int) *Machine {
 	b.Helper()
 	cfg := testConfig()
 	cfg.MaxWorkers = n
@@ -29,7 +29,7 @@ func crowd(b *testing.B, n int) *Machine {
 	return m
 }
 
-var crowds = []int{10, 1000}
+var crowds = []int{10, 100, 1000, 10_000}
 
 // BenchmarkHeartbeat must not grow with the number of tasks.
 func BenchmarkHeartbeat(b *testing.B) {
@@ -44,6 +44,20 @@ func BenchmarkHeartbeat(b *testing.B) {
 			b.ResetTimer()
 			for i := range b.N {
 				m.Step(Event{At: at(5).Add(time.Duration(i) * time.Microsecond), Body: workers[i%n]})
+			}
+		})
+	}
+}
+
+// BenchmarkTick is a step that finds nothing to do: what every event costs.
+func BenchmarkTick(b *testing.B) {
+	for _, n := range crowds {
+		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
+			m := crowd(b, n)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				m.Step(Event{At: at(5), Body: Tick{}})
 			}
 		})
 	}

@@ -95,7 +95,7 @@ func (m *Machine) weigh(t *Task, f recovery.Finding, v recovery.Verdict) (recove
 	i.Breaker = i.Breaker.Failed(incidentRules, m.now, string(t.Key))
 	m.changeIncident(i)
 	switch {
-	case v.Veto != "": // a budget that is used up stays so, whoever is to blame; and no end of an incident unblocks it
+	case v.Veto != "", m.usedUp(t) != "": // a budget stays used up, whoever is to blame; and no end of an incident unblocks it
 		return v, ""
 	case i.Breaker.State(incidentRules, m.now) != recovery.BreakerOpen:
 		return v, key
@@ -113,6 +113,20 @@ func (m *Machine) weigh(t *Task, f recovery.Finding, v recovery.Verdict) (recove
 		v.Delay, v.DelayMin, v.DelayMax = max(v.Delay, wait), max(v.DelayMin, wait), max(v.DelayMax, wait)
 	}
 	return v, key
+}
+
+// usedUp names the budget that leaves the task no further attempt; empty: none does. A policy's veto says so only where it
+// would have granted one.
+func (m *Machine) usedUp(t *Task) string {
+	switch g, n := m.cfg.Policy.Guards(), t.Tally; {
+	case g.PaidCallBudget > 0 && n.PaidCalls >= int64(g.PaidCallBudget):
+		return "paid_call_budget"
+	case g.CostBudgetUSD > 0 && n.CostUSD >= g.CostBudgetUSD:
+		return "cost_budget"
+	case g.IterationBudget > 0 && n.Iterations-n.Refunded >= g.IterationBudget:
+		return "iteration_budget"
+	}
+	return ""
 }
 
 func tasksOf(b recovery.Breaker) string {
@@ -157,7 +171,7 @@ func stands(b recovery.Breaker, now time.Time) bool {
 // heal lets tasks go on that were blocked by the incident before it was one. Only a matching cause does that, or a human.
 func (m *Machine) heal(i Incident) {
 	for _, t := range slices.Clone(m.order) {
-		if t.State == Blocked && t.Incident == i.Key && t.Spared < maxSpared && !t.plans(DoEscalate) {
+		if t.State == Blocked && t.Incident == i.Key && t.Spared < maxSpared && !t.plans(DoEscalate) && m.usedUp(t) == "" {
 			m.move(t, OnHealed, "the incident is over: "+i.Cause, m.now)
 		}
 	}

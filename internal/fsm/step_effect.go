@@ -284,9 +284,7 @@ func (t *Task) cooled(f recovery.Finding, v recovery.Verdict) string {
 	switch {
 	case v.Cools == "model", v.Cools == "" && limit:
 		return t.model()
-	}
-	switch v.Cools {
-	case "github":
+	case v.Cools == "github":
 		return GitHubWrite
 	}
 	return v.Cools
@@ -299,7 +297,7 @@ func (t *Task) model() string { return modelPrefix + cmp.Or(t.Ending.Provider, "
 // good to say whether the issue is still ours (giving the claim back would be refused as well, and the issue be forgotten
 // with our labels on it), or the claim went stale again.
 func (m *Machine) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
-	v := recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: "director." + row, Why: why}
+	v := recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: "director." + row, Why: why, Ask: vetoAsks[row]}
 	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
 	m.ask(t, f, stage, v, row == rowStale)
 }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"strconv"
 	"time"
 
 	"retake/internal/recovery"
@@ -79,6 +80,11 @@ func (m *Machine) budgetEdited(b BudgetEdited) {
 	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
 		m.record(PaidCallsSet{Task: t.Key, PaidCalls: b.PaidCalls})
 		m.afford(t)
+		if budget := m.usedUp(t); t.State == Backoff && budget != "" {
+			why := "the operator set the paid calls to " + strconv.FormatInt(b.PaidCalls, 10) + ", which uses the task's budget up"
+			m.overtake(t, why)
+			m.giveUp(t, recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}, "RETRY_WAIT", budget, why)
+		}
 	}
 }
 

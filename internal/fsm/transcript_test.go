@@ -265,9 +265,13 @@ func (s *stage) issues(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// report k21-1 e1 build_failed cause=… | report k21-1 r1 ok | … notice
+// report k21-1 e1 build_failed cause=… | report k21-1 r1 ok | … notice | … paid=3
 func (s *stage) report(args []string, named map[string]string) EventBody {
-	return Reported{Worker: args[0], Report: newReport(args[1], args[2], named, slices.Contains(args, "notice"))}
+	r := newReport(args[1], args[2], named, slices.Contains(args, "notice"))
+	if paid, ok := named["paid"]; ok {
+		r.Usage = &recovery.Usage{PaidCalls: s.number(paid)}
+	}
+	return Reported{Worker: args[0], Report: r}
 }
 
 func newReport(id, means string, named map[string]string, notice bool) Report {

@@ -3,6 +3,8 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 )
 
 // Classifier reads evidence by rules. It is immutable and safe for concurrent use.
@@ -89,13 +91,26 @@ func (q *asked) finish(f Finding) Finding {
 		about, _ := Describe(f.Reason)
 		f.Cause = about.Means
 	}
-	f.RetryAfter = retryAfter(q.e, f.Reason)
-	if e := q.e; f.RetryAfter == 0 && len(e.Headers) == 0 && q.failure().headers != nil {
-		e.Headers = q.failure().headers
-		f.RetryAfter = retryAfter(e, f.Reason)
-	}
+	f.RetryAfter = q.wait(f.Reason)
 	f.Signature = signature(q.e, f.Reason)
 	return f
+}
+
+// wait returns what states a wait: first what the agent's error event says, then the texts.
+func (q *asked) wait(r Reason) time.Duration {
+	fail, e := q.failure(), q.e
+	said := e
+	said.Message, said.Stdout, said.Stderr = "", "", fail.message+fail.details
+	if d := retryAfter(said, r); d > 0 {
+		return d
+	}
+	h := q.listen()
+	e.Message, e.Stdout, e.Stderr = h[0].waits, h[1].waits, h[2].waits
+	if d := retryAfter(e, r); d > 0 || len(e.Headers) > 0 || fail.headers == nil {
+		return d
+	}
+	e.Headers = fail.headers
+	return retryAfter(e, r)
 }
 
 // decide returns reason, rule, confidence and a raw cause for evidence whose texts are clean.
@@ -107,15 +122,25 @@ func (c *Classifier) decide(e Evidence) Finding {
 // asked is one evidence being read. What several steps need is worked out once, and only if one of them asks.
 type asked struct {
 	c    *Classifier
-	e    Evidence // its texts are clean
+	e    Evidence   // its texts are clean
+	own  *[3]spoken // of message, stdout, stderr
 	rd   *reading
 	fail *failure
+}
+
+// listen returns the texts without what an agent's events quote.
+func (q *asked) listen() *[3]spoken {
+	if q.own == nil {
+		q.own = &[3]spoken{listen(q.e.Message), listen(q.e.Stdout), listen(q.e.Stderr)}
+	}
+	return q.own
 }
 
 // text returns the texts, searched for all literals.
 func (q *asked) text() *reading {
 	if q.rd == nil {
-		q.rd = q.c.read(q.e.Stage, q.e.Message, q.e.Stdout, q.e.Stderr)
+		h := q.listen()
+		q.rd = q.c.read(q.e.Stage, h[0].lines, h[1].lines, h[2].lines)
 	}
 	return q.rd
 }
@@ -123,20 +148,24 @@ func (q *asked) text() *reading {
 // failure returns the agent's last error event; the zero value, if there is none.
 func (q *asked) failure() failure {
 	if q.fail == nil {
-		f, _ := lastFailure(q.e.Stdout, q.e.Stderr)
+		f, _ := lastFailure(q.e.Message, q.e.Stdout, q.e.Stderr)
 		q.fail = &f
 	}
 	return *q.fail
 }
 
-// said returns the last line that a program wrote, or else the worker's message.
+// said returns what the agent's error event says, or else the last line that a program wrote, or the worker's message.
 func (q *asked) said() string {
-	for _, s := range []string{q.e.Stderr, q.e.Stdout} {
-		if l := lastLine(s); l != "" {
+	if s := q.failure().message; s != "" {
+		return s
+	}
+	h := q.listen()
+	for _, i := range []int{2, 1, 0} {
+		if l := lastLine(strings.Join(h[i].lines, "\n")); l != "" {
 			return l
 		}
 	}
-	return lastLine(q.e.Message)
+	return ""
 }
 
 // decide returns the finding of the first step that has one, and that step.

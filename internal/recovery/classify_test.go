@@ -164,6 +164,36 @@ func TestClassifyRootCause(t *testing.T) {
 			AuthError, "Error: Incorrect API key provided",
 		},
 		{
+			"a shell's missing program, not what broke for want of it",
+			Evidence{ExitCode: exit(127), Stderr: "bash: line 1: rsync: command not found\nrsync error: connection reset by peer\n"},
+			ToolNotFound, "bash: line 1: rsync: command not found",
+		},
+		{
+			".NET's inner exception is no option of a program's help",
+			Evidence{Stderr: "HttpRequestException: The SSL connection could not be established, see inner exception.\n ---> AuthenticationException: The remote certificate is invalid\n"},
+			NetworkPermanent, "---> AuthenticationException: The remote certificate is invalid",
+		},
+		{
+			"what only follows from a failure",
+			Evidence{Stderr: "bot@host: Permission denied (publickey).\nlost connection\n"},
+			AuthError, "bot@host: Permission denied (publickey).",
+		},
+		{
+			"a warning's place is no failed build",
+			Evidence{Stderr: "warning: unused variable: `x`\n --> src/lib.rs:3:9\ntest result: FAILED. 1 passed; 1 failed; 0 ignored\n"},
+			TestsFailed, "",
+		},
+		{
+			"a program that ended well is not read by guesses",
+			Evidence{ExitCode: exit(0), Stdout: "unknown widget skipped\n"},
+			NoProgress, "",
+		},
+		{
+			"a list in an error is no option of a program's help",
+			Evidence{Stderr: "ERROR: could not fetch resource:\n - Quota 'CPUS' exceeded.  Limit: 24.0\n"},
+			QuotaExhausted, "",
+		},
+		{
 			"a warning, when nothing else speaks",
 			Evidence{Stderr: "warning: something: permission denied\n"},
 			PermissionDenied, "warning: something: permission denied",

@@ -153,7 +153,7 @@ func TestFolds(t *testing.T) {
 	folds := scores{}
 	for _, l := range readCorpus(t) {
 		right := c.Classify(l.evidence()).Reason == l.Reason
-		folds.count(fmt.Sprintf("by message, fold %d", 1+fold(l.Tool+" "+plain(l.Text))), right)
+		folds.count(fmt.Sprintf("by message, fold %d", 1+fold(l.Tool+" "+levelled(l.Text))), right)
 		folds.count(fmt.Sprintf("by tool, fold %d", 1+fold(l.Tool)), right)
 	}
 	folds.log(t, "")
@@ -170,8 +170,8 @@ var (
 	number = regexp.MustCompile(`[0-9]+`)
 )
 
-// plain makes equal what differs only in numbers, colours and blanks, so that it falls into one fold.
-func plain(s string) string {
+// levelled makes equal what differs only in numbers, colours and blanks, so that it falls into one fold.
+func levelled(s string) string {
 	s = number.ReplaceAllString(strings.ToLower(colour.ReplaceAllString(s, "")), "0")
 	return strings.Join(strings.Fields(s), " ")
 }

@@ -48,6 +48,39 @@ func TestSpecificationOfPolicies(t *testing.T) {
 	}
 }
 
+// TestSpecificationsExamplePolicy: the document that is shown works, and its faults read as is shown.
+func TestSpecificationsExamplePolicy(t *testing.T) {
+	data, err := os.ReadFile(specification)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(data), "## A policy of your own")
+	_, rest, _ := strings.Cut(section, "```toml\n")
+	doc, _, _ := strings.Cut(rest, "```")
+	p, faults, err := ReviewPolicy("own.toml", nil, []byte(doc), nil)
+	if err != nil || len(faults) > 0 {
+		t.Fatal(faults, err)
+	}
+	l := Limits{MaxRetries: 3, MaxConsecutiveErrors: 5}
+	shown := strings.Join(strings.Fields(section), " ")
+	if says := p.Overruled(l); len(says) != 1 || !strings.Contains(shown, "warning: "+says[0]) {
+		t.Errorf("the specification does not say %q", says)
+	}
+	_, faults, _ = ReviewPolicy("own.toml", nil, []byte(strings.Replace(doc, `"retry", attempts`, `"retyr", attempts`, 1)), nil)
+	if len(faults) != 1 || !strings.Contains(section, "\n"+faults[0].String()+"\n") {
+		t.Errorf("the specification does not say %q", faults)
+	}
+	for _, r := range limitRows {
+		leave := "left out, or 0"
+		if r.always {
+			leave = "left out"
+		}
+		if !strings.Contains(section, "| `"+string(r.bound)+"` | `"+r.key+"` | "+leave+" |") {
+			t.Errorf("the specification does not say what is done about %s", r.bound)
+		}
+	}
+}
+
 // ladderText is a row's ladder in one cell.
 func ladderText(r Row) string {
 	var steps []string
@@ -82,17 +115,7 @@ func shortly(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	if days := d / (24 * time.Hour); days > 1 && d%(24*time.Hour) == 0 {
-		return strconv.Itoa(int(days)) + "d"
-	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return Span(d)
 }
 
 func actionRows() []string {

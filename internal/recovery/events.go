@@ -25,18 +25,20 @@ type failure struct {
 	denied  bool
 	headers map[string]string
 	details string // lines that say more than the message
+	name    string // the error's type or code; it is general where the message is not
 }
 
-// lastFailure returns the last error event in texts (oldest first). A later event that says success takes it back.
+// lastFailure returns the last error event in texts (oldest first). A later event that says success takes it back; that
+// a tool failed is the agent's daily work.
 func lastFailure(texts ...string) (f failure, ok bool) {
 	for _, t := range texts {
 		for _, o := range events(t) {
-			if o.retry() {
+			if o.retry() || quotes(o.text("type")) {
 				continue
 			}
 			if g, bad := o.failure(); bad {
 				f, ok = g, true
-			} else if o["is_error"] == false && o.text("type") == "result" {
+			} else if o.success() {
 				f, ok = failure{}, false
 			}
 		}
@@ -133,9 +135,20 @@ func (o object) text(name string) string {
 	return s
 }
 
+// success says whether o ends a turn that went well.
+func (o object) success() bool {
+	switch o.text("type") {
+	case "result":
+		return o["is_error"] == false || o.text("status") == "success"
+	case "turn.completed":
+		return true
+	}
+	return false
+}
+
 // retry says whether o only announces another try.
 func (o object) retry() bool {
-	return strings.Contains(o.text("type"), "retry") || strings.Contains(o.text("subtype"), "retry")
+	return o.text("finalError") == "" && (strings.Contains(o.text("type"), "retry") || strings.Contains(o.text("subtype"), "retry"))
 }
 
 // failure reads o as an error event.
@@ -150,7 +163,10 @@ func (o object) failure() (failure, bool) {
 	if !o.bad(2) {
 		return failure{}, false
 	}
-	f := failure{message: o.message(3), status: o.status(3), headers: o.headers(3), details: o.details(3)}
+	f := failure{message: o.message(3), status: o.status(3), headers: o.headers(3), details: o.details(3), name: o.name(3)}
+	if f.message == "" && f.status == 0 && o["is_error"] == true {
+		f.message = o.text("subtype") // error_max_turns
+	}
 	return f, f.message != "" || f.status != 0
 }
 
@@ -163,13 +179,19 @@ func (o object) bad(depth int) bool {
 		o.text("errorMessage") != "" || o.text("finalError") != "" {
 		return true
 	}
+	if said, _ := o["message"].(map[string]any); object(said).text("errorMessage") != "" {
+		return true
+	}
+	if kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error") {
+		return true // qwen calls it a success
+	}
 	in, _ := o["event"].(map[string]any)
 	return depth > 0 && in != nil && object(in).bad(depth-1)
 }
 
 // message finds what the event says, at most depth objects down.
 func (o object) message(depth int) string {
-	for _, name := range []string{"message", "errorMessage", "finalError", "result", "error", "detail"} {
+	for _, name := range []string{"message", "errorMessage", "finalError", "result", "error", "detail", "data"} {
 		if s := o.text(name); s != "" {
 			return s
 		}
@@ -190,6 +212,23 @@ func (o object) status(depth int) int {
 		}
 	}
 	return descend(o, depth, object.status)
+}
+
+// name finds what the event calls its error, at most depth objects down.
+func (o object) name(depth int) string {
+	for _, name := range []string{"errorType", "error_type", "code"} {
+		if s := o.text(name); s != "" {
+			return s
+		}
+	}
+	if in, _ := o["error"].(map[string]any); in != nil && depth > 0 {
+		for _, name := range []string{"type", "name"} {
+			if s := object(in).text(name); s != "" {
+				return s
+			}
+		}
+	}
+	return descend(o, depth, object.name)
 }
 
 // headers finds the headers of the response that the event tells of, names in lower case.
@@ -237,7 +276,7 @@ func (o object) details(depth int) (lines string) {
 }
 
 // wrapping are the fields that carry an error's details.
-var wrapping = []string{"error", "data", "event", "response"}
+var wrapping = []string{"error", "data", "event", "response", "message"}
 
 // descend asks the objects that carry an error's details, in a fixed order.
 func descend[T comparable](o object, depth int, ask func(object, int) T) (zero T) {

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -43,11 +44,19 @@ func (p *Policy) veto(v *Verdict, s *state, facts Facts) (guard string, to Actio
 	case g.CostBudgetUSD > 0 && s.t.CostUSD >= g.CostBudgetUSD:
 		return "cost_budget", g.OnCost, "the budget of " + strconv.FormatFloat(g.CostBudgetUSD, 'f', 2, 64) + " USD is used up"
 	case v.Charges != "" && g.MaxRetries >= 0 && s.redispatches() >= g.MaxRetries:
-		return "max_retries", g.OnRetries, "director.max_retries = " + strconv.Itoa(g.MaxRetries) + " used up over all causes"
+		return "max_retries", g.OnRetries, p.retriesKey() + " = " + strconv.Itoa(g.MaxRetries) + " used up over all causes"
 	case s.granted() >= engineCap:
 		return "engine", Escalate, strconv.Itoa(engineCap) + " attempts were granted within one claim, more than any policy may"
 	}
 	return "", "", ""
+}
+
+// retriesKey names who bounds the retries: the configuration, unless a policy of one's own does.
+func (p *Policy) retriesKey() string {
+	if slices.Contains(p.stated, BoundRetries) {
+		return "guards.max_retries"
+	}
+	return "director.max_retries"
 }
 
 // state is a tally, or the one after the verdict ahead.

@@ -26,7 +26,7 @@ func TestGuardsVeto(t *testing.T) {
 	}{
 		{"nothing used", WorkerLost, Tally{}, Facts{}, RestartWorker, "", "worker_lost: 1 of 2"},
 		{"retries over all causes", WorkerLost, Tally{Redispatches: 3}, Facts{}, Escalate, "max_retries", "director.max_retries = 3 used up over all causes"},
-		{"a wait for a limit is no retry", RateLimited, Tally{Redispatches: 3}, Facts{}, WaitReset, "", "wait 1m0s"},
+		{"a wait for a limit is no retry", RateLimited, Tally{Redispatches: 3}, Facts{}, WaitReset, "", "rate_limited: no reset is stated: wait 1m"},
 		{"iterations", WorkerLost, Tally{Iterations: 10}, Facts{}, Escalate, "iteration_budget", "budget of 10 is used up"},
 		{"refunded iterations", WorkerLost, Tally{Iterations: 10, Refunded: 1}, Facts{}, RestartWorker, "", ""},
 		{"a wait for a limit is an iteration", RateLimited, Tally{Iterations: 10}, Facts{}, Escalate, "iteration_budget", ""},
@@ -198,6 +198,14 @@ func TestMeterHolds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFractionsDoNotRoundUp: what is given back in fractions is never more than was taken.
+func TestFractionsDoNotRoundUp(t *testing.T) {
+	m := Meter{Budget: 1.75, Remaining: 0.7497558593750001, Consumed: 1.7502441406250002, Refunded: 0.7500000000000003}
+	if m, err := m.Refund(1.5); err != nil || m.Refunded > m.Consumed || m.Remaining > m.Budget {
+		t.Errorf("%+v, %v", m, err)
+	}
 }
 
 // TestDamagedMetersAreRefused: never silently full again.

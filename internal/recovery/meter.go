@@ -73,7 +73,7 @@ func (m Meter) Refund(amount float64) (Meter, error) {
 	}
 	amount = max(min(amount, m.Budget-m.Remaining, m.Consumed-m.Refunded), 0)
 	m.Remaining = min(m.Remaining+amount, m.Budget) // fractions may round up
-	m.Refunded += amount
+	m.Refunded = min(m.Refunded+amount, m.Consumed)
 	return m, nil
 }
 

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -106,8 +105,8 @@ type Rung struct {
 
 // Wait says how long wait_reset and cooldown wait, and what a stated wait means to the other actions.
 type Wait struct {
-	Default time.Duration // first wait when nothing states one, then doubled each time; 0: the backoff
-	Cap     time.Duration // of waits that nothing states
+	Default time.Duration // first wait when nothing states one, then doubled each time; 0: a minute
+	Cap     time.Duration // of waits that nothing states; 0: an hour
 	Longest time.Duration // stated waits up to it are obeyed, for a longer one the rung counts as absent; 0: not looked at
 	Backoff bool          // the backoff's first step is added to the wait
 }
@@ -131,8 +130,10 @@ type Row struct {
 	Ask      string // what a person is asked; empty: as Reasons says
 	Why      string // the argument for the row
 
-	id    string // "<policy>.<on>[@caller]"
-	layer int    // of the document: 0, and one more than its base's
+	id     string // "<policy>.<on>[@caller]"
+	layer  int    // of the document: 0, and one more than its base's
+	line   int    // in the document; 0: it is the base's
+	broken bool   // the document has faults in it
 }
 
 // Free as a row's meter: its retries are charged to no cause.
@@ -150,6 +151,9 @@ type Policy struct {
 	callers []string  // that any row names; the first is "", any
 	index   [][]int16 // by caller, by place in Reasons: the row; -1: none
 	goesOn  bool      // errors are continued after
+	stated  []Bound   // by a document of one's own, and in force
+	empty   bool      // there is nothing in the document
+	shape   int       // line of the document's backoff; 0: it has none
 }
 
 // Name returns the policy's name.
@@ -316,41 +320,4 @@ func (r *Row) rank(reason Reason) (rank, bool) {
 		return rank{1, r.layer, 0}, true
 	}
 	return rank{0, r.layer, 0}, r.On == "*"
-}
-
-// Limits are what the configuration bounds.
-type Limits struct {
-	MaxRetries           int // re-dispatches per claim over all reasons, waits for a limit not counted; Unlimited: none
-	MaxConsecutiveErrors int // 0: as the policy says, here and below; Unlimited: none
-	IterationBudget      int
-	PaidCallBudget       int
-	CostBudgetUSD        float64
-	Backoff              Backoff // the zero value: as the policy says
-	ContinueOnError      bool
-}
-
-// With returns the policy under the configuration's limits.
-func (p *Policy) With(l Limits) *Policy {
-	q := *p
-	q.guards.MaxRetries = l.MaxRetries
-	for _, set := range []struct {
-		to   *int
-		from int
-	}{
-		{&q.guards.MaxConsecutiveErrors, l.MaxConsecutiveErrors},
-		{&q.guards.IterationBudget, l.IterationBudget},
-		{&q.guards.PaidCallBudget, l.PaidCallBudget},
-	} {
-		if set.from != 0 {
-			*set.to = set.from
-		}
-	}
-	if l.CostBudgetUSD > 0 && !math.IsInf(l.CostBudgetUSD, 0) {
-		q.guards.CostBudgetUSD = l.CostBudgetUSD
-	}
-	if l.Backoff != (Backoff{}) && q.ours {
-		q.backoff = l.Backoff
-	}
-	q.goesOn = q.goesOn || l.ContinueOnError
-	return &q
 }

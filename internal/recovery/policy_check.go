@@ -6,9 +6,12 @@ import (
 	"strings"
 )
 
-// Fault is something of a policy that can never be reached, has no effect, contradicts itself or has no end.
+// Fault is something of a policy that it is refused for, or that can never be reached, has no effect, contradicts itself
+// or has no end.
 type Fault struct {
-	Row  string    `json:"row"` // "<policy>.<row>"
+	File string    `json:"file,omitempty"` // and line, if it stands in a document
+	Line int       `json:"line,omitempty"`
+	Row  string    `json:"row,omitempty"` // "<policy>.<row>"; empty: the text says where it is
 	Kind FaultKind `json:"kind"`
 	Text string    `json:"text"`
 }
@@ -16,35 +19,107 @@ type Fault struct {
 // FaultKind says which.
 type FaultKind string
 
-// The kinds.
+// The kinds. Only the last keeps a policy from working.
 const (
 	Unreachable FaultKind = "unreachable"
 	Endless     FaultKind = "endless" // the engine ends it all the same
 	Contradicts FaultKind = "contradicts"
 	NoEffect    FaultKind = "no_effect"
+	Refused     FaultKind = "refused"
 )
 
 // String is the fault's line for people.
-func (f Fault) String() string { return f.Row + ": " + string(f.Kind) + ": " + f.Text }
+func (f Fault) String() string {
+	s := f.Text
+	if f.Kind != Refused {
+		s = string(f.Kind) + ": " + s
+	}
+	if f.Row != "" {
+		s = f.Row + ": " + s
+	}
+	if f.Line > 0 {
+		s = "line " + strconv.Itoa(f.Line) + ": " + s
+	}
+	if f.File != "" {
+		s = f.File + ": " + s
+	}
+	return s
+}
 
 // Check explains what of the policy can never be reached and what would never end. The policy works all the same: what
 // is never reached decides nothing, and the engine bounds every tally (see Decide).
-func (p *Policy) Check() (faults []Fault) {
-	own := 0 // the document's layer: that it takes reasons out of its base's rows is what it is for
-	for i := range p.rows {
-		own = max(own, p.rows[i].layer)
+func (p *Policy) Check() []Fault {
+	faults := p.check(false)
+	for i := range faults {
+		faults[i].Line = 0 // of a document that is not at hand
 	}
+	return faults
+}
+
+// check looks at each row; in a document that is refused only at what depends on nothing that may be missing.
+func (p *Policy) check(refused bool) (faults []Fault) {
+	if p.empty {
+		faults = append(faults, Fault{Kind: NoEffect, Text: "nothing in it"})
+	}
+	if p.shape > 0 && !refused {
+		p.backoff.check("[backoff] ", func(kind FaultKind, text string) {
+			faults = append(faults, Fault{Kind: kind, Text: text, Line: p.shape})
+		})
+	}
+	own := p.own()
 	for i := range p.rows {
 		r := &p.rows[i]
-		say := func(kind FaultKind, text string) { faults = append(faults, Fault{Row: r.id, Kind: kind, Text: text}) }
-		if why := p.shadow(i); why != "" && r.layer == own {
+		say := func(kind FaultKind, text string) {
+			faults = append(faults, Fault{Row: r.id, Kind: kind, Text: text, Line: r.line})
+		}
+		if refused && (r.layer != own || r.broken) {
+			if r.layer == own {
+				r.checkTimes(say)
+			}
+			continue
+		}
+		if why := p.shadow(i); why != "" && r.layer == own && !refused {
 			say(Unreachable, why)
 		}
+		r.checkTimes(say)
 		r.checkLadder(say)
-		p.checkEnd(r, say)
+		if r.Backoff != nil {
+			r.Backoff.check("backoff: ", say)
+		}
+		if !refused {
+			p.checkEnd(r, say)
+		}
 		r.checkEffect(say)
 	}
 	return faults
+}
+
+// own is the layer of the document: that it takes reasons out of its base's rows is what it is for.
+func (p *Policy) own() (layer int) {
+	for i := range p.rows {
+		layer = max(layer, p.rows[i].layer)
+	}
+	return layer
+}
+
+// check looks for waits that are cut off from the first on.
+func (b Backoff) check(where string, say func(FaultKind, string)) {
+	if b.Max < b.Initial {
+		say(Contradicts, where+"cap_seconds, "+Span(b.Max)+", is below base_seconds, "+Span(b.Initial)+": every wait is the cap")
+	}
+}
+
+// checkTimes looks for rungs that are never taken.
+func (r *Row) checkTimes(say func(FaultKind, string)) {
+	for i, g := range r.Ladder {
+		name := "rung " + strconv.Itoa(i+1)
+		if !r.broken { // else the action may be none of the document's
+			name += " (" + string(g.Action) + ")"
+		}
+		if g.Times == 0 {
+			say(Unreachable, name+" is taken 0 times")
+		}
+	}
 }
 
 // mostNamed bounds how many rows a fault names.
@@ -52,28 +127,47 @@ const mostNamed = 3
 
 // shadow says why row i decides nothing.
 func (p *Policy) shadow(i int) string {
+	by := p.by(i)
+	if by == nil {
+		return ""
+	}
+	names := make([]string, len(by))
+	for k, r := range by {
+		names[k] = r.id
+	}
+	if len(names) == 0 {
+		return "it names no reason"
+	}
+	if n := len(names); n > mostNamed {
+		names = append(names[:mostNamed], strconv.Itoa(n-mostNamed)+" others")
+	}
+	return "all its reasons are decided by " + strings.Join(names, ", ")
+}
+
+// by returns the rows that decide in place of row i; nil if it decides anything itself.
+func (p *Policy) by(i int) []*Row {
 	for _, line := range p.index {
 		if slices.Contains(line, int16(i)) {
-			return ""
+			return nil
 		}
 	}
-	r := &p.rows[i]
-	at := max(slices.Index(p.callers, r.Caller), 0)
-	var by []string
-	for k, about := range Reasons {
-		if r.On == string(about.Reason) || slices.Contains(r.Reasons, about.Reason) || r.On == "*" {
-			if id := p.rows[max(p.index[at][k], 0)].id; !slices.Contains(by, id) {
-				by = append(by, id)
+	r, by := &p.rows[i], []*Row{}
+	for k := range Reasons {
+		if _, names := r.rank(Reasons[k].Reason); names {
+			if d := p.decides(r, k); d != nil && !slices.Contains(by, d) {
+				by = append(by, d)
 			}
 		}
 	}
-	if len(by) == 0 {
-		return "it names no reason"
+	return by
+}
+
+// decides returns the row that decides a reason where r would.
+func (p *Policy) decides(r *Row, reason int) *Row {
+	if at := p.index[max(slices.Index(p.callers, r.Caller), 0)][reason]; at >= 0 {
+		return &p.rows[at]
 	}
-	if n := len(by); n > mostNamed {
-		by = append(by[:mostNamed], strconv.Itoa(n-mostNamed)+" others")
-	}
-	return "all its reasons are decided by " + strings.Join(by, ", ")
+	return nil
 }
 
 // checkLadder looks for rungs that no failure can stand on.
@@ -81,9 +175,6 @@ func (r *Row) checkLadder(say func(FaultKind, string)) {
 	for i := range r.Ladder {
 		g := &r.Ladder[i]
 		name := "rung " + strconv.Itoa(i+1) + " (" + string(g.Action) + ")"
-		if g.Times == 0 {
-			say(Unreachable, name+" is taken 0 times")
-		}
 		for _, c := range g.When {
 			if slices.Contains(g.When, "!"+c) {
 				say(Contradicts, name+" wants "+string(c)+" and !"+string(c))

@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"strconv"
 	"strings"
 	"time"
 )
@@ -73,7 +72,7 @@ func (p *Policy) Decide(f Finding, t Tally, facts Facts, seed string) Verdict {
 	if v.Action.Again() {
 		p.delay(&v, row, f, n, seed)
 		if v.Action == WaitReset || v.Action == CoolDown {
-			v.Why = string(f.Reason) + ": wait " + rounded(v.Delay).String() + " for the reset"
+			v.Why = row.waits(&v, f)
 		}
 	}
 	next := facts
@@ -90,14 +89,6 @@ func (p *Policy) Decide(f Finding, t Tally, facts Facts, seed string) Verdict {
 	return v
 }
 
-// rounded is for people.
-func rounded(d time.Duration) time.Duration {
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(time.Second)
-}
-
 // choose returns the verdict without its delay, the row that made it, and the step of its backoff.
 func (p *Policy) choose(f Finding, s *state, facts Facts) (v Verdict, row *Row, step int) {
 	v = Verdict{Action: Escalate, Reason: f.Reason, Error: true}
@@ -106,6 +97,7 @@ func (p *Policy) choose(f Finding, s *state, facts Facts) (v Verdict, row *Row, 
 		v.Row, v.Why = p.name, string(f.Reason)+": the policy has no row for it"
 		return v, nil, 0
 	}
+	usedUp := false
 	for range maxHops {
 		v.Counter = row.counter(f, facts)
 		count := s.count(v.Counter)
@@ -121,7 +113,7 @@ func (p *Policy) choose(f Finding, s *state, facts Facts) (v Verdict, row *Row, 
 			break
 		}
 		v.Action, v.Row, v.Fatal, v.Ask = row.Then, row.id, row.Fatal, row.Ask
-		v.Why = row.exhausted(v.Reason, at.total, tooLong, f)
+		v.Why = row.exhausted(v.Reason, at, tooLong, f)
 		if row.Becomes == "" || row.Becomes == v.Reason || tooLong {
 			break
 		}
@@ -130,12 +122,18 @@ func (p *Policy) choose(f Finding, s *state, facts Facts) (v Verdict, row *Row, 
 			break
 		}
 		if v.Was == "" {
-			v.Was = v.Reason
+			v.Was, usedUp = v.Reason, at.total > 0
 		}
 		v.Reason, row = row.Becomes, next
 	}
 	if v.Was != "" {
-		v.Why = string(v.Was) + ": its retries are used up; now " + v.Why
+		was := string(v.Was)
+		if usedUp {
+			was += ": its retries are used up"
+		} else {
+			was += ": the policy allows no retry"
+		}
+		v.Why = was + "; now " + v.Why
 	}
 	v.Error = !v.Action.about().Free || p.guards.WaitsAreErrors
 	p.bound(&v, s, facts)
@@ -205,45 +203,6 @@ func (r *Row) counter(f Finding, facts Facts) string {
 	return r.On
 }
 
-// say is the verdict's line for people: "network_transient: 1 of 3".
-func (at rungPlace) say(r Reason, row *Row, g *Rung) string {
-	var line [96]byte
-	b := append(line[:0], r...)
-	b = append(b, ": "...)
-	if !g.Action.Again() {
-		b = append(b, g.Action...)
-		return string(b)
-	}
-	if at.total < 0 {
-		b = append(append(b, g.Action...), ", time "...)
-		b = strconv.AppendInt(b, int64(at.n), 10)
-		return string(append(b, "; only the guards bound it"...))
-	}
-	b = append(strconv.AppendInt(b, int64(at.n), 10), " of "...)
-	b = strconv.AppendInt(b, int64(at.total), 10)
-	if at.rungs > 1 || g.Action != Retry && g.Action != RestartWorker {
-		b = append(append(append(b, " ("...), g.Action...), ')')
-	}
-	if row.Count == BySignature {
-		b = append(b, " with this signature"...)
-	}
-	return string(b)
-}
-
-// exhausted says why there is no rung.
-func (r *Row) exhausted(reason Reason, width int, tooLong bool, f Finding) string {
-	about, _ := Describe(reason)
-	switch {
-	case tooLong:
-		return string(reason) + ": the reset is " + f.RetryAfter.Round(time.Second).String() + " away, longer than " + r.Wait.Longest.String()
-	case width == 0:
-		return string(reason) + ": " + about.Means + "; a retry cannot help"
-	case width == 1:
-		return string(reason) + ": the one retry is used up"
-	}
-	return string(reason) + ": all " + strconv.Itoa(width) + " retries are used up"
-}
-
 // delay fills in how long the next attempt waits.
 func (p *Policy) delay(v *Verdict, r *Row, f Finding, step int, seed string) {
 	b := p.backoff
@@ -261,8 +220,8 @@ func (p *Policy) delay(v *Verdict, r *Row, f Finding, step int, seed string) {
 		return
 	}
 	wait := stated
-	if wait == 0 && (!r.Wait.Backoff || r.Wait.Default > 0) {
-		wait = r.Wait.unstated(b, step)
+	if wait == 0 {
+		wait = r.Wait.unstated(step)
 	}
 	v.Delay, v.DelayMin, v.DelayMax = wait, wait, wait
 	if r.Wait.Backoff {
@@ -271,23 +230,30 @@ func (p *Policy) delay(v *Verdict, r *Row, f Finding, step int, seed string) {
 	}
 }
 
-// unstated is how long is waited when nothing states it: Default, doubled each time up to the cap. A row without
-// Default must not turn into a loop without waits: it takes the backoff's first step.
-func (w Wait) unstated(b Backoff, step int) time.Duration {
-	first := w.Default
+// unstated is how long is waited when nothing states it.
+func (w Wait) unstated(step int) time.Duration {
+	first, most := w.Unstated()
+	_, d := Backoff{Initial: first, Max: most, Factor: 2}.Range(step)
+	return d
+}
+
+// Unstated returns the first wait that nothing states, and the most that doubling it each time comes to.
+func (w Wait) Unstated() (first, most time.Duration) {
+	first, most = w.Default, w.Cap
 	if first <= 0 {
-		first = max(b.Initial, time.Second)
+		first = patience
 	}
-	most := w.Cap
 	if most <= 0 {
 		most = window
 	}
 	if w.Longest > 0 {
 		most = min(most, w.Longest)
 	}
-	_, d := Backoff{Initial: first, Max: most, Factor: 2}.Range(step)
-	return d
+	return min(first, most), most
 }
+
+// patience is the first wait that nothing states: the shortest window in which providers commonly count requests.
+const patience = time.Minute
 
 // window bounds what is waited when nothing states for how long: the longest window in which providers commonly count
 // requests (GitHub's primary limit) is an hour.

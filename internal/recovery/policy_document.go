@@ -28,24 +28,89 @@ func Preset(name string) (*Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: preset %s: %w", ErrPolicy, name, err)
 	}
-	return ParsePolicy(name, nil, data)
+	p, err := ParsePolicy(name, nil, data)
+	if err != nil {
+		return nil, err
+	}
+	p.stated = nil // by nobody but us: the configuration's defaults are as good
+	return p, nil
 }
 
 // ParsePolicy reads a policy from a document in the format of presets/director.toml, which explains it. What the
-// document does not say is as in its base: the preset that its key base names, else the argument, else none. The error
-// (ErrPolicy) tells all faults at once, each with line and key.
-func ParsePolicy(name string, base *Policy, data []byte) (*Policy, error) {
-	d := document{name: name, keys: keysOf(string(data))}
+// document does not say is as in its base: the preset that its key base names, else the argument, else none. The policy
+// is called as the file, without folder and extension. The error (ErrPolicy) tells all faults at once, each with line
+// and key.
+func ParsePolicy(file string, base *Policy, data []byte) (*Policy, error) {
+	p, faults, err := parsePolicy(file, base, data)
+	if err != nil {
+		return nil, err
+	}
+	if len(faults) > 0 {
+		errs := make([]error, len(faults))
+		for i, f := range faults {
+			errs[i] = fmt.Errorf("%w: %s", ErrPolicy, f)
+		}
+		return nil, errors.Join(errs...)
+	}
+	return p, nil
+}
+
+// ReviewPolicy reads a document as ParsePolicy does, and tells all that is wrong with it, by line: what it is refused
+// for, then p is nil, and what Check finds, under these limits if there are any. The error is about what is no TOML.
+func ReviewPolicy(file string, base *Policy, data []byte, limits *Limits) (p *Policy, faults []Fault, err error) {
+	p, faults, err = parsePolicy(file, base, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if limits != nil {
+		p = p.With(*limits)
+	}
+	refused := len(faults) > 0
+	for _, f := range p.check(refused) {
+		if f.Line > 0 || f.Row == "" {
+			f.File = file
+		}
+		faults = append(faults, f)
+	}
+	byLine(faults)
+	if refused {
+		p = nil
+	}
+	return p, faults, nil
+}
+
+// byLine sorts faults as one reads; those of the whole document come last.
+func byLine(faults []Fault) {
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		if (a.Line == 0) != (b.Line == 0) {
+			return b.Line - a.Line
+		}
+		return a.Line - b.Line
+	})
+}
+
+// calledAfter is a file's name without folder and extension.
+func calledAfter(file string) string {
+	name := file[strings.LastIndexAny(file, `/\`)+1:]
+	if i := strings.LastIndexByte(name, '.'); i > 0 {
+		return name[:i]
+	}
+	return name
+}
+
+// parsePolicy returns what could be read of a document, and what it is refused for.
+func parsePolicy(file string, base *Policy, data []byte) (*Policy, []Fault, error) {
+	d := document{file: file, keys: keysOf(string(data))}
 	var tree map[string]any
 	if _, err := toml.Decode(string(data), &tree); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrPolicy, name, err)
+		return nil, nil, fmt.Errorf("%w: %s: %w", ErrPolicy, file, err)
 	}
-	top := node{d: &d, at: "", m: tree}
+	top := node{d: &d, m: tree}
 	top.known("base", "about", "configured_backoff", "continue_on_error", "backoff", "guards", "row")
-	if from := ""; top.word("base", &from, Presets...) && from != "" {
+	if from := ""; top.word("base", &from, Presets...) {
 		p, err := Preset(from)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		base = p
 	}
@@ -54,27 +119,50 @@ func ParsePolicy(name string, base *Policy, data []byte) (*Policy, error) {
 	if base != nil {
 		*p, rows = *base, base.Table()
 	}
-	about, ours, goesOn, guards, backoff := p.about, p.ours, p.goesOn, p.guards, p.backoff
-	top.text("about", &about)
-	top.flag("configured_backoff", &ours)
-	top.flag("continue_on_error", &goesOn)
+	top.text("about", &p.about)
+	top.flag("configured_backoff", &p.ours)
+	top.flag("continue_on_error", &p.goesOn)
+	p.stated, p.shape, p.empty = slices.Clone(p.stated), 0, len(tree) == 0
 	if n, ok := top.table("backoff"); ok {
-		n.backoff(&backoff)
+		n.backoff(&p.backoff)
+		p.stated, p.shape = append(p.stated, BoundBackoff), d.line("backoff")
 	}
 	if n, ok := top.table("guards"); ok {
-		n.guards(&guards)
+		n.guards(&p.guards)
+		for _, r := range limitRows {
+			if n.has(string(r.bound)) {
+				p.stated = append(p.stated, r.bound)
+			}
+		}
 	}
+	rows = top.rows(base, rows)
+	q := newPolicy(calledAfter(file), rows)
+	p.name, p.rows, p.callers, p.index = q.name, q.rows, q.callers, q.index
+	for i, about := range Reasons {
+		if p.index[0][i] < 0 && len(d.faults) == 0 {
+			top.fault("row", "no row for %s, and none on %q or \"*\"", about.Reason, Unknown)
+			break
+		}
+	}
+	byLine(d.faults)
+	return p, d.faults, nil
+}
+
+// rows lays the document's rows over its base's.
+func (n node) rows(base *Policy, rows []Row) []Row {
 	var names []string
 	layer := 0
-	for _, r := range rows {
-		layer = max(layer, r.layer+1)
+	for i := range rows {
+		layer, rows[i].line = max(layer, rows[i].layer+1), 0
 	}
-	for _, n := range top.tables("row") {
+	for _, n := range n.tables("row") {
+		faults := len(n.d.faults)
 		row, key := n.row(base)
-		row.layer = layer
+		row.layer, row.line = layer, n.d.line(n.at)
 		if slices.Contains(names, key) {
 			n.fault("on", "a second row on %q", key)
 		}
+		row.broken = len(n.d.faults) > faults
 		names = append(names, key)
 		i := slices.IndexFunc(rows, func(r Row) bool { return r.On == row.On && r.Caller == row.Caller })
 		if i >= 0 {
@@ -83,18 +171,7 @@ func ParsePolicy(name string, base *Policy, data []byte) (*Policy, error) {
 			rows = append(rows, row)
 		}
 	}
-	p = newPolicy(name, rows)
-	p.about, p.ours, p.goesOn, p.guards, p.backoff = about, ours, goesOn, guards, backoff
-	for i, about := range Reasons {
-		if p.index[0][i] < 0 {
-			top.fault("row", "no row for %s, and none on %q or \"*\"", about.Reason, Unknown)
-			break
-		}
-	}
-	if len(d.faults) > 0 {
-		return nil, errors.Join(d.faults...)
-	}
-	return p, nil
+	return rows
 }
 
 // row reads one [[row]], and returns its key. What it does not say is as in the base's row that decided so far.
@@ -102,7 +179,7 @@ func (n node) row(base *Policy) (Row, string) {
 	n.known("on", "reasons", "caller", "class", "fatal", "count", "ladder", "backoff", "wait", "restarts_backoff",
 		"cools", "charges", "then", "becomes", "ask", "why")
 	var on, caller string
-	if !n.text("on", &on) || on == "" {
+	if n.text("on", &on); on == "" && (n.m["on"] == "" || !n.has("on")) {
 		n.fault("on", "want a reason, a word or \"*\"")
 	}
 	n.text("caller", &caller)
@@ -119,8 +196,8 @@ func (n node) row(base *Policy) (Row, string) {
 		n.fault("reasons", "\"*\" is for all the others")
 	case !n.has("reasons") && (isReason || on == "*") && r.On != on:
 		r.Reasons = nil // those of the row that decided so far
-	case !isReason && on != "*" && on != "" && len(r.Reasons) == 0:
-		n.fault("on", "%q is no reason; a word of your own needs the list of its reasons%s", on, maybe(on, reasonNames))
+	case !isReason && on != "*" && on != "" && len(r.Reasons) == 0 && isEmpty(n.m["reasons"]):
+		n.fault("on", "%q is no reason; a word of your own needs the list of its reasons%s", on, meant(on, reasonNames))
 	}
 	r.On, r.Caller, r.id = on, caller, ""
 	n.word("class", (*string)(&r.Class), string(Transient), string(Permanent), string(NeedHuman))
@@ -160,6 +237,12 @@ func (n node) row(base *Policy) (Row, string) {
 		key += "@" + caller
 	}
 	return r, key
+}
+
+// isEmpty says whether a list is absent or has nothing in it, so that nothing in it can be wrong.
+func isEmpty(v any) bool {
+	list, isList := v.([]any)
+	return v == nil || isList && len(list) == 0
 }
 
 // prune takes away what r only has from its base and what its new ladder or end leaves without effect.
@@ -212,7 +295,7 @@ func (p *Policy) exact(on, caller string) (Row, bool) {
 func (n node) rung() Rung {
 	n.known("action", "times", "attempts", "when")
 	g := Rung{Times: 1}
-	if !n.word("action", (*string)(&g.Action), actionNames(func(AboutAction) bool { return true })...) {
+	if n.word("action", (*string)(&g.Action), actionNames(func(AboutAction) bool { return true })...); !n.has("action") {
 		n.fault("action", "is needed")
 	}
 	switch {
@@ -221,7 +304,7 @@ func (n node) rung() Rung {
 	case n.m["times"] == "unlimited":
 		g.Times = Unlimited
 	case n.has("times"):
-		n.whole("times", &g.Times, 0, maxTimes)
+		n.whole("times", &g.Times, 0, maxTimes, `, or "unlimited"`)
 	case n.has("attempts"):
 		n.whole("attempts", &g.Times, 1, maxTimes)
 		g.Times--

@@ -35,27 +35,108 @@ on = "network_transient"
 	if !errors.Is(err, ErrPolicy) {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		`line 1: base: "directr" is not known (did you mean "director"?); allowed are director, reviewcat`,
-		`line 2: colour: unknown key; allowed are base, about`,
+	want := []string{
+		`line 1: base: "directr" is not known (did you mean "director"?)`,
+		`line 2: colour: unknown key; allowed are base, about, configured_backoff, continue_on_error, backoff, guards, row`,
 		`line 5: guards.max_retries: want a whole number from -1 to 1000000, got "three"`,
 		`line 6: guards.on_paid_call_budget: "retry" is not known; allowed are skip, reclaim, escalate, stop, abort`,
-		`line 12: row[0].ladder[1].action: "retyr" is not known (did you mean "retry"?); allowed are wait_reset, retry`,
-		`line 12: row[0].ladder[1].tmies: unknown key (did you mean "times"?); allowed are action, times, attempts, when`,
-		`line 12: row[0].ladder[1].when: "has_alternativ" is not known (did you mean "has_alternative"?)`,
-		`line 14: row[0].then: "wait_reset" is not known; allowed are skip`,
-		`line 17: row[1].on: "gremlins" is no reason; a word of your own needs the list of its reasons`,
-		`line 18: row[1].backoff.base_seconds: want a number from 0 to 2.6784e+06, got -1`,
-		`line 18: row[1].backoff.add_seconds: only jitter "additive" adds`,
-		`line 21: row[2].on: a second row on "network_transient"`,
-		`own.toml: row: no row for`,
+		`line 12: row "network_transient", rung 2: tmies: unknown key (did you mean "times"?)`,
+		`line 12: row "network_transient", rung 2: action: "retyr" is not known (did you mean "retry"?)`,
+		`line 12: row "network_transient", rung 2: when: "has_alternativ" is not known (did you mean "has_alternative"?)`,
+		`line 14: row "network_transient": then: "wait_reset" is not known; allowed are skip, reclaim, escalate, stop, abort`,
+		`line 17: row "gremlins": on: "gremlins" is no reason; a word of your own needs the list of its reasons`,
+		`line 18: row "gremlins": backoff.base_seconds: want a number of seconds from 0 to 2678400 (31 days), got -1`,
+		`line 18: row "gremlins": backoff.add_seconds: only jitter "additive" adds`,
+		`line 21: row "network_transient": on: a second row on "network_transient"`,
+	}
+	got := strings.Split(err.Error(), "\n")
+	for i := range got {
+		got[i] = strings.TrimPrefix(got[i], "recovery: policy: own.toml: ")
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestOneMistakeIsOneFault: what follows from it is not told.
+func TestOneMistakeIsOneFault(t *testing.T) {
+	for doc, want := range map[string]string{
+		"[[row]]\non = 5":                                                          `line 2: row 1: on: want one line of text, got 5`,
+		"[[row]]\n[[row]]\non = \"timeout\"":                                       `line 1: row 1: on: want a reason, a word or "*"`,
+		"[[row]]\non = \"mine\"\nreasons = [\"timeot\"]":                           `line 3: row "mine": reasons: "timeot" is not known (did you mean "timeout"?)`,
+		"[[row]]\non = \"mine\"\ncaller = \"c\"\nreasons = []":                     `line 2: row "mine" of caller "c": on: "mine" is no reason; a word of your own needs the list of its reasons`,
+		"[[row]]\non = \"timeot\"":                                                 `line 2: row "timeot": on: "timeot" is no reason; a word of your own needs the list of its reasons (did you mean "timeout"?)`,
+		"[[row]]\non = \"timeout\"\nladder = [{ times = 1 }]":                      `line 3: row "timeout", rung 1: action: is needed`,
+		"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]":              `line 3: row "timeout", rung 1: action: "leap" is not known; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
+		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = -1 }]": `line 3: row "timeout", rung 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
+		"[guards]\ncost_budget_usd = -1":                                           `line 2: guards.cost_budget_usd: want a number from 0 to 1000000000, got -1`,
 	} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("not told: %s", want)
+		_, err := ParsePolicy("own", preset(t, "director"), []byte(doc))
+		if err == nil || err.Error() != "recovery: policy: own: "+want {
+			t.Errorf("%q\n got %v\nwant %s", doc, err, want)
 		}
 	}
-	if t.Failed() {
-		t.Log(err)
+	_, err := ParsePolicy("own", nil, []byte("[[row]]\non = \"timeout\"\nbecomes = \"resting in peace\""))
+	if err == nil || strings.Contains(err.Error(), "are ,") || !strings.Contains(err.Error(), "allowed are rate_limited, ") {
+		t.Error(err)
+	}
+}
+
+// TestReviewTellsAll: what a document is refused for and what only works in vain, in the order of its lines.
+func TestReviewTellsAll(t *testing.T) {
+	limits := &Limits{MaxRetries: 3, MaxConsecutiveErrors: Unlimited, IterationBudget: Unlimited}
+	for _, tc := range []struct {
+		doc    string
+		limits *Limits
+		want   string
+	}{
+		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 0 }]\n[[row]]\non = \"unknown\"\nthen = \"retry\"\nladder = [{ action = \"retry\", times = 0 }]\n[guards]\nmax_retries = -2", nil, `own.toml: line 1: own.timeout: unreachable: rung 1 (retry) is taken 0 times
+own.toml: line 4: own.unknown: unreachable: rung 1 is taken 0 times
+own.toml: line 6: row "unknown": then: "retry" is not known; allowed are skip, reclaim, escalate, stop, abort
+own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, got -2`},
+		{"# nothing", nil, `own.toml: no_effect: nothing in it`},
+		{"[backoff]\nbase_seconds = 60", nil, `own.toml: line 1: contradicts: [backoff] cap_seconds, 30s, is below base_seconds, 1m: every wait is the cap`},
+		{"[backoff]\nbase_seconds = 60", &Limits{Backoff: DefaultBackoff}, ``},
+		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\" }]\nbackoff = { base_seconds = 9, cap_seconds = 3 }", nil, `own.toml: line 1: own.timeout: contradicts: backoff: cap_seconds, 3s, is below base_seconds, 9s: every wait is the cap`},
+		{"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", nil, ``},
+		{"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", limits, `own.toml: line 1: own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after 100 attempts`},
+		{"[[row]]\non = \"timeout\"\ncaller = \"nobody knows it\"\nthen = \"skip\"", nil, ``},
+	} {
+		_, faults, err := ReviewPolicy("./conf/own.toml", preset(t, "director"), []byte(tc.doc), tc.limits)
+		var got []string
+		for _, f := range faults {
+			got = append(got, strings.Replace(f.String(), "./conf/", "", 1))
+		}
+		if text := strings.Join(got, "\n"); err != nil || text != tc.want {
+			t.Errorf("%s\n\ngot\n%s\nwant\n%s", tc.doc, text, tc.want)
+		}
+	}
+}
+
+// TestStandings: own rows first; what they leave to the base's is told.
+func TestStandings(t *testing.T) {
+	p, err := ParsePolicy("own", preset(t, "dispatch"), []byte("[[row]]\non = \"mine\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := p.Standings()
+	if !all[0].Own || all[0].Name != "own.mine" || all[0].By != nil || len(all) != len(p.Table()) {
+		t.Errorf("%+v", all[0])
+	}
+	for _, s := range all[1:] {
+		switch {
+		case s.Own:
+			t.Errorf("%s is own", s.Name)
+		case (s.On == "auth") != slices.Equal(s.By, []string{"own.mine"}):
+			t.Errorf("%s: %v", s.Name, s.By)
+		case s.On == "transient" && (len(s.Taken) != 1 || s.Taken[Timeout] != "own.mine"):
+			t.Errorf("%s: %v", s.Name, s.Taken)
+		}
+	}
+	for _, s := range preset(t, "gdd").Standings() {
+		if s.Own || s.By != nil {
+			t.Errorf("%+v", s)
+		}
 	}
 }
 

@@ -1,8 +1,8 @@
 package recovery
 
 // rungPlace is where on a ladder a failure stands: the how-manieth attempt of all (of its rung, if the ladder has no end);
-// total is Unlimited if the rung has no end.
-type rungPlace struct{ n, total, rungs int }
+// total is Unlimited if the rung has no end. ends of total lead to no attempt; before: attempts that come before the rung.
+type rungPlace struct{ n, total, rungs, ends, before int }
 
 // rung returns the rung for one more failure of a counter, nil if the ladder is used up. A rung whose condition fails is
 // as wide as it was used already, so that what comes after it is not lost. tooLong: there would be one, if the stated
@@ -15,7 +15,10 @@ func (r *Row) rung(s *state, c *Count, of string, f Finding, facts Facts) (g *Ru
 		if met := holds(rung.When, f, facts); !met || !r.reaches(rung.Action, f) {
 			tooLong = tooLong || met && rung.Times != 0
 			if rung.Times != 0 {
-				before += r.usedUp(i, s.took(c, of, rung.Action), f, facts)
+				used := r.usedUp(i, s.took(c, of, rung.Action), f, facts)
+				if before += used; !rung.Action.Again() {
+					at.ends += used
+				}
 			}
 			continue
 		}
@@ -25,13 +28,16 @@ func (r *Row) rung(s *state, c *Count, of string, f Finding, facts Facts) (g *Ru
 		at.rungs++
 		here := g == nil && (rung.Times < 0 || c.N < before+rung.Times)
 		if here {
-			g = rung
+			g, at.before = rung, before-at.ends
 		}
 		if rung.Times < 0 {
 			if endless = true; here {
 				at.n, at.total = c.N-before+1, Unlimited
 			}
 			break
+		}
+		if !rung.Action.Again() {
+			at.ends += rung.Times
 		}
 		if before += rung.Times; here && r.endlessAfter(i, f, facts) {
 			at.n, at.total, endless = c.N-(before-rung.Times)+1, rung.Times, true

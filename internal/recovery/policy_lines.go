@@ -114,9 +114,10 @@ func (ix *keyIndex) table(header string, line int) {
 	ix.keys = append(ix.keys, keyAt{path, line})
 }
 
+// dotted joins two paths, either of which may be empty.
 func dotted(path, key string) string {
-	if path == "" {
-		return key
+	if path == "" || key == "" {
+		return path + key
 	}
 	return path + "." + key
 }

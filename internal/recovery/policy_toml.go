@@ -11,9 +11,9 @@ import (
 
 // document is a TOML document that is being read; faults are collected, not returned one by one.
 type document struct {
-	name   string
+	file   string // as its author calls it
 	keys   []keyAt
-	faults []error
+	faults []Fault
 }
 
 // node is one table of a document. The accessors leave *to as it is if the key is absent or wrong, and return whether
@@ -21,38 +21,33 @@ type document struct {
 type node struct {
 	d  *document
 	at string // "row[2].backoff"; "" for the document
+	in string // for people: "row \"timeout\", rung 1"
+	of string // inside of that: "backoff"
 	m  map[string]any
 }
 
-func (n node) path(key string) string {
-	switch {
-	case n.at == "":
-		return key
-	case key == "":
-		return n.at
-	}
-	return n.at + "." + key
-}
+func (n node) path(key string) string { return dotted(n.at, key) }
 
 // fault notes what is wrong with a key, or with the table if the key is not there.
 func (n node) fault(key, format string, args ...any) {
-	path := n.path(key)
-	line := n.d.line(path)
-	if line == 0 {
-		line = n.d.line(n.at)
+	where := dotted(n.of, key)
+	if n.in != "" && where != "" {
+		where = ": " + where
 	}
-	where := ""
-	if line > 0 {
-		where = "line " + strconv.Itoa(line) + ": "
-	}
-	n.d.faults = append(n.d.faults, fmt.Errorf("%w: %s: %s%s: %s", ErrPolicy, n.d.name, where, path, fmt.Sprintf(format, args...)))
+	n.d.faults = append(n.d.faults, Fault{
+		File: n.d.file, Line: n.d.line(n.path(key)), Kind: Refused, Text: n.in + where + ": " + fmt.Sprintf(format, args...),
+	})
 }
 
+// line is where a key stands, else what is below it, else what is around it; 0: nothing of it does.
 func (d *document) line(path string) int {
-	for _, k := range d.keys {
-		if k.path == path {
-			return k.line
+	for path != "" {
+		for _, k := range d.keys {
+			if rest, ok := strings.CutPrefix(k.path, path); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+				return k.line
+			}
 		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
 	}
 	return 0
 }
@@ -71,7 +66,7 @@ func (n node) known(allowed ...string) {
 			key = key[:end]
 		}
 		if key != "" && !slices.Contains(allowed, key) && n.has(key) && k.path == n.path(key) {
-			n.fault(key, "unknown key%s; allowed are %s", maybe(key, allowed), strings.Join(allowed, ", "))
+			n.fault(key, "unknown key%s", instead(key, allowed))
 		}
 	}
 }
@@ -97,7 +92,7 @@ func (n node) word(key string, to *string, allowed ...string) bool {
 		return false
 	}
 	if !slices.Contains(allowed, s) {
-		n.fault(key, "%s is not known%s; allowed are %s", shown(s), maybe(s, allowed), strings.Join(allowed, ", "))
+		n.fault(key, "%s is not known%s", shown(s), instead(s, allowed))
 		return false
 	}
 	*to = s
@@ -118,44 +113,41 @@ func (n node) flag(key string, to *bool) {
 }
 
 func (n node) number(key string, to *float64, lo, hi float64) {
-	v, ok := n.m[key]
-	if !ok {
-		return
+	if f, ok := n.within(key, lo, hi); !ok {
+		n.fault(key, "want a number from %s to %s, got %s", plain(lo), plain(hi), shown(n.m[key]))
+	} else if n.has(key) {
+		*to = f
 	}
-	f := math.NaN()
-	switch v := v.(type) {
-	case int64:
-		f = float64(v)
-	case float64:
-		f = v
-	}
-	if !(f >= lo && f <= hi) {
-		n.fault(key, "want a number from %g to %g, got %s", lo, hi, shown(v))
-		return
-	}
-	*to = f
 }
 
-func (n node) whole(key string, to *int, lo, hi int) {
+// within returns a number, and whether it is none or outside of its bounds; an absent one is not.
+func (n node) within(key string, lo, hi float64) (float64, bool) {
+	switch v := n.m[key].(type) {
+	case int64:
+		return float64(v), float64(v) >= lo && float64(v) <= hi
+	case float64:
+		return v, v >= lo && v <= hi
+	}
+	return 0, !n.has(key)
+}
+
+func (n node) whole(key string, to *int, lo, hi int, or ...string) {
 	v, ok := n.m[key]
 	if !ok {
 		return
 	}
 	i, ok := v.(int64)
 	if !ok || i < int64(lo) || i > int64(hi) {
-		n.fault(key, "want a whole number from %d to %d, got %s", lo, hi, shown(v))
+		n.fault(key, "want a whole number from %d to %d%s, got %s", lo, hi, strings.Join(or, ""), shown(v))
 		return
 	}
 	*to = int(i)
 }
 
 func (n node) seconds(key string, to *time.Duration) {
-	if !n.has(key) {
-		return
-	}
-	s := -1.0
-	n.number(key, &s, 0, maxDelay.Seconds())
-	if s >= 0 {
+	if s, ok := n.within(key, 0, maxDelay.Seconds()); !ok {
+		n.fault(key, "want a number of seconds from 0 to %s (%s), got %s", plain(maxDelay.Seconds()), Span(maxDelay), shown(n.m[key]))
+	} else if n.has(key) {
 		*to = time.Duration(math.Round(s * float64(time.Second)))
 	}
 }
@@ -170,7 +162,7 @@ func (n node) table(key string) (node, bool) {
 	if !ok {
 		n.fault(key, "want a table, got %s", shown(v))
 	}
-	return node{d: n.d, at: n.path(key), m: m}, ok
+	return node{d: n.d, at: n.path(key), in: n.in, of: dotted(n.of, key), m: m}, ok
 }
 
 // tables returns a list of inner tables.
@@ -196,9 +188,24 @@ func (n node) tables(key string) (list []node) {
 		n.fault(key, "want a list of tables, got %s", shown(v))
 	}
 	for i, m := range ms {
-		list = append(list, node{d: n.d, at: n.path(key) + "[" + strconv.Itoa(i) + "]", m: m})
+		list = append(list, node{d: n.d, at: n.path(key) + "[" + strconv.Itoa(i) + "]", in: n.element(key, i, m), m: m})
 	}
 	return list
+}
+
+// element names one of a list of tables for people: rows by what they are on, rungs by their number.
+func (n node) element(key string, i int, m map[string]any) string {
+	if key == "ladder" {
+		return n.in + ", rung " + strconv.Itoa(i+1)
+	}
+	on, _ := m["on"].(string)
+	if on == "" {
+		return key + " " + strconv.Itoa(i+1)
+	}
+	if caller, _ := m["caller"].(string); caller != "" {
+		return key + " " + shown(on) + " of caller " + shown(caller)
+	}
+	return key + " " + shown(on)
 }
 
 // wordsOf reads a list of words.
@@ -216,7 +223,7 @@ func wordsOf[T ~string](n node, key string, old []T, allowed []string) []T {
 	for _, x := range list {
 		s, ok := x.(string)
 		if !ok || !slices.Contains(allowed, s) {
-			n.fault(key, "%s is not known%s; allowed are %s", shown(x), maybe(s, allowed), strings.Join(allowed, ", "))
+			n.fault(key, "%s is not known%s", shown(x), instead(s, allowed))
 			continue
 		}
 		out = append(out, T(s))
@@ -243,8 +250,16 @@ func shown(v any) string {
 	return s
 }
 
-// maybe suggests the word that was meant, if one differs by little.
-func maybe(word string, allowed []string) string {
+// instead suggests the word that was meant, if one differs by little; else it lists them.
+func instead(word string, allowed []string) string {
+	if m := meant(word, allowed); m != "" {
+		return m
+	}
+	return "; allowed are " + strings.Join(slices.DeleteFunc(slices.Clone(allowed), func(a string) bool { return a == "" }), ", ")
+}
+
+// meant suggests the word that was meant, if one differs by little.
+func meant(word string, allowed []string) string {
 	best, least := "", 3
 	for _, a := range allowed {
 		if d := distance(word, a); d < least && d < len(a) {

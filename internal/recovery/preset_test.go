@@ -127,13 +127,47 @@ func TestWhy(t *testing.T) {
 		{"cortex", NetworkTransient, Facts{HasAlternative: true}, 2, "network_transient: 2 of 3"},
 		{"cortex", NetworkTransient, Facts{HasAlternative: true}, 5, "network_transient: retry_alternative, time 2; only the guards bound it"},
 		{"cortex", NetworkTransient, Facts{HasAlternative: true}, 6, "network_transient: 6 errors in a row, more than 5"},
-		{"cortex", Validation, Facts{}, 1, "validation: skip"},
+		{"gdd", Timeout, Facts{Caller: "update-check"}, 1, "timeout: a deadline ended the work; the policy allows no retry"},
+		{"gdd", RateLimited, Facts{}, 2, "rate_limited: no reset is stated: wait 2m"},
+		{"cortex", Validation, Facts{}, 1, "validation: skip, for there is no other model"},
+		{"cortex", Validation, Facts{}, 3, "validation: skip, for there is no other model"},
+		{"cortex", Validation, Facts{}, 4, "validation: skipped 3 times already"},
+		{"cortex", Validation, Facts{HasAlternative: true}, 5, "validation: skip, for 3 more attempts did not help"},
 		{"reviewcat", Timeout, Facts{}, 2, "timeout: 2 of 3"},
 		{"reviewcat", Timeout, Facts{}, 4, "timeout: director.max_retries = 3 used up over all causes"},
 		{"dispatch", Timeout, Facts{}, 1, "timeout: 1 of 1 with this signature"},
 	} {
 		if v, _ := story(preset(t, tc.preset), Finding{Reason: tc.reason, Signature: "sig:0"}, tc.facts, tc.n); v.Why != tc.want {
 			t.Errorf("%s, failure %d: %q, want %q", tc.preset, tc.n, v.Why, tc.want)
+		}
+	}
+}
+
+// TestUnstatedWaits: whatever a policy says, what nothing states is waited for patiently, and why does not claim a reset.
+func TestUnstatedWaits(t *testing.T) {
+	for _, doc := range []string{`base = "gdd"`, `base = "reviewcat"`, "[[row]]\non = \"*\"\nladder = [{ action = \"wait_reset\", times = 20 }]"} {
+		p, err := ParsePolicy("own", nil, []byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := Finding{Reason: RateLimited}
+		for n, want := range map[int]time.Duration{1: time.Minute, 2: 2 * time.Minute, 10: time.Hour} {
+			v, _ := story(p, f, Facts{}, n)
+			if v.DelayMin < want || v.DelayMin > want+time.Second || v.Why != "rate_limited: no reset is stated: wait "+Span(want) {
+				t.Errorf("%s, wait %d: %+v", doc, n, v)
+			}
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 12345 * time.Microsecond: "12ms", 500 * time.Millisecond: "500ms", 1500 * time.Millisecond: "1.5s", time.Minute: "1m",
+		90500 * time.Millisecond: "1m31s", time.Hour: "1h", 5400 * time.Second: "1h30m", 6 * time.Hour: "6h", 24 * time.Hour: "24h",
+		31 * day: "31 days", 51 * time.Hour: "2 days 3h", 2*day - 1: "2 days",
+	} {
+		if got := Span(d); got != want {
+			t.Errorf("%d: %s, want %s", d, got, want)
 		}
 	}
 }

@@ -22,12 +22,12 @@ type reading struct {
 	chatter [][]place // per rule, on lines that only announce a retry
 }
 
-// read searches texts, oldest first.
-func (c *Classifier) read(stage string, texts ...string) *reading {
+// read searches the lines of texts, oldest first.
+func (c *Classifier) read(stage string, texts ...[]string) *reading {
 	rd := &reading{c: c, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules))}
 	for _, t := range texts {
-		if t != "" {
-			rd.lines = append(append(rd.lines, strings.Split(t, "\n")...), "") // the end of a text ends a quotation
+		if len(t) > 0 {
+			rd.lines = append(append(rd.lines, t...), "") // the end of a text ends a quotation
 		}
 	}
 	var hits []place // line is the rule here
@@ -63,15 +63,16 @@ func (c *Classifier) read(stage string, texts ...string) *reading {
 	return rd
 }
 
-// frame says whether line is a frame of a stack trace (node, java, python): it says where, never why.
+// frame says whether line is a frame of a stack trace (node, java, python): it says where, never why. OCaml's compiler
+// starts its findings like python, and names characters.
 func frame(line string) bool {
 	line = strings.TrimLeft(line, " \t")
-	return strings.HasPrefix(line, "at ") || strings.HasPrefix(line, `File "`)
+	return strings.HasPrefix(line, "at ") || strings.HasPrefix(line, `File "`) && !strings.Contains(line, ", characters ")
 }
 
 // advises says whether line only warns or advises: what it speaks of is seldom why the program gave up.
 func (c *Classifier) advises(line string) bool {
-	line = strings.TrimLeft(line, " \t")
+	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "---> ") // .NET's inner exception
 	return slices.ContainsFunc(c.advice, func(p string) bool {
 		return len(line) >= len(p) && line[0]|0x20 == p[0]|0x20 && strings.EqualFold(line[:len(p)], p)
 	})
@@ -80,7 +81,7 @@ func (c *Classifier) advises(line string) bool {
 // describesOption says whether line is one of a program's help: it names everything that could ever go wrong.
 func describesOption(line string) bool {
 	t := strings.TrimLeft(line, " \t")
-	return len(t) < len(line) && strings.HasPrefix(t, "-") && strings.Contains(t, "  ")
+	return len(t) < len(line) && strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "- ") && strings.Contains(t, "  ")
 }
 
 // at says whether r counts in stage.

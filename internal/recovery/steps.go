@@ -40,6 +40,8 @@ func stepsBy(order []bandRow) []step {
 	for i := range order {
 		b := &order[i]
 		switch b.name {
+		case bandFailure:
+			all = append(all, step{name: "exit 127", ask: (*asked).absent})
 		case bandCrash:
 			all = append(all, step{name: "exit code", ask: (*asked).exit})
 		case bandProse:
@@ -66,7 +68,8 @@ func (q *asked) oom() (Finding, bool) {
 	return Finding{Reason: OOMKilled, Cause: q.e.KnownCause, Rule: "oom", Confidence: 1}, q.e.OOM
 }
 
-// event reads an agent's own error event: its status and message, nothing around it.
+// event reads an agent's own error event: its status and message, nothing around it. What no rule knows of it may be
+// said by other programs' lines.
 func (q *asked) event() (Finding, bool) {
 	fail := q.failure()
 	switch {
@@ -80,6 +83,11 @@ func (q *asked) event() (Finding, bool) {
 		headers = fail.headers
 	}
 	f := q.c.decide(Evidence{Message: fail.message + fail.details, HTTPStatus: fail.status, Headers: headers})
+	if f.Reason == Unknown && fail.name != "" {
+		if named := q.c.decide(Evidence{Message: fail.name}); named.Confidence > 0.3 { // a guess at a name is none
+			f = named
+		}
+	}
 	f.Rule = "event/" + f.Rule
 	if fail.message != "" {
 		f.Cause = fail.message
@@ -151,8 +159,20 @@ func (q *asked) deadline() (Finding, bool) {
 	return Finding{Reason: Timeout, Cause: q.e.Message, Rule: "deadline", Confidence: 0.8}, true
 }
 
-// read asks one band.
+// absent reads the shell's own exit code together with its text: whatever failed for want of the program weighs less.
+func (q *asked) absent() (Finding, bool) {
+	if q.e.ExitCode == nil || *q.e.ExitCode != 127 {
+		return Finding{}, false
+	}
+	m, ok := q.text().best(bandFailure, false, q.text().places, []Reason{ToolNotFound})
+	return m.finding(0.8), ok
+}
+
+// read asks one band. A program that ended well is not read by guesses: what it says by the way is no failure.
 func (q *asked) read(b *bandRow) (Finding, bool) {
+	if b.name == bandGuess && q.e.ExitCode != nil && *q.e.ExitCode == 0 && q.e.Signal == "" {
+		return Finding{}, false
+	}
 	m, ok := q.text().best(b.name, b.first, q.text().places, nil)
 	if ok && b.name == bandCrash {
 		m.quote = q.said() // a traceback ends with what happened
@@ -233,6 +253,8 @@ func (q *asked) claim() (Finding, bool) {
 func (q *asked) silence() (Finding, bool) {
 	e, said := q.e, q.said()
 	switch {
+	case q.failure().message != "": // agents exit with 0, too, when they failed
+		return Finding{Reason: Unknown, Cause: said, Rule: "event"}, true
 	case e.ExitCode != nil && *e.ExitCode == 0 && e.Signal == "":
 		return Finding{Reason: NoProgress, Cause: said, Rule: "exit.0", Confidence: 0.4}, true
 	case e.ExitCode != nil && *e.ExitCode == 1 && e.Stage == "VALIDATE" && strings.TrimSpace(e.Stdout+e.Stderr) == "":

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// group makes all commands that only hold others alike: alone they print what they hold, a word that they do not know is
+// refused. Left alone, cobra does so for the root only.
+func group(c *cobra.Command) {
+	if !c.HasSubCommands() {
+		return
+	}
+	for _, each := range c.Commands() {
+		group(each)
+	}
+	c.Args = known
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.SuggestionsMinimumDistance = 2
+}
+
+// groupUsage is cobra's own template, but for the line of a command alone: a group would have it, too, because it is
+// runnable.
+func groupUsage(template string) string {
+	return strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
+}
+
+// known refuses the first word after a group: had it been one of its commands, that one would run.
+func known(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var want string
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		want = "did you mean " + strings.Join(near, " or ") + "?"
+	} else {
+		var names []string
+		for _, each := range c.Commands() {
+			if each.IsAvailableCommand() {
+				names = append(names, each.Name())
+			}
+		}
+		want = "want one of " + strings.Join(names, ", ")
+	}
+	return fmt.Errorf("unknown command %q for %q, %s", args[0], c.CommandPath(), want)
+}

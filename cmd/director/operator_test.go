@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"retake/internal/bus/wire"
+	"retake/internal/director"
+)
+
+// answering is a director as far as the operator's commands see it.
+func answering(t *testing.T, h director.Health, s wire.Snapshot) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, director.SocketName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for path, body := range map[string]any{"/healthz": h, "/snapshot": s} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(body) })
+	}
+	server := &http.Server{Handler: mux} //nolint:gosec // of a test
+	go func() { _ = server.Serve(door) }()
+	t.Cleanup(func() { _ = server.Shutdown(context.Background()) })
+	return dir
+}
+
+func TestWhatOperatorsRead(t *testing.T) {
+	well := answering(t, director.Health{OK: true, RunID: "run_1", Phase: "MONITOR", Tasks: 1}, wire.Snapshot{
+		Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR"},
+		Tasks:    []wire.SnapshotTask{{Issue: "a/b#1", State: "Blocked"}, {Issue: "a/b#2", State: "Queued"}, {Issue: "a/b#3", State: "Blocked"}},
+	})
+	ill := answering(t, director.Health{RunID: "run_1", Phase: "MONITOR", Tasks: 2, Problem: "the agent bus is not connected"}, wire.Snapshot{})
+	for _, c := range []struct {
+		dir, command string
+		exit         int
+		says         string
+	}{
+		{well, "director health", 0, "well: run_1, phase MONITOR, 1 task\n"},
+		{well, "director health --json", 0, `{"ok":true,"run_id":"run_1","phase":"MONITOR","tasks":1}` + "\n"},
+		{ill, "director health", 1, "not well: the agent bus is not connected (run_1, phase MONITOR, 2 tasks)\n"},
+		{t.TempDir(), "director health", 2, "nothing answers"},
+		{well, "director status", 0, "tasks      1 Queued, 2 Blocked\n"},
+		{well, "director status", 0, "workers    no workers\n"},
+		{ill, "director status", 0, "tasks      no tasks\n"},
+		{well, "director tasks", 0, "a/b#3"},
+		{ill, "director tasks", 0, "no tasks\n"},
+	} {
+		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)
+		if exit != c.exit || !strings.Contains(out, c.says) {
+			t.Errorf("%s\n  exit %d, want %d, saying %q\n%s", c.command, exit, c.exit, c.says, out)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"retake/internal/recovery"
+)
+
+// TestLimitsOverAPolicyFile: what is set holds over the policy's own guards, which hold over defaults.
+func TestLimitsOverAPolicyFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "own.toml")
+	if err := os.WriteFile(file, []byte("[backoff]\nbase_seconds = 7\n[guards]\nmax_retries = 9\nmax_consecutive_errors = 8\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		doc                 string
+		env                 []string
+		flags               map[string]string
+		retries, errors     int
+		initial, iterations int
+	}{
+		{"", nil, nil, 9, 8, 7, 50},
+		{"director.max_retries = 3", nil, nil, 3, 8, 7, 50},
+		{"", []string{"RETAKE_CFG_DIRECTOR_MAX_RETRIES=3"}, nil, 3, 8, 7, 50},
+		{"", nil, map[string]string{"recovery.max_consecutive_errors": "5"}, 9, 5, 7, 50},
+		{"recovery.max_consecutive_errors = 0\nrecovery.iteration_budget = 4", nil, nil, 9, 8, 7, 4},
+		{"retry.jitter = \"none\"", nil, nil, 9, 8, 1, 50},
+	} {
+		named, problems := load("c.toml", []byte(row.doc+"\nrecovery.policy_file = \""+file+"\""), row.env, row.flags)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		config := filepath.Join(t.TempDir(), "c.toml")
+		if err := os.WriteFile(config, []byte(row.doc), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		unnamed, problems := Load(config, row.env, row.flags)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		tables, _ := named.Tables()
+		for name, limits := range map[string]recovery.Limits{"named": named.Limits(), "not named": unnamed.LimitsOver(config, row.env, row.flags)} {
+			p := tables.Policy.With(limits)
+			g := p.Guards()
+			if g.MaxRetries != row.retries || g.MaxConsecutiveErrors != row.errors || g.IterationBudget != row.iterations || int(p.Backoff().Initial.Seconds()) != row.initial {
+				t.Errorf("%+v, %s: %+v, %s", row, name, g, p.Backoff().Initial)
+			}
+		}
+	}
+}
+
+// TestEveryKeyOfRetryIsTheBackoffs: whichever is set, [retry] holds.
+func TestEveryKeyOfRetryIsTheBackoffs(t *testing.T) {
+	var want []string
+	for _, r := range rows {
+		if strings.HasPrefix(r.key, "retry.") {
+			want = append(want, r.key)
+		}
+	}
+	if got := limitKeys[len(limitKeys)-1]; got.bound != recovery.BoundBackoff || !slices.Equal(got.keys, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -1,0 +1,34 @@
+package recovery
+
+// Standing says where a row comes from, and what is left of it.
+type Standing struct {
+	Row
+	Name  string            // "<policy>.<on>[@caller]", as verdicts call it
+	Own   bool              // of the document, not of its base
+	By    []string          // rows that decide all that it names; nil: it decides something itself
+	Taken map[Reason]string // of its reasons, those that others decide, and which
+}
+
+// Standings returns all rows, the document's own first.
+func (p *Policy) Standings() []Standing {
+	layer := p.own()
+	var own, base []Standing
+	for i := range p.rows {
+		r := &p.rows[i]
+		s := Standing{Row: *r, Name: r.id, Own: layer > 0 && r.layer == layer, Taken: map[Reason]string{}}
+		for _, by := range p.by(i) {
+			s.By = append(s.By, by.id)
+		}
+		for _, reason := range r.Reasons {
+			if by := p.decides(r, reasonIndex(reason)); by != nil && by != r {
+				s.Taken[reason] = by.id
+			}
+		}
+		if s.Own {
+			own = append(own, s)
+		} else {
+			base = append(base, s)
+		}
+	}
+	return append(own, base...)
+}
