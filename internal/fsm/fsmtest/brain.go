@@ -101,8 +101,7 @@ var policies = sync.OnceValue(func() map[string]*recovery.Policy {
 })
 
 // machineConfig is the production's, with a small world's limits.
-func machineConfig(maxWorkers, maxRetries int, claimStale time.Duration, preset string) fsm.Config {
-	limits := recovery.Limits{MaxRetries: maxRetries, PaidCallBudget: paidCalls, Backoff: recovery.DefaultBackoff}
+func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limits recovery.Limits) fsm.Config {
 	return fsm.Config{
 		MaxWorkers: maxWorkers, HeartbeatTTL: heartbeatTTL, Watchdog: watchdog, StartTimeout: startTimeout,
 		StopGrace: 10 * time.Second, ClaimStale: claimStale, Policy: policies()[preset].With(limits), Classify: readAll().classify,
@@ -110,8 +109,13 @@ func machineConfig(maxWorkers, maxRetries int, claimStale time.Duration, preset 
 	}
 }
 
-// paidCalls is what the attempts of a task may use between two answers of a human.
-const paidCalls = 20
+// budgets are what the attempts of a task may use between two answers of a human: much, little, little money, few attempts.
+var budgets = []recovery.Limits{
+	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
+	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},
+	{PaidCallBudget: 20, CostBudgetUSD: 0.5, Backoff: recovery.DefaultBackoff},
+	{PaidCallBudget: 20, IterationBudget: 3, Backoff: recovery.DefaultBackoff},
+}
 
 // retries is how many attempts a reason may cost or delay by a policy's row, whatever the conditions of its ladder are.
 func retries(p *recovery.Policy, r recovery.Reason) int {

@@ -25,6 +25,8 @@ func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 		return fmt.Sprintf("attempt %d of %s is for %q, the verdict was about %s", b.N, b.Task, reason, c.reason)
 	case c.spared > mostSpared:
 		return fmt.Sprintf("attempt %d of %s: spared %d times", b.N, b.Task, c.spared)
+	case c.usedUp(p.cfg.Policy.Guards()) != "": // also where an incident makes an attempt free
+		return fmt.Sprintf("attempt %d of %s begins, %s", b.N, b.Task, c.usedUp(p.cfg.Policy.Guards()))
 	case c.last.Row == rowIncident || c.healed: // free, and bounded by how often that happens
 	case !c.last.Action.Again():
 		return fmt.Sprintf("attempt %d of %s begins, the verdict was %s", b.N, b.Task, c.last.Action)
@@ -44,37 +46,80 @@ const (
 	rowIncident = "director.incident"
 )
 
+// usedUp says which of a claim's meters leave no further attempt.
+func (c *claim) usedUp(g recovery.Guards) string {
+	iterations := c.iterations
+	if c.healed {
+		iterations++ // no verdict has granted the attempt
+	}
+	switch {
+	case g.PaidCallBudget > 0 && c.calls >= int64(g.PaidCallBudget):
+		return fmt.Sprintf("%d paid calls were made, the budget is %d", c.calls, g.PaidCallBudget)
+	case g.CostBudgetUSD > 0 && c.cost >= g.CostBudgetUSD:
+		return fmt.Sprintf("it has cost %.2f, the budget is %.2f", c.cost, g.CostBudgetUSD)
+	case g.IterationBudget > 0 && iterations > g.IterationBudget:
+		return fmt.Sprintf("it is granted %d times, the budget is %d", iterations, g.IterationBudget)
+	}
+	return ""
+}
+
 func affords(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
 	t, current := p.m.Worker(speaker(body))
 	if _, hello := body.(fsm.Hello); hello || !current || t.State == fsm.Stopping {
 		return ""
 	}
-	if a, _ := t.Activity(); a.Usage != nil && t.Tally.PaidCalls+a.Usage.PaidCalls > paidCalls {
-		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, and goes on", t.Key, t.Tally.PaidCalls, a.Usage.PaidCalls)
+	calls, cost := t.Used.PaidCalls, t.Used.CostUSD
+	if a, _ := t.Activity(); a.Usage != nil {
+		calls, cost = max(calls, a.Usage.PaidCalls), max(cost, a.Usage.CostUSD)
+	}
+	g := p.cfg.Policy.Guards()
+	switch {
+	case g.PaidCallBudget > 0 && t.Tally.PaidCalls+calls > int64(g.PaidCallBudget):
+		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, and goes on", t.Key, t.Tally.PaidCalls, calls)
+	case g.CostBudgetUSD > 0 && t.Tally.CostUSD+cost > g.CostBudgetUSD:
+		return fmt.Sprintf("%s has cost %.2f before this attempt and %.2f in it, and goes on", t.Key, t.Tally.CostUSD, cost)
 	}
 	return ""
 }
 
-// nothingIntoOutage: what is dispatched while a breaker is open, or beside its canary, runs into the same outage.
-func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
-	n := 0
-	for _, f := range facts {
-		if p, ok := f.(fsm.EffectPlanned); ok && (p.Effect.Kind == fsm.DoClaim || p.Effect.Kind == fsm.DoRecheck) {
-			n++
+// usageKept: what the journal has of an attempt's usage only rises, and is counted before the attempt is judged.
+func usageKept(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
+	switch f := f.(type) {
+	case fsm.UsageSeen:
+		if c := h.claim(f.Task); c != nil && f.Usage.PaidCalls < c.used.PaidCalls {
+			return fmt.Sprintf("%s had made %d paid calls, now %d", f.Task, c.used.PaidCalls, f.Usage.PaidCalls)
+		}
+	case fsm.AttemptUsed:
+		if c := h.claim(f.Task); c != nil && f.Usage.PaidCalls < c.used.PaidCalls {
+			return fmt.Sprintf("%s had made %d paid calls, %d are counted", f.Task, c.used.PaidCalls, f.Usage.PaidCalls)
+		}
+	case fsm.VerdictMade:
+		if c := h.claim(f.Task); c != nil && c.used.PaidCalls > 0 {
+			return fmt.Sprintf("%s is judged, and %d paid calls of its attempt are not counted", f.Task, c.used.PaidCalls)
 		}
 	}
-	if n == 0 {
+	return ""
+}
+
+// usageRestored: a director begins with every paid call that the journal has.
+func usageRestored(h *history, p *process) string {
+	for _, c := range h.claims {
+		if t := p.m.Task(c.key); t != nil && (t.Used.PaidCalls != c.used.PaidCalls || t.Tally.PaidCalls != c.calls) {
+			return fmt.Sprintf("p%d finds %d and %d paid calls of %s, the journal has %d and %d", p.id, t.Tally.PaidCalls, t.Used.PaidCalls, c.key,
+				c.calls, c.used.PaidCalls)
+		}
+	}
+	return ""
+}
+
+// usageDurable: a heartbeat that tells of another paid call makes a fact of it.
+func usageDurable(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
+	b, ok := body.(fsm.Heard)
+	if !ok || b.Activity.Usage == nil {
 		return ""
 	}
-	for _, i := range p.m.Incidents() {
-		switch i.Breaker.State(recovery.DefaultBreaker, p.m.Now()) {
-		case recovery.BreakerOpen:
-			return fmt.Sprintf("%d tasks are dispatched, %s is open", n, i.Key)
-		case recovery.BreakerHalfOpen:
-			if n > 1 {
-				return fmt.Sprintf("%d tasks are dispatched, %s has let one through", n, i.Key)
-			}
-		}
+	if t, current := p.m.Worker(b.Worker); current && t.Used.PaidCalls < b.Activity.Usage.PaidCalls {
+		return fmt.Sprintf("%s has made %d paid calls, %d are kept", b.Worker, b.Activity.Usage.PaidCalls, t.Used.PaidCalls)
 	}
 	return ""
 }

@@ -17,7 +17,8 @@
 //
 // GitHub, the runtime and the stream of reports keep what they have confirmed. A container is confirmed gone only when it
 // is; a worker on a host that was cut off may go on after that, unheard. The shell reads an append back whose answer was
-// lost, polls a whole repository at its start and ten minutes after a refusal, and reads the list of containers regularly.
+// lost, polls each whole repository at its start, until that is answered, and ten minutes after a refusal, and reads the
+// list of containers regularly.
 //
 // # Failure policy
 //

@@ -4,13 +4,14 @@ import "retake/internal/fsm"
 
 // newSmall is the first state.
 func newSmall(s Small) *node {
-	w := &world{calm: true, frozen: true, maxWorkers: s.Workers, maxRetries: s.Retries, steps: 1}
+	w := &world{calm: true, frozen: true, maxWorkers: s.Workers, maxRetries: s.Retries, limits: budgets[0], steps: 1}
 	w.tape = newTape(1)
-	w.cfg = machineConfig(s.Workers, s.Retries, 0, "director")
+	w.limits.MaxRetries = s.Retries
+	w.cfg = machineConfig(s.Workers, 0, "director", w.limits)
 	w.history = newHistory(w)
 	keys := []fsm.IssueKey{"o/x#7", "o/y#7"}
 	for i := range s.Issues {
-		w.issues = append(w.issues, &issue{key: keys[i], open: true, labels: taskLabel})
+		w.add(&issue{key: keys[i], open: true, labels: taskLabel})
 	}
 	n := &node{w: w, left: left{s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence}}
 	n.boot()

@@ -1,36 +1,87 @@
 package fsmtest
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
 
-// TestExplore searches the small worlds. RETAKE_EXPLORE_STATES says how far each; most are closed before.
+// tooLarge are the worlds that are not closed here: the first of them is with 80,000 states (sim -explore 100000).
+var tooLarge = []string{"one issue, all", "two issues, all"}
+
+// TestExplore searches the small worlds. RETAKE_EXPLORE_STATES says how far each (of the
+// largest a sixth of it); all others are closed before.
 func TestExplore(t *testing.T) {
 	most := 30_000
+	if raced {
+		most = 3_000
+	}
 	if s := os.Getenv("RETAKE_EXPLORE_STATES"); s != "" {
 		var err error
 		if most, err = strconv.Atoi(s); err != nil {
 			t.Fatal("RETAKE_EXPLORE_STATES:", err)
 		}
 	}
-	closed := 0
+	var open []string
+	rows := []string{"| world | issues, workers | faults | states | steps | depth | | time |", "|---|---|---|---|---|---|---|---|"}
 	for _, s := range SmallWorlds {
-		e := Explore(s, most, time.Now)
+		n := most
+		if slices.Contains(tooLarge, s.Name) {
+			n = most / 6 // of the largest a little is seen
+		}
+		e := Explore(s, n, time.Now)
 		t.Log(e)
+		rows = append(rows, e.row())
 		if e.Bad != nil {
 			for _, line := range e.Path {
 				t.Log(line)
 			}
 			t.Fatal(e.Bad)
 		}
-		if e.Closed {
-			closed++
+		if !e.Closed {
+			open = append(open, s.Name)
 		}
 	}
-	if closed == 0 {
-		t.Error("no world was closed")
+	if *update && most > 30_000 { // what CI sees of the largest is not what is told
+		rewrite(t, "worlds", rows)
 	}
+	if most == 30_000 && !slices.Equal(open, tooLarge) {
+		t.Errorf("not closed: %q, known to be too large are %q", open, tooLarge)
+	}
+}
+
+// row is the specification's.
+func (e Explored) row() string {
+	how := "not closed"
+	if e.Closed {
+		how = "closed"
+	}
+	return fmt.Sprintf("| %s | %d, %d | %s | %d | %d | %d | %s | %s |", e.Small.Name, e.Small.Issues, e.Small.Workers, e.Small.faults(),
+		e.States, e.Steps, e.Depth, how, e.Took.Round(100*time.Millisecond))
+}
+
+func (s Small) faults() string {
+	var all []string
+	for _, f := range []struct {
+		n    int
+		name string
+	}{
+		{s.Drops, "lost"},
+		{s.Doubles, "doubled"},
+		{s.Failures, "effects failed"},
+		{s.Deaths, "worker dead"},
+		{s.Bad, "failure reported"},
+		{s.Crashes, "crash"},
+		{s.Stale, "stale leader"},
+		{s.Silence, "early deadlines"},
+	} {
+		if f.n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", f.n, f.name))
+		}
+	}
+	return strings.Join(all, ", ")
 }

@@ -28,6 +28,9 @@ func (w *world) fate(p *process) {
 		resources := [...]string{fsm.GitHubRead, fsm.GitHubWrite, fsm.ModelDefault, "model.anthropic"}
 		r := resources[w.tape.pick(limitReported, len(resources))]
 		w.offer(p, fsm.CooldownReported{Resource: r, Until: epoch.Add(time.Duration(w.now + w.limit())), Why: "429"}, nil)
+	case w.fault(outage):
+		w.outageTo = w.now + w.delay(7200)
+		w.outageEnd = ends[w.tape.pick(outage, len(ends))]
 	case w.fault(runtimeBehind):
 		if len(w.boxes) > 0 {
 			w.remove(w.boxes[w.tape.pick(runtimeBehind, len(w.boxes))].attempt)
@@ -50,7 +53,7 @@ func (w *world) replace() {
 func (w *world) operate(p *process) {
 	if w.tape.pick(operatorSays, 4) == 3 {
 		k := w.issues[w.tape.pick(operatorSays, len(w.issues))].key
-		w.offer(p, fsm.BudgetEdited{Task: k, PaidCalls: int64(w.tape.pick(operatorSays, paidCalls+2))}, func() {})
+		w.offer(p, fsm.BudgetEdited{Task: k, PaidCalls: int64(w.tape.pick(operatorSays, w.limits.PaidCallBudget+2))}, func() {})
 		return
 	}
 	c := [...]fsm.OperatorCommand{fsm.Pause, fsm.Drain}[w.tape.pick(operatorSays, 2)]

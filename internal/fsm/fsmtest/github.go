@@ -116,19 +116,27 @@ func (w *world) poll(p *process, whole bool) {
 	if p.dead || p == w.stale || w.bad != nil {
 		return
 	}
-	defer w.after(w.often(30), func() { w.poll(p, false) })
-	if p.asleep > w.now || w.closed(p) || w.fault(githubFails) {
+	answered := p.asleep <= w.now && !w.closed(p) && !w.fault(githubFails)
+	defer w.after(w.often(30), func() { w.poll(p, whole && !answered) })
+	if !answered {
 		return
 	}
 	if p.refused > 0 && w.now > p.refused+seconds(600) { // it may be behind the cursor by now
 		whole, p.refused = true, 0
 	}
+	for _, r := range w.repos {
+		w.ask(p, r, whole)
+	}
+}
+
+// ask reads one repository.
+func (w *world) ask(p *process, repo string, whole bool) {
 	cursor := p.m.Cursor(repo)
 	since, _ := strconv.ParseInt(cursor, 10, 64)
 	seen := fsm.IssuesSeen{Repo: repo, Cursor: cursor, AskedAt: w.wall(p)}
 	newest := since
 	for _, i := range w.issues {
-		if whole || cursor == "" || i.changed >= since {
+		if i.key.Repo() == repo && (whole || cursor == "" || i.changed >= since) {
 			seen.Issues = append(seen.Issues, w.viewOf(i))
 			newest = max(newest, i.changed)
 		}
@@ -152,7 +160,7 @@ func (w *world) closed(p *process) bool {
 
 // view is what a look at one issue says.
 func (w *world) view(p *process, i *issue) fsm.IssuesSeen {
-	return fsm.IssuesSeen{Repo: repo, AskedAt: w.wall(p), Issues: []fsm.IssueView{w.viewOf(i)}}
+	return fsm.IssuesSeen{Repo: i.key.Repo(), AskedAt: w.wall(p), Issues: []fsm.IssueView{w.viewOf(i)}}
 }
 
 func (w *world) viewOf(i *issue) fsm.IssueView {

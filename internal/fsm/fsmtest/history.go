@@ -46,6 +46,11 @@ type claim struct {
 	accepted  []string
 	mine      int // of the current attempt
 
+	used       recovery.Usage // by the current attempt, as far as the journal says
+	calls      int64          // paid, since a human last answered, by the attempts that are over
+	cost       float64
+	iterations int // verdicts since then that grant another attempt
+
 	redispatches int
 	byReason     map[recovery.Reason]int
 	last         *recovery.Verdict // since a human last answered
@@ -105,7 +110,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	case fsm.AttemptBegan:
 		if c := h.claim(f.Task); c != nil {
 			c.attempt, c.confirmed, c.began, c.startedAt, c.outcome, c.mine = f.N, false, at, time.Time{}, "", 0
-			c.watchdog = f.WatchdogAt
+			c.watchdog, c.used = f.WatchdogAt, recovery.Usage{}
 			if c.last != nil && c.last.Row != rowIncident && !c.healed {
 				c.byReason[f.Next.Reason]++
 			}
@@ -133,6 +138,9 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		if c := h.claim(f.Task); c != nil {
 			v := f.Verdict
 			c.last, c.reason, c.healed = &v, f.Finding.Reason, false
+			if v.Action.Again() {
+				c.iterations++
+			}
 			if v.Row == rowIncident {
 				c.spared++
 			}
@@ -143,6 +151,19 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	case fsm.TallyReset:
 		if c := h.claim(f.Task); c != nil {
 			c.redispatches, c.byReason, c.last, c.spared = 0, map[recovery.Reason]int{}, nil, 0
+			c.calls, c.cost, c.iterations = 0, 0, 0
+		}
+	case fsm.UsageSeen:
+		if c := h.claim(f.Task); c != nil {
+			c.used = f.Usage
+		}
+	case fsm.AttemptUsed:
+		if c := h.claim(f.Task); c != nil {
+			c.calls, c.cost, c.used = c.calls+f.Usage.PaidCalls, c.cost+f.Usage.CostUSD, recovery.Usage{}
+		}
+	case fsm.PaidCallsSet:
+		if c := h.claim(f.Task); c != nil {
+			c.calls = f.PaidCalls
 		}
 	case fsm.EffectPlanned:
 		if c := h.claim(f.Effect.Task); c != nil {

@@ -46,6 +46,12 @@ var mutants = []mutant{
 		false,
 	},
 	{
+		"a report may overspend", "fsm/step_worker.go",
+		"		m.accept(t, b.Report, nil)\n		m.afford(t)", "		m.accept(t, b.Report, nil)",
+		[]string{"BudgetsNeverExceeded"},
+		false,
+	},
+	{
 		"no check for duplicates", "fsm/step_worker.go",
 		"if t.remembers(t.AttemptID(), r.Ref.ID) || !t.room(r.Final) {", "if !t.room(r.Final) {",
 		[]string{"NoReportDecidedTwice"},
@@ -53,7 +59,7 @@ var mutants = []mutant{
 	},
 	{
 		"cooldown does not hold soft effects", "fsm/step_operator.go",
-		"t.soft.read.Equal(v.UpdatedAt) || m.held(DoRead) {", "t.soft.read.Equal(v.UpdatedAt) {",
+		"case m.held(DoRead):", "case m == nil:",
 		[]string{"NoGitHubCallInCooldown"},
 		false,
 	},
@@ -119,6 +125,37 @@ var mutants = []mutant{
 		"more than one canary", "fsm/machine.go",
 		"		m.dispatched(t)\n", "		_ = m.dispatched\n",
 		[]string{"NothingIntoAnOutage"},
+		false,
+	},
+	{
+		"an incident spares an overspent task", "fsm/incident.go",
+		"		return v, \"\"\n	case i.Breaker.State(",
+		"		if i.Breaker.State(incidentRules, m.now) != recovery.BreakerOpen {\n			return v, \"\"\n		}\n	case i.Breaker.State(",
+		[]string{"BudgetsNeverExceeded"},
+		false,
+	},
+	{
+		"an incident ignores the repository", "fsm/incident.go",
+		"return i.Repo == \"\" || i.Repo == t.Key.Repo()", "return i.Repo == \"\" || t != nil",
+		[]string{"IncidentsKeepToTheirRepository"},
+		false,
+	},
+	{
+		"who waits first keeps the others back", "fsm/incident.go",
+		"for _, t := range m.ready.inOrder() {", "for _, t := range m.ready.inOrder()[:1] {",
+		[]string{"IncidentsKeepToTheirRepository"},
+		false,
+	},
+	{
+		"usage is not durable", "fsm/apply.go",
+		"		t.Used = f.Usage\n", "		t.soft.Usage = &f.Usage\n",
+		[]string{"UsageSurvivesCrashes"},
+		false,
+	},
+	{
+		"a crash forgets the attempt's usage", "fsm/step_worker.go",
+		"	used := t.Used\n	if u", "	used := recovery.Usage{}\n	if u",
+		[]string{"UsageSurvivesCrashes"},
 		false,
 	},
 	{

@@ -20,38 +20,55 @@ const mutantSteps = 1_000_000
 // TestMutants plants bugs into the production code, one for each build, and lists what catches them: an invariant that
 // nothing violates proves nothing.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		t.Skip("each mutant is a build of its own")
+	case raced:
+		t.Skip("the mutants are programs of their own, which the race detector does not see")
 	}
 	internal, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
-			t.Parallel()
-			bin := m.build(t, internal)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer cancel()
-			args := []string{"-seed", "1", "-steps", fmt.Sprint(mutantSteps), "-brief"}
-			if m.explore {
-				args = []string{"-explore", "100000"}
-			}
-			out, err := exec.CommandContext(ctx, bin, args...).CombinedOutput()
-			seen := violation.FindSubmatch(out)
-			switch {
-			case ctx.Err() != nil:
-				t.Fatal("does not end")
-			case err == nil:
-				t.Fatalf("not caught within %d steps", mutantSteps)
-			case seen == nil:
-				t.Fatalf("%v: %s", err, out)
-			case !slices.Contains(m.caught, string(seen[1])):
-				t.Fatalf("caught by %s, which should not be the first to see it: %s", seen[1], out)
-			}
-			t.Logf("%-45s %-35s %8s steps", m.name, seen[1], seen[2])
-		})
+	rows := make([]string, len(mutants))
+	t.Run("all", func(t *testing.T) {
+		for i, m := range mutants {
+			t.Run(strings.ReplaceAll(m.name, " ", "_"), func(t *testing.T) {
+				t.Parallel()
+				by, steps := m.run(t, internal)
+				t.Logf("%-45s %-35s %8s steps", m.name, by, steps)
+				rows[i] = fmt.Sprintf("| %s | `%s` | %s | %s |", m.name, m.file, by, steps)
+			})
+		}
+	})
+	if *update && !t.Failed() {
+		rewrite(t, "mutants", append([]string{"| bug | in | caught by | after steps |", "|---|---|---|---|"}, rows...))
 	}
+}
+
+// run lets the simulator, or the explorer, look for the bug.
+func (m mutant) run(t *testing.T, internal string) (by, steps string) {
+	t.Helper()
+	bin := m.build(t, internal)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	args := []string{"-seed", "1", "-steps", fmt.Sprint(mutantSteps), "-brief"}
+	if m.explore {
+		args = []string{"-explore", "100000"}
+	}
+	out, err := exec.CommandContext(ctx, bin, args...).CombinedOutput()
+	seen := violation.FindSubmatch(out)
+	switch {
+	case ctx.Err() != nil:
+		t.Fatal("does not end")
+	case err == nil:
+		t.Fatalf("not caught within %d steps", mutantSteps)
+	case seen == nil:
+		t.Fatalf("%v: %s", err, out)
+	case !slices.Contains(m.caught, string(seen[1])):
+		t.Fatalf("caught by %s, which should not be the first to see it: %s", seen[1], out)
+	}
+	return string(seen[1]), string(seen[2])
 }
 
 var violation = regexp.MustCompile(`VIOLATION (\w+) after (\d+) steps`)
@@ -80,7 +97,7 @@ func (m mutant) build(t *testing.T, internal string) (bin string) {
 		t.Fatal(err)
 	}
 	bin = filepath.Join(dir, "sim")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", bin, "./cmd/sim").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-o", bin, "./cmd/sim").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return bin

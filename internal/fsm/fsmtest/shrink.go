@@ -182,12 +182,17 @@ func (f *Found) Report(now func() time.Time) string {
 // quiet drops events that decided nothing.
 func quiet(lines []string) (out []string) {
 	for i, l := range lines {
-		event := strings.Contains(l, " ← ")
-		followed := i+1 < len(lines) && strings.HasPrefix(strings.TrimLeft(lines[i+1][min(10, len(lines[i+1])):], ""), "      ")
-		if event && !followed {
+		decided := i+1 < len(lines) && strings.HasPrefix(said(lines[i+1]), "    ")
+		if strings.Contains(l, " ← ") && !decided {
 			continue
 		}
 		out = append(out, l)
 	}
 	return out
+}
+
+// said is a line without its time.
+func said(line string) string {
+	_, text, _ := strings.Cut(strings.TrimLeft(line, " "), "  ")
+	return text
 }

@@ -1,6 +1,7 @@
 package fsmtest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -11,23 +12,26 @@ import (
 // fixedSeeds are searched at every run, and some fresh ones. RETAKE_SIM_TIME says for how long altogether.
 var fixedSeeds = []uint64{1, 2, 3}
 
+// TestSim searches worlds of fixed seeds and of fresh ones. The seeds are printed before anything can go wrong with them.
 func TestSim(t *testing.T) {
-	whole := 20 * time.Second
+	whole := 15 * time.Second
+	if testing.Short() {
+		whole = 5 * time.Second
+	}
 	if s := os.Getenv("RETAKE_SIM_TIME"); s != "" {
 		var err error
 		if whole, err = time.ParseDuration(s); err != nil {
 			t.Fatal("RETAKE_SIM_TIME:", err)
 		}
 	}
-	if testing.Short() {
-		whole = 5 * time.Second
-	}
-	seeds := append(slices.Clone(fixedSeeds), rand.Uint64(), rand.Uint64(), rand.Uint64())
-	for i, seed := range seeds {
-		r := Simulate(Options{Seed: seed, Steps: 1 << 40, World: -1, Until: time.Now().Add(whole / time.Duration(len(seeds))), Now: time.Now})
+	fresh := []uint64{rand.Uint64(), rand.Uint64(), rand.Uint64()}
+	fmt.Printf("sim: fixed seeds %d, fresh seeds %d, for %s (RETAKE_SIM_TIME)\n", fixedSeeds, fresh, whole)
+	all := slices.Concat(fixedSeeds, fresh)
+	for _, seed := range all {
+		r := Simulate(Options{Seed: seed, Steps: 1 << 40, World: -1, Until: time.Now().Add(whole / time.Duration(len(all))), Now: time.Now})
 		if r.Found != nil {
 			t.Fatal(r.Found.Report(time.Now))
 		}
-		t.Logf("seed %d: %d steps in %d worlds, %.0f/s", seeds[i], r.Steps, r.Worlds, float64(r.Steps)/r.Took.Seconds())
+		fmt.Printf("sim: seed %d: %d steps in %d worlds, %.0f/s\n", seed, r.Steps, r.Worlds, float64(r.Steps)/r.Took.Seconds())
 	}
 }

@@ -116,6 +116,7 @@ const (
 	outcomeTwice
 	limitReported
 	signalled
+	outage
 	sites
 
 	faults = busDrop // the first of them
@@ -144,5 +145,5 @@ var siteTable = [sites]siteInfo{
 	crashAtAppend: {"crash at an append", 20}, crashAtEffect: {"crash at an effect", 20}, crashHalf: {"an effect of the dead was carried out", 500},
 	leaderStale: {"a second director takes over", 80}, staleHears: {"the stale director hears it", 500}, clockSkewed: {"clocks differ", 500},
 	asleep: {"the director is suspended", 60}, outcomeTwice: {"an outcome is told twice", 50}, limitReported: {"a limit is reported", 200},
-	signalled: {"the director is told to end", 20},
+	signalled: {"the director is told to end", 20}, outage: {"every attempt fails alike for a while", 200},
 }

@@ -61,6 +61,6 @@ func factLine(f fsm.Fact) string {
 // transcript collects what a world tells.
 func (w *world) transcript(lines *[]string) {
 	w.say = func(format string, args ...any) {
-		*lines = append(*lines, fmt.Sprintf("%10s  ", time.Duration(w.now).Truncate(time.Millisecond))+fmt.Sprintf(format, args...))
+		*lines = append(*lines, fmt.Sprintf("%12s  ", time.Duration(w.now).Truncate(time.Millisecond))+fmt.Sprintf(format, args...))
 	}
 }

@@ -90,13 +90,17 @@ func (w *world) version() string {
 
 // trouble is a report of a failure.
 func (w *world) trouble(final bool) fsm.Report {
-	return fsm.Report{Final: final, Stage: "CODE", Evidence: ends[w.tape.pick(atOutcome, len(ends))]}
+	e := ends[w.tape.pick(atOutcome, len(ends))]
+	if w.now < w.outageTo {
+		e = w.outageEnd
+	}
+	return fsm.Report{Final: final, Stage: "CODE", Evidence: e}
 }
 
 // finish sends a final report: in a calm world the work succeeds.
 func (w *world) finish(b *box) {
 	b.final++
-	if w.calm || w.tape.pick(atOutcome, 5) < 2 {
+	if w.calm || w.now >= w.outageTo && w.tape.pick(atOutcome, 5) < 2 {
 		w.send(b, fsm.Report{OK: true, Final: true, Stage: "DONE"})
 		return
 	}

@@ -2,9 +2,11 @@ package fsmtest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 // world is everything around the driver: what happens in it is chosen by a tape, what must hold in it is checked by the
@@ -23,6 +25,7 @@ type world struct {
 	maxWorkers, maxRetries int
 	claimStale             time.Duration
 	preset                 string
+	limits                 recovery.Limits
 	cfg                    fsm.Config // of every machine
 	withData               bool       // the journal keeps JSON, as production's does
 
@@ -34,7 +37,11 @@ type world struct {
 	issues  []*issue
 	boxes   []*box // containers, and what outlived them
 	reports []*report
+	repos   []string
 	claims  int // nonces so far
+
+	outageTo  int64             // until then nothing succeeds, in any attempt
+	outageEnd recovery.Evidence // how it ends instead
 
 	without string // the invariant that is not checked, to learn what it costs
 	history *history
@@ -86,11 +93,14 @@ func (w *world) begin() *world {
 	w.maxWorkers = 1 + t.pick(atShape, 3)
 	w.maxRetries = t.pick(atShape, 5)
 	w.claimStale = [...]time.Duration{6 * time.Hour, 10 * time.Minute, 0}[t.pick(atShape, 3)]
-	for i := range 1 + t.pick(atShape, 5) {
-		w.issues = append(w.issues, &issue{key: issueKeys[i], open: true, labels: taskLabel})
+	keys := issueKeys[t.pick(atShape, len(issueKeys))]
+	for _, k := range keys[:1+t.pick(atShape, len(keys))] {
+		w.add(&issue{key: k, open: true, labels: taskLabel})
 	}
 	w.preset = presets[t.pick(atShape, len(presets))]
-	w.cfg = machineConfig(w.maxWorkers, w.maxRetries, w.claimStale, w.preset)
+	w.limits = budgets[t.pick(atShape, len(budgets))]
+	w.limits.MaxRetries = w.maxRetries
+	w.cfg = machineConfig(w.maxWorkers, w.claimStale, w.preset, w.limits)
 	w.cfg.HasAlternative = t.pick(atShape, 2) == 1
 	w.cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
 	w.withData = t.pick(atShape, 8) == 7
@@ -106,9 +116,18 @@ func (w *world) begin() *world {
 	return w
 }
 
-var issueKeys = []fsm.IssueKey{"acme/widgets#1", "acme/widgets#2", "acme/widgets#3", "acme/widgets#4", "acme/widgets#5"}
+// issueKeys are those of a world of one repository, and of two.
+var issueKeys = [][]fsm.IssueKey{
+	{"acme/widgets#1", "acme/widgets#2", "acme/widgets#3", "acme/widgets#4", "acme/widgets#5"},
+	{"acme/widgets#1", "acme/widgets#2", "acme/gadgets#3", "acme/widgets#4", "acme/gadgets#5", "acme/widgets#6"},
+}
 
-const repo = "acme/widgets"
+func (w *world) add(i *issue) {
+	w.issues = append(w.issues, i)
+	if r := i.key.Repo(); !slices.Contains(w.repos, r) {
+		w.repos = append(w.repos, r)
+	}
+}
 
 // fault says whether a fault happens now.
 func (w *world) fault(s site) bool {

@@ -1,0 +1,95 @@
+package fsmtest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// update makes each test rewrite its part of the specification: TestSpecification what is in tables of the code,
+// TestMutants and TestExplore what they have measured.
+var update = flag.Bool("update", false, "rewrite the generated parts of the specification")
+
+const specification = "../../../docs/specs/simulator.md"
+
+// TestSpecification compares the generated parts with the code's tables. Of what was measured only the names are
+// compared: the figures belong to the day they were taken.
+func TestSpecification(t *testing.T) {
+	for name, rows := range map[string][]string{"invariants": invariantRows(), "faults": faultRows()} {
+		if *update {
+			rewrite(t, name, rows)
+		} else if part(t, name) != strings.Join(rows, "\n")+"\n" {
+			t.Errorf("%s: part %q is not what the code does; run this test with -update", specification, name)
+		}
+	}
+	var bugs, worlds []string
+	for _, m := range mutants {
+		bugs = append(bugs, m.name)
+	}
+	for _, s := range SmallWorlds {
+		worlds = append(worlds, s.Name)
+	}
+	for name, want := range map[string][]string{"mutants": bugs, "worlds": worlds} {
+		if has := firstCells(part(t, name)); !slices.Equal(has, want) && !*update {
+			t.Errorf("%s: part %q lists %q, the code has %q; run TestMutants and TestExplore with -update", specification, name, has, want)
+		}
+	}
+}
+
+func invariantRows() []string {
+	rows := []string{"| invariant | says |", "|---|---|"}
+	for _, i := range invariants {
+		rows = append(rows, fmt.Sprintf("| %s | %s |", i.Name, i.Says))
+	}
+	return rows
+}
+
+func faultRows() []string {
+	rows := []string{"| fault | at most, in 1,000 chances |", "|---|---|"}
+	for s := faults; s < sites; s++ {
+		rows = append(rows, fmt.Sprintf("| %s | %d |", siteTable[s].name, siteTable[s].most))
+	}
+	return rows
+}
+
+// firstCells are the first cells of a table's rows.
+func firstCells(table string) (cells []string) {
+	for i, line := range strings.Split(strings.TrimSpace(table), "\n") {
+		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok && i > 1 {
+			cells = append(cells, cell)
+		}
+	}
+	return cells
+}
+
+// part returns what stands between a part's two marks.
+func part(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(specification)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, begins := strings.Cut(string(data), "<!-- "+name+" -->\n")
+	text, _, ends := strings.Cut(rest, "<!-- /"+name+" -->")
+	if !begins || !ends {
+		t.Fatalf("%s: no part %q", specification, name)
+	}
+	return text
+}
+
+func rewrite(t *testing.T, name string, rows []string) {
+	t.Helper()
+	old := part(t, name)
+	data, err := os.ReadFile(specification)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := "<!-- " + name + " -->\n"
+	text := strings.Replace(string(data), begin+old, begin+strings.Join(rows, "\n")+"\n", 1)
+	if err := os.WriteFile(specification, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
