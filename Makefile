@@ -50,8 +50,8 @@ generate: ## Write the generated documents and golden files anew
 	$(GO) test ./internal/fsm ./internal/recovery ./internal/bus/... ./internal/config ./internal/agent ./internal/audit -update
 	$(GO) test ./cmd/director -run Handbook -update
 
-sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000, WORLD=n replays one world
-	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD))
+sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
+	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
 
 bench: ## Measure the pure core: decisions, classification, signatures
 	$(GO) test ./internal/recovery ./internal/fsm -run '^$$' -bench . -benchmem
