@@ -70,25 +70,22 @@ func (c *recorder) record(r fsm.Record, m *fsm.Machine) {
 		case fsm.VerdictMade:
 			c.judged(r, f, m.Task(f.Task))
 		case fsm.WorkDelivered:
-			c.delivered(f, m.Task(f.Task))
-		case fsm.AttemptUsed, fsm.PaidCallsSet, fsm.TallyReset:
-			if t := taskOf(f, m); t != nil {
-				c.out.Task(c.standing(r, t.Key, t))
-			}
+			c.delivered(f)
+		case fsm.AttemptUsed:
+			c.counted(r, m.Task(f.Task))
+		case fsm.PaidCallsSet:
+			c.counted(r, m.Task(f.Task))
+		case fsm.TallyReset:
+			c.counted(r, m.Task(f.Task))
 		}
 	}
 }
 
-func taskOf(f fsm.Fact, m *fsm.Machine) *fsm.Task {
-	switch f := f.(type) {
-	case fsm.AttemptUsed:
-		return m.Task(f.Task)
-	case fsm.PaidCallsSet:
-		return m.Task(f.Task)
-	case fsm.TallyReset:
-		return m.Task(f.Task)
+// counted is a change of a task's meters.
+func (c *recorder) counted(r fsm.Record, t *fsm.Task) {
+	if t != nil {
+		c.out.Task(c.standing(r, t.Key, t))
 	}
-	return nil
 }
 
 func (c *recorder) began(r fsm.Record, f fsm.AttemptBegan, t *fsm.Task) {
@@ -137,7 +134,7 @@ func (c *recorder) moved(r fsm.Record, f fsm.Moved, t *fsm.Task) {
 }
 
 // delivered names what became of a success.
-func (c *recorder) delivered(f fsm.WorkDelivered, _ *fsm.Task) {
+func (c *recorder) delivered(f fsm.WorkDelivered) {
 	k := c.known[f.Task]
 	c.finish(fsm.AttemptID(k.nonce, k.standing.Attempt), func(m *audit.Meta) { m.Branch = f.Pushed.Branch })
 }

@@ -1,11 +1,10 @@
 package director
 
 import (
-	"strings"
-
 	"go.uber.org/zap"
 
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 // told logs what has become durable, one line for each fact that an operator would ask for.
@@ -17,11 +16,11 @@ func (s *session) told(r fsm.Record) {
 			s.log.Info("transition", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt),
 				zap.Stringer("from", f.From), zap.Stringer("to", f.To), zap.String("event", string(f.On)), zap.String("reason", f.Why))
 		case fsm.PhaseChanged:
-			if strings.HasPrefix(f.Why, fsm.AbortWhy) {
-				s.aborted = f.Why
-			}
 			s.log.Info("phase", zap.String("from", string(f.From)), zap.String("to", string(f.To)), zap.String("reason", f.Why))
 		case fsm.VerdictMade:
+			if f.Verdict.Action == recovery.Abort {
+				s.aborted = string(f.Task) + ": " + f.Verdict.Why
+			}
 			s.log.Info("verdict", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt), zap.String("stage", f.Stage),
 				zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause), zap.String("rule", f.Finding.Rule),
 				zap.String("action", string(f.Verdict.Action)), zap.Duration("delay", f.Verdict.Delay), zap.String("why", f.Verdict.Why))

@@ -117,17 +117,7 @@ func (m *Machine) weigh(t *Task, f recovery.Finding, v recovery.Verdict) (recove
 
 // usedUp names the budget that leaves the task no further attempt; empty: none does. A policy's veto says so only where it
 // would have granted one.
-func (m *Machine) usedUp(t *Task) string {
-	switch g, n := m.cfg.Policy.Guards(), t.Tally; {
-	case g.PaidCallBudget > 0 && n.PaidCalls >= int64(g.PaidCallBudget):
-		return "paid_call_budget"
-	case g.CostBudgetUSD > 0 && n.CostUSD >= g.CostBudgetUSD:
-		return "cost_budget"
-	case g.IterationBudget > 0 && n.Iterations-n.Refunded >= g.IterationBudget:
-		return "iteration_budget"
-	}
-	return ""
-}
+func (m *Machine) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
 func tasksOf(b recovery.Breaker) string {
 	if n := len(b.Strikes); n != 1 {

@@ -248,9 +248,8 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	facts := recovery.Facts{HasAlternative: m.cfg.HasAlternative}
 	v := m.cfg.Policy.Decide(f, t.Tally, facts, t.AttemptID())
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own: no reset comes
-		v.Action, v.Veto, v.Why, v.Charges, v.Delay, v.DelayMin, v.DelayMax = recovery.Escalate, "budget", f.Cause, "", 0, 0, 0
+		v = recovery.Refuse(f.Reason, recovery.GuardBudget, v.Row, f.Cause)
 	}
-	v.Ask = cmp.Or(vetoAsks[v.Veto], v.Ask)
 	m.spoken(t, f, stage)
 	v, incident := m.weigh(t, f, v)
 	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
@@ -266,15 +265,11 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 		m.move(t, OnReclaim, v.Why, time.Time{})
 		return
 	case v.Action == recovery.Abort && m.phase != PhaseShutdown:
-		m.unpause(PhaseDraining, AbortWhy+string(t.Key)+": "+v.Why)
+		m.unpause(PhaseDraining, fmt.Sprintf("the policy aborts the run: %s: %s", t.Key, v.Why)) // until the operator resumes
 	}
 	// Escalate, and what a policy calls skip, stop or abort: to this issue it is the same, a human has to look.
 	m.ask(t, f, stage, v, false)
 }
-
-// AbortWhy begins the reason of the phase in which a policy's abort has put the director: nothing new begins until the
-// operator resumes.
-const AbortWhy = "the policy aborts the run: "
 
 // cooled names the resource that a verdict closes: the failing model, where the policy says "model", or nothing and the
 // failure is a limit. Empty: none.
@@ -297,17 +292,12 @@ func (t *Task) model() string { return modelPrefix + cmp.Or(t.Ending.Provider, "
 // good to say whether the issue is still ours (giving the claim back would be refused as well, and the issue be forgotten
 // with our labels on it), or the claim went stale again.
 func (m *Machine) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
-	v := recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: "director." + row, Why: why, Ask: vetoAsks[row]}
-	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
-	m.ask(t, f, stage, v, row == rowStale)
+	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: "director." + row, Why: why}, row == rowStale)
 }
 
-// vetoAsks says what a person is asked when a guard has the last word.
-var vetoAsks = map[string]string{
-	"budget":           "Decide whether the issue is worth more: if so, answer /agent retry, and its meters begin at zero; or raise the budget in [recovery].",
-	"paid_call_budget": "Decide whether the issue is worth more calls: if so, answer /agent retry, and its meters begin at zero; or raise recovery.paid_call_budget.",
-	"cost_budget":      "Decide whether the issue is worth more money: if so, answer /agent retry, and its meters begin at zero; or raise recovery.cost_budget_usd.",
-	"iteration_budget": "Decide whether the issue is worth more attempts: if so, answer /agent retry, and its meters begin at zero; or raise recovery.iteration_budget.",
+func (m *Machine) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict, stale bool) {
+	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
+	m.ask(t, f, stage, v, stale)
 }
 
 // ask blocks the task and asks a human.

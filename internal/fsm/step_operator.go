@@ -83,7 +83,8 @@ func (m *Machine) budgetEdited(b BudgetEdited) {
 		if budget := m.usedUp(t); t.State == Backoff && budget != "" {
 			why := "the operator set the paid calls to " + strconv.FormatInt(b.PaidCalls, 10) + ", which uses the task's budget up"
 			m.overtake(t, why)
-			m.giveUp(t, recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}, "RETRY_WAIT", budget, why)
+			f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
+			m.block(t, f, "RETRY_WAIT", recovery.Refuse(f.Reason, budget, "director."+budget, why), false)
 		}
 	}
 }

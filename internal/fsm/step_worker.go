@@ -198,19 +198,9 @@ func (m *Machine) afford(t *Task) {
 	if !t.watched() {
 		return
 	}
-	if why := overspent(t.Tally.Use(t.used()), m.cfg.Policy.Guards()); why != "" {
+	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {
 		m.stop(t, OnOverspent, EndingSet{Outcome: OutcomeFailed, Known: recovery.QuotaExhausted, Cause: why}, m.cfg.StopGrace)
 	}
-}
-
-func overspent(t recovery.Tally, g recovery.Guards) string {
-	switch {
-	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
-		return fmt.Sprintf("the task's paid calls went over recovery.paid_call_budget = %d: %d", g.PaidCallBudget, t.PaidCalls)
-	case g.CostBudgetUSD > 0 && t.CostUSD > g.CostBudgetUSD:
-		return fmt.Sprintf("the task's cost went over recovery.cost_budget_usd = %.2f: %.2f", g.CostBudgetUSD, t.CostUSD)
-	}
-	return ""
 }
 
 func (m *Machine) alive(t *Task) {

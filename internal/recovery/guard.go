@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,53 @@ type Guards struct {
 // engineCap bounds the attempts that verdicts grant within one claim, free ones included, whatever a policy says.
 const engineCap = 100
 
+// The guards that bound what a task may use up, as verdicts name them.
+const (
+	GuardBudget     = "budget" // the caller's own
+	GuardIterations = "iteration_budget"
+	GuardPaidCalls  = "paid_call_budget"
+	GuardCost       = "cost_budget"
+)
+
+// guardAsks says what a person is asked when a budget has the last word.
+var guardAsks = map[string]string{
+	GuardBudget:     "Decide whether the issue is worth more: if so, answer /agent retry, and its meters begin at zero; or raise the budget in [recovery].",
+	GuardIterations: "Decide whether the issue is worth more attempts: if so, answer /agent retry, and its meters begin at zero; or raise recovery.iteration_budget.",
+	GuardPaidCalls:  "Decide whether the issue is worth more calls: if so, answer /agent retry, and its meters begin at zero; or raise recovery.paid_call_budget.",
+	GuardCost:       "Decide whether the issue is worth more money: if so, answer /agent retry, and its meters begin at zero; or raise recovery.cost_budget_usd.",
+}
+
+// UsedUp names the budget that leaves a task no further attempt; empty: none does.
+func (g Guards) UsedUp(t Tally) string { return g.usedUp(&t, max(t.Iterations, 0)-max(t.Refunded, 0)) }
+
+func (g *Guards) usedUp(t *Tally, iterations int) string {
+	switch {
+	case g.IterationBudget > 0 && iterations >= g.IterationBudget:
+		return GuardIterations
+	case g.PaidCallBudget > 0 && t.PaidCalls >= int64(g.PaidCallBudget):
+		return GuardPaidCalls
+	case g.CostBudgetUSD > 0 && t.CostUSD >= g.CostBudgetUSD:
+		return GuardCost
+	}
+	return ""
+}
+
+// Overspent says which budget a running attempt has gone over, for people; empty: none. One that is used up exactly is not.
+func (g Guards) Overspent(t Tally) string {
+	switch {
+	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
+		return fmt.Sprintf("the task's paid calls went over recovery.paid_call_budget = %d: %d", g.PaidCallBudget, t.PaidCalls)
+	case g.CostBudgetUSD > 0 && t.CostUSD > g.CostBudgetUSD:
+		return fmt.Sprintf("the task's cost went over recovery.cost_budget_usd = %.2f: %.2f", g.CostBudgetUSD, t.CostUSD)
+	}
+	return ""
+}
+
+// Refuse is the verdict on a task that has no budget left, whatever its failure's row would say.
+func Refuse(reason Reason, guard, row, why string) Verdict {
+	return Verdict{Action: Escalate, Reason: reason, Row: row, Veto: guard, Why: why, Ask: guardAsks[guard], Error: true}
+}
+
 // veto says which guard forbids one more attempt (or, for errors in a row, to go on without this one), what is done
 // instead, and why.
 func (p *Policy) veto(v *Verdict, s *state, facts Facts) (guard string, to Action, why string) {
@@ -36,13 +84,15 @@ func (p *Policy) veto(v *Verdict, s *state, facts Facts) (guard string, to Actio
 	case !again:
 		return "", "", ""
 	case facts.BudgetLeft != nil && *facts.BudgetLeft <= 0:
-		return "budget", g.OnIterations, "nothing is left of the budget"
-	case g.IterationBudget > 0 && s.iterations() >= g.IterationBudget:
-		return "iteration_budget", g.OnIterations, "the iteration budget of " + strconv.Itoa(g.IterationBudget) + " is used up"
-	case g.PaidCallBudget > 0 && s.t.PaidCalls >= int64(g.PaidCallBudget):
-		return "paid_call_budget", g.OnPaidCalls, "the budget of " + strconv.Itoa(g.PaidCallBudget) + " paid calls is used up"
-	case g.CostBudgetUSD > 0 && s.t.CostUSD >= g.CostBudgetUSD:
-		return "cost_budget", g.OnCost, "the budget of " + strconv.FormatFloat(g.CostBudgetUSD, 'f', 2, 64) + " USD is used up"
+		return GuardBudget, g.OnIterations, "nothing is left of the budget"
+	}
+	switch guard := g.usedUp(s.t, s.iterations()); {
+	case guard == GuardIterations:
+		return guard, g.OnIterations, "the iteration budget of " + strconv.Itoa(g.IterationBudget) + " is used up"
+	case guard == GuardPaidCalls:
+		return guard, g.OnPaidCalls, "the budget of " + strconv.Itoa(g.PaidCallBudget) + " paid calls is used up"
+	case guard == GuardCost:
+		return guard, g.OnCost, "the budget of " + strconv.FormatFloat(g.CostBudgetUSD, 'f', 2, 64) + " USD is used up"
 	case v.Charges != "" && g.MaxRetries >= 0 && s.redispatches() >= g.MaxRetries:
 		return "max_retries", g.OnRetries, p.retriesKey() + " = " + strconv.Itoa(g.MaxRetries) + " used up over all causes"
 	case s.granted() >= engineCap:

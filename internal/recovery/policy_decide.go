@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -171,7 +172,7 @@ func (p *Policy) bound(v *Verdict, s *state, facts Facts) {
 				to = Escalate
 			}
 			v.Action, v.Veto, v.Charges, v.Cools, v.Restarts, v.Error = to, guard, "", "", false, true
-			v.Why = string(v.Reason) + ": " + why
+			v.Why, v.Ask = string(v.Reason)+": "+why, cmp.Or(guardAsks[guard], v.Ask)
 		}
 	}
 	if p.goesOn && (v.Fatal || v.Action == Abort || v.Action == Stop) {

@@ -40,7 +40,7 @@ var mutants = []mutant{
 		false,
 	},
 	{
-		"paid calls are not stopped", "fsm/step_worker.go",
+		"paid calls are not stopped", "recovery/guard.go",
 		"t.PaidCalls > int64(g.PaidCallBudget):", "t.PaidCalls > 2*int64(g.PaidCallBudget):",
 		[]string{"BudgetsNeverExceeded"},
 		false,
