@@ -2,7 +2,7 @@
 GO      ?= go
 BIN     := bin
 TOOLS   := tools/go.mod
-STATIC  := CGO_ENABLED=0 $(GO) build -trimpath
+STATIC  := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w'
 PKGS    := ./...
 
 .PHONY: help build test race lint fmt demo generate images bench fuzz sim
@@ -10,12 +10,13 @@ PKGS    := ./...
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build director, worker, githubsim and the demo's agent into bin/
+build: ## Build director, worker, githubsim, the demo and its agent into bin/
 	$(STATIC) -o $(BIN)/director ./cmd/director
 	$(STATIC) -o $(BIN)/worker ./cmd/worker
 	$(STATIC) -o $(BIN)/githubsim ./cmd/githubsim
+	$(STATIC) -o $(BIN)/demo ./cmd/demo
 	$(STATIC) -o $(BIN)/demo-agent ./internal/demo/agent
-	@echo "built: $(BIN)/director $(BIN)/worker $(BIN)/githubsim $(BIN)/demo-agent"
+	@echo "built: $(BIN)/director $(BIN)/worker $(BIN)/githubsim $(BIN)/demo $(BIN)/demo-agent"
 
 test: ## Run all tests; those that need Docker only if an engine answers (RETAKE_REQUIRE_DOCKER=1: fail if none does)
 	@$(MAKE) --no-print-directory docker-hint
@@ -32,7 +33,6 @@ docker-hint:
 	@docker version >/dev/null 2>&1 || \
 	  if [ "$$RETAKE_REQUIRE_DOCKER" = 1 ]; then echo "no Docker engine answers, and RETAKE_REQUIRE_DOCKER=1" >&2; exit 1; \
 	  else echo "Docker suite skipped: no engine answers (start one, or see: docker info)"; fi
-	@[ -n "$$RETAKE_TESTDATA" ] || echo "vector, corpus and OpenAPI tests skipped: RETAKE_TESTDATA is not set"
 
 lint: ## Check formatting, style, who imports whom, and that the pure packages are pure
 	@mkdir -p $(BIN)
@@ -47,17 +47,17 @@ fmt: ## Format the code
 	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal docs
 
 generate: ## Write the generated documents and golden files anew
-	$(GO) test ./internal/fsm ./internal/recovery ./internal/bus/... ./internal/config ./internal/agent ./internal/audit -update
+	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus/... ./internal/config ./internal/agent ./internal/audit ./internal/testfiles -update
 	$(GO) test ./cmd/director -run Handbook -update
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
 
 bench: ## Measure the pure core: decisions, classification, signatures
-	$(GO) test ./internal/recovery ./internal/fsm -run '^$$' -bench . -benchmem
+	$(GO) test ./internal/recovery/... ./internal/fsm -run '^$$' -bench . -benchmem
 
 FUZZTIME ?= 60s
-FUZZERS  := recovery:FuzzClassify recovery:FuzzRetryAfter recovery:FuzzSignature recovery:FuzzPolicy advise:FuzzClassifyLine advise:FuzzDecideLine \
+FUZZERS  := recovery/classify:FuzzClassify recovery/retryafter:FuzzRetryAfter recovery/signature:FuzzSignature recovery/policy:FuzzPolicy advise:FuzzClassifyLine advise:FuzzDecideLine \
 	agent:FuzzReader audit:FuzzParseStats bus/wire:FuzzDecode config:FuzzLoad
 fuzz: ## Fuzz what reads foreign bytes, each for FUZZTIME (default 60s)
 	@for f in $(FUZZERS); do echo "== $$f"; $(GO) test ./internal/$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) || exit 1; done
@@ -66,4 +66,4 @@ images: ## Build the images for docker-compose.yml (BASE_IMAGE: one with git and
 	GO="$(GO)" deploy/images.sh
 
 demo: build ## Show it: ten real failures and recoveries in containers, on a stand-in GitHub
-	$(BIN)/director demo
+	$(BIN)/demo

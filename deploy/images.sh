@@ -24,7 +24,7 @@ trap 'exit 130' INT TERM
 
 build() { # image source...
 	echo "building $1"
-	CGO_ENABLED=0 GOOS=linux "$go" build -trimpath -o "$context/$1" "$2"
+	CGO_ENABLED=0 GOOS=linux "$go" build -trimpath -ldflags '-s -w' -o "$context/$1" "$2"
 }
 build director ./cmd/director
 build worker ./cmd/worker

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tries docker-compose.yml with its demo: issues created on the stand-in's page are worked on and delivered, restarts of
-# director and nats in the middle change nothing, and "down -v" leaves nothing. Prints what it checks; exit 0 all as it
-# should be, 1 something is not, 2 it could not be tried. Needs the images (make images), curl, and a Go toolchain. It has
+# director and nats in the middle change nothing, and "down -v" leaves nothing. Prints what it checks; exit 0: all holds,
+# 1: something does not, 2: it could not be tried. Needs the images (make images), curl, and a Go toolchain. It has
 # names and a port of its own, so it does not touch a stack that is in use.
 #
 # Environment: COMPOSE (default: docker-compose, or else "docker compose"), NATS_IMAGE, KEEP=1 leaves the stack up.
@@ -156,5 +156,5 @@ if [ "${KEEP:-}" != 1 ]; then
 	check "no volume is left" same "$(docker volume ls -q --filter "name=$RETAKE_STACK")" ""
 	check "no folder is left" [ ! -e "$RETAKE_DATA_DIR" ]
 fi
-[ "$wrong" = 0 ] && echo "all as it should be"
+[ "$wrong" = 0 ] && echo "everything holds"
 exit "$wrong"

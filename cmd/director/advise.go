@@ -26,8 +26,8 @@ func classifyCommand(o *options) *cobra.Command {
 	var rules []string
 	var plain plainText
 	c := &cobra.Command{
-		Use: "classify [FILE...]", Short: "Say what failures mean: JSON Lines in, JSON Lines out; exit 1 if a line could not be read",
-		Long: "Say of every line of evidence what it means: reason, wait, cause and the rule that decided." + readsLines +
+		Use: "classify [FILE...]", Short: "Classify failures: JSON Lines in, JSON Lines out; exit 1 if a line could not be read",
+		Long: "For every line of evidence, print what it means: reason, wait, cause and the rule that decided." + readsLines +
 			"\nWith --text each input as a whole is what one program printed." + handbookNote,
 		Example: `  echo '{"text":"API Error: 529 Overloaded","exit_code":1}' | director classify
   director classify --text --exit-code 1 --tool go build.log`,
@@ -47,7 +47,7 @@ func classifyCommand(o *options) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringSliceVar(&a.As, "as", nil, "add the word of these presets, e.g. gdd,cortex")
+	c.Flags().StringSliceVar(&a.As, "as", nil, "add the name that each of these presets uses for it, e.g. gdd,cortex")
 	c.Flags().BoolVar(&a.Explain, "explain", false, "add the rules that matched, and why each lost")
 	c.Flags().StringArrayVar(&rules, "rules", nil, "a TOML file of rules over the built-in ones; may be repeated")
 	plain.flags(c)
@@ -62,7 +62,7 @@ type plainText struct {
 }
 
 func (p *plainText) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&p.on, "text", false, "the input is no JSON: all of it (of each file) is the text of one failure")
+	c.Flags().BoolVar(&p.on, "text", false, "the input is plain text, not JSON: each file is the output of one failure")
 	c.Flags().IntVar(&p.exit, "exit-code", 0, "with --text: the program's exit code (default: not known)")
 	c.Flags().StringVar(&p.stage, "stage", "", "with --text: the stage that ran it, e.g. VALIDATE")
 	c.Flags().StringVar(&p.tool, "tool", "", "with --text: the program, e.g. go or claude-code")
@@ -89,17 +89,21 @@ func decideCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	var explain bool
 	c := &cobra.Command{
-		Use: "decide [FILE...]", Short: "Say what histories of failures lead to: JSON Lines in, JSON Lines out; exit 1 if a line could not be read",
-		Long: "Say of every history of failures what its last one leads to: action, delay, meter and why." + readsLines + limitsNote + handbookNote,
+		Use: "decide [FILE...]", Short: "Decide what follows from histories of failures: JSON Lines in, JSON Lines out; exit 1 if a line could not be read",
+		Long: "For every history of failures, print what its last one leads to: action, delay, meter and why." + readsLines + limitsNote + handbookNote,
 		Example: `  echo '{"failures":[{"reason":"network_transient"}]}' | director decide
   echo '{"failures":[{"class":"TRANSIENT"},{"class":"TRANSIENT"}],"facts":{"has_alternative":true}}' | director decide --preset cortex`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, vocabulary, err := o.policy(cmd, chosen)
+			b, err := o.basis(cmd, chosen)
+			if err != nil {
+				return err
+			}
+			p, _, err := b.policy()
 			if err != nil {
 				return err
 			}
 			return eachLine(cmd, args, func(in []advise.Source, out io.Writer) (int, error) {
-				return advise.Decide(cmd.Context(), advise.Deciding{Policy: p, Vocabulary: vocabulary, Explain: explain}, in, out)
+				return advise.Decide(cmd.Context(), advise.Deciding{Policy: p, Vocabulary: b.preset, Explain: explain}, in, out)
 			})
 		},
 	}

@@ -45,9 +45,7 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 		{`director budget show --dir d`, 0, "acme/widgets#8"}, // it is over
 		{`director budget show --dir d acme/widgets#9 >/dev/null`, 1, "no task of that name: acme/widgets#9; director budget show lists"},
 		{`director budget show --dir d 7 >/dev/null`, 2, "more than one task of that number"},
-		{`director budget reset --dir d acme/widgets#9`, 2, "no task of that name"},
-		{`director demo --only abc`, 2, "--only abc: want numbers of scenarios, e.g. 3,5\n"},
-		{`director demo --only 3,99`, 2, "no scenario 99"},
+		{`director budget reset --dir d acme/widgets#9`, 2, "d/state/acme_widgets_9/stats.json to 0: the next director to start takes it"},
 		{`printf '[[stage]]\nname = "CODE"\nagent = "codex"\n' >c.toml; director config check -c c.toml`, 0, "note: stage[0].agent: codex gets none of OPENAI_API_KEY, CODEX_API_KEY"},
 	} {
 		out, exit := shell(t, t.TempDir(), stats+c.command)

@@ -45,11 +45,14 @@ func run() int {
 	}
 }
 
-// signalled ends the context at the first SIGINT or SIGTERM, with the signal as its cause. A second one kills.
+// signalled ends the context at the first SIGINT, SIGTERM or SIGHUP, with the signal as its cause. A second one kills.
 func signalled() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup leaves it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		s := <-signals
 		signal.Stop(signals)
@@ -72,12 +75,13 @@ func (o *options) load() (config.Config, error) {
 func command() *cobra.Command {
 	var o options
 	root := &cobra.Command{
-		Use: "director", SilenceUsage: true, SilenceErrors: true,
+		Use: "director", Version: version(), SilenceUsage: true, SilenceErrors: true,
 		Short: "Turns labelled GitHub issues into container workers, and decides what every failure means",
 	}
+	root.SetVersionTemplate("retake {{.Version}}\n")
 	root.PersistentFlags().StringVarP(&o.file, "config", "c", "config/dev.toml", "configuration file")
 	root.PersistentFlags().StringToStringVar(&o.set, "set", nil, "override one key, e.g. --set director.max_workers=5")
-	root.AddCommand(runCommand(&o), demoCommand(), configCommand(&o), versionCommand())
+	root.AddCommand(runCommand(&o), configCommand(&o), versionCommand())
 	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
 	root.AddCommand(recordCommands(&o)...)
@@ -97,12 +101,27 @@ func answer(yes bool, err error) error {
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Args: cobra.NoArgs, Short: "Print the version",
-		Run: func(cmd *cobra.Command, _ []string) {
-			version := "(unknown)"
-			if i, ok := debug.ReadBuildInfo(); ok {
-				version = strings.TrimPrefix(i.Main.Version, "v")
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), "retake", version)
-		},
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "retake", version()) },
 	}
+}
+
+// version is the module's, or the commit that a development build was made from.
+func version() string {
+	i, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := strings.TrimPrefix(i.Main.Version, "v"); v != "" && v != "(devel)" {
+		return v
+	}
+	text := "development build"
+	for _, s := range i.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			text += ", commit " + s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			text += ", modified"
+		}
+	}
+	return text
 }

@@ -16,9 +16,6 @@ import (
 	"retake/internal/fsm"
 )
 
-// askTimeout bounds one question to a director on the same machine.
-const askTimeout = 5 * time.Second
-
 // asking is a command that asks the director which runs with the configured data directory.
 func (o *options) asking(use, short string, run func(ctx context.Context, cmd *cobra.Command, dataDir string) error) *cobra.Command {
 	return &cobra.Command{
@@ -36,18 +33,16 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 func operatorCommands(o *options) []*cobra.Command {
 	return []*cobra.Command{
 		healthCommand(o), statusCommand(o), tasksCommand(o), drainCommand(o),
-		o.asking("pause", "Begin nothing new; workers stop at their next stage boundary", say(fsm.Pause)),
-		o.asking("resume", "End a pause or a drain", say(fsm.Resume)),
+		o.asking("pause", "Start no new attempts; workers stop before their next stage", sendCommand(fsm.Pause)),
+		o.asking("resume", "End a pause or a drain", sendCommand(fsm.Resume)),
 	}
 }
 
-func say(c fsm.OperatorCommand) func(context.Context, *cobra.Command, string) error {
+func sendCommand(c fsm.OperatorCommand) func(context.Context, *cobra.Command, string) error {
 	return func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		ctx, cancel := context.WithTimeout(ctx, askTimeout)
-		defer cancel()
-		h, err := director.Say(ctx, dataDir, c)
+		h, err := director.SendCommand(ctx, dataDir, c)
 		if err == nil {
-			fmt.Fprintln(cmd.OutOrStdout(), h)
+			fmt.Fprintln(cmd.OutOrStdout(), h.Summary())
 		}
 		return err
 	}
@@ -55,8 +50,8 @@ func say(c fsm.OperatorCommand) func(context.Context, *cobra.Command, string) er
 
 func drainCommand(o *options) *cobra.Command {
 	var wait bool
-	c := o.asking("drain", "Begin nothing new; what runs may finish", func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		if err := say(fsm.Drain)(ctx, cmd, dataDir); err != nil || !wait {
+	c := o.asking("drain", "Start no new attempts; running workers may finish", func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+		if err := sendCommand(fsm.Drain)(ctx, cmd, dataDir); err != nil || !wait {
 			return err
 		}
 		return drained(ctx, cmd.OutOrStdout(), dataDir)
@@ -68,7 +63,7 @@ func drainCommand(o *options) *cobra.Command {
 // drained returns when no worker is left.
 func drained(ctx context.Context, out io.Writer, dataDir string) error {
 	for {
-		s, err := snapshot(ctx, dataDir)
+		s, err := director.AskSnapshot(ctx, dataDir)
 		if err != nil {
 			return err
 		}
@@ -84,18 +79,10 @@ func drained(ctx context.Context, out io.Writer, dataDir string) error {
 	}
 }
 
-func snapshot(ctx context.Context, dataDir string) (wire.Snapshot, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	return director.AskSnapshot(ctx, dataDir)
-}
-
 func healthCommand(o *options) *cobra.Command {
 	var asJSON bool
-	c := o.asking("health", "Ask the running director how it is: exit 0 well, 1 not well, 2 not there",
+	c := o.asking("health", "Ask the running director for its health: exit 0 healthy, 1 unhealthy, 2 not running",
 		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-			ctx, cancel := context.WithTimeout(ctx, askTimeout)
-			defer cancel()
 			h, err := director.AskHealth(ctx, dataDir)
 			switch {
 			case err != nil:
@@ -114,7 +101,7 @@ func healthCommand(o *options) *cobra.Command {
 func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot)) *cobra.Command {
 	var asJSON bool
 	c := o.asking(use, short, func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-		s, err := snapshot(ctx, dataDir)
+		s, err := director.AskSnapshot(ctx, dataDir)
 		if err != nil {
 			return err
 		}
@@ -178,8 +165,13 @@ func tasksCommand(o *options) *cobra.Command {
 			if t.Reason != nil {
 				reason = *t.Reason
 			}
-			if t.NextDeadline != nil {
+			switch {
+			case t.NextDeadline != nil:
 				next = t.NextDeadline.Format(time.TimeOnly)
+			case t.State == fsm.Blocked.String():
+				next = "a person's answer"
+			case s.Director.Phase == string(fsm.PhasePaused) && (t.State == fsm.Queued.String() || t.State == fsm.Backoff.String()):
+				next = "director resume"
 			}
 			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", t.Issue, t.State, t.Attempt, reason, next)
 		}

@@ -42,10 +42,10 @@ func TestWhatOperatorsRead(t *testing.T) {
 		exit         int
 		says         string
 	}{
-		{well, "director health", 0, "well: run_1, phase MONITOR, 1 task\n"},
+		{well, "director health", 0, "healthy: run_1, phase MONITOR, 1 task\n"},
 		{well, "director health --json", 0, `{"ok":true,"run_id":"run_1","phase":"MONITOR","tasks":1}` + "\n"},
-		{ill, "director health", 1, "not well: the agent bus is not connected (run_1, phase MONITOR, 2 tasks)\n"},
-		{t.TempDir(), "director health", 2, "nothing answers"},
+		{ill, "director health", 1, "unhealthy: the agent bus is not connected (run_1, phase MONITOR, 2 tasks)\n"},
+		{t.TempDir(), "director health", 2, "no answer"},
 		{well, "director status", 0, "tasks      1 Queued, 2 Blocked\n"},
 		{well, "director status", 0, "workers    no workers\n"},
 		{ill, "director status", 0, "tasks      no tasks\n"},

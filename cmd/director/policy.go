@@ -13,13 +13,14 @@ import (
 
 	"retake/internal/advise"
 	"retake/internal/config"
-	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/recovery/policy"
 )
 
 const limitsNote = `
-Preset and limits are the built-in ones, unless --config names a configuration or --set sets a key; then they are its.`
+Preset and limits are the built-in ones, unless --config or --set is given; then the configuration's are used.`
 
-// configured says whether these questions are about a configuration: they can be asked without any.
+// configured reports whether these questions are about a configuration: they can be asked without any.
 func configured(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("config") || cmd.Flags().Changed("set")
 }
@@ -34,7 +35,7 @@ func (o *options) loadIf(cmd *cobra.Command) (config.Config, error) {
 }
 
 // classifier returns the one with the rules of these files, or else of the configuration.
-func (o *options) classifier(cmd *cobra.Command, files []string) (*recovery.Classifier, error) {
+func (o *options) classifier(cmd *cobra.Command, files []string) (*classify.Classifier, error) {
 	if len(files) == 0 && configured(cmd) {
 		c, err := o.loadIf(cmd)
 		if err != nil {
@@ -51,7 +52,7 @@ func (o *options) classifier(cmd *cobra.Command, files []string) (*recovery.Clas
 		}
 		rules = append(rules, data)
 	}
-	return recovery.NewClassifier(rules...)
+	return classify.New(rules...)
 }
 
 // chosenPolicy are the flags that say which policy is meant.
@@ -65,88 +66,72 @@ func (p *chosenPolicy) flags(c *cobra.Command) {
 // basis is what a policy is made of.
 type basis struct {
 	preset string
-	base   *recovery.Policy
-	file   string // of one's own rows; empty: there are none
+	base   *policy.Policy
+	file   string // of the user's rows; empty: there are none
 	data   []byte
-	limits *recovery.Limits // nil: those that are built in
-	whose  string           // whose limits they are
+	limits *policy.Limits // nil: those that are built in
+	whose  string         // whose limits they are
 }
 
-// basis reads what was chosen. A file that is named here stands for the configuration's.
-func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err error) {
-	b = basis{preset: chosen.preset, file: chosen.file, whose: "the built-in limits"}
-	if configured(cmd) {
-		asked := *o
-		if b.whose = "the limits of " + o.file; !cmd.Flags().Changed("config") {
-			asked.file, b.whose = "", "the limits of --set"
-		}
-		if chosen != (chosenPolicy{}) {
-			asked.set = maps.Clone(o.set)
-			if asked.set == nil {
-				asked.set = map[string]string{}
-			}
-			asked.set["recovery.policy_file"] = ""
-		}
-		c, err := asked.load()
-		if err != nil {
-			return b, err
-		}
-		limits := c.LimitsOver(asked.file, os.Environ(), asked.set)
-		b.preset, b.file, b.limits = cmp.Or(b.preset, c.Recovery.Preset), cmp.Or(b.file, c.Recovery.PolicyFile), &limits
+func newBasis(preset, file string, limits *policy.Limits, whose string) (b basis, err error) {
+	b = basis{preset: cmp.Or(preset, policy.Presets[0]), file: file, limits: limits, whose: whose}
+	if !slices.Contains(policy.Presets, b.preset) {
+		return b, fmt.Errorf("--preset %s: want one of %s", b.preset, strings.Join(policy.Presets, ", "))
 	}
-	if b.preset = cmp.Or(b.preset, recovery.Presets[0]); !slices.Contains(recovery.Presets, b.preset) {
-		return b, fmt.Errorf("--preset %s: want one of %s", b.preset, strings.Join(recovery.Presets, ", "))
-	}
-	if b.base, err = recovery.Preset(b.preset); err == nil && b.file != "" {
+	if b.base, err = policy.Preset(b.preset); err == nil && b.file != "" {
 		b.data, err = os.ReadFile(b.file)
 	}
 	return b, err
 }
 
-// policy returns it without limits.
-func (b basis) policy() (*recovery.Policy, error) {
-	if b.file == "" {
-		return b.base, nil
+// basis reads what was chosen. A file that is named here stands for the configuration's.
+func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err error) {
+	if !configured(cmd) {
+		return newBasis(chosen.preset, chosen.file, nil, "the built-in limits")
 	}
-	return recovery.ParsePolicy(b.file, b.base, b.data)
+	asked, whose := *o, "the limits of "+o.file
+	if !cmd.Flags().Changed("config") {
+		asked.file, whose = "", "the limits of --set"
+	}
+	if chosen != (chosenPolicy{}) {
+		asked.set = map[string]string{}
+		maps.Copy(asked.set, o.set)
+		asked.set["recovery.policy_file"] = ""
+	}
+	c, err := asked.load()
+	if err != nil {
+		return b, err
+	}
+	limits := c.LimitsOver()
+	return newBasis(cmp.Or(chosen.preset, c.Recovery.Preset), cmp.Or(chosen.file, c.Recovery.PolicyFile), &limits, whose)
 }
 
-// limited returns a policy under the limits, and what of it they overrule.
-func (b basis) limited(p *recovery.Policy) (*recovery.Policy, []string) {
-	if b.limits == nil {
-		return p, nil
-	}
-	return p.With(*b.limits), p.Overruled(*b.limits)
-}
-
-// checked says all that is to be said of the policy.
-func (b basis) checked() (advise.Checked, error) {
-	c := advise.Checked{Name: cmp.Or(b.file, b.preset), Limits: b.whose}
-	if b.file == "" {
-		c.Policy, _ = b.limited(b.base)
-		c.Faults = c.Policy.Check()
-		return c, nil
-	}
-	var err error
-	if c.Policy, c.Faults, err = recovery.ReviewPolicy(b.file, b.base, b.data, b.limits); err == nil && c.Policy != nil {
-		if p, _ := b.policy(); p != nil {
-			_, c.Warnings = b.limited(p)
+// policy returns it under the limits, and what of it they overrule.
+func (b basis) policy() (p *policy.Policy, overruled []string, err error) {
+	p = b.base
+	if b.file != "" {
+		if p, err = policy.Parse(b.file, b.base, b.data); err != nil {
+			return nil, nil, err
 		}
 	}
-	return c, err
+	if b.limits != nil {
+		overruled, p = p.Overruled(*b.limits), p.With(*b.limits)
+	}
+	return p, overruled, nil
 }
 
-// policy returns the chosen one, and the preset whose words are understood.
-func (o *options) policy(cmd *cobra.Command, chosen chosenPolicy) (p *recovery.Policy, vocabulary string, err error) {
-	b, err := o.basis(cmd, chosen)
-	if err != nil {
-		return nil, "", err
+// checked prints every finding about the policy.
+func (b basis) checked() (c advise.Checked, err error) {
+	c = advise.Checked{Name: cmp.Or(b.file, b.preset), Limits: b.whose}
+	if b.file == "" {
+		c.Policy, _, err = b.policy()
+		c.Faults = c.Policy.Check()
+		return c, err
 	}
-	if p, err = b.policy(); err != nil {
-		return nil, "", err
+	if c.Policy, c.Faults, err = policy.Review(b.file, b.base, b.data, b.limits); err == nil && c.Policy != nil {
+		_, c.Warnings, _ = b.policy() // what is wrong with it are the faults
 	}
-	p, _ = b.limited(p)
-	return p, b.preset, nil
+	return c, err
 }
 
 func policyShowCommand(o *options) *cobra.Command {
@@ -159,11 +144,10 @@ func policyShowCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := b.policy()
+			p, warnings, err := b.policy()
 			if err != nil {
 				return err
 			}
-			p, warnings := b.limited(p)
 			if asJSON {
 				return advise.ShowPolicyJSON(p, cmd.OutOrStdout(), warnings...)
 			}
@@ -178,8 +162,8 @@ func policyShowCommand(o *options) *cobra.Command {
 func policyCheckCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	c := &cobra.Command{
-		Use: "check [FILE]", Args: cobra.MaximumNArgs(1), Short: "Say what of a policy can never be reached, never ends or is wrong; exit 1 if anything is",
-		Long: "Say what of a policy can never be reached, never ends or is wrong; exit 1 if anything is. FILE is the same as --policy FILE." + limitsNote,
+		Use: "check [FILE]", Args: cobra.MaximumNArgs(1), Short: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any",
+		Long: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any. FILE is the same as --policy FILE." + limitsNote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if chosen.file != "" {
@@ -202,18 +186,14 @@ func policyCheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// policyWarnings says what of the configuration's own policy works in vain.
+// policyWarnings prints settings of the configuration's policy that have no effect.
 func policyWarnings(c config.Config, out io.Writer) error {
 	if c.Recovery.PolicyFile == "" {
 		return nil
 	}
 	limits := c.Limits()
-	b := basis{preset: c.Recovery.Preset, file: c.Recovery.PolicyFile, limits: &limits}
-	var err error
-	if b.base, err = recovery.Preset(b.preset); err != nil {
-		return err
-	}
-	if b.data, err = os.ReadFile(b.file); err != nil {
+	b, err := newBasis(c.Recovery.Preset, c.Recovery.PolicyFile, &limits, "")
+	if err != nil {
 		return err
 	}
 	found, err := b.checked()

@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"retake/internal/audit"
+	"retake/internal/director"
 )
 
 // recordCommands read what the director has written down; they work while it runs, and when it does not.
@@ -44,11 +46,7 @@ func reportCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if dir == "" {
-			cfg, err := o.load()
-			if err != nil {
-				return err
-			}
+		if cfg, err := o.load(); err == nil && dir == "" {
 			report.ContinueOnError = cfg.Recovery.ContinueOnError
 		}
 		code, err := audit.RunReport(cmd.OutOrStdout(), at, report, asJSON, write)
@@ -61,12 +59,12 @@ func budgetCommand(o *options) *cobra.Command {
 	var dir string
 	var asJSON bool
 	var calls int
-	c := &cobra.Command{Use: "budget", Short: "Show what tasks have used up, or set it back"}
+	c := &cobra.Command{Use: "budget", Short: "Show what tasks have used up, or reset it"}
 	show := &cobra.Command{
 		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1), Short: "Show paid calls, re-dispatches and cost of every task",
 		Long: "Show paid calls, re-dispatches (attempts after the first, less those given back) and cost of every task.\n" +
 			"MAY RUN is - for a task that is over, and no for one that waits for a person or has used up a budget.\n" +
-			"Exit 0: all that are not over are within their budgets; 1: one is not, or there is no such issue; 2: nothing could be read.",
+			"Exit 0: every unfinished task is within its budgets; 1: one is not, or there is no such issue; 2: nothing could be read.",
 		Example: "  director budget show\n  director budget show acme/widgets#21 --json",
 	}
 	show.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
@@ -102,7 +100,9 @@ func budgetCommand(o *options) *cobra.Command {
 		return answer(allowed, nil)
 	}
 	reset := &cobra.Command{
-		Use: "reset ISSUE", Args: cobra.ExactArgs(1), Short: "Set the paid calls of a task back; a running director takes it at its next tick",
+		Use: "reset ISSUE", Args: cobra.ExactArgs(1), Short: "Reset the paid calls of a task",
+		Long: "Reset the paid calls of a task. The running director does it, and answers when the change is in its journal.\n" +
+			"Without one, set paid_calls_used in the task's stats.json: the next director to start takes it.",
 		Example: "  director budget reset acme/widgets#21",
 	}
 	reset.Flags().IntVar(&calls, "to", 0, "paid calls that count as used")
@@ -111,17 +111,25 @@ func budgetCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		issue := args[0]
+		row := audit.BudgetRow{Issue: args[0]}
 		if store, err := audit.Find(at); err == nil { // 21 and #21 are names, too
-			if rows, err := audit.OnlyIssue(store.Budget(), issue); err == nil {
-				issue = rows[0].Issue
+			if rows, err := audit.OnlyIssue(store.Budget(), args[0]); err == nil {
+				row = rows[0]
 			}
 		}
-		row, err := audit.ResetBudget(at, issue, calls)
-		if err == nil {
-			err = audit.ShowBudget(cmd.OutOrStdout(), []audit.BudgetRow{row}, false)
+		err = director.ResetBudget(cmd.Context(), at, row.Issue, calls)
+		if errors.Is(err, director.ErrNotThere) {
+			path, bad := audit.StatsPath(at, row.Issue)
+			if bad != nil {
+				path = "the task's stats.json"
+			}
+			return fmt.Errorf("%w\nStart it, or set paid_calls_used in %s to %d: the next director to start takes it", err, path, calls)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		row.PaidCalls, row.Edited, row.Was = calls, false, nil
+		return audit.ShowBudget(cmd.OutOrStdout(), []audit.BudgetRow{row}, false)
 	}
 	c.PersistentFlags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
 	c.AddCommand(show, reset)

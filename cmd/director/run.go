@@ -12,17 +12,18 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"retake/internal/director"
+	"retake/internal/redact"
 )
 
 func runCommand(o *options) *cobra.Command {
 	var worker, level string
-	var goOn bool
+	var continueOnError bool
 	c := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left to the next run",
 		Long: "Run the director until SIGINT or SIGTERM; running workers are left to the next run.\n" +
-			"Exit 0: ended as asked; 1: errors were to be continued after, and a task of this run failed; 2: it could not run.",
+			"Exit 0: ended as asked; 1: the policy aborted the run, or a task failed under --continue-on-error; 2: it could not run.",
 	}
-	c.Flags().BoolVar(&goOn, "continue-on-error", false, "recovery.continue_on_error = true: no error ends the run; ERROR_REPORT.md is written in any case")
+	c.Flags().BoolVar(&continueOnError, "continue-on-error", false, "recovery.continue_on_error = true: no error ends the run; ERROR_REPORT.md is written in any case")
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -30,7 +31,10 @@ func runCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cfg.Recovery.ContinueOnError = cfg.Recovery.ContinueOnError || goOn
+		cfg.Recovery.ContinueOnError = cfg.Recovery.ContinueOnError || continueOnError
+		if err := cfg.CheckRun(os.LookupEnv).Err(); err != nil {
+			return err
+		}
 		log, err := logger(level)
 		if err != nil {
 			return err
@@ -52,14 +56,25 @@ func runCommand(o *options) *cobra.Command {
 	return c
 }
 
-// logger writes JSON lines to stderr, for people and collectors alike.
+// logger writes redacted JSON lines to stderr, for people and collectors alike.
 func logger(level string) (*zap.Logger, error) {
 	l, err := zapcore.ParseLevel(level)
 	if err != nil {
 		return nil, fmt.Errorf("--log-level: %w", err)
 	}
-	c := zap.NewProductionConfig()
-	c.Level, c.Sampling, c.DisableStacktrace, c.DisableCaller = zap.NewAtomicLevelAt(l), nil, true, true
-	c.EncoderConfig.TimeKey, c.EncoderConfig.EncodeTime = "at", zapcore.RFC3339NanoTimeEncoder
-	return c.Build()
+	format := zap.NewProductionEncoderConfig()
+	format.TimeKey, format.EncodeTime = "at", zapcore.RFC3339NanoTimeEncoder
+	sink := zapcore.Lock(redactedLines{os.Stderr, redact.New()})
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(format), sink, l), zap.ErrorOutput(sink)), nil
+}
+
+// redactedLines hides what looks like a secret: a log quotes what workers report and outsiders write.
+type redactedLines struct {
+	zapcore.WriteSyncer
+	by *redact.Redactor
+}
+
+func (r redactedLines) Write(line []byte) (int, error) {
+	_, err := r.WriteSyncer.Write([]byte(r.by.JSON(string(line))))
+	return len(line), err
 }

@@ -118,7 +118,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 
 // addresses says where everything is, one line each.
 func (s settings) addresses(at string) string {
-	text := "pages  " + at + "/\napi    " + at + githubtest.APIPath + "\n"
+	text := "pages  " + at + "/\napi    " + at + githubtest.APIPath + "\ntoken  " + s.token + " (of " + s.bot + ")\n"
 	for _, r := range s.repos {
 		name, _, _ := strings.Cut(r, "=")
 		text += "repo   " + at + "/" + name + "\n"

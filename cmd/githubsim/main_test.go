@@ -36,7 +36,7 @@ func TestItServesWhatItPrintsAndEnds(t *testing.T) {
 	go func() { ended <- run(ctx, s, w) }()
 	at := map[string]string{}
 	lines := bufio.NewScanner(r)
-	for len(at) < 4 && lines.Scan() {
+	for len(at) < 5 && lines.Scan() {
 		name, address, _ := strings.Cut(lines.Text(), " ")
 		at[name] = strings.TrimSpace(address)
 	}

@@ -28,8 +28,8 @@ func run(args []string) worker.ExitCode {
 		return worker.ExitCode(worker.BudgetCommand(args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // one line of ours instead, below
-	plan := flags.String("plan", "/retake/plan.json", "`file` with the attempt's plan; it is removed once it was read")
+	flags.SetOutput(io.Discard) // the error is one line, printed below
+	plan := flags.String("plan", "/retake/plan.json", "`file` with the attempt's plan; it is removed as soon as it has been read")
 	showVersion := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -46,7 +46,7 @@ func run(args []string) worker.ExitCode {
 		return worker.ExitResult
 	}
 	if err := worker.Harden(); err != nil {
-		fmt.Fprintln(os.Stderr, err) // an old kernel or a strict profile: work goes on, less protected
+		fmt.Fprintln(os.Stderr, err) // an old kernel or a strict profile: the worker goes on, less protected
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -57,8 +57,8 @@ func run(args []string) worker.ExitCode {
 
 func usage(flags *flag.FlagSet) {
 	var text strings.Builder
-	text.WriteString("worker runs one attempt's stages as PID 1 of its container and reports to the director.\n" +
-		"Programs that a stage runs ask it for leases on models: worker budget --help.\n\nExit codes:\n")
+	text.WriteString("worker runs the stages of one attempt as PID 1 of its container and reports to the director.\n" +
+		"Programs of a stage ask it for leases on models: see worker budget --help.\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)
 	}

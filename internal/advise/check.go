@@ -5,14 +5,14 @@ import (
 	"io"
 	"strings"
 
-	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // Checked is a policy, and what was found in it.
 type Checked struct {
-	Name     string           // the file as it was given, or the preset
-	Policy   *recovery.Policy // nil: refused
-	Faults   []recovery.Fault
+	Name     string         // the file as it was given, or the preset
+	Policy   *policy.Policy // nil: refused
+	Faults   []policy.Fault
 	Warnings []string // what the configuration overrules
 	Limits   string   // whose limits were assumed
 }

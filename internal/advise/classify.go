@@ -12,14 +12,16 @@ import (
 	"time"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/recovery/policy"
 )
 
 // Classifying is how evidence is to be read.
 type Classifying struct {
-	Classifier *recovery.Classifier
+	Classifier *classify.Classifier
 	As         []string         // presets whose words are wanted, too
 	Explain    bool             // which rules matched, and why each lost
-	Now        func() time.Time // when a line that doesn't say so was observed; called by several goroutines
+	Now        func() time.Time // when a line that doesn't say so was observed
 }
 
 // Classify says of every line what it is evidence of, and returns how many lines could not be read.
@@ -32,8 +34,8 @@ func Classify(ctx context.Context, o Classifying, sources []Source, out io.Write
 
 func (o *Classifying) check() error {
 	for _, p := range o.As {
-		if !slices.Contains(recovery.Presets, p) {
-			return fmt.Errorf("--as %s: want some of %s", p, strings.Join(recovery.Presets, ", "))
+		if !slices.Contains(policy.Presets, p) {
+			return fmt.Errorf("--as %s: want some of %s", p, strings.Join(policy.Presets, ", "))
 		}
 	}
 	return nil
@@ -51,7 +53,7 @@ type finding struct {
 	Cause      string                `json:"cause"`
 	Confidence float64               `json:"confidence"`
 	As         map[string]string     `json:"as,omitempty"` // preset to its word
-	Considered []recovery.Considered `json:"considered,omitempty"`
+	Considered []classify.Considered `json:"considered,omitempty"`
 }
 
 func (o *Classifying) answer(data []byte) (any, error) {
@@ -65,7 +67,7 @@ func (o *Classifying) answer(data []byte) (any, error) {
 // find answers one question.
 func (o *Classifying) find(q question) finding {
 	var f recovery.Finding
-	var considered []recovery.Considered
+	var considered []classify.Considered
 	if o.Explain {
 		f, considered = o.Classifier.Explain(q.evidence())
 	} else {
@@ -112,10 +114,10 @@ var questionFields = []field[question]{
 	at(text, func(q *question) *string { return &q.e.Stderr }, "stderr", "last_stderr_tail"),
 	at(text, func(q *question) *string { return &q.e.Question }, "question"),
 	at(wait, func(q *question) *time.Duration { return &q.e.RetryAfter }, "retry_after_seconds"),
-	at(text, func(q *question) *string { return &q.e.Claim.ErrorType }, "error_type"),
-	at(boolean, func(q *question) *bool { return &q.e.Claim.Transient }, "is_transient"),
-	at(boolean, func(q *question) *bool { return &q.e.Claim.Retry }, "should_retry"),
-	at(boolean, func(q *question) *bool { return &q.e.Claim.Escalate }, "escalate_to_human"),
+	at(text, func(q *question) *string { return &q.e.Assertion.ErrorType }, "error_type"),
+	at(boolean, func(q *question) *bool { return &q.e.Assertion.Transient }, "is_transient"),
+	at(boolean, func(q *question) *bool { return &q.e.Assertion.Retry }, "should_retry"),
+	at(boolean, func(q *question) *bool { return &q.e.Assertion.Escalate }, "escalate_to_human"),
 }
 
 // evidenceForm is the least that a line of evidence is.
@@ -147,7 +149,7 @@ func (q *question) evidence() recovery.Evidence {
 		e.Tool = path.Base(e.Tool)
 	}
 	// A worker has the kernel's own count when it says so of such a death; otherwise it is only a word.
-	if e.Claim.ErrorType == string(recovery.OOMKilled) {
+	if e.Assertion.ErrorType == string(recovery.OOMKilled) {
 		e.OOM = e.OOM || e.Signal == "SIGKILL" || e.ExitCode != nil && *e.ExitCode == 137
 	}
 	return e

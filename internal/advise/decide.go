@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // Deciding is by what is decided.
 type Deciding struct {
-	Policy     *recovery.Policy
+	Policy     *policy.Policy
 	Vocabulary string // the preset whose words failures may be given in
 	Explain    bool   // what a person would be asked, too
 
@@ -81,12 +82,12 @@ func (h *history) inItsWords(why string) string {
 
 // walk decides one failure after the other, each by what those before it have used up, and returns the last verdict.
 // What is stated as fact holds at the last one; what a verdict made true holds from then on.
-func (h *history) walk(p *recovery.Policy) (v recovery.Verdict) {
+func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	tally, compacted := recovery.Tally{}, false
 	last := len(h.failures) - 1
 	for i, x := range h.failures {
 		tally = tally.Use(x.usage)
-		facts := recovery.Facts{HasAlternative: h.facts.HasAlternative, Caller: h.facts.Caller}
+		facts := policy.DecisionInput{HasAlternative: h.facts.HasAlternative, Caller: h.facts.Caller}
 		if i == last {
 			facts = h.facts
 		}

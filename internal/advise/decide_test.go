@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 func decided(t *testing.T, preset, in string) (out string, bad int) {
 	t.Helper()
-	p, err := recovery.Preset(preset)
+	p, err := policy.Preset(preset)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestPresetsActAsTheirTablesSay(t *testing.T) {
 }
 
 func TestSuccessBetweenFailuresBreaksTheRow(t *testing.T) {
-	p, err := recovery.ParsePolicy("mine", nil, []byte(`
+	p, err := policy.Parse("mine", nil, []byte(`
 guards = { max_consecutive_errors = 1 }
 [[row]]
 on = "storm"
@@ -137,7 +137,7 @@ on = "*"
 }
 
 func TestCompactionIsRememberedAndUsageIsCharged(t *testing.T) {
-	p, err := recovery.ParsePolicy("mine", nil, []byte(`
+	p, err := policy.Parse("mine", nil, []byte(`
 guards = { paid_call_budget = 5 }
 [[row]]
 on = "*"
@@ -170,10 +170,10 @@ func TestAskOnlyToExplain(t *testing.T) {
 	}{
 		{"dispatch", failed(1, `{"class":"auth"}`), "", false},
 		{"dispatch", failed(1, `{"class":"auth"}`), `"ask":"Re-authenticate the CLI."`, true},
-		{"director", failed(1, `{"reason":"tests_failed"}`), `"ask":"Read the failing test below, and say in the issue which behaviour is right."`, true},
+		{"director", failed(1, `{"reason":"tests_failed"}`), `"ask":"Read the failing test below, and state in the issue which behaviour is right."`, true},
 		{"director", failed(1, `{"reason":"timeout"}`), "", true}, // it is tried again
 	} {
-		p, err := recovery.Preset(c.preset)
+		p, err := policy.Preset(c.preset)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestBadHistoriesSayWhatIsWanted(t *testing.T) {
 		{`{"failures":[{"reason":"timeout"}],"facts":{"budget_left":0.5}}`, `{"error":"line 1: facts.budget_left: want an integer, got 0.5"}`},
 		{`{"failures":[{"reason":"timeout"}],"facts":{"caller":{}}}`, `{"error":"line 1: facts.caller: want a string, got an object"}`},
 		{`{"failures":[{"reason":"timeout"}],"facts":{"budgetleft":1}}`, `{"error":"line 1: facts.budgetleft: unknown key, did you mean budget_left?"}`},
-		{`{"failures":[{"reason":"timeout"}],"facts":{"zz":1}}`, `{"error":"line 1: facts.zz: unknown key, want some of has_alternative, has_alternative_model, already_compacted, budget_left, caller"}`},
+		{`{"failures":[{"reason":"timeout"}],"facts":{"zz":1}}`, `{"error":"line 1: facts.zz: unknown key, want one of has_alternative, has_alternative_model, already_compacted, budget_left, caller"}`},
 		{`{"failures":[{"reason":"timeout","usage":{"paidcalls":null}}]}`, `{"error":"line 1: failures[0].usage.paidcalls: unknown key, did you mean paid_calls?"}`},
 		{`not`, `{"error":"line 1: not JSON: want {\"failures\": [{\"reason\": \"…\"}]} on one line: invalid character 'o' in literal null (expecting 'u')"}`},
 	} {
@@ -223,20 +223,25 @@ func FuzzDecideLine(f *testing.F) {
 	for _, s := range []string{failed(2, `{"reason":"timeout","retry_after_seconds":1e300}`), `{"failures":[{"usage":{"tokens":9e18}}]}`, `{"failures":[]`} {
 		f.Add([]byte(s))
 	}
-	p, err := recovery.Preset("director")
+	p, err := policy.Preset("director")
 	if err != nil {
 		f.Fatal(err)
 	}
 	o := Deciding{Policy: p, Vocabulary: "director", words: ownWords(p)}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b := batch{lines: []line{{number: 1, data: data}}}
-		b.answer(o.answer)
+		if len(bytes.TrimSpace(data)) == 0 || bytes.ContainsRune(data, '\n') {
+			return
+		}
+		var out bytes.Buffer
+		if _, err := stream(t.Context(), []Source{{Reader: bytes.NewReader(data)}}, &out, o.answer); err != nil {
+			t.Fatal(err)
+		}
 		var a map[string]any
-		if err := json.Unmarshal(b.out.Bytes(), &a); err != nil {
-			t.Fatalf("%v in %q", err, b.out.String())
+		if err := json.Unmarshal(out.Bytes(), &a); err != nil {
+			t.Fatalf("%v in %q", err, out.String())
 		}
 		if a["action"] == nil && a["error"] == nil {
-			t.Fatalf("neither an action nor an error: %q", b.out.String())
+			t.Fatalf("neither an action nor an error: %q", out.String())
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"retake/internal/spelling"
 )
 
 // object is one JSON object whose fields are read one by one, so that an error can name the field.
@@ -66,10 +68,7 @@ func fillOnly[T any](t *T, o object, path string, fields []field[T]) error {
 		if slices.Contains(names, key) {
 			continue
 		}
-		if near := nearest(key, names); near != "" {
-			return fmt.Errorf("%s%s: unknown key, did you mean %s?", path, cut(key), near)
-		}
-		return fmt.Errorf("%s%s: unknown key, want some of %s", path, cut(key), strings.Join(names, ", "))
+		return fmt.Errorf("%s%s: unknown key%s", path, cut(key), spelling.Hint(key, names))
 	}
 	return fill(t, o, path, fields)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // guardRow is one bound over all rows.
@@ -16,10 +17,10 @@ type guardRow struct {
 	means string
 }
 
-func guardRows(g recovery.Guards) []guardRow {
+func guardRows(g policy.Guards) []guardRow {
 	return []guardRow{
 		{"max_retries", float64(g.MaxRetries), g.MaxRetries >= 0, g.OnRetries, "re-dispatches over all causes"},
-		{"max_consecutive_errors", float64(g.MaxConsecutiveErrors), g.MaxConsecutiveErrors > 0, g.OnConsecutive, "errors in a row are borne"},
+		{"max_consecutive_errors", float64(g.MaxConsecutiveErrors), g.MaxConsecutiveErrors > 0, g.OnConsecutive, "errors in a row are allowed"},
 		{"iteration_budget", float64(g.IterationBudget), g.IterationBudget > 0, g.OnIterations, "attempts, refunds counted back"},
 		{"paid_call_budget", float64(g.PaidCallBudget), g.PaidCallBudget > 0, g.OnPaidCalls, "paid calls, failed ones too"},
 		{"cost_budget_usd", g.CostBudgetUSD, g.CostBudgetUSD > 0, g.OnCost, "USD"},
@@ -27,7 +28,7 @@ func guardRows(g recovery.Guards) []guardRow {
 }
 
 // guardTexts say what bounds all rows, at least that nothing does.
-func guardTexts(g recovery.Guards) []string {
+func guardTexts(g policy.Guards) []string {
 	var lines []string
 	for _, r := range guardRows(g) {
 		if r.set {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // history is one line: what failed so far, the oldest first, and what holds now.
 type history struct {
 	id       json.RawMessage
 	failures []failure
-	facts    recovery.Facts
+	facts    policy.DecisionInput
 }
 
 // failure is one that happened.
@@ -45,11 +46,11 @@ var usageFields = []field[recovery.Usage]{
 	at(number, func(u *recovery.Usage) *float64 { return &u.CostUSD }, "cost_usd"),
 }
 
-var factFields = []field[recovery.Facts]{
-	at(boolean, func(f *recovery.Facts) *bool { return &f.HasAlternative }, "has_alternative", "has_alternative_model"),
-	at(boolean, func(f *recovery.Facts) *bool { return &f.AlreadyCompacted }, "already_compacted"),
-	at(optional(integer), func(f *recovery.Facts) **int { return &f.BudgetLeft }, "budget_left"),
-	at(text, func(f *recovery.Facts) *string { return &f.Caller }, "caller"),
+var factFields = []field[policy.DecisionInput]{
+	at(boolean, func(f *policy.DecisionInput) *bool { return &f.HasAlternative }, "has_alternative", "has_alternative_model"),
+	at(boolean, func(f *policy.DecisionInput) *bool { return &f.AlreadyCompacted }, "already_compacted"),
+	at(optional(integer), func(f *policy.DecisionInput) **int { return &f.BudgetLeft }, "budget_left"),
+	at(text, func(f *policy.DecisionInput) *string { return &f.Caller }, "caller"),
 }
 
 // parts are the fields of an object that hold others.
@@ -134,7 +135,7 @@ func (o *Deciding) reason(word string) (recovery.Reason, bool) {
 }
 
 // ownWords are the words, in lower case, that a policy uses for several reasons; the first of them stands for all.
-func ownWords(p *recovery.Policy) map[string]recovery.Reason {
+func ownWords(p *policy.Policy) map[string]recovery.Reason {
 	words := map[string]recovery.Reason{}
 	for _, r := range p.Table() {
 		if len(r.Reasons) > 0 {

@@ -5,21 +5,24 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // ShowPolicy prints the table that decides, for a terminal of 100 columns: a document's own rows first, none that decides
 // nothing. What a row counts is said where it isn't the row's own failures.
-func ShowPolicy(p *recovery.Policy, out io.Writer, warnings ...string) error {
+func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))
 	for i, g := range guardTexts(p.Guards()) {
 		fmt.Fprintf(&b, "%-9s%s\n", []string{"guards", ""}[min(i, 1)], g)
 	}
-	t := table{widths: [columns]int{20, 21, 20, 14, 17}}
-	t.add([columns]string{"FAILURE", "LADDER", "WAITS", "METER", "THEN"})
+	var table strings.Builder
+	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	writeRow(t, cells{"FAILURE", "LADDER", "WAITS", "METER", "THEN"})
 	rows := p.Standings()
 	var overruled []string
 	for _, r := range rows {
@@ -27,7 +30,7 @@ func ShowPolicy(p *recovery.Policy, out io.Writer, warnings ...string) error {
 			overruled = append(overruled, r.Name+": "+strings.Join(r.By, ", ")+" decides")
 			continue
 		}
-		t.add(rowCells(r))
+		writeRow(t, rowCells(r))
 	}
 	if rows[0].Own {
 		b.WriteString("rows     + is the document's own\n")
@@ -35,8 +38,13 @@ func ShowPolicy(p *recovery.Policy, out io.Writer, warnings ...string) error {
 	for i, o := range overruled {
 		fmt.Fprintf(&b, "%-9s%s\n", []string{"unused", ""}[min(i, 1)], o)
 	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
 	b.WriteString("\n")
-	t.write(&b)
+	for line := range strings.Lines(table.String()) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
 	if len(warnings) > 0 {
 		b.WriteString("\n")
 	}
@@ -45,8 +53,8 @@ func ShowPolicy(p *recovery.Policy, out io.Writer, warnings ...string) error {
 	return err
 }
 
-// rowCells says one row, a line of a cell per thing that there is to say.
-func rowCells(r recovery.Standing) (c [columns]string) {
+// rowCells formats one row; each fact is a line of its cell.
+func rowCells(r policy.Standing) (c cells) {
 	on := []string{r.On}
 	if r.Own {
 		on[0] = "+ " + r.On
@@ -75,7 +83,7 @@ func rowCells(r recovery.Standing) (c [columns]string) {
 		waits = append(waits, rowBackoff(r.Row))
 		meter = append(meter, chargeText(r.Row))
 	}
-	if (free || paid) && r.Count != recovery.ByRow {
+	if (free || paid) && r.Count != policy.ByRow {
 		meter = append(meter, "per "+string(r.Count))
 	}
 	then := []string{string(r.Then)}
@@ -91,7 +99,7 @@ func rowCells(r recovery.Standing) (c [columns]string) {
 	return c
 }
 
-func rungText(g recovery.Rung) string {
+func rungText(g policy.Rung) string {
 	s := string(g.Action)
 	switch {
 	case g.Times < 0:
@@ -106,7 +114,7 @@ func rungText(g recovery.Rung) string {
 }
 
 // waitTexts say how long wait_reset and cooldown wait.
-func waitTexts(w recovery.Wait) []string {
+func waitTexts(w policy.Wait) []string {
 	var lines []string
 	first, most := w.Unstated()
 	if w.Longest > 0 {
@@ -123,10 +131,10 @@ func waitTexts(w recovery.Wait) []string {
 	return lines
 }
 
-func rowBackoff(r recovery.Row) string {
+func rowBackoff(r policy.Row) string {
 	s := "backoff"
 	if r.Backoff != nil {
-		s = backoffText(*r.Backoff)
+		s = backoffText(recovery.Backoff(*r.Backoff))
 	}
 	if r.Wait.Longest > 0 {
 		s += ", stated up to " + short(r.Wait.Longest)
@@ -134,17 +142,11 @@ func rowBackoff(r recovery.Row) string {
 	return s
 }
 
-func chargeText(r recovery.Row) string {
-	switch r.Charges {
-	case "":
-		if about, ok := recovery.Describe(recovery.Reason(r.On)); ok {
-			return string(about.Cause)
-		}
-		return "reason's cause"
-	case recovery.Free:
-		return "nothing"
+func chargeText(r policy.Row) string {
+	if about, ok := recovery.Describe(recovery.Reason(r.On)); ok {
+		return string(about.Cause)
 	}
-	return string(r.Charges)
+	return "reason's cause"
 }
 
 func backoffText(b recovery.Backoff) string {
@@ -181,4 +183,4 @@ func backoffText(b recovery.Backoff) string {
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + " %" }
 
-func short(d time.Duration) string { return recovery.Span(d) }
+func short(d time.Duration) string { return policy.Span(d) }

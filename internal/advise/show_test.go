@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 const mine = `
@@ -24,7 +25,6 @@ count = "signature"
 reasons = ["network_transient", "overloaded"]
 ladder = [{ action = "retry", times = 3 }]
 backoff = { formula = "linear", base_seconds = 5, cap_seconds = 90 }
-charges = "none"
 then = "stop"
 becomes = "network_permanent"
 
@@ -45,26 +45,26 @@ guards   max_retries             3 re-dispatches over all causes, then escalate
          cost_budget_usd         2.5 USD, then stop
          waiting for a limit counts as an error in a row
 
-FAILURE               LADDER                 WAITS                METER          THEN
-rate_limited          wait_reset ×20         stated, up to 6h     rate_limit     escalate
+FAILURE               LADDER                 WAITS                METER           THEN
+rate_limited          wait_reset ×20         stated, up to 6h     rate_limit      escalate
                       retry_alternative ×∞   else 1m, doubled up
                       if has_alternative       to 1h
                       if !already_compacted  then the backoff
                                              backoff, stated up
                                                to 6h
-outage                retry ×3               5s, linear, up to    nothing        becomes
-- network_transient                            1m30s              per signature  network_permanent
+outage                retry ×3               5s, linear, up to    reason's cause  becomes
+- network_transient                            1m30s              per signature   network_permanent
 - overloaded
-outage                                                                           skip
-@watch-the-authoriti                                                             fatal
+outage                                                                            skip
+@watch-the-authoriti                                                              fatal
   es-fetcher
 - overloaded
-*                                                                                escalate
+*                                                                                 escalate
 `
 
-func parsed(t *testing.T, doc string) *recovery.Policy {
+func parsed(t *testing.T, doc string) *policy.Policy {
 	t.Helper()
-	p, err := recovery.ParsePolicy("mine", nil, []byte(doc))
+	p, err := policy.Parse("mine", nil, []byte(doc))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +82,8 @@ func TestPolicyIsShown(t *testing.T) {
 }
 
 func TestPresetsFitOnATerminal(t *testing.T) {
-	for _, name := range recovery.Presets {
-		p, err := recovery.Preset(name)
+	for _, name := range policy.Presets {
+		p, err := policy.Preset(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,27 @@ func TestPolicyForMachinesIsTheWholePolicy(t *testing.T) {
 	if err := ShowPolicyJSON(parsed(t, mine), &b); err != nil {
 		t.Fatal(err)
 	}
-	var got policyJSON
+	type backoff struct {
+		Formula string  `json:"formula"`
+		Add     float64 `json:"add_seconds"`
+	}
+	var got struct {
+		Policy  string                `json:"policy"`
+		Backoff backoff               `json:"backoff"`
+		Guards  map[string]*guardJSON `json:"guards"`
+		Rows    []struct {
+			Reasons []recovery.Reason `json:"reasons"`
+			Becomes recovery.Reason   `json:"becomes"`
+			Backoff *backoff          `json:"backoff"`
+			Ladder  []struct {
+				Times any      `json:"times"`
+				When  []string `json:"when"`
+			} `json:"ladder"`
+			Wait struct {
+				Longest float64 `json:"longest_seconds"`
+			} `json:"wait"`
+		} `json:"row"`
+	}
 	if err := json.Unmarshal([]byte(b.String()), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -122,17 +142,17 @@ func TestPolicyForMachinesIsTheWholePolicy(t *testing.T) {
 	if l := limited.Ladder; len(l) != 2 || l[0].Times != 20.0 || l[1].Times != "unlimited" || len(l[1].When) != 2 || limited.Wait.Longest != 21600 {
 		t.Errorf("rate_limited: %+v", limited)
 	}
-	if len(outage.Reasons) != 2 || outage.Backoff == nil || outage.Backoff.Formula != "linear" || outage.Becomes != recovery.NetworkPermanent || outage.Charges != recovery.Free {
+	if len(outage.Reasons) != 2 || outage.Backoff == nil || outage.Backoff.Formula != "linear" || outage.Becomes != recovery.NetworkPermanent {
 		t.Errorf("outage: %+v", outage)
 	}
 }
 
 func TestOwnRowsAreShownFirst(t *testing.T) {
-	base, err := recovery.Preset("dispatch")
+	base, err := policy.Preset("dispatch")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := recovery.ParsePolicy("mine.toml", base, []byte("[[row]]\non = \"flaky\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\nladder = []\n"))
+	p, err := policy.Parse("mine.toml", base, []byte("[[row]]\non = \"flaky\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\nladder = []\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +185,7 @@ transient            retry ×1          backoff, stated up  reason's cause  stop
 }
 
 func TestCheckedPolicies(t *testing.T) {
-	base, err := recovery.Preset("director")
+	base, err := policy.Preset("director")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +198,7 @@ func TestCheckedPolicies(t *testing.T) {
 		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"skip\", times = 0 }]\n", "mine.toml: line 1: mine.timeout: unreachable: rung 1 (skip) is taken 0 times\nwarning: w\nmine.toml: works, but see above; with the limits of c.toml\n", false},
 		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n", "mine.toml: line 3: row \"timeout\", rung 1: action: \"leap\" is not known; allowed are wait_reset,\n  retry, retry_compact, retry_alternative, replan, fix_attempt, reprobe, restart_worker, cooldown,\n  skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false},
 	} {
-		p, faults, err := recovery.ReviewPolicy("mine.toml", base, []byte(c.doc), nil)
+		p, faults, err := policy.Review("mine.toml", base, []byte(c.doc), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

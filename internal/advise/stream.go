@@ -1,14 +1,16 @@
 package advise
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
-	"sync"
+	"strings"
+
+	"retake/internal/recovery"
 )
 
 // Source is one input: a file, or what is piped in.
@@ -17,162 +19,139 @@ type Source struct {
 	io.Reader
 }
 
+// MaxLine bounds one line, in bytes. A longer one is passed over and answered with an error.
+const MaxLine = 16 << 20
+
+// beginning is what is kept of a line that is too long: its id mostly stands there.
+const beginning = 4 << 10
+
 // asker answers one line: with what is written as JSON, or with an error about its content.
 type asker func(data []byte) (answer any, err error)
-
-// A batch is handed over at once: with fewer the hand-over costs more than the answer, with more people wait.
-const (
-	batchLines = 128
-	batchBytes = 256 << 10
-)
-
-// batch is some successive lines of one source, and their answers once done is closed.
-type batch struct {
-	source string
-	lines  []line
-	err    error // why no more lines can follow
-
-	done chan struct{}
-	out  bytes.Buffer
-	bad  int
-}
-
-// stream answers every line of the sources in their order and returns how many lines were bad. It ends early when ctx
-// does or when out cannot be written; then a read that still waits is left behind, for nothing can interrupt it.
-func stream(ctx context.Context, sources []Source, out io.Writer, ask asker) (bad int, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	workers := runtime.GOMAXPROCS(0)
-	order := make(chan *batch, 2*workers) // bounds what is in memory
-	work := make(chan *batch, 2*workers)
-	var answering sync.WaitGroup
-	defer answering.Wait()
-	defer cancel()
-	go func() {
-		defer close(work)
-		defer close(order)
-		for _, s := range sources {
-			if !read(ctx, s, order, work) {
-				return
-			}
-		}
-	}()
-	for range workers {
-		answering.Go(func() { answerAll(ctx, work, ask) })
-	}
-	for {
-		select {
-		case b, ok := <-order:
-			if !ok {
-				return bad, context.Cause(ctx)
-			}
-			select {
-			case <-b.done:
-			case <-ctx.Done():
-				return bad, context.Cause(ctx)
-			}
-			bad += b.bad
-			if _, err := out.Write(b.out.Bytes()); err != nil {
-				return bad, err
-			}
-			if b.err != nil {
-				return bad, b.err
-			}
-		case <-ctx.Done():
-			return bad, context.Cause(ctx)
-		}
-	}
-}
-
-// read cuts one source into batches; false: nobody wants any more.
-func read(ctx context.Context, s Source, order, work chan<- *batch) bool {
-	lines := newLineReader(s)
-	for {
-		b := nextBatch(lines, s.Name)
-		ended := errors.Is(b.err, io.EOF)
-		if ended {
-			b.err = nil
-		}
-		for _, to := range []chan<- *batch{order, work} {
-			select {
-			case to <- b:
-			case <-ctx.Done():
-				return false
-			}
-		}
-		if ended {
-			return true
-		}
-		if b.err != nil {
-			return false
-		}
-	}
-}
-
-// nextBatch takes the lines that are there, at least one: who pipes one line at a time gets one answer at a time.
-func nextBatch(lines *lineReader, source string) *batch {
-	b := &batch{source: source, done: make(chan struct{})}
-	for size := 0; len(b.lines) < batchLines && size < batchBytes && (len(b.lines) == 0 || lines.more()); {
-		x, err := lines.next()
-		if !x.blank() {
-			b.lines = append(b.lines, x)
-			size += len(x.data)
-		}
-		if err != nil {
-			b.err = err
-			break
-		}
-	}
-	return b
-}
-
-// answerAll answers batches until there are no more, or nobody waits for them.
-func answerAll(ctx context.Context, work <-chan *batch, ask asker) {
-	for {
-		select {
-		case b, ok := <-work:
-			if !ok {
-				return
-			}
-			b.answer(ask)
-			close(b.done)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (b *batch) answer(ask asker) {
-	enc := json.NewEncoder(&b.out)
-	enc.SetEscapeHTML(false)
-	for _, x := range b.lines {
-		var answer any
-		var err error
-		if x.tooLong {
-			err = fmt.Errorf("longer than %d bytes: send the tail of the text only", MaxLine)
-		} else {
-			answer, err = ask(x.data)
-		}
-		if err == nil {
-			err = enc.Encode(answer)
-		}
-		if err != nil {
-			b.bad++
-			_ = enc.Encode(refusal{idOf(x.data), b.where(x) + err.Error()})
-		}
-	}
-	b.lines = nil // only the answers are kept until their turn comes
-}
-
-func (b *batch) where(x line) string {
-	at := fmt.Sprintf("line %d: ", x.number)
-	if b.source != "" {
-		at = b.source + " " + at
-	}
-	return at
-}
 
 // refusal answers a line that cannot be answered.
 type refusal struct {
 	ID    json.RawMessage `json:"id,omitempty"`
 	Error string          `json:"error"`
+}
+
+// stream answers every line of the sources in their order and returns how many lines were bad. It ends early when ctx
+// does or when out cannot be written.
+func stream(ctx context.Context, sources []Source, out io.Writer, ask asker) (bad int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	enc := encoder(out)
+	for _, s := range sources {
+		r := bufio.NewReaderSize(interruptible(ctx, s), 64<<10)
+		for number, ended := 1, false; !ended; number++ {
+			data, tooLong, err := nextLine(r)
+			if ended = errors.Is(err, io.EOF); ctx.Err() != nil {
+				return bad, context.Cause(ctx)
+			}
+			if number == 1 {
+				data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+			}
+			if tooLong || len(bytes.TrimSpace(data)) > 0 {
+				var answer any
+				problem := fmt.Errorf("longer than %d bytes: send the tail of the text only", MaxLine)
+				if !tooLong {
+					answer, problem = ask(data)
+				}
+				if problem != nil {
+					bad++
+					at := strings.TrimLeft(fmt.Sprintf("%s line %d: ", s.Name, number), " ")
+					answer = refusal{idOf(data), at + problem.Error()}
+				}
+				if err := enc.Encode(answer); err != nil {
+					return bad, err
+				}
+			}
+			if err != nil && !ended {
+				return bad, err
+			}
+		}
+	}
+	return bad, context.Cause(ctx)
+}
+
+func encoder(out io.Writer) *json.Encoder {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc
+}
+
+// interruptible reads r until ctx ends. A read that still waits then is left behind, for nothing can interrupt it.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	out, in := io.Pipe()
+	context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		_, err := io.Copy(in, r)
+		_ = in.CloseWithError(err)
+	}()
+	return out
+}
+
+// nextLine returns a line without its end, or the beginning of one that is too long. The last one may come together with
+// the error.
+func nextLine(r *bufio.Reader) (data []byte, tooLong bool, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		switch {
+		case tooLong:
+		case len(data)+len(part) > MaxLine+1: // the line's end is no part of it
+			data, tooLong = bytes.Clone(data[:min(len(data), beginning)]), true
+		default:
+			data = append(data, part...)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimSuffix(data, []byte("\n")), tooLong, err
+		}
+	}
+}
+
+// Text is what is known of inputs that are no JSON Lines, but what a program printed.
+type Text struct {
+	ExitCode    *int // nil: not known
+	Stage, Tool string
+}
+
+// ClassifyText takes each source as a whole for the text of one failure. A named source's name is the answer's id.
+func ClassifyText(ctx context.Context, o Classifying, t Text, sources []Source, out io.Writer) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	enc := encoder(out)
+	for _, s := range sources {
+		text, err := end(interruptible(ctx, s))
+		if err != nil {
+			return err
+		}
+		q := question{text: text, e: recovery.Evidence{ExitCode: t.ExitCode, Stage: t.Stage, Tool: t.Tool, At: o.Now()}}
+		if s.Name != "" {
+			q.id, _ = json.Marshal(s.Name)
+		}
+		if err := enc.Encode(o.find(q)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end returns the last MaxLine bytes: what went wrong stands at the end.
+func end(r io.Reader) (string, error) {
+	var text []byte
+	part := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(part)
+		if text = append(text, part[:n]...); len(text) > 2*MaxLine {
+			text = append(text[:0], text[len(text)-MaxLine:]...)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return strings.ToValidUTF8(string(text[max(len(text)-MaxLine, 0):]), "\ufffd"), nil
+		case err != nil:
+			return "", err
+		}
+	}
 }

@@ -1,52 +1,28 @@
 package advise
 
 import (
+	"io"
 	"strings"
 	"unicode/utf8"
 )
 
-// columns of the table of a policy.
-const columns = 5
+// widths are the most that the columns of the table of a policy take.
+var widths = [...]int{20, 21, 20, 14, 17}
 
-// table prints cells of several lines side by side; no line is wider than its column.
-type table struct {
-	widths [columns]int // the most; narrower if nothing needs them
-	rows   [][columns][]string
-}
+// cells are one row; a cell may have several lines.
+type cells [len(widths)]string
 
-func (t *table) add(cells [columns]string) {
-	var row [columns][]string
-	for i, cell := range cells {
-		row[i] = wrap(cell, t.widths[i])
-	}
-	t.rows = append(t.rows, row)
-}
-
-func (t *table) write(b *strings.Builder) {
-	var widths [columns]int
-	for _, row := range t.rows {
-		for i, lines := range row {
-			for _, l := range lines {
-				widths[i] = max(widths[i], utf8.RuneCountInString(l))
-			}
+// writeRow writes the lines of cells side by side, with a tab behind each but the last, for a tabwriter.
+func writeRow(w io.Writer, row cells) {
+	for more := true; more; {
+		line := ""
+		more = false
+		for i, cell := range row {
+			first, rest, found := strings.Cut(strings.Join(wrap(cell, widths[i]), "\n"), "\n")
+			line += "\t" + first
+			row[i], more = rest, more || found
 		}
-	}
-	for _, row := range t.rows {
-		height := 0
-		for _, lines := range row {
-			height = max(height, len(lines))
-		}
-		for n := range height {
-			var line strings.Builder
-			for i, lines := range row {
-				cell := ""
-				if n < len(lines) {
-					cell = lines[n]
-				}
-				line.WriteString(cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
-			}
-			b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-		}
+		_, _ = io.WriteString(w, line[1:]+"\n")
 	}
 }
 

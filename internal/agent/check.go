@@ -1,24 +1,22 @@
 package agent
 
 import (
-	"errors"
-	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 
 	"retake/internal/budget"
-
-	"github.com/BurntSushi/toml"
+	"retake/internal/redact"
+	"retake/internal/tomlfile"
 )
 
-// Bounds of a prompt, in bytes. The most: Linux takes no argument longer than 128 KiB.
+// Bounds of a prompt and of a file, in bytes. Linux accepts no argument longer than 128 KiB.
 const (
 	defaultPrompt = 32 << 10
-	leastPrompt   = 2 << 10
-	mostPrompt    = 120 << 10
-	mostFile      = 64 << 10
+	minPrompt     = 2 << 10
+	maxPrompt     = 120 << 10
+	maxFile       = 64 << 10
 )
 
 var (
@@ -28,26 +26,11 @@ var (
 	placeholder  = regexp.MustCompile(`\{[a-z_]+\}`)
 )
 
-func syntax(err error) Fault {
-	f := Fault{Text: "not TOML: " + err.Error()}
-	var p toml.ParseError
-	if errors.As(err, &p) {
-		f.Line, f.Text = p.Position.Line, "not TOML: "+p.Message
-	}
-	return f
-}
-
-// wrongType is about a value of another type than the key takes; the parser says which.
-func wrongType(at string, err error) Fault {
-	return Fault{Path: at, Text: strings.TrimPrefix(err.Error(), "toml: ")}
-}
-
-// check says all that is wrong with a row.
-func (p *Profile) check(at string) []Fault {
-	var faults []Fault
+// check notes all faults of a row.
+func (p *Profile) check(file *tomlfile.File, at string) {
 	wrong := func(bad bool, key, format string, args ...any) {
 		if bad {
-			faults = append(faults, Fault{Path: at + "." + key, Text: fmt.Sprintf(format, args...)})
+			file.Fault(at+"."+key, format, args...)
 		}
 	}
 	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64", p.Name)
@@ -79,19 +62,19 @@ func (p *Profile) check(at string) []Fault {
 		name, value, ok := strings.Cut(e, "=")
 		wrong(!ok || !variableForm.MatchString(name), "env", "%.60q: want NAME=value", e)
 		wrong(strings.HasPrefix(name, "RETAKE_"), "env", "%.60s: RETAKE_ variables are the worker's", name)
+		wrong(redact.HasCredential(value), "env", "%.60q looks like a secret, want it in containers.env_passthrough", name)
 		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} goes into args only", name)
 	}
 	for _, f := range p.Files {
 		wrong(!fileForm.MatchString(f.Name) || path.Base(f.Name) != f.Name, "files", "%.60q: want a plain file name", f.Name)
-		wrong(len(f.Content) > mostFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), mostFile)
+		wrong(len(f.Content) > maxFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), maxFile)
 	}
 	for _, x := range p.Exits {
 		wrong(x.Code < 0 || x.Code > 255, "exits", "code %d: want 0 to 255", x.Code)
 		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits", "status %d: want an HTTP status of an error", x.Status)
 	}
-	wrong(p.PromptBytes < leastPrompt || p.PromptBytes > mostPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes, leastPrompt, mostPrompt)
+	wrong(p.PromptBytes < minPrompt || p.PromptBytes > maxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes, minPrompt, maxPrompt)
 	for _, text := range append(append(append([]string{p.Program}, p.Args...), p.ModelArgs...), p.Env...) {
 		wrong(strings.Contains(text, "\x00"), "args", "a NUL character in %.60q", text)
 	}
-	return faults
 }

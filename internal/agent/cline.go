@@ -1,5 +1,7 @@
 package agent
 
+import "cmp"
+
 // cline reads cline 3.0: what its agent does is in events inside of events.
 func cline(r *Reader, o object) {
 	switch o.text("type") {
@@ -8,13 +10,12 @@ func cline(r *Reader, o object) {
 	case "error":
 		clineError(r, o)
 	case "run_result":
-		r.use(clineUsage(o.at("usage")), true)
+		r.usage(clineUsage(o.at("usage")), true)
 		ok := o.text("finishReason") == "completed"
 		if !ok && !r.state.failed {
-			message := o.texts("text", "finishReason")
-			r.failed(Failed{Message: message, Status: statusIn(message), RetryAfter: waitIn(message)})
+			r.failure(Failure{Message: o.texts("text", "finishReason")})
 		}
-		r.final(ok, o.text("text"))
+		r.result(ok, o.text("text"))
 	}
 }
 
@@ -23,50 +24,30 @@ func clineEvent(r *Reader, e object) {
 	case "error":
 		clineError(r, e)
 	case "usage":
-		r.use(clineUsage(e), false)
+		r.usage(clineUsage(e), false)
 	case "content_start":
 		if name := e.text("toolName"); name != "" {
-			r.step(name, call(e.at("input")))
+			r.step(name, e.at("input").argument())
 		}
 	case "notice":
 		r.step(e.text("message"), "")
 	}
 }
 
-// clineClasses are its words for errors, with the status that they stand for.
-var clineClasses = map[string]int{"auth": 401, "rate_limit": 429, "quota": 402, "overloaded": 529, "server": 500}
-
 func clineError(r *Reader, e object) {
-	message := e.texts("message", "error")
-	inner := e.at("error")
-	if message == "" {
-		message = inner.texts("message", "name")
-	}
-	status := e.status("statusCode", "status")
-	if status == 0 {
-		status = inner.status("statusCode", "status")
-	}
-	if status == 0 {
-		status = statusIn(message)
-	}
-	if status == 0 {
-		status = clineClasses[e.text("errorClass")]
-	}
-	again := e.yes("recoverable")
-	r.state.failed = !again
-	r.failed(Failed{Message: message, Status: status, Retryable: again, RetryAfter: waitIn(message)})
-	if again {
-		r.limited(status, tries(status, 0, 0), RateLimited{RetryAfter: waitIn(message)})
+	f := e.failure()
+	f.Status = cmp.Or(f.Status, statusIn(f.Message), errorWords[e.text("errorClass")])
+	r.state.failed = !e.isTrue("recoverable")
+	if r.state.failed {
+		r.failure(f)
+	} else {
+		r.retry(f, retryNote(f.Status, 0, 0), 0)
 	}
 }
 
 func clineUsage(u object) Usage {
-	usage := Usage{
-		Tokens:  u.count("inputTokens") + u.count("outputTokens") + u.count("cacheReadTokens") + u.count("cacheWriteTokens"),
-		CostUSD: u.number("totalCost"),
+	return Usage{
+		Tokens:  u.sum("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens"),
+		CostUSD: cmp.Or(u.number("totalCost"), u.number("cost")),
 	}
-	if usage.CostUSD == 0 {
-		usage.CostUSD = u.number("cost")
-	}
-	return usage
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -15,13 +16,12 @@ func codex(r *Reader, o object) {
 	case "error":
 		codexError(r, o.text("message"))
 	case "turn.failed":
-		message := o.at("error").text("message")
-		r.failed(Failed{Message: message, Status: statusIn(message), RetryAfter: waitIn(message)})
-		r.final(false, "")
+		r.failure(o.failure())
+		r.result(false, "")
 	case "turn.completed":
-		u := o.at("usage") // cached tokens are among the input, those of reasoning among the output
-		r.use(Usage{Tokens: u.count("input_tokens") + u.count("output_tokens")}, false)
-		r.final(true, r.state.text)
+		// Cached tokens are among the input, those of reasoning among the output.
+		r.usage(Usage{Tokens: o.at("usage").sum("input_tokens", "output_tokens")}, false)
+		r.result(true, r.state.text)
 	}
 }
 
@@ -33,9 +33,9 @@ func codexItem(r *Reader, item object, completed bool) {
 	case "command_execution":
 		switch {
 		case item.text("status") == "declined":
-			r.emit(Denied{line(call(item), maxStep)})
+			r.denial(item.argument())
 		case !completed:
-			r.step("running", call(item))
+			r.step("running", item.argument())
 		}
 	case "file_change":
 		if changes := item.list("changes"); completed && len(changes) > 0 {
@@ -50,23 +50,25 @@ func codexItem(r *Reader, item object, completed bool) {
 	}
 }
 
-// reconnecting is what codex says between two tries, with the reason in parentheses. Without one it waits for the network,
+// reconnecting is what codex prints between two tries, with the reason in parentheses. Without one it waits for the network,
 // for ever.
 var reconnecting = regexp.MustCompile(`^Reconnecting\.\.\.\s*(\S*)\s*(?:\((.*)\))?`)
 
 func codexError(r *Reader, message string) {
-	m := reconnecting.FindStringSubmatch(message)
-	if m == nil {
-		r.failed(Failed{Message: message, Status: statusIn(message), RetryAfter: waitIn(message)})
-		return
+	f, note := reconnect(Failure{Message: message})
+	if f.Retryable {
+		r.retry(f, note, 0)
+	} else {
+		r.failure(f)
 	}
-	why := m[2]
-	if why == "" {
-		why = message
+}
+
+// reconnect marks an error between two tries as one, and returns which try it is.
+func reconnect(f Failure) (_ Failure, note string) {
+	if m := reconnecting.FindStringSubmatch(f.Message); m != nil {
+		f.Message, f.Retryable, note = cmp.Or(m[2], f.Message), true, m[1]
 	}
-	status := statusIn(why)
-	r.failed(Failed{Message: why, Status: status, Retryable: true, RetryAfter: waitIn(why)})
-	r.limited(status, m[1], RateLimited{RetryAfter: waitIn(why)})
+	return f, note
 }
 
 // codexWords reads its log: a command that the sandbox refuses stands nowhere else.
@@ -76,6 +78,6 @@ func codexWords(r *Reader, words string) {
 		if !found {
 			why = words
 		}
-		r.emit(Denied{line(why, maxStep)})
+		r.denial(why)
 	}
 }

@@ -51,7 +51,7 @@ func codes(list []string) string {
 func profileTable() string {
 	var b strings.Builder
 	b.WriteString("| agent | measured | command | model | key in one of | resource |\n|---|---|---|---|---|---|\n")
-	for _, p := range Builtin().Profiles() {
+	for _, p := range Builtin().rows {
 		resource := "of the model's name"
 		if p.Provider != "" {
 			resource = code("model." + p.Provider)
@@ -64,7 +64,7 @@ func profileTable() string {
 
 func rowTable() string {
 	var b strings.Builder
-	for _, p := range Builtin().Profiles() {
+	for _, p := range Builtin().rows {
 		fmt.Fprintf(&b, "**%s.** %s Listened to on %s, format %s. Set unless it is set already: %s.\n\n", p.Name, p.Why, strings.Join(p.Streams, " and "), code(p.Format), codes(p.Env))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
@@ -73,8 +73,8 @@ func rowTable() string {
 func formatTable() string {
 	var b strings.Builder
 	b.WriteString("| format | what it reads |\n|---|---|\n")
-	for _, f := range FormatTable() {
-		fmt.Fprintf(&b, "| %s | %s |\n", code(f.Name), f.About)
+	for _, f := range formats {
+		fmt.Fprintf(&b, "| %s | %s |\n", code(f.name), f.about)
 	}
 	return b.String()
 }
@@ -82,7 +82,7 @@ func formatTable() string {
 func exitTable() string {
 	var b strings.Builder
 	b.WriteString("| agent | exit code | means |\n|---|---|---|\n")
-	for _, p := range Builtin().Profiles() {
+	for _, p := range Builtin().rows {
 		for _, x := range p.Exits {
 			fmt.Fprintf(&b, "| %s | %d | %s |\n", code(p.Name), x.Code, x.Means)
 		}

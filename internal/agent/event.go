@@ -8,8 +8,8 @@ type Event interface{ isEvent() }
 // Progress is a step that the agent began, in a few words.
 type Progress struct{ Step string }
 
-// Used is what the agent has consumed. A part adds to what was said before; a total replaces it.
-type Used struct {
+// UsageReport is what the agent has consumed. A part adds to what was said before; a total replaces it.
+type UsageReport struct {
 	Usage
 	Total bool
 }
@@ -22,34 +22,36 @@ type Usage struct {
 	CacheHits int64 // work that a cache did in the place of the model
 }
 
-// RateLimited says that the provider holds the agent back, while the agent goes on trying.
-type RateLimited struct {
+// RateLimit says that the provider holds the agent back, while the agent goes on trying.
+type RateLimit struct {
 	Status     int           // 429, 503, 529, …; 0: not stated
 	RetryAfter time.Duration // 0: not stated
 	Headers    map[string]string
 }
 
-// Failed is an error. A retryable one is followed by another try of the agent's own.
-type Failed struct {
+// Failure is an error. A retryable one is followed by another try of the agent's own.
+type Failure struct {
 	Message    string
-	Status     int // HTTP; 0: not stated
+	Code       string // the provider's or the CLI's name for it: general where the message is not
+	Details    string // lines that say more than the message
+	Status     int    // HTTP; 0: not stated
 	Retryable  bool
-	RetryAfter time.Duration // 0: not stated
-	Headers    map[string]string
+	RetryAfter time.Duration     // 0: not stated
+	Headers    map[string]string // those about limits; names in lower case
 }
 
-// Denied is a tool that the agent was not allowed to use.
-type Denied struct{ What string }
+// Denial is a tool that the agent was not allowed to use.
+type Denial struct{ What string }
 
-// Final is the agent's last word.
-type Final struct {
+// Result is the agent's last word.
+type Result struct {
 	OK   bool
 	Text string // its answer
 }
 
 func (Progress) isEvent()    {}
-func (Used) isEvent()        {}
-func (RateLimited) isEvent() {}
-func (Failed) isEvent()      {}
-func (Denied) isEvent()      {}
-func (Final) isEvent()       {}
+func (UsageReport) isEvent() {}
+func (RateLimit) isEvent()   {}
+func (Failure) isEvent()     {}
+func (Denial) isEvent()      {}
+func (Result) isEvent()      {}

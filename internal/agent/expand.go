@@ -15,14 +15,14 @@ import (
 // ErrStage is wrapped by every error about a stage that cannot be expanded.
 var ErrStage = errors.New("agent: stage")
 
-// Stage is what the configuration says of one stage.
+// Stage is one stage as it is configured.
 type Stage struct {
-	Name             string
-	Run              []string
-	Agent            string
+	Name             string   // START | CONTEXT_LOAD | CODE | VALIDATE | DONE
+	Run              []string // argument vector; empty if there is an agent
+	Agent            string   // a name of the table; empty if there is something to run
 	Model            string
 	AlternativeModel string
-	Resource         string
+	Resource         string // model.<provider>; empty: the agent's
 	Timeout          time.Duration
 }
 
@@ -45,25 +45,16 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 		return plan, fmt.Errorf("%w %s: %w", ErrStage, s.Name, err)
 	}
 	plan.Run = append([]string{p.Program}, p.Args...)
-	row := p.clone()
-	plan.Agent = &wire.PlanAgent{
-		Name: row.Name, Format: row.Format, Streams: row.Streams, Provider: row.Provider, ModelArgs: row.ModelArgs, Env: row.Env,
-		Keys: row.Keys, PromptBytes: row.PromptBytes,
-	}
-	for _, f := range row.Files {
-		plan.Agent.Files = append(plan.Agent.Files, wire.PlanFile(f))
-	}
-	for _, x := range row.Exits {
-		plan.Agent.Exits = append(plan.Agent.Exits, wire.PlanExit(x))
-	}
+	row := p.PlanAgent // its lists stay the table's: nobody writes to a plan
+	plan.Agent = &row
 	return plan, nil
 }
 
-// retryAlternative is the verdict's action that asks for another model.
+// retryAlternative is the action that asks for another model.
 const retryAlternative = "retry_alternative"
 
-// Model is the model of a stage in this attempt: its own, or the alternative one if the attempt is to use that. Empty: the
-// program's own choice.
+// Model is the model of a stage in this attempt: its own, or the alternative one if the attempt asks for it. Empty: the
+// program chooses.
 func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	if a == nil {
 		return s.Model
@@ -83,8 +74,9 @@ func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	return ""
 }
 
-// Provider is whose model it is: what the stage's resource names, what the agent always uses, else what is before the slash of
-// the model's name. Empty: not known. A limit that names it closes the resource that the stage waits for.
+// Provider is who serves the model: the one that the stage's resource names, the one that the agent always uses, else the
+// part of the model's name before the slash. Empty: not known. A limit that names it closes the resource that the stage
+// waits for.
 func Provider(s wire.StagePlan, model string) string {
 	if p, ok := strings.CutPrefix(s.Resource, "model."); ok && s.Resource != budget.DefaultResource {
 		return p
@@ -116,7 +108,7 @@ func Resource(s wire.StagePlan, model string) string {
 // they are set already, in their order. files is the folder of its files.
 func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string) {
 	// One pass each: what is filled in is never looked through for placeholders.
-	fill := strings.NewReplacer("{model}", model, "{files}", files, "{timeout}", strconv.Itoa(ownTimeout(s.TimeoutSeconds)))
+	fill := strings.NewReplacer("{model}", model, "{files}", files, "{timeout}", strconv.Itoa(agentTimeout(s.TimeoutSeconds)))
 	for _, arg := range s.Run {
 		switch {
 		case arg == "{prompt}":
@@ -139,10 +131,10 @@ func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string)
 	return argv, env
 }
 
-// ownTimeout leaves an agent that has a limit of its own the time to say so before the stage's limit ends it.
-func ownTimeout(stage float64) int { return max(1, int(min(stage, 1e8)*0.95)) }
+// agentTimeout leaves an agent that has a limit of its own the time to report that before the stage's limit ends it.
+func agentTimeout(stage float64) int { return max(1, int(min(stage, 1e8)*0.95)) }
 
-// ExitStatus is the HTTP status that an exit code stands for, and what it means; 0 and empty: nothing is known.
+// ExitStatus is the HTTP status that an exit code stands for, and what it means; 0 and empty: not known.
 func ExitStatus(a *wire.PlanAgent, code int) (status int, means string) {
 	for _, x := range a.Exits {
 		if x.Code == code {

@@ -2,13 +2,13 @@ package agent
 
 import "slices"
 
-// format is how one family of CLIs speaks.
+// format is how one family of CLIs reports what it does.
 type format struct {
 	name   string
 	about  string
 	object func(*Reader, object)
-	words  func(*Reader, string) // lines that are no JSON; nil: they say nothing
-	end    func(*Reader)         // the stream has ended; nil: that says nothing
+	words  func(*Reader, string) // reads lines that are no JSON; nil: they are passed over
+	end    func(*Reader)         // is called at the end of the stream; may be nil
 }
 
 // formats: a new one is one row. The names of fields are those of the versions that agents.toml names.
@@ -21,8 +21,13 @@ var formats = []format{
 	{"gemini", "gemini's stream-json, and the object that its json mode ends with", gemini, geminiWords, nil},
 	{"opencode", "opencode run --format json", opencode, nil, nil},
 	{"pi", "pi --mode json", pi, nil, nil},
-	{"retake", "lines for wrappers of your own", own, nil, nil},
-	{"text", "no JSON: all that is printed is the answer", nothing, remember, wholeText},
+	{"retake", "lines for wrappers of your own", wrapper, nil, nil},
+	{
+		"text", "no JSON: all that is printed is the answer",
+		func(r *Reader, _ object) { r.state.text = "{…}" },
+		func(r *Reader, words string) { r.state.append(words + "\n") },
+		func(r *Reader) { r.result(true, r.state.text) },
+	},
 }
 
 // Formats are the names of all formats.
@@ -35,27 +40,49 @@ func Formats() []string {
 	return names
 }
 
-// FormatRow is a format for people.
-type FormatRow struct{ Name, About string }
-
-// FormatTable lists all formats.
-func FormatTable() []FormatRow {
-	rows := make([]FormatRow, 0, len(formats))
-	for _, f := range formats {
-		rows = append(rows, FormatRow{f.name, f.about})
-	}
-	return rows
-}
-
-func nothing(r *Reader, _ object) { r.state.text = "{…}" }
-
-func remember(r *Reader, words string) { r.state.add(words + "\n") }
-
-func wholeText(r *Reader) { r.final(true, r.state.text) }
-
-// add lets the answer so far grow, up to what is kept of it.
-func (s *state) add(text string) {
+// append lets the answer grow, up to what is kept of it.
+func (s *state) append(text string) {
 	if room := maxAnswer - len(s.text); room > 0 {
 		s.text += text[:min(len(text), room)]
+	}
+}
+
+// cn reads continue-cli 1.5, which prints one object at the end. An answer that is JSON itself it prints as it is.
+func cn(r *Reader, o object) {
+	switch o.text("status") {
+	case "error":
+		r.failure(o.failure())
+		r.result(false, "")
+	case "success":
+		r.result(true, o.text("response"))
+	default:
+		r.result(true, "an object")
+	}
+}
+
+// wrapper reads the lines of a user's own wrapper; docs/specs/agents.md has them. Unknown types are passed over.
+func wrapper(r *Reader, o object) {
+	wait := waitOf(o.number("retry_after_seconds"), 1)
+	switch o.text("type") {
+	case "progress":
+		r.step(o.text("step"), "")
+	case "usage":
+		r.usage(Usage{
+			Tokens: o.count("tokens"), CostUSD: o.number("cost_usd"), PaidCalls: o.count("paid_calls"), CacheHits: o.count("cache_hits"),
+		}, o.isTrue("total"))
+	case "rate_limited":
+		status := o.status("status")
+		if status == 0 {
+			status = 429
+		}
+		r.emit(RateLimit{Status: status, RetryAfter: wait, Headers: limitHeaders(o.at("headers"))})
+	case "error":
+		f := o.failure()
+		f.Retryable, f.RetryAfter = o.isTrue("retryable"), wait
+		r.failure(f)
+	case "denied":
+		r.denial(o.text("what"))
+	case "final":
+		r.result(o.isTrue("ok"), o.text("text"))
 	}
 }

@@ -4,14 +4,22 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
-	"time"
 	"unicode"
 )
 
-// object is a JSON object. It is only ever looked up by name, never ranged over.
+// object is a JSON object. It is looked up by name; nothing depends on the order of its fields.
 type object map[string]any
 
-// at goes down by names; nil: there is no object.
+// parse reads one JSON object.
+func parse(data []byte) (object, bool) {
+	var o object
+	if json.Unmarshal(data, &o) != nil {
+		return nil, false
+	}
+	return o, o != nil
+}
+
+// at returns an inner object; nil: there is none.
 func (o object) at(path ...string) object {
 	for _, name := range path {
 		in, _ := o[name].(map[string]any)
@@ -25,7 +33,7 @@ func (o object) text(name string) string {
 	return s
 }
 
-// texts returns the first of the names that is a text with something in it.
+// texts returns the first of the fields that is a text and not empty.
 func (o object) texts(names ...string) string {
 	for _, n := range names {
 		if s := o.text(n); s != "" {
@@ -35,11 +43,9 @@ func (o object) texts(names ...string) string {
 	return ""
 }
 
-func (o object) yes(name string) bool { return o[name] == true }
+func (o object) isTrue(name string) bool { return o[name] == true }
 
-func (o object) no(name string) bool { return o[name] == false }
-
-// number is 0 for what is none, or no sane one.
+// number is 0 for what is no sane number.
 func (o object) number(name string) float64 {
 	f, _ := o[name].(float64)
 	if math.IsNaN(f) || math.IsInf(f, 0) {
@@ -52,7 +58,15 @@ func (o object) count(name string) int64 {
 	return int64(min(max(o.number(name), 0), float64(maxCount)))
 }
 
-// status is an HTTP status of an error, or 0.
+// sum adds up counts.
+func (o object) sum(names ...string) (n int64) {
+	for _, name := range names {
+		n += o.count(name)
+	}
+	return n
+}
+
+// status returns the first of the fields that is the HTTP status of an error; 0: none.
 func (o object) status(names ...string) int {
 	for _, n := range names {
 		if f := o.number(n); f >= 400 && f < 600 && f == math.Trunc(f) {
@@ -73,31 +87,15 @@ func (o object) list(name string) []object {
 	return out
 }
 
-// parse reads one JSON object.
-func parse(data []byte) (object, bool) {
-	var o object
-	if json.Unmarshal(data, &o) != nil {
-		return nil, false
-	}
-	return o, o != nil
+// argumentFields are the names under which CLIs put what a tool is called with, most telling first.
+var argumentFields = []string{
+	"file_path", "filePath", "absolute_path", "path", "command", "cmd", "pattern", "query", "url", "title", "description", "prompt",
 }
 
-// longestWait bounds what is believed of a stated wait.
-const longestWait = 31 * 24 * time.Hour
-
-func waitOf(value, unit float64) time.Duration {
-	return time.Duration(min(max(value*unit, 0), longestWait.Seconds()) * float64(time.Second))
-}
-
-// ownWait is how long an agent has to wait between two tries before that says anything about the provider: below it is
-// every CLI's own backoff, above it they do as Retry-After told them.
-const ownWait = 10 * time.Second
-
-func told(wait time.Duration) time.Duration {
-	if wait < ownWait {
-		return 0
-	}
-	return wait
+// argument returns in a few words what a tool is called with.
+func (o object) argument() string {
+	first, _, _ := strings.Cut(strings.TrimSpace(o.texts(argumentFields...)), "\n")
+	return first
 }
 
 // Bounds of what is handed on, in bytes: a step is one line for people, a message has to hold a quoted provider's error.
@@ -107,8 +105,8 @@ const (
 	maxAnswer  = 4 << 10
 )
 
-// line makes one line of at most so many bytes, cut at a character.
-func line(s string, limit int) string {
+// oneLine makes one line of at most limit bytes, cut at a character.
+func oneLine(s string, limit int) string {
 	s = strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
 	return cut(s, limit)
@@ -119,9 +117,4 @@ func cut(s string, limit int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:limit-len("…")], "") + "…"
-}
-
-// answer bounds the text of a last word.
-func answer(s string) string {
-	return cut(strings.ToValidUTF8(strings.TrimSpace(s[:min(len(s), 2*maxAnswer)]), "\uFFFD"), maxAnswer)
 }

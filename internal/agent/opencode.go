@@ -1,8 +1,11 @@
 package agent
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
-// opencode reads opencode 1.18.
+// opencode reads opencode 1.18. Its error has status, headers and body, and comes after the CLI's own tries.
 func opencode(r *Reader, o object) {
 	part := o.at("part")
 	switch o.text("type") {
@@ -10,18 +13,16 @@ func opencode(r *Reader, o object) {
 		r.state.text = part.text("text")
 	case "tool_use":
 		state := part.at("state")
-		what := call(state.at("input"))
-		if what == "" {
-			what = state.text("title")
-		}
+		what := cmp.Or(state.at("input").argument(), state.text("title"))
 		r.step(part.text("tool"), what)
-		if why := state.text("error"); state.text("status") == "error" && strings.Contains(why, "permission") {
-			r.emit(Denied{line(part.text("tool")+" "+what, maxStep)})
+		if state.text("status") == "error" && strings.Contains(state.text("error"), "permission") {
+			r.denial(part.text("tool") + " " + what)
 		}
 	case "step_finish":
 		opencodeStep(r, part)
 	case "error":
-		opencodeError(r, o.at("error"))
+		r.failure(o.failure())
+		r.result(false, "")
 	}
 }
 
@@ -33,29 +34,14 @@ var opencodeEnds = map[string]string{
 
 func opencodeStep(r *Reader, part object) {
 	t := part.at("tokens")
-	tokens := t.count("input") + t.count("output") + t.count("reasoning") + t.at("cache").count("read") + t.at("cache").count("write")
-	r.use(Usage{Tokens: tokens, CostUSD: part.number("cost")}, false)
+	tokens := t.sum("input", "output", "reasoning") + t.at("cache").sum("read", "write")
+	r.usage(Usage{Tokens: tokens, CostUSD: part.number("cost")}, false)
 	why, ends := opencodeEnds[part.text("reason")]
 	if !ends {
 		return
 	}
 	if why != "" {
-		r.failed(Failed{Message: why})
+		r.failure(Failure{Message: why})
 	}
-	r.final(why == "", r.state.text)
-}
-
-// opencodeError reads the best of all errors: status, headers and body. It comes after the CLI's own tries.
-func opencodeError(r *Reader, e object) {
-	d := e.at("data")
-	message := d.texts("message")
-	if message == "" {
-		message = e.texts("message", "name")
-	}
-	f := Failed{Message: message, Status: d.status("statusCode"), Headers: headersOf(d.at("responseHeaders"))}
-	if f.RetryAfter = waitOf(seconds(f.Headers["retry-after"]), 1); f.RetryAfter == 0 {
-		f.RetryAfter = waitIn(message)
-	}
-	r.failed(f)
-	r.final(false, "")
+	r.result(why == "", r.state.text)
 }

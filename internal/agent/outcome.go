@@ -4,70 +4,71 @@ import "strings"
 
 // Outcome is what the events of one invocation come to.
 type Outcome struct {
-	Answer  string
-	Ended   bool        // it said its last word
-	OK      bool        // and called it a success
-	Failure *Failed     // the error that stands; nil: none
-	Limited RateLimited // the last limit that was heard of
-	Limits  int         // how often
-	Denied  []string    // at most maxDenied
+	Answer     string
+	Ended      bool      // it said its last word
+	OK         bool      // and called it a success
+	Failure    *Failure  // the error that stands; nil: none
+	RateLimit  RateLimit // the last one
+	RateLimits int       // how many there were
+	Denials    []string  // at most maxDenials
 
 	parts, total Usage
-	stated       bool // there is a total
-	trying       *Failed
+	hasTotal     bool // there is a total
+	retrying     *Failure
 }
 
-const maxDenied = 8
+const maxDenials = 8
 
 // Add takes the next event.
 func (o *Outcome) Add(e Event) {
 	switch e := e.(type) {
-	case Used:
+	case UsageReport:
 		if e.Total {
-			o.total, o.stated = e.Usage, true
+			o.total, o.hasTotal = e.Usage, true
 		} else {
 			o.parts = o.parts.Plus(e.Usage)
 		}
 		if e.Tokens > 0 {
-			o.trying = nil // the model answered: what it was trying to get past is behind it
+			o.retrying = nil // the model answered: what it was trying to get past is behind it
 		}
-	case RateLimited:
-		o.Limited, o.Limits = e, o.Limits+1
-	case Failed:
-		o.fail(e)
-	case Denied:
-		if len(o.Denied) < maxDenied {
-			o.Denied = append(o.Denied, e.What)
+	case RateLimit:
+		o.RateLimit, o.RateLimits = e, o.RateLimits+1
+	case Failure:
+		o.addFailure(e)
+	case Denial:
+		if len(o.Denials) < maxDenials {
+			o.Denials = append(o.Denials, e.What)
 		}
-	case Final:
+	case Result:
 		o.Ended, o.OK = true, e.OK
 		if e.OK {
-			o.Answer, o.Failure, o.trying = e.Text, nil, nil
+			o.Answer, o.Failure, o.retrying = e.Text, nil, nil
 		}
 	}
 }
 
-// fail keeps the error that stands. A later word about the same one adds what the earlier lacks; it takes nothing away.
-func (o *Outcome) fail(e Failed) {
+// addFailure keeps the error that stands. A later report of the same one
+// adds what the earlier lacks and removes nothing.
+func (o *Outcome) addFailure(e Failure) {
 	if e.Retryable {
-		o.trying = &e
+		o.retrying = &e
 		if o.Failure != nil && !o.OK { // the other stream may have been quicker
-			o.Failure.take(e)
+			o.Failure.fillFrom(e)
 		}
 		return
 	}
 	if before := o.Failure; before != nil && (e.Message == "" || strings.Contains(before.Message, e.Message)) {
 		e.Message = before.Message
-		e.take(*before)
+		e.fillFrom(*before)
 	}
-	if o.trying != nil {
-		e.take(*o.trying)
+	if o.retrying != nil {
+		e.fillFrom(*o.retrying)
 	}
 	o.Failure = &e
 }
 
-// take fills in what e does not say itself, if b may be the same error: it has no other status.
-func (e *Failed) take(b Failed) {
+// fillFrom adds what e lacks, provided that b may be the same error: it has no other status.
+func (e *Failure) fillFrom(b Failure) {
 	if e.Status != 0 && b.Status != 0 && e.Status != b.Status {
 		return
 	}
@@ -87,7 +88,7 @@ func (e *Failed) take(b Failed) {
 
 // Usage is what was consumed: the total if one was stated, else the sum of the parts.
 func (o *Outcome) Usage() Usage {
-	if o.stated {
+	if o.hasTotal {
 		return o.total
 	}
 	return o.parts
@@ -96,8 +97,8 @@ func (o *Outcome) Usage() Usage {
 // Plus adds, each of them kept from going below zero or past the largest number.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
-		Tokens: addUp(u.Tokens, v.Tokens), PaidCalls: addUp(u.PaidCalls, v.PaidCalls), CacheHits: addUp(u.CacheHits, v.CacheHits),
-		CostUSD: min(u.CostUSD+max(v.CostUSD, 0), maxCostUSD),
+		Tokens: boundedSum(u.Tokens, v.Tokens), CostUSD: min(u.CostUSD+max(v.CostUSD, 0), maxCostUSD),
+		PaidCalls: boundedSum(u.PaidCalls, v.PaidCalls), CacheHits: boundedSum(u.CacheHits, v.CacheHits),
 	}
 }
 
@@ -107,31 +108,31 @@ const (
 	maxCount   = int64(1e15)
 )
 
-func addUp(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCount) }
+func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCount) }
 
-// Error is the failure that stands once the program has ended: what it said last, or what it was trying to get past when
-// its stream was cut.
-func (o *Outcome) Error() *Failed {
+// FinalFailure is the failure that stands once the program has ended: the last one, or the one that it was retrying when its
+// stream was cut.
+func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
-		return o.trying
+		return o.retrying
 	}
 	return o.Failure
 }
 
-// Verdict says whether an invocation that ended with this exit code may count as a success, and if not, why in a few
-// words. changed says whether the work tree is another than before.
-func (o *Outcome) Verdict(exitCode int, changed bool) (why string) {
+// Contradiction returns what speaks against a success although the exit code is 0; empty: nothing does. Changed: the
+// invocation changed the work tree.
+func (o *Outcome) Contradiction(exitCode int, changed bool) (why string) {
 	switch {
 	case exitCode != 0:
 		return ""
-	case o.Error() != nil:
-		return "it returned exit code 0 but says: " + o.Error().Message
+	case o.FinalFailure() != nil:
+		return "it returned exit code 0 but says: " + o.FinalFailure().Message
 	case o.Ended && !o.OK:
 		return "it returned exit code 0 but calls its work no success"
 	case changed:
 		return ""
-	case len(o.Denied) > 0:
-		return "it returned exit code 0 and changed nothing, after it was denied: " + strings.Join(o.Denied, ", ")
+	case len(o.Denials) > 0:
+		return "it returned exit code 0 and changed nothing, after it was denied: " + strings.Join(o.Denials, ", ")
 	case !o.Ended:
 		return "it returned exit code 0 and changed nothing, and its stream ends without a result"
 	case strings.TrimSpace(o.Answer) == "":

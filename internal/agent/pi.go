@@ -1,5 +1,7 @@
 package agent
 
+import "cmp"
+
 // pi reads pi-coding-agent 0.73, whose exit code is always 0.
 func pi(r *Reader, o object) {
 	switch o.text("type") {
@@ -8,22 +10,20 @@ func pi(r *Reader, o object) {
 			piMessage(r, m)
 		}
 	case "tool_execution_start":
-		r.step(o.text("toolName"), call(o.at("args")))
+		r.step(o.text("toolName"), o.at("args").argument())
 	case "auto_retry_start":
-		message := o.text("errorMessage")
-		status := statusIn(message)
-		r.failed(Failed{Message: message, Status: status, Retryable: true, RetryAfter: waitIn(message)})
-		wait := max(waitIn(message), told(waitOf(o.number("delayMs"), 0.001)))
-		r.limited(status, tries(status, o.count("attempt"), o.count("maxAttempts")), RateLimited{RetryAfter: wait})
+		f := Failure{Message: o.text("errorMessage")}
+		wait := providerWait(waitOf(o.number("delayMs"), 0.001))
+		r.retry(f, retryNote(statusIn(f.Message), o.count("attempt"), o.count("maxAttempts")), wait)
 	case "auto_retry_end":
-		if message := o.text("finalError"); message != "" && o.no("success") {
+		if message := o.text("finalError"); message != "" && o["success"] == false {
 			r.state.failed = true
-			r.failed(Failed{Message: message, Status: statusIn(message), RetryAfter: waitIn(message)})
+			r.failure(Failure{Message: message})
 		}
 	case "compaction_start":
 		r.step("compacting the context", o.text("reason"))
 	case "agent_end":
-		r.final(!r.state.failed, r.state.text)
+		r.result(!r.state.failed, r.state.text)
 	}
 }
 
@@ -31,18 +31,13 @@ func piMessage(r *Reader, m object) {
 	r.state.text = ""
 	for _, c := range m.list("content") {
 		if c.text("type") == "text" {
-			r.state.add(c.text("text"))
+			r.state.append(c.text("text"))
 		}
 	}
 	u := m.at("usage")
-	tokens := u.count("input") + u.count("output") + u.count("cacheRead") + u.count("cacheWrite")
-	r.use(Usage{Tokens: tokens, CostUSD: u.at("cost").number("total")}, false)
+	r.usage(Usage{Tokens: u.sum("input", "output", "cacheRead", "cacheWrite"), CostUSD: u.at("cost").number("total")}, false)
 	stop, message := m.text("stopReason"), m.text("errorMessage")
-	r.state.failed = stop == "error" || stop == "aborted" || message != ""
-	if r.state.failed {
-		if message == "" {
-			message = "the turn ended with " + stop
-		}
-		r.failed(Failed{Message: message, Status: statusIn(message), RetryAfter: waitIn(message)})
+	if r.state.failed = stop == "error" || stop == "aborted" || message != ""; r.state.failed {
+		r.failure(Failure{Message: cmp.Or(message, "the turn ended with "+stop)})
 	}
 }

@@ -73,7 +73,7 @@ func TestPromptCannotBeForged(t *testing.T) {
 			Issue: wire.IssueRef{Key: noise(), Title: noise(), Body: noise()}, Summary: noise(), Action: []string{"", "replan", "retry_compact", "retry"}[rng.IntN(4)],
 			Hints: []wire.Hint{{From: noise(), Text: noise()}}, EarlierFailures: []wire.EarlierFailure{{Stage: noise(), Reason: noise(), Cause: noise()}},
 		}
-		limit := leastPrompt + rng.IntN(mostPrompt)
+		limit := minPrompt + rng.IntN(maxPrompt)
 		p := Prompt(Task{Stage: "CODE", Attempt: a, Round: 2, Rejected: noise()}, limit)
 		if len(p) > limit || !utf8.ValidString(p) || strings.ContainsAny(p, "\x00\x1b\r\v\u2028") {
 			t.Fatalf("%d bytes of %d: %.600q", len(p), limit, p)

@@ -2,14 +2,19 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"retake/internal/recovery/plaintext"
 )
 
-// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model, or the output of one tool;
-// what is longer is not kept whole, but its end is looked at, because the last word stands there.
+// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model, or the output of one tool; of
+// a longer one only the end is kept, because a result stands there.
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10
@@ -20,9 +25,8 @@ const (
 type Reader struct {
 	format   *format
 	state    state
-	held     []byte // an unfinished line
-	tail     []byte // the newest bytes of a line that is longer than maxLine
-	overlong bool
+	pending  []byte // an unfinished line
+	overlong bool   // it is longer than maxLine, and only its end is kept
 	document []byte // an unfinished JSON document; nil: none
 	closing  string // the line that ends it
 	events   []Event
@@ -33,6 +37,7 @@ type state struct {
 	id     string // of the last message, to count it once
 	text   string // the answer so far
 	failed bool   // the last turn ended with an error
+	roles  []role // what the objects of a line are; of unknown formats only
 }
 
 // NewReader reads a known format.
@@ -44,26 +49,27 @@ func NewReader(name string) (*Reader, error) {
 	return &Reader{format: &formats[i]}, nil
 }
 
-// Write takes the next bytes and returns the events that they complete.
+// Write reads the next bytes and returns the events that they complete.
 func (r *Reader) Write(p []byte) []Event {
 	r.events = nil
 	for len(p) > 0 {
-		nl := bytes.IndexByte(p, '\n')
-		if nl < 0 {
-			r.hold(p)
-			break
+		line, rest, ended := bytes.Cut(p, []byte("\n"))
+		if r.pending = append(r.pending, line...); len(r.pending) > maxLine {
+			r.overlong = true
+			r.pending = append(r.pending[:0], r.pending[len(r.pending)-maxLineTail:]...)
 		}
-		r.hold(p[:nl])
-		r.endLine()
-		p = p[nl+1:]
+		if ended {
+			r.endLine()
+		}
+		p = rest
 	}
 	return r.events
 }
 
-// Close takes what has no line break behind it: the stream has ended.
+// Close ends the stream and returns the last events.
 func (r *Reader) Close() []Event {
 	r.events = nil
-	if len(r.held) > 0 || r.overlong {
+	if len(r.pending) > 0 {
 		r.endLine()
 	}
 	r.endDocument()
@@ -73,56 +79,29 @@ func (r *Reader) Close() []Event {
 	return r.events
 }
 
-func (r *Reader) hold(p []byte) {
-	if !r.overlong && len(r.held)+len(p) <= maxLine {
-		r.held = append(r.held, p...)
-		return
-	}
-	if !r.overlong {
-		r.overlong = true
-		r.tail = append(r.tail[:0], r.held[max(0, len(r.held)-maxLineTail):]...)
-		r.held = nil
-	}
-	if len(p) >= maxLineTail {
-		r.tail = append(r.tail[:0], p[len(p)-maxLineTail:]...)
-		return
-	}
-	if over := len(r.tail) + len(p) - maxLineTail; over > 0 {
-		r.tail = append(r.tail[:0], r.tail[over:]...)
-	}
-	r.tail = append(r.tail, p...)
-}
-
 func (r *Reader) endLine() {
-	data, overlong := r.held, r.overlong
-	if overlong {
-		data = r.tail
-	}
-	if overlong {
-		r.lastObject(data)
+	if r.overlong {
+		r.lastObject(r.pending[len(r.pending)-maxLineTail:])
 	} else {
-		r.line(data)
+		r.line(r.pending)
 	}
 	r.overlong = false
-	if cap(r.held) > maxLineTail {
-		r.held = nil // one long line shall not be paid for until the end
+	if cap(r.pending) > maxLineTail {
+		r.pending = nil // one long line must not hold memory until the end
 	}
-	r.held = r.held[:0]
+	r.pending = r.pending[:0]
 }
 
 // line reads one whole line: an object, a list of them, a line of a document on several lines, or words.
 func (r *Reader) line(data []byte) {
 	bare := bytes.TrimSpace(data)
-	if r.document != nil {
-		r.inDocument(data)
-		return
-	}
 	switch {
+	case r.document != nil:
+		r.documentLine(data)
 	case len(bare) == 0:
-	case len(bare) == 1 && bare[0] == '{' && data[0] == '{':
-		r.document, r.closing = append([]byte(nil), data...), "}"
-	case len(bare) == 1 && bare[0] == '[' && data[0] == '[':
-		r.document, r.closing = append([]byte(nil), data...), "]"
+	case len(bare) == 1 && (bare[0] == '{' || bare[0] == '['):
+		r.document = slices.Clone(data)
+		r.closing = string(data[:bytes.IndexByte(data, bare[0])]) + map[byte]string{'{': "}", '[': "]"}[bare[0]]
 	case bare[0] == '{':
 		if o, ok := parse(bare); ok {
 			r.format.object(r, o)
@@ -135,9 +114,10 @@ func (r *Reader) line(data []byte) {
 	}
 }
 
-// inDocument takes a line of a document on several lines. It ends where a line says so that is not indented.
-func (r *Reader) inDocument(data []byte) {
-	if o, ok := parse(data); ok && data[0] == '{' && r.closing == "}" { // an event: what was taken for a document is none
+// documentLine reads a line of a document on several lines. It ends where a bracket closes that is indented like the
+// first.
+func (r *Reader) documentLine(data []byte) {
+	if o, ok := parse(data); ok && data[0] == '{' && r.closing == "}" { // an event: this was no document
 		r.endDocument()
 		r.format.object(r, o)
 		return
@@ -147,15 +127,15 @@ func (r *Reader) inDocument(data []byte) {
 		return
 	}
 	r.document = append(append(r.document, '\n'), data...)
-	if string(bytes.TrimRight(data, " \t\r")) == r.closing {
+	if string(bytes.TrimRight(data, " \t\r,")) == r.closing {
 		r.endDocument()
 	}
 }
 
 func (r *Reader) endDocument() {
-	data := r.document
+	data := bytes.TrimRight(r.document, " \t\r,")
 	r.document = nil
-	if data == nil {
+	if len(data) == 0 {
 		return
 	}
 	if o, ok := parse(data); ok {
@@ -206,63 +186,53 @@ func (r *Reader) lastObject(tail []byte) {
 // words reads a line that is no JSON.
 func (r *Reader) words(data []byte) {
 	if r.format.words != nil {
-		r.format.words(r, plain(string(data[:min(len(data), 4*maxMessage)])))
+		r.format.words(r, plaintext.Clean(string(data[:min(len(data), 4*maxMessage)])))
 	}
 }
 
-func (r *Reader) emit(es ...Event) { r.events = append(r.events, es...) }
+func (r *Reader) emit(e Event) { r.events = append(r.events, e) }
 
-// step tells a step; an empty one is none.
+// step reports a step, unless it is empty.
 func (r *Reader) step(verb, what string) {
-	if s := line(strings.TrimSpace(verb+" "+what), maxStep); s != "" {
+	if s := oneLine(strings.TrimSpace(verb+" "+what), maxStep); s != "" {
 		r.emit(Progress{s})
 	}
 }
 
-// limited tells of a limit that the agent waits out. A status that says nothing of a limit is only a step.
-func (r *Reader) limited(status int, wait string, l RateLimited) {
-	l.Status = status
-	if Limits(status) {
-		r.emit(l)
-	}
-	r.step("trying again", wait)
-}
-
-// Limits says whether a status tells everybody to hold back: too many requests, or an overloaded service.
-func Limits(status int) bool { return status == 429 || status == 503 || status == 529 }
-
-// use tells of usage; none is not worth a word.
-func (r *Reader) use(u Usage, total bool) {
+// usage reports usage, unless it is zero.
+func (r *Reader) usage(u Usage, total bool) {
 	u.CostUSD = min(max(u.CostUSD, 0), maxCostUSD)
 	if u != (Usage{}) {
-		r.emit(Used{Usage: u, Total: total})
+		r.emit(UsageReport{Usage: u, Total: total})
 	}
 }
 
-// failed tells of an error, bounded.
-func (r *Reader) failed(f Failed) {
-	f.Message = line(f.Message, maxMessage)
+func (r *Reader) denial(what string) { r.emit(Denial{oneLine(what, maxStep)}) }
+
+// failure reports an error, bounded and completed: a status or a wait may stand in its message only.
+func (r *Reader) failure(f Failure) Failure {
+	f.Message = oneLine(cmp.Or(f.Message, f.Code), maxMessage)
+	f.Status = cmp.Or(f.Status, statusIn(f.Message))
+	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date is left to whoever has a clock
+	f.RetryAfter = cmp.Or(f.RetryAfter, waitOf(inHeader, 1), waitIn(f.Message+f.Details))
 	r.emit(f)
+	return f
 }
 
-// final tells the last word.
-func (r *Reader) final(ok bool, text string) { r.emit(Final{OK: ok, Text: answer(text)}) }
+// retry reports an error that the agent tries to get past, and the limit that it waits out.
+func (r *Reader) retry(f Failure, note string, wait time.Duration) {
+	f.Retryable = true
+	if f = r.failure(f); IsLimitStatus(f.Status) {
+		r.emit(RateLimit{Status: f.Status, RetryAfter: max(wait, f.RetryAfter)})
+	}
+	r.step("trying again", note)
+}
 
-// plain takes the escape sequences of a terminal out of a text.
-func plain(s string) string {
-	if !strings.Contains(s, "\x1b") {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\x1b' {
-			b.WriteByte(s[i])
-			continue
-		}
-		if i+1 < len(s) && s[i+1] == '[' {
-			for i += 2; i < len(s) && (s[i] < '@' || s[i] > '~'); i++ {
-			}
-		}
-	}
-	return b.String()
+// IsLimitStatus reports whether a status asks every client to hold back: too many requests, or an overloaded service.
+func IsLimitStatus(status int) bool { return status == 429 || status == 503 || status == 529 }
+
+// result reports the end.
+func (r *Reader) result(ok bool, text string) {
+	text = strings.ToValidUTF8(strings.TrimSpace(text[:min(len(text), 2*maxAnswer)]), "\uFFFD")
+	r.emit(Result{OK: ok, Text: cut(text, maxAnswer)})
 }

@@ -42,7 +42,7 @@ func TestOverlongLine(t *testing.T) {
 	for rest := long; rest != ""; {
 		n := min(4096, len(rest))
 		events = append(events, r.Write([]byte(rest[:n]))...)
-		if kept := cap(r.held) + cap(r.tail) + cap(r.document); kept > 4*maxLine {
+		if kept := cap(r.pending) + cap(r.document); kept > 4*maxLine {
 			t.Fatalf("%d bytes are kept", kept)
 		}
 		rest = rest[n:]
@@ -53,7 +53,7 @@ func TestOverlongLine(t *testing.T) {
 	for _, e := range events {
 		o.Add(e)
 	}
-	if len(events) != 3 || o.Answer != "well" || events[0].(Failed).Status != 429 {
+	if len(events) != 3 || o.Answer != "well" || events[0].(Failure).Status != 429 {
 		t.Errorf("%+v", events)
 	}
 }
@@ -73,17 +73,17 @@ func TestDocuments(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	_, o = read(t, "gemini", "{\n"+strings.Repeat("  \"x\n", 100_000)+"[ERROR] late\n")
-	if o.Error() == nil {
+	if o.FinalFailure() == nil {
 		t.Errorf("%+v", o)
 	}
 }
 
 func TestTextFormat(t *testing.T) {
 	_, o := read(t, "text", "all ", "is well\n")
-	if !o.OK || o.Answer != "all is well" || o.Verdict(0, false) != "" {
+	if !o.OK || o.Answer != "all is well" || o.Contradiction(0, false) != "" {
 		t.Errorf("%+v", o)
 	}
-	if _, o = read(t, "text"); o.Verdict(0, false) == "" || o.Verdict(0, true) != "" {
+	if _, o = read(t, "text"); o.Contradiction(0, false) == "" || o.Contradiction(0, true) != "" {
 		t.Errorf("%+v", o)
 	}
 }
@@ -101,10 +101,10 @@ not json
 	if u := o.Usage(); u.Tokens != 100 || u.CostUSD != 0.5 || u.PaidCalls != maxCount || u.CacheHits != 1 {
 		t.Errorf("%+v", u)
 	}
-	if l := o.Limited; l.Status != 429 || l.RetryAfter != 30*time.Second || len(l.Headers) != 1 || l.Headers["retry-after"] != "30" {
+	if l := o.RateLimit; l.Status != 429 || l.RetryAfter != 30*time.Second || len(l.Headers) != 1 || l.Headers["retry-after"] != "30" {
 		t.Errorf("%+v", l)
 	}
-	if !o.OK || len(o.Denied) != 1 || events[0] != (Progress{"reading"}) {
+	if !o.OK || len(o.Denials) != 1 || events[0] != (Progress{"reading"}) {
 		t.Errorf("%+v, %+v", o, events)
 	}
 }
@@ -112,13 +112,13 @@ not json
 // TestTrouble that the model's next answer ends is no error of a stream that is cut later.
 func TestTroubleThatIsOver(t *testing.T) {
 	var o Outcome
-	o.Add(Failed{Status: 429, Retryable: true})
-	if o.Error() == nil {
+	o.Add(Failure{Status: 429, Retryable: true})
+	if o.FinalFailure() == nil {
 		t.Error("it is not over yet")
 	}
-	o.Add(Used{Usage: Usage{Tokens: 1}})
-	if o.Error() != nil {
-		t.Errorf("%+v", o.Error())
+	o.Add(UsageReport{Usage: Usage{Tokens: 1}})
+	if o.FinalFailure() != nil {
+		t.Errorf("%+v", o.FinalFailure())
 	}
 }
 
@@ -144,7 +144,7 @@ func FuzzReader(f *testing.F) {
 			if u := o.Usage(); u.Tokens < 0 || u.PaidCalls < 0 || u.CacheHits < 0 || u.CostUSD < 0 || u.CostUSD > maxCostUSD {
 				t.Errorf("%s: %+v", name, u)
 			}
-			if e := o.Error(); e != nil && (len(e.Message) > maxMessage || e.RetryAfter < 0 || e.RetryAfter > longestWait) {
+			if e := o.FinalFailure(); e != nil && (len(e.Message) > maxMessage || e.RetryAfter < 0 || e.RetryAfter > longestWait) {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}

@@ -51,8 +51,8 @@ func recordings(t testing.TB) []recording {
 	return all
 }
 
-// hear reads both streams in pieces of a size, stdout first.
-func (r recording) hear(t testing.TB, piece int) ([]Event, Outcome) {
+// replay reads both streams in pieces of a size, stdout first.
+func (r recording) replay(t testing.TB, piece int) ([]Event, Outcome) {
 	t.Helper()
 	p, err := Builtin().Lookup(r.profile)
 	if err != nil {
@@ -92,11 +92,11 @@ func transcript(events []Event, o Outcome, code int) string {
 	for _, e := range events {
 		fmt.Fprintf(&b, "%s%+v\n", strings.TrimPrefix(fmt.Sprintf("%T", e), "agent."), e)
 	}
-	fmt.Fprintf(&b, "-- outcome --\nended %v, ok %v, limits %d, usage %+v\n", o.Ended, o.OK, o.Limits, o.Usage())
-	if f := o.Error(); f != nil {
+	fmt.Fprintf(&b, "-- outcome --\nended %v, ok %v, limits %d, usage %+v\n", o.Ended, o.OK, o.RateLimits, o.Usage())
+	if f := o.FinalFailure(); f != nil {
 		fmt.Fprintf(&b, "error %+v\n", *f)
 	}
-	fmt.Fprintf(&b, "with changes: %q\nwithout:      %q\n", o.Verdict(code, true), o.Verdict(code, false))
+	fmt.Fprintf(&b, "with changes: %q\nwithout:      %q\n", o.Contradiction(code, true), o.Contradiction(code, false))
 	return b.String()
 }
 
@@ -104,7 +104,7 @@ func transcript(events []Event, o Outcome, code int) string {
 // -update` rewrites them.
 func TestRecordedStreams(t *testing.T) {
 	for _, r := range recordings(t) {
-		events, o := r.hear(t, 1<<20)
+		events, o := r.replay(t, 1<<20)
 		got := transcript(events, o, r.code)
 		if *update {
 			if err := os.WriteFile(r.file, []byte(r.before+got), 0o644); err != nil {
@@ -122,25 +122,27 @@ func TestRecordedStreams(t *testing.T) {
 func TestEveryProfileIsRecorded(t *testing.T) {
 	kinds := map[string]func(r recording, o Outcome) bool{
 		"success": func(_ recording, o Outcome) bool {
-			return o.Ended && o.OK && o.Error() == nil && o.Answer != "" && o.Verdict(0, false) == ""
+			return o.Ended && o.OK && o.FinalFailure() == nil && o.Answer != "" && o.Contradiction(0, false) == ""
 		},
 		"401": func(_ recording, o Outcome) bool {
-			return o.Error() != nil && o.Error().Status == 401 && o.Error().Message != ""
+			return o.FinalFailure() != nil && o.FinalFailure().Status == 401 && o.FinalFailure().Message != ""
 		},
-		"429":      func(_ recording, o Outcome) bool { return o.Error() != nil && o.Error().Status == 429 },
-		"529":      func(_ recording, o Outcome) bool { return o.Error() != nil && o.Error().Message != "" },
-		"overflow": func(_ recording, o Outcome) bool { return o.Error() != nil && o.Error().Message != "" },
-		"cut":      func(_ recording, o Outcome) bool { return !o.OK && (o.Error() != nil || o.Verdict(0, false) != "") },
-		"hollow":   func(r recording, o Outcome) bool { return r.code == 0 && o.Verdict(0, false) != "" },
+		"429":      func(_ recording, o Outcome) bool { return o.FinalFailure() != nil && o.FinalFailure().Status == 429 },
+		"529":      func(_ recording, o Outcome) bool { return o.FinalFailure() != nil && o.FinalFailure().Message != "" },
+		"overflow": func(_ recording, o Outcome) bool { return o.FinalFailure() != nil && o.FinalFailure().Message != "" },
+		"cut": func(_ recording, o Outcome) bool {
+			return !o.OK && (o.FinalFailure() != nil || o.Contradiction(0, false) != "")
+		},
+		"hollow": func(r recording, o Outcome) bool { return r.code == 0 && o.Contradiction(0, false) != "" },
 	}
 	seen := map[string]bool{}
 	for _, r := range recordings(t) {
-		_, o := r.hear(t, 1<<20)
+		_, o := r.replay(t, 1<<20)
 		seen[r.profile+"."+r.kind] = true
 		if good, known := kinds[r.kind]; known && !good(r, o) {
-			t.Errorf("%s: %+v, error %+v, verdict %q", r.file, o, o.Error(), o.Verdict(0, false))
+			t.Errorf("%s: %+v, error %+v, verdict %q", r.file, o, o.FinalFailure(), o.Contradiction(0, false))
 		}
-		if r.code == 0 && r.kind != "success" && !strings.Contains(r.kind, "well") && !strings.Contains(r.kind, "wait") && o.Verdict(0, false) == "" {
+		if r.code == 0 && r.kind != "success" && !strings.Contains(r.kind, "well") && !strings.Contains(r.kind, "wait") && o.Contradiction(0, false) == "" {
 			t.Errorf("%s: exit code 0 passes for a success", r.file)
 		}
 	}
@@ -156,10 +158,10 @@ func TestEveryProfileIsRecorded(t *testing.T) {
 // TestPiecesDontMatter: however the bytes are cut, the events are the same.
 func TestPiecesDontMatter(t *testing.T) {
 	for _, r := range recordings(t) {
-		events, o := r.hear(t, 1<<20)
+		events, o := r.replay(t, 1<<20)
 		want := transcript(events, o, r.code)
 		for _, piece := range []int{1, 7, 61} {
-			events, o := r.hear(t, piece)
+			events, o := r.replay(t, piece)
 			if got := transcript(events, o, r.code); got != want {
 				t.Errorf("%s in pieces of %d: got\n%s\nwant\n%s", r.file, piece, got, want)
 			}

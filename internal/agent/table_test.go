@@ -17,7 +17,7 @@ func TestBuiltin(t *testing.T) {
 	if got := Builtin().Names(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	for _, p := range Builtin().Profiles() {
+	for _, p := range Builtin().rows {
 		if p.Measured == "" || p.Why == "" || len(p.Keys) == 0 || len(p.ModelArgs) == 0 || p.Format == "text" || len(p.Env) == 0 {
 			t.Errorf("%s is not whole: %+v", p.Name, p)
 		}
@@ -26,7 +26,7 @@ func TestBuiltin(t *testing.T) {
 
 func TestUsersRows(t *testing.T) {
 	base := Builtin()
-	table, faults := Parse(base, []byte(`
+	table, err := Parse(base, []byte(`
 [[agent]]
 name = "mine"
 program = "./mine.sh"
@@ -37,8 +37,8 @@ format = "retake"
 name = "codex"
 env = ["A=b"]
 `))
-	if len(faults) > 0 {
-		t.Fatal(faults)
+	if err != nil {
+		t.Fatal(err)
 	}
 	mine, err := table.Lookup("mine")
 	if err != nil || mine.PromptBytes != defaultPrompt || !slices.Equal(mine.Streams, []string{"stdout"}) {
@@ -66,9 +66,9 @@ func TestFaults(t *testing.T) {
 		"[[agent]]\nname = \"x\"\nprogram = \"x\"":                            "agent[0].args: no {prompt}",
 		"[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"--p={prompt}\"]": "{prompt} in \"--p={prompt}\": want it as an argument of its own",
 		"[[agent]]\nname = \"codex\"\nargs = [\"{prompt}\", \"{modul}\"]":     "{modul}: no such placeholder",
-		"[[agent]]\nname = \"codex\"\nargs = 5":                               "agent[0]: ",
-		"[[agent]]\nname = 5":                                                 "agent[0]: ",
-		"agent = 1":                                                           "not TOML: ",
+		"[[agent]]\nname = \"codex\"\nargs = 5":                               "3:1: agent[0].args: got 5, want a list",
+		"[[agent]]\nname = 5":                                                 "2:1: agent[0].name: got 5, want a text",
+		"agent = 1":                                                           "1:1: agent: got 1, want [[agent]]",
 		"[[agent]\n":                                                          "not TOML: ",
 		head + "model_args = [\"-m\"]":                                        "agent[0].model_args: no {model} in it",
 		head + "format = \"xml\"":                                             "agent[0].format: \"xml\": want one of claude, cline",
@@ -78,23 +78,20 @@ func TestFaults(t *testing.T) {
 		head + "keys = [\"A-B\"]":                                             "agent[0].keys: ",
 		head + "env = [\"A\"]":                                                "want NAME=value",
 		head + "env = [\"RETAKE_X=1\"]":                                       "RETAKE_ variables",
+		head + "env = [\"A_KEY=sk-ant-0123456789abcdef\"]":                    "5:1: agent[0].env: \"A_KEY\" looks like a secret",
 		head + "env = [\"A={prompt}\"]":                                       "args only",
 		head + "files = [{ name = \"../x\", content = \"\" }]":                "plain file name",
 		head + "exits = [{ code = 256 }]":                                     "want 0 to 255",
 		head + "exits = [{ code = 1, status = 200 }]":                         "HTTP status of an error",
 		head + "prompt_bytes = 200000":                                        "agent[0].prompt_bytes: 200000: want 2048 to",
-		head + "wat = 1":                                                      "agent.wat: unknown key",
+		head + "wat = 1":                                                      "agent[0].wat: unknown key",
 		head + head:                                                           "agent[1].name: \"x\" stands there twice",
 		"[other]\na = 1":                                                      "other: unknown key",
 		"[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"{prompt}\", \"{model}\"]": "agent[0].model_args: missing",
 	} {
-		table, faults := Parse(Builtin(), []byte(doc))
-		texts := make([]string, len(faults))
-		for i, f := range faults {
-			texts[i] = f.String()
-		}
-		if all := strings.Join(texts, "\n"); !strings.Contains(all, want) || table != nil {
-			t.Errorf("%s\ngot  %s\nwant %s", doc, all, want)
+		table, err := Parse(Builtin(), []byte(doc))
+		if err == nil || !strings.Contains(err.Error(), want) || table != nil {
+			t.Errorf("%s\ngot  %v\nwant %s", doc, err, want)
 		}
 	}
 }

@@ -6,12 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
-	"time"
-
-	"retake/internal/bus/wire"
 )
 
 // BudgetRow is what one task has used up.
@@ -24,7 +20,7 @@ type BudgetRow struct {
 	CostUSD    float64    `json:"cost_usd"`
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
 	MayRun     bool       `json:"may_run"`         // there is room in its budgets, whatever its state
-	// Edited: a person wrote PaidCalls, and no director has taken it yet. Was is what the director had written.
+	// Edited: a person wrote PaidCalls into the file; the next director to start takes it. Was is what the director had written.
 	Edited bool `json:"edited,omitempty"`
 	Was    *int `json:"was,omitempty"`
 }
@@ -34,17 +30,14 @@ func budgetRow(t TaskRecord) BudgetRow {
 		Issue: t.Issue, State: t.State, PaidCalls: t.PaidCallsUsed, PaidBudget: t.PaidCallBudget, Iterations: t.Iterations,
 		CostUSD: t.CostUSD, CostBudget: t.CostBudgetUSD,
 	}
-	if e, edited := t.Edit(); edited {
-		r.Edited = true
-		if t.Written != nil {
-			r.Was = &e.Was
-		}
+	if r.Edited = t.Edited(); r.Edited && t.Written != nil {
+		r.Was = &t.Written.PaidCallsUsed
 	}
 	r.MayRun = r.Allowed()
 	return r
 }
 
-// Allowed says whether there is room for one more paid call, iteration and cent.
+// Allowed reports whether there is room for one more paid call, iteration and cent.
 func (r BudgetRow) Allowed() bool {
 	it := r.Iterations
 	return (r.PaidBudget <= 0 || r.PaidCalls < r.PaidBudget) &&
@@ -52,10 +45,10 @@ func (r BudgetRow) Allowed() bool {
 		(r.CostBudget <= 0 || r.CostUSD < r.CostBudget)
 }
 
-// Over says that nothing of the task is to come, so that its budgets do not matter any more.
+// Over reports whether the task is over, so that its budgets no longer matter.
 func (r BudgetRow) Over() bool { return claimOver(r.State) }
 
-// mayRun says for people whether the task can have another attempt.
+// mayRun is the column for people: whether the task can have another attempt.
 func (r BudgetRow) mayRun() string {
 	var why []string
 	if r.State == stateBlocked {
@@ -137,34 +130,4 @@ func of(used string, bounded bool, budget string) string {
 		return used + " of " + budget
 	}
 	return used
-}
-
-// ResetBudget writes the edit that a person would make: paid_calls_used becomes calls. The director that runs, or the next
-// one, honours it before its next decision about the task. A file that cannot be read is kept aside and made anew.
-func ResetBudget(dir, issue string, calls int) (BudgetRow, error) {
-	if calls < 0 || calls > mostCalls {
-		return BudgetRow{}, fmt.Errorf("audit: paid calls: want 0 to %d, got %d", mostCalls, calls)
-	}
-	path, err := StatsPath(dir, issue)
-	if err != nil {
-		return BudgetRow{}, err
-	}
-	if !exists(filepath.Dir(path)) {
-		return BudgetRow{}, fmt.Errorf("%w: %s; director budget show lists those that are known", ErrNoTask, issue)
-	}
-	unlock, err := lockDir(filepath.Dir(path))
-	if err != nil {
-		return BudgetRow{}, err
-	}
-	defer unlock()
-	s, err := ReadStats(path)
-	switch {
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNoStats):
-		s = Stats{Issue: issue, UpdatedAt: wire.At(time.Now())} // without a seal: wholly a person's
-		s.SchemaVersion, s.StagesCompleted, s.DependsOn, s.Signatures = StatsSchema, []string{}, []string{}, map[string]Seen{}
-	case err != nil:
-		return BudgetRow{}, err
-	}
-	s.PaidCallsUsed, s.Issue, s.SchemaVersion = calls, cmp.Or(s.Issue, issue), cmp.Or(s.SchemaVersion, StatsSchema)
-	return budgetRow(TaskRecord{Stats: s}), realDisk.replaceJSON(path, s)
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/safefile"
 )
 
 const crashDir = "AUDIT_CRASH_DIR"
@@ -23,16 +25,16 @@ func TestCrashingWriter(t *testing.T) {
 	w := Open(dir, Options{MaxEvents: 64 << 10, Keep: Keep{Attempts: 20, EventFiles: 2}})
 	for i := 0; ; i++ {
 		id := fmt.Sprintf("k%d-1", i)
-		w.Begin(Meta{AttemptID: id, Issue: issue, Attempt: 1})
+		w.Attempt(id, func(m *Meta) { m.Issue = issue })
 		w.Transition(Transition{AttemptID: id, Issue: issue})
-		w.Finish(someBundle(id, 1))
+		finish(w, someEnd(id, 1), someOutput())
 		task := someTask()
-		task.PaidCallsUsed, task.LastFailure = i+1, NewLastFailure(someFailure(), "m", "tail")
-		w.Task(task)
+		task.PaidCallsUsed = i + 1
+		w.Task(task, NewLastFailure(task, someFailure(), "m", "tail"))
 		for range 20 {
-			w.Classified(Classified{Attempt: i, Failure: someFailure()})
+			classify(w, i)
 		}
-		w.Report(ReportData{Failed: someFailedTasks(5)})
+		_ = WriteReport(dir, ReportData{Failed: someFailedTasks(5)}, func(s string) string { return s })
 		flushed(w)
 	}
 }
@@ -58,7 +60,7 @@ func TestKilled(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if !e.Type().IsRegular() || strings.Contains(path, tempMark) || strings.Contains(path, removing) {
+			if !e.Type().IsRegular() || strings.Contains(path, safefile.TempMark) || strings.Contains(path, removing) {
 				return nil
 			}
 			data := text(t, path)
@@ -85,7 +87,7 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	w, logs := reopened(t, dir, Options{Now: func() time.Time { return time.Now().Add(2 * abandoned) }}, realDisk)
-	w.Classified(Classified{})
+	classify(w, 1)
 	closed(t, w)
 	if logs.Len() > 0 || w.Counts().WriteErrors > 0 {
 		t.Errorf("%v", logs.All())
@@ -97,7 +99,7 @@ func TestKilled(t *testing.T) {
 	}
 	lines(t, filepath.Join(dir, eventsFile))
 	for _, where := range []string{"", "*", "*/*"} {
-		if left, _ := filepath.Glob(filepath.Join(dir, where, "*"+tempMark+"*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(dir, where, "*"+safefile.TempMark+"*")); len(left) > 0 {
 			t.Errorf("left over: %v", left)
 		}
 	}

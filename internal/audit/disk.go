@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"syscall"
+
+	"retake/internal/safefile"
 )
 
 // Only the director's own user reads what workers printed.
@@ -17,9 +19,6 @@ const (
 	fileMode = 0o600
 	dirMode  = 0o700
 )
-
-// tempMark is in the name of every file that is not finished. What a crash left is swept when the writer opens.
-const tempMark = ".tmp-"
 
 // disk writes files. Its one seam is the write itself: that is where a disk is full.
 type disk struct {
@@ -29,31 +28,14 @@ type disk struct {
 var realDisk = disk{write: (*os.File).Write}
 
 // replace makes path hold data: a reader sees the old content or the new, also after a power cut.
-func (d disk) replace(path string, data []byte) (err error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, dirMode); err != nil {
+func (d disk) replace(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, filepath.Base(path)+tempMark+"*") // mode 0600
-	if err != nil {
+	return safefile.Fill(path, fileMode, func(f *os.File) error {
+		_, err := d.write(f, data)
 		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = d.write(f, data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	})
 }
 
 // replaceJSON is replace for a document that people may read.
@@ -66,6 +48,25 @@ func (d disk) replaceJSON(path string, v any) error {
 		return err
 	}
 	return d.replace(path, b.Bytes())
+}
+
+// literal is a string in a JSON document.
+var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// cleaned returns a document in which clean was applied to every string, each as a whole: what it hides may be cut or quoted
+// afterwards.
+func cleaned[T any](v T, clean func(string) string) (out T, err error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return out, err
+	}
+	text = literal.ReplaceAllFunc(text, func(quoted []byte) []byte {
+		var s string
+		_ = json.Unmarshal(quoted, &s) // it was just written
+		quoted, _ = json.Marshal(clean(s))
+		return quoted
+	})
+	return out, json.Unmarshal(text, &out)
 }
 
 // add appends whole lines to path, which holds only whole lines afterwards: what a crash or a full disk cut in half goes.
@@ -97,68 +98,27 @@ func wholeLines(f *os.File) (int64, error) {
 	if err != nil || !info.Mode().IsRegular() {
 		return 0, err
 	}
-	size, block := info.Size(), make([]byte, 4096)
-	for at := size; at > 0; {
-		n := min(at, int64(len(block)))
-		if _, err := f.ReadAt(block[:n], at-n); err != nil {
-			return 0, err
-		}
-		if i := bytes.LastIndexByte(block[:n], '\n'); i >= 0 {
-			end := at - n + int64(i) + 1
-			if end == size {
-				return end, nil
-			}
-			return end, f.Truncate(end)
-		}
-		at -= n
+	size, last := info.Size(), make([]byte, 1)
+	if size == 0 {
+		return 0, nil
 	}
-	return 0, f.Truncate(0)
+	if _, err := f.ReadAt(last, size-1); err != nil || last[0] == '\n' {
+		return size, err
+	}
+	data, err := io.ReadAll(f)
+	end := int64(bytes.LastIndexByte(data, '\n') + 1)
+	return end, errors.Join(err, f.Truncate(end))
 }
 
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// lockDir holds a folder against other processes of ours until the returned function is called.
-func lockDir(dir string) (unlock func(), err error) {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() { _ = f.Close() }, nil
-}
-
-// sweep removes unfinished files below dir. Where others of ours write, too, it waits for them.
-func sweep(dir string, shared bool) error {
+// sweep removes unfinished files below dir that a crash left.
+func sweep(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
 			return err
-		case e.Type().IsRegular() && strings.Contains(e.Name(), tempMark):
-			if shared {
-				unlock, err := lockDir(filepath.Dir(path))
-				if err != nil {
-					return err
-				}
-				defer unlock()
-			}
+		case e.Type().IsRegular() && strings.Contains(e.Name(), safefile.TempMark):
 			if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -193,4 +153,9 @@ func readJSON(path string, v any) error {
 		err = json.Unmarshal(data, v)
 	}
 	return err
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -8,24 +8,26 @@
 //	<dir>/outputs/<task>/        _summary.md, the summary of the last attempt
 //	<dir>/ERROR_REPORT.md        one page about a run
 //
-// <task> is <owner>_<repo>_<n>, in lower case.
+// <task> is <owner>_<repo>_<n>, in lower case. The two pages for people, summary.md and ERROR_REPORT.md, are templates in pages/.
 //
 // # Invariants
 //
-//   - Nothing here decides anything, with one exception: a person may edit paid_calls_used in stats.json. What was edited
-//     is found by comparison with what was written last, and it is never overwritten before somebody took it.
-//   - A counter that cannot be read is never read as zero: the file is kept aside, and the log says where.
+//   - Nothing here decides anything, with one exception: a person may edit paid_calls_used in stats.json while no director
+//     runs. Written says what the director wrote last; a number that differs from it is a person's.
+//   - A counter that cannot be read is never read as zero.
+//   - Only the Writer writes, and one process has it: commands read, and leave ERROR_REPORT.md.
 //   - Nobody who writes ever waits: what does not fit into the queue is dropped and counted.
 //   - A reader sees the old file or the new one, whole lines only, and no secret that the redactor knows.
 //   - Disk use is bounded: attempts by number, age and bytes, telemetry by size and number of files, every text by length.
 //
 // # Clock
 //
-// Times of what happened are given. The wall clock is read for retention, for names of files kept aside, and to say no
-// more than once a minute that the same thing fails.
+// Times of what happened are given. The wall clock is read for retention, and for few log lines a minute.
 //
 // # Failure policy
 //
 // One goroutine writes, and Close waits for it. A write that fails is reported once, and once more when it works again;
 // in between failures are counted. What could not be written is lost: the journal is what the director goes by.
+//
+// It imports bus/wire for its payload types, recovery for what reasons mean, and safefile to write; nothing that runs.
 package audit

@@ -55,10 +55,12 @@ func documented(t *testing.T) map[string]string {
 	}
 	var table strings.Builder
 	table.WriteString("| category | reasons |\n|---|---|\n")
-	for _, c := range categories {
-		fmt.Fprintf(&table, "| %s |", c.name)
-		for _, r := range c.reasons {
-			fmt.Fprintf(&table, " `%s`", r)
+	for _, c := range recovery.Categories {
+		fmt.Fprintf(&table, "| %s |", c)
+		for _, about := range recovery.Reasons {
+			if about.Category == c {
+				fmt.Fprintf(&table, " `%s`", about.Reason)
+			}
 		}
 		table.WriteString(" |\n")
 	}
@@ -80,12 +82,14 @@ func documented(t *testing.T) map[string]string {
 	}
 	shell.WriteString("$ director budget show\n")
 	budget((*Store).Budget, false)
-	shell.WriteString("$ director budget reset acme/widgets#21\n")
-	if _, err := ResetBudget(dir, issue, 0); err != nil {
-		t.Fatal(err)
-	}
 	shell.WriteString("$ director budget show acme/widgets#21 --json\n")
 	budget(func(s *Store) []BudgetRow { return s.Budget()[:1] }, true)
+	shell.WriteString("$ director budget reset acme/widgets#21\n")
+	budget(func(s *Store) []BudgetRow {
+		row := s.Budget()[0]
+		row.PaidCalls = 0
+		return []BudgetRow{row}
+	}, false)
 	parts["budget"] = block("", shell.String())
 	return parts
 }
@@ -98,46 +102,47 @@ func example(t *testing.T) string {
 	f := NewFailure(
 		recovery.Finding{Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test", Confidence: 0.95, Signature: "sig:5f0c2b7a91d3e644"},
 		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; a retry cannot help", Row: "director.tests_failed"})
-	f.ErrorID, f.Claim = "20261121-120128Z-1", "tests_failed"
-	w.Begin(Meta{
-		AttemptID: id, Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", Attempt: 1, RunID: run,
-		Agent: "claude-code", Image: "retake-dev:main", Branch: "retake/21-a1", StartedAt: wire.At(noon),
+	f.ErrorID, f.Assertion = "20261121-120128Z-1", "tests_failed"
+	w.Attempt(id, func(m *Meta) {
+		m.Issue, m.Title, m.URL, m.Attempt, m.RunID = issue, "Parse ISO dates", "https://github.com/acme/widgets/issues/21", 1, run
+		m.Image, m.Branch, m.StartedAt = "retake-dev:main", "retake/21-a1", wire.At(noon)
 	})
 	for _, move := range []struct {
-		after             int
-		from, to, on, why string
+		after                    int
+		from, to, on, means, why string
 	}{
-		{0, "Claiming", "Starting", "claim won", ""},
-		{2, "Starting", "Running", "hello of this attempt", ""},
-		{88, "Running", "Stopping", "final report", ""},
-		{89, "Stopping", "Blocked", "verdict: ask a human", "tests_failed"},
+		{0, "Claiming", "Starting", "claim_won", "The claim was won, and a worker is being started", ""},
+		{2, "Starting", "Running", "hello", "The worker said hello", ""},
+		{88, "Running", "Stopping", "final_report", "The worker sent its final report", ""},
+		{89, "Stopping", "Blocked", "escalate", "A person was asked", "tests_failed"},
 	} {
 		w.Transition(Transition{
 			At: wire.At(noon.Add(time.Duration(move.after) * time.Second)), AttemptID: id, Issue: issue, Attempt: 1,
-			From: move.from, To: move.to, On: move.on, Why: move.why,
+			From: move.from, To: move.to, On: move.on, Means: move.means, Why: move.why,
 		})
 	}
-	w.Finish(Bundle{
-		Meta: Meta{
-			AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Stage: "VALIDATE", ExitCode: &exit, Failure: f,
-			Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 3, CacheHits: 1},
-		},
+	finish(w, Meta{
+		AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Outcome: OutcomeFailed, Stage: "VALIDATE", ExitCode: &exit, Failure: f,
+		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 3, CacheHits: 1},
+		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each shown the failure of the last"}, Notes: []string{"program: go", "exit code: 1"},
+	}, Output{
 		TestLog: "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n",
 		Patch:   "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",
-		Tried:   []string{"3 rounds of CODE and VALIDATE, each shown the failure of the last"},
 	})
-	w.Classified(Classified{At: over, RunID: run, Stage: "VALIDATE", AttemptID: id, Issue: issue, Attempt: 1, Caller: "worker", Failure: f})
-	last := NewLastFailure(f, "Unit tests failed deterministically", "--- FAIL: TestParse (0.00s)\nFAIL\n")
-	last.ExitCode, last.AttemptID = &exit, id
-	w.Task(Task{
+	w.Classified(over, run, "VALIDATE", Classified{Caller: "director", Issue: issue, Attempt: 1, AttemptID: id, Failure: *f})
+	task := Stats{
 		Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", RunID: run, State: "Blocked", Stage: "VALIDATE",
-		Attempt: 1, At: over, PaidCallsUsed: 10, PaidCallBudget: 10, Iterations: Iterations{Used: 4, Refunded: 1, Budget: 50}, Tokens: 18230, CostUSD: 0.21,
-		StagesCompleted: []string{"CODE"}, Seen: &Sighting{Signature: f.Signature, Class: "agent"}, LastFailure: last,
-	})
-	w.Task(Task{
-		Issue: "acme/widgets#22", Title: "Typo", RunID: run, State: "Done", Attempt: 1, At: over, PaidCallsUsed: 2, PaidCallBudget: 10,
-		Iterations: Iterations{Used: 1, Budget: 50}, CostUSD: 0.04, Succeeded: true,
-	})
+		Attempt: 1, UpdatedAt: wire.At(over), PaidCallsUsed: 10, PaidCallBudget: 10, Iterations: Iterations{Used: 4, Refunded: 1, Budget: 50},
+		Tokens: 18230, CostUSD: 0.21,
+	}
+	task.See(f.Signature, string(recovery.TestsFailed), 1, over)
+	last := NewLastFailure(task, f, "Unit tests failed deterministically", "--- FAIL: TestParse (0.00s)\nFAIL\n")
+	last.ExitCode, last.AttemptID = &exit, id
+	w.Task(task, last)
+	w.Task(Stats{
+		Issue: "acme/widgets#22", Title: "Typo", RunID: run, State: "Done", Attempt: 1, UpdatedAt: wire.At(over), PaidCallsUsed: 2, PaidCallBudget: 10,
+		Iterations: Iterations{Used: 1, Budget: 50}, CostUSD: 0.04,
+	}, nil)
 	closed(t, w)
 	if !exists(filepath.Join(dir, "outputs/acme_widgets_21/_summary.md")) {
 		t.Fatal("no summary")

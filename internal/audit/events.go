@@ -7,89 +7,78 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/safefile"
 )
+
+// Event is one line of events.jsonl.
+type Event struct {
+	Type      string            `json:"type"`
+	Timestamp wire.Time         `json:"timestamp"`
+	SessionID string            `json:"sessionId"`
+	Stage     string            `json:"stage,omitempty"`
+	Cycle     string            `json:"cycle,omitempty"` // the attempt id
+	Payload   any               `json:"payload"`
+	Meta      map[string]string `json:"_meta,omitempty"`
+	Truncated bool              `json:"_truncated,omitempty"`
+}
+
+// Classified is one classification that led to a retry or was shown to a person. Reason and retryable are always there.
+type Classified struct {
+	Caller    string `json:"caller"` // who classified
+	Issue     string `json:"issue"`
+	Attempt   int    `json:"attempt"`
+	AttemptID string `json:"attempt_id"`
+	Failure
+}
+
+// Classified adds a line to the telemetry of a run.
+func (w *Writer) Classified(at time.Time, runID, stage string, c Classified) {
+	w.put(eventsFile, 0, func() (string, error) {
+		c, err := cleaned(c, w.o.Redact)
+		if err != nil {
+			return eventsFile, err
+		}
+		return w.writeEvent(Event{
+			Type: "error.classified", Timestamp: wire.At(at), SessionID: runID, Stage: w.o.Redact(stage), Cycle: c.AttemptID, Payload: c,
+		})
+	})
+}
+
+// writeEvent appends a line to events.jsonl. No file grows above MaxEvents, unless one line alone is longer.
+func (w *Writer) writeEvent(e Event) (path string, err error) {
+	path = filepath.Join(w.dir, eventsFile)
+	line, err := e.line(w.o.MaxLine)
+	if err != nil {
+		return path, err
+	}
+	size, err := sizeOf(path)
+	if err == nil && size > 0 && size+int64(len(line)) > w.o.MaxEvents {
+		err = safefile.Rotate(path, w.o.Keep.EventFiles)
+	}
+	if err != nil {
+		return path, err
+	}
+	return path, w.disk.add(path, line)
+}
 
 // truncatedPayload stands where a payload was too long.
 var truncatedPayload = map[string]any{"_truncated_placeholder": true}
 
 // line returns an event as one line of at most limit bytes, its line feed included. Of one that is too long the envelope
-// stays; if that is too long, too, its texts are cut.
+// stays.
 func (e Event) line(limit int) ([]byte, error) {
 	text, err := json.Marshal(e)
-	if err != nil { // a payload that is no JSON: a channel, an infinite number
-		e.Payload, e.Truncated = map[string]any{"_unreadable": err.Error()}, true
-		if text, err = json.Marshal(e); err != nil {
-			return nil, err
-		}
+	if err == nil && len(text) >= limit {
+		e.Payload, e.Truncated = truncatedPayload, true
+		text, err = json.Marshal(e)
 	}
-	if len(text) < limit {
-		return append(text, '\n'), nil
-	}
-	e.Payload, e.Truncated = truncatedPayload, true
-	if text, err = json.Marshal(e); err == nil && len(text) < limit {
-		return append(text, '\n'), nil
-	}
-	e.Meta = nil
-	for _, s := range []*string{&e.Type, &e.SessionID, &e.Stage, &e.Cycle} {
-		*s = wire.CutTail(*s, 128)
-	}
-	text, err = json.Marshal(e)
 	if err == nil && len(text) >= limit {
 		err = fmt.Errorf("audit: an event does not fit into %d bytes", limit)
 	}
 	return append(text, '\n'), err
-}
-
-// telemetry appends to events.jsonl and rotates it.
-type telemetry struct {
-	disk
-	path  string
-	max   int64 // bytes of one file
-	files int   // rotated ones that are kept
-}
-
-// add appends lines, each of which is whole. No file grows above max, unless one line alone is longer.
-func (t telemetry) add(lines [][]byte) error {
-	size, err := sizeOf(t.path)
-	if err != nil {
-		return err
-	}
-	var chunk []byte
-	for _, l := range lines {
-		if at := size + int64(len(chunk)); at > 0 && at+int64(len(l)) > t.max {
-			if len(chunk) > 0 {
-				if err := t.disk.add(t.path, chunk); err != nil {
-					return err
-				}
-			}
-			if err := t.rotate(); err != nil {
-				return err
-			}
-			size, chunk = 0, nil
-		}
-		chunk = append(chunk, l...)
-	}
-	return t.disk.add(t.path, chunk)
-}
-
-// rotate makes room: .1 is the youngest, the oldest goes.
-func (t telemetry) rotate() error {
-	numbered := func(n int) string { return fmt.Sprintf("%s.%d", t.path, n) }
-	if t.files < 1 {
-		return os.Remove(t.path)
-	}
-	for n := t.files - 1; n >= 0; n-- {
-		from := numbered(n)
-		if n == 0 {
-			from = t.path
-		}
-		if err := os.Rename(from, numbered(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return syncDir(filepath.Dir(t.path))
 }
 
 func sizeOf(path string) (int64, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"retake/internal/bus/wire"
 )
@@ -21,16 +22,12 @@ func TestClassified(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	f := someFailure()
 	f.Reason, f.Class, f.Retryable, f.Action, f.DelaySeconds = "rate_limited", "rate_limit", true, "wait_reset", 30
-	w.Classified(Classified{
-		At: noon, RunID: "run_1", Stage: "CODE", AttemptID: "k21-1", Issue: issue, Attempt: 1, Caller: "worker", Failure: f,
-		Context: map[string]any{"provider": "anthropic", "apiKey": "x"},
-	})
-	w.Classified(Classified{Caller: "nobody"}) // without a failure there is still a line
+	w.Classified(noon, "run_1", "CODE", Classified{Caller: "director", Issue: issue, Attempt: 1, AttemptID: "k21-1", Failure: *f})
 	closed(t, w)
 	got := lines(t, filepath.Join(dir, "events.jsonl"))[0]
 	payload, _ := got["payload"].(map[string]any)
 	want := map[string]any{
-		"reason": "rate_limited", "retryable": true, "caller": "worker", "issue": issue, "attempt": 1.0, "attempt_id": "k21-1", "rule": "go.test",
+		"reason": "rate_limited", "retryable": true, "caller": "director", "issue": issue, "attempt": 1.0, "attempt_id": "k21-1", "rule": "go.test",
 		"signature": f.Signature, "action": "wait_reset", "class": "rate_limit", "delay_seconds": 30.0,
 	}
 	for key, v := range want {
@@ -40,9 +37,6 @@ func TestClassified(t *testing.T) {
 	}
 	if got["type"] != "error.classified" || got["timestamp"] != "2026-11-21T12:00:00.000Z" || got["sessionId"] != "run_1" || got["stage"] != "CODE" || got["cycle"] != "k21-1" {
 		t.Errorf("envelope: %v", got)
-	}
-	if c := payload["context"].(map[string]any); c["provider"] != "anthropic" || c["apiKey"] != "[REDACTED]" {
-		t.Errorf("context: %v", c)
 	}
 }
 
@@ -54,20 +48,17 @@ func TestLinesAreCapped(t *testing.T) {
 	}{
 		{"short", Event{Type: "t", Payload: "x"}, false},
 		{"payload", Event{Type: "t", SessionID: "s", Stage: "CODE", Cycle: "c", Meta: map[string]string{"k": "v"}, Payload: strings.Repeat("ü", 2000)}, true},
-		{"envelope", Event{Type: strings.Repeat("t", 9000), SessionID: strings.Repeat("s", 9000), Stage: strings.Repeat("\x00", 9000), Meta: map[string]string{"k": strings.Repeat("v", 9000)}}, true},
 	} {
 		got, err := c.e.line(1 << 10)
-		if c.name == "envelope" && err != nil { // control characters grow six times
-			got, err = c.e.line(4 << 10)
-			if len(got) > 4<<10 {
-				t.Errorf("%s: %d bytes", c.name, len(got))
-			}
-		} else if len(got) > 1<<10 {
+		if len(got) > 1<<10 {
 			t.Errorf("%s: %d bytes", c.name, len(got))
 		}
 		if err != nil || strings.Contains(string(got), `"_truncated":true`) != c.truncated || !strings.HasSuffix(string(got), "}\n") {
 			t.Errorf("%s: %v: %s", c.name, err, got)
 		}
+	}
+	if _, err := (Event{Stage: strings.Repeat("s", 2000)}).line(1 << 10); err == nil {
+		t.Error("an envelope that does not fit is written")
 	}
 	// Every length around the limit.
 	for n := 900; n < 1100; n++ {
@@ -83,18 +74,17 @@ func TestLinesAreCapped(t *testing.T) {
 func TestManyEvents(t *testing.T) {
 	const n, paced, maxFile, rotated = 200_000, 40_000, 1 << 20, 3
 	w, dir, logs := opened(t, Options{MaxEvents: maxFile, Keep: Keep{EventFiles: rotated}})
-	failure := someFailure()
 	began, slowest := time.Now(), time.Duration(0)
 	for i := range n {
 		at := time.Now()
-		w.Classified(Classified{At: noon, Issue: issue, Attempt: i, Failure: failure})
+		classify(w, i)
 		slowest = max(slowest, time.Since(at))
 		if i%4000 == 0 && i < paced { // these as fast as the disk takes them, the others as fast as they come
 			flushed(w)
 		}
 	}
 	flushed(w)
-	w.Classified(Classified{At: noon, Attempt: n, Failure: failure})
+	classify(w, n)
 	closed(t, w)
 	t.Logf("%d events in %s, slowest %s, %d dropped", n, time.Since(began).Round(time.Millisecond), slowest, w.Counts().Dropped)
 	paths, _ := filepath.Glob(filepath.Join(dir, "events.jsonl*"))
@@ -135,23 +125,23 @@ func TestCallerNeverWaits(t *testing.T) {
 	}}
 	dir := t.TempDir()
 	w := open(dir, Options{Queue: 10}, slow)
-	w.Begin(Meta{AttemptID: "k-1", Issue: issue})
+	w.Attempt("k-1", func(m *Meta) { m.Issue = issue })
 	<-hanging
 	began := time.Now()
 	for i := range 1000 {
-		w.Classified(Classified{Attempt: i})
-		w.Task(Task{Issue: issue, State: "Running"})
+		classify(w, i)
+		w.Task(Stats{Issue: issue, State: "Running"}, nil)
 	}
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("2,000 calls took %s", took)
 	}
-	if c := w.Counts(); c.Dropped != 2000-20 {
-		t.Errorf("%d dropped, want %d", c.Dropped, 2000-20)
+	if c := w.Counts(); c.Dropped != 2000-10 {
+		t.Errorf("%d dropped, want %d", c.Dropped, 2000-10)
 	}
-	w.Finish(Bundle{Meta: Meta{AttemptID: "k-2"}, WorkerLog: strings.Repeat("x", queueBytes+1)})
+	w.Output("k-2", Output{WorkerLog: strings.Repeat("x", queueBytes+1)})
 	ctx, cancel := contextWithTimeout(50 * time.Millisecond)
 	defer cancel()
-	if err := w.Close(ctx); err == nil || !strings.Contains(err.Error(), "20 writes were still waiting") {
+	if err := w.Close(ctx); err == nil || !strings.Contains(err.Error(), "10 writes were still waiting") {
 		t.Errorf("Close: %v", err)
 	}
 	close(hang)
@@ -159,7 +149,7 @@ func TestCallerNeverWaits(t *testing.T) {
 	if exists(filepath.Join(dir, stateDir)) {
 		t.Error("what was given up was written all the same")
 	}
-	w.Event(Event{})
+	classify(w, 1)
 	if err := w.Close(ctx); err != nil {
 		t.Errorf("second Close: %v", err)
 	}
@@ -192,13 +182,13 @@ func TestDiskFull(t *testing.T) {
 	w, logs := reopened(t, dir, Options{Now: func() time.Time { return noon.Add(time.Duration(later.Load())) }}, broken.disk())
 	everything := func(i int) {
 		id := fmt.Sprintf("k-%d", i)
-		w.Begin(Meta{AttemptID: id, Issue: issue, Attempt: i, StartedAt: wire.At(noon)})
+		w.Attempt(id, func(m *Meta) { m.Issue, m.StartedAt = issue, wire.At(noon) })
 		w.Transition(Transition{AttemptID: id, Issue: issue, To: "Running"})
-		w.Finish(someBundle(id, i))
-		w.Task(someTask())
-		w.Classified(Classified{Attempt: i, Failure: someFailure()})
+		finish(w, someEnd(id, i), someOutput())
+		w.Task(someTask(), nil)
+		classify(w, i)
+		w.put(auditsDir, 0, w.attempts.settle)
 		flushed(w)
-		flushed(w) // the index is written after the batch
 	}
 	everything(1)
 	before := text(t, dir, "state/acme_widgets_21/stats.json")
@@ -251,7 +241,7 @@ func TestDevFull(t *testing.T) {
 	}
 	w, logs := reopened(t, dir, Options{}, realDisk)
 	for range 10 {
-		w.Classified(Classified{})
+		classify(w, 1)
 		flushed(w)
 	}
 	if n := logs.FilterLevelExact(zap.ErrorLevel).Len(); n != 1 || w.Counts().WriteErrors != 10 {
@@ -260,7 +250,7 @@ func TestDevFull(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "events.jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	w.Classified(Classified{})
+	classify(w, 1)
 	closed(t, w)
 	if n := logs.FilterMessageSnippet("written again").Len(); n != 1 {
 		t.Errorf("%d times", n)
@@ -270,11 +260,17 @@ func TestDevFull(t *testing.T) {
 	}
 }
 
-// Trouble with one file does not hide trouble with another, and does not flood the log when it comes and goes.
-func TestTroubleComesAndGoes(t *testing.T) {
-	now := noon
-	w, _, logs := opened(t, Options{})
-	tr := newTrouble(w.o.Log, func() time.Time { return now })
+// stoppedClock stands so long after noon.
+type stoppedClock time.Duration
+
+func (c *stoppedClock) Now() time.Time                         { return noon.Add(time.Duration(*c)) }
+func (c *stoppedClock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
+
+// A failure with one file does not hide that of another, and does not flood the log when it comes and goes.
+func TestFailuresComeAndGo(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	var now stoppedClock
+	tr := newWriteErrors(zap.New(core, zap.WithClock(&now)))
 	tr.ended("state", "a", syscall.EACCES)
 	tr.ended("state", "b", syscall.EACCES)
 	tr.ended("state", "b", nil)
@@ -282,17 +278,17 @@ func TestTroubleComesAndGoes(t *testing.T) {
 		t.Errorf("said %d, again %d", said, again)
 	}
 	for range 100 {
-		now = now.Add(time.Second)
+		now += stoppedClock(time.Second)
 		tr.ended("audits", "x", syscall.ENOSPC)
 		tr.ended("audits", "y", nil)
 	}
-	if said := logs.FilterLevelExact(zap.ErrorLevel).Len(); said > 4 {
+	if said := logs.FilterLevelExact(zap.ErrorLevel).Len(); said > 2+2*4 {
 		t.Errorf("a disk that is nearly full was reported %d times in 100 s", said-2)
 	}
 	tr.ended("report", "r", syscall.EROFS)
 	before := logs.FilterLevelExact(zap.ErrorLevel).Len()
 	for range 100 {
-		now = now.Add(time.Minute)
+		now += stoppedClock(time.Minute)
 		tr.ended("report", "r", syscall.EROFS)
 	}
 	if said := logs.FilterLevelExact(zap.ErrorLevel).Len(); said != before {
@@ -301,7 +297,7 @@ func TestTroubleComesAndGoes(t *testing.T) {
 	for i := range 10_000 {
 		tr.ended("audits", fmt.Sprint(i), errors.New("x"))
 	}
-	if len(tr.lost) > mostTroubles+1 || len(tr.said) > 2*mostTroubles {
-		t.Errorf("remembers %d and %d", len(tr.lost), len(tr.said))
+	if len(tr.lost) > maxFailing {
+		t.Errorf("remembers %d", len(tr.lost))
 	}
 }

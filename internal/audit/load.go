@@ -54,28 +54,25 @@ func Find(dir string) (*Store, error) {
 // ErrNoRun: nothing is known of a run.
 var ErrNoRun = errors.New("audit: no such run")
 
-// knows refuses a run that wrote nothing here.
+// knows refuses a run that wrote nothing here. The names of runs are times, so that the latest can be named.
 func (s *Store) knows(run string) error {
-	last := map[string]time.Time{}
-	see := func(id string, at time.Time) {
-		if id != "" && !at.Before(last[id]) {
-			last[id] = at
-		}
-	}
+	var runs []string
 	for _, t := range s.Tasks {
-		see(t.RunID, t.UpdatedAt.Time)
+		runs = append(runs, t.RunID)
 	}
 	for _, m := range s.Attempts {
-		see(m.RunID, entryOf(m, 0).at())
+		runs = append(runs, m.RunID)
 	}
-	if _, ok := last[run]; ok {
+	if slices.Contains(runs, run) {
 		return nil
 	}
-	if len(last) == 0 {
+	slices.Sort(runs)
+	runs = slices.DeleteFunc(slices.Compact(runs), func(id string) bool { return id == "" })
+	if len(runs) == 0 {
 		return fmt.Errorf("%w: %s; no run has left anything in %s yet", ErrNoRun, run, s.Dir)
 	}
-	known := slices.SortedFunc(maps.Keys(last), func(a, b string) int { return cmp.Or(last[b].Compare(last[a]), cmp.Compare(a, b)) })
-	return fmt.Errorf("%w: %s; the latest in %s: %s", ErrNoRun, run, s.Dir, strings.Join(known[:min(len(known), 3)], ", "))
+	slices.Reverse(runs)
+	return fmt.Errorf("%w: %s; the latest in %s: %s", ErrNoRun, run, s.Dir, strings.Join(runs[:min(len(runs), 3)], ", "))
 }
 
 // Load reads dir and changes nothing in it. A folder that is not there is empty; files that cannot be read are Problems.
@@ -86,7 +83,7 @@ func Load(dir string) (*Store, error) {
 	}
 	s := &Store{Dir: dir}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%w: %s is no folder; %s", ErrNoDirector, dir, wantDir)
+		return nil, fmt.Errorf("%w: %s is not a folder; %s", ErrNoDirector, dir, wantDir)
 	}
 	err = each(filepath.Join(dir, auditsDir), func(name, path string) {
 		var m Meta
@@ -103,7 +100,7 @@ func Load(dir string) (*Store, error) {
 	err = each(filepath.Join(dir, stateDir), func(name, path string) {
 		t := TaskRecord{Path: filepath.Join(path, statsFile)}
 		var err error
-		if t.Stats, err = peekStats(t.Path); errors.Is(err, ErrNoStats) {
+		if t.Stats, err = ReadStats(t.Path); errors.Is(err, fs.ErrNotExist) {
 			return
 		} else if err != nil {
 			s.Problems = append(s.Problems, fmt.Sprintf("%s: %v", t.Path, err))
@@ -116,7 +113,7 @@ func Load(dir string) (*Store, error) {
 		t.Issue = cmp.Or(t.Issue, issueOf(name))
 		s.Tasks = append(s.Tasks, t)
 	})
-	slices.SortFunc(s.Attempts, func(a, b Meta) int { return byAge(entryOf(a, 0), entryOf(b, 0)) })
+	slices.SortFunc(s.Attempts, func(a, b Meta) int { return byAge(entryOf(a), entryOf(b)) })
 	slices.SortFunc(s.Tasks, func(a, b TaskRecord) int {
 		x, m, _ := strings.Cut(a.Issue, "#")
 		y, n, _ := strings.Cut(b.Issue, "#")
@@ -183,11 +180,10 @@ type ReportOptions struct {
 	Mode            string
 	ContinueOnError bool
 	Aborted         string
-	Incidents       []Incident // nil: those that the attempts show
-	Now             time.Time  // zero: time.Now
+	Now             time.Time // zero: time.Now
 }
 
-// Report gathers what a report says.
+// Report gathers a report's data.
 func (s *Store) Report(o ReportOptions) ReportData {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -195,7 +191,7 @@ func (s *Store) Report(o ReportOptions) ReportData {
 	d := ReportData{
 		Dir: s.Dir, Generated: wire.At(o.Now), RunID: o.RunID, Mode: cmp.Or(o.Mode, "normal"), ContinueOnError: o.ContinueOnError, Aborted: o.Aborted,
 		DependsOn: map[string][]string{}, Problems: s.Problems,
-		Failed: []FailedTask{}, Skipped: []SkippedTask{}, Timeline: []TimelineEntry{}, Incidents: o.Incidents,
+		Failed: []FailedTask{}, Skipped: []SkippedTask{}, Timeline: []TimelineEntry{},
 	}
 	failing, waiting := map[string]bool{}, map[string][]string{}
 	for _, t := range s.Tasks {
@@ -226,14 +222,12 @@ func (s *Store) Report(o ReportOptions) ReportData {
 	for _, m := range s.Attempts {
 		if m.Failure != nil && (o.RunID == "" || m.RunID == o.RunID) {
 			d.Timeline = append(d.Timeline, TimelineEntry{
-				At: wire.At(entryOf(m, 0).at()), ID: m.Issue, Attempt: m.Attempt, Stage: m.Stage, Reason: m.Failure.Reason, Cause: m.Failure.Cause,
+				At: wire.At(entryOf(m).at()), ID: m.Issue, Attempt: m.Attempt, Stage: m.Stage, Reason: m.Failure.Reason, Cause: m.Failure.Cause,
 				Signature: m.Failure.Signature, Action: m.Failure.Action,
 			})
 		}
 	}
-	if d.Incidents == nil {
-		d.Incidents = incidents(d.Timeline)
-	}
+	d.Incidents = incidents(d.Timeline)
 	return d
 }
 
@@ -244,7 +238,7 @@ func (s *Store) failed(t TaskRecord) FailedTask {
 	}
 	if l := t.Last; l != nil {
 		f.ErrorType, f.Message, f.Timestamp, f.Milestone = l.ErrorType, l.Message, l.Timestamp, cmp.Or(l.Milestone, t.Stage)
-		f.Ask, f.Tail, f.Files = l.Ask, lastLines(l.Stack, mostTail), s.files(l.AttemptID)
+		f.Ask, f.Tail, f.Files = l.Ask, lastLines(l.Stack, 10), s.files(l.AttemptID)
 		f.Action, f.Why, f.Signature, f.BlockedDependencies = l.Action, l.Why, l.Signature, notNil(l.BlockedDependencies)
 	}
 	return f
@@ -268,7 +262,7 @@ func (s *Store) files(attempt string) (paths []string) {
 // together is how far apart failures of one incident are at most.
 const together = time.Hour
 
-// outage says whether something that tasks share is at fault, and not their work.
+// outage reports whether something that tasks share is at fault, and not their work.
 func outage(c recovery.Cause) bool { return c == recovery.Infrastructure || c == recovery.RateLimit }
 
 // incidents finds outages: the same limit or fault of the infrastructure, or the very same failure, in several tasks at a time.
@@ -283,8 +277,7 @@ func incidents(timeline []TimelineEntry) []Incident {
 	}
 	for _, e := range timeline {
 		key := e.Reason
-		about, _ := recovery.Describe(recovery.Reason(e.Reason))
-		if !outage(about.Cause) {
+		if !outage(about(e.Reason).Cause) {
 			if key = e.Signature; key == "" {
 				continue
 			}

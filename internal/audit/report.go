@@ -2,8 +2,11 @@ package audit
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +15,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// ReportData is all that ERROR_REPORT.md says.
+// ReportData is all that ERROR_REPORT.md shows.
 type ReportData struct {
 	Dir             string              `json:"dir,omitempty"` // the director's data folder, as commands need it; empty: not said
 	Generated       wire.Time           `json:"generated"`
@@ -81,170 +84,176 @@ type Incident struct {
 	Tasks  []string  `json:"tasks"`
 }
 
-// Bounds of a report: what is beyond is counted, not shown.
-const (
-	mostDetails  = 200
-	mostTimeline = 100
-	mostMessage  = 2 << 10
-	mostTail     = 10 // lines
-	mostCause    = 80 // characters in the timeline
-)
-
 // Report renders ERROR_REPORT.md.
 func Report(d ReportData) string {
-	d.Failed = slices.Clone(d.Failed)
-	slices.SortStableFunc(d.Failed, func(a, b FailedTask) int {
+	d.Failed = slices.SortedStableFunc(slices.Values(d.Failed), func(a, b FailedTask) int {
 		return cmp.Or(a.Timestamp.Compare(b.Timestamp.Time), cmp.Compare(a.ID, b.ID))
 	})
-	var s strings.Builder
-	for _, section := range []func(*strings.Builder, ReportData){
-		header, totals, timeline, failedTasks, errorCategories, impactAnalysis, recommendations, nextSteps,
-	} {
-		section(&s, d)
-	}
-	return s.String()
+	return render("report.md", reportPage{d})
 }
 
-func header(s *strings.Builder, d ReportData) {
-	fmt.Fprintf(s, "# Error Report\n\n**Generated**: %s\n**Pipeline Mode**: %s\n**Continue on Error**: %t\n",
-		stamp(d.Generated), cmp.Or(oneLine(d.Mode), "normal"), d.ContinueOnError)
-	if d.RunID != "" {
-		fmt.Fprintf(s, "**Run**: %s\n", oneLine(d.RunID))
-	}
-	if d.Dir != "" {
-		fmt.Fprintf(s, "**Data Folder**: %s\n", oneLine(d.Dir))
-	}
-	if d.Aborted != "" {
-		fmt.Fprintf(s, "**Aborted**: %s\n", oneLine(d.Aborted))
-	}
+// reportPage is what pages/report.md shows beyond the data itself.
+type reportPage struct{ ReportData }
+
+// SuccessRate is a percentage.
+func (p reportPage) SuccessRate() float64 {
+	return 100 * float64(p.Completed) / float64(max(p.Total, 1))
 }
 
-func totals(s *strings.Builder, d ReportData) {
-	rate := 0.0
-	if d.Total > 0 {
-		rate = 100 * float64(d.Completed) / float64(d.Total)
-	}
-	fmt.Fprintf(s, "\n## Summary\n\n| Metric | Count |\n| --- | --- |\n| Total Tasks | %d |\n| Completed | %d |\n| Failed | %d |\n| Success Rate | %.1f%% |\n",
-		d.Total, d.Completed, len(d.Failed), rate)
-	for _, more := range []struct {
-		n    int
-		text string
-	}{
-		{d.Open, "not over yet"},
-		{d.GivenBack, "given back (closed, or taken by somebody else)"},
-		{len(d.Skipped), "skipped (waiting for a failed task, so not counted as failed)"},
-	} {
-		if more.n > 0 {
-			fmt.Fprintf(s, "\n%s: %s.\n", tasks(more.n), more.text)
-		}
-	}
-	if u := d.Usage; u != (wire.Usage{}) {
-		fmt.Fprintf(s, "\nUsed: %s, %s, %.2f USD.\n", several(u.Tokens, "token"), several(u.PaidCalls, "paid call"), u.CostUSD)
-	}
-	for _, p := range d.Problems {
-		fmt.Fprintf(s, "\nNot counted, because it cannot be read: %s\n", oneLine(p))
-	}
+// Blocked lists the tasks that wait for a failed one.
+func (p reportPage) Blocked(f FailedTask) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(f.BlockedDependencies, ImpactOf(p.DependsOn, f.ID).Blocked))))
 }
 
-func timeline(s *strings.Builder, d ReportData) {
-	s.WriteString("\n## Error Timeline\n\n")
-	if len(d.Timeline) == 0 {
-		s.WriteString("No attempt failed.\n")
-		return
-	}
-	shown := d.Timeline
-	if n := len(shown) - mostTimeline; n > 0 {
-		fmt.Fprintf(s, "The last %d of %d failed attempts.\n\n", mostTimeline, len(shown))
-		shown = shown[n:]
-	}
-	for _, e := range shown {
-		fmt.Fprintf(s, "- %s %s, attempt %d: **%s**%s%s\n", e.At.UTC().Format("2006-01-02 15:04:05Z"), oneLine(e.ID), e.Attempt,
-			oneLine(e.Reason), orNothing(" → %s", oneLine(e.Action)), orNothing(": %s", short(e.Cause, mostCause)))
-	}
+// category is a group of reasons, and how many tasks failed for them.
+type category struct {
+	Name    string
+	Tasks   int
+	Reasons []reasonCount
 }
 
-func failedTasks(s *strings.Builder, d ReportData) {
-	s.WriteString("\n## Failed Tasks\n")
-	if len(d.Failed) == 0 {
-		s.WriteString("\nNone.\n")
-	}
-	for i, f := range d.Failed {
-		if i == mostDetails {
-			fmt.Fprintf(s, "\n%s more: see `state/*/%s`.\n", tasks(len(d.Failed)-i), failureFile)
-			return
-		}
-		fmt.Fprintf(s, "\n### %s: %s\n\n**Phase**: %s\n**Milestone**: %s\n**Error Type**: %s\n**Timestamp**: %s\n",
-			oneLine(f.ID), oneLine(f.Title), cmp.Or(oneLine(f.Phase), "Unknown"), cmp.Or(oneLine(f.Milestone), "N/A"), oneLine(f.ErrorType), stamp(f.Timestamp))
-		fmt.Fprintf(s, "\n**Error Message**:\n\n%s\n\n", fenced(wire.CutTail(f.Message, mostMessage)))
-		if tail := beyond(f.Message, f.Tail); tail != "" {
-			fmt.Fprintf(s, "The end of the output:\n\n%s\n\n", fenced(wire.CutTail(tail, mostMessage)))
-		}
-		if f.Attempts > 0 {
-			fmt.Fprintf(s, "- **Attempts**: %d\n", f.Attempts)
-		}
-		if f.Action != "" {
-			fmt.Fprintf(s, "- **Verdict**: %s%s\n", oneLine(f.Action), orNothing(": %s", oneLine(f.Why)))
-		}
-		if impact := ImpactOf(d.DependsOn, f.ID); len(impact.Blocked)+len(f.BlockedDependencies) > 0 {
-			blocked := slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(f.BlockedDependencies), impact.Blocked...))))
-			fmt.Fprintf(s, "- **Blocks**: %s\n", oneLine(strings.Join(blocked, ", ")))
-		}
-		if f.URL != "" {
-			fmt.Fprintf(s, "- **Issue**: %s\n", oneLine(f.URL))
-		}
-		if len(f.Files) > 0 {
-			fmt.Fprintf(s, "- **Last attempt**: %s\n", "`"+oneLine(strings.Join(f.Files, "`, `"))+"`")
-		}
-		s.WriteString("\n---\n")
-	}
+type reasonCount struct {
+	Reason string
+	Tasks  int
 }
 
-func errorCategories(s *strings.Builder, d ReportData) {
-	s.WriteString("\n## Error Categories\n\n")
-	byReason := map[string]int{}
-	for _, f := range d.Failed {
-		byReason[f.ErrorType]++
+// byReason counts failed tasks, the most frequent reason first.
+func (p reportPage) byReason() (out []reasonCount) {
+	count := map[string]int{}
+	for _, f := range p.Failed {
+		count[f.ErrorType]++
 	}
-	for _, c := range categories {
-		sum, lines := 0, ""
-		for _, reason := range mostFirst(byReason) {
-			if CategoryOf(reason) == c.name {
-				about, _ := recovery.Describe(recovery.Reason(reason))
-				sum, lines = sum+byReason[reason], lines+fmt.Sprintf("  - `%s`: %d, %s\n", oneLine(reason), byReason[reason], about.Means)
+	for _, reason := range mostFirst(count) {
+		out = append(out, reasonCount{reason, count[reason]})
+	}
+	return out
+}
+
+// Categories counts failed tasks by category and reason.
+func (p reportPage) Categories() (out []category) {
+	for _, name := range recovery.Categories {
+		c := category{Name: string(name)}
+		for _, r := range p.byReason() {
+			if about(r.Reason).Category == name {
+				c.Tasks, c.Reasons = c.Tasks+r.Tasks, append(c.Reasons, r)
 			}
 		}
-		if sum > 0 {
-			fmt.Fprintf(s, "- **%s**: %s\n%s", c.name, tasks(sum), lines)
+		if c.Tasks > 0 {
+			out = append(out, c)
 		}
 	}
-	if len(d.Failed) == 0 {
-		s.WriteString("None.\n")
-	}
+	return out
 }
 
-func impactAnalysis(s *strings.Builder, d ReportData) {
-	s.WriteString("\n## Impact Analysis\n\n")
-	blocked, depth := map[string]bool{}, 0
-	failed := map[string]bool{}
-	for _, f := range d.Failed {
-		impact := ImpactOf(d.DependsOn, f.ID)
-		depth, failed[f.ID] = max(depth, impact.Depth), true
-		for _, b := range append(impact.Blocked, f.BlockedDependencies...) {
-			blocked[b] = true
+// totalImpact is what all failed tasks together hold up.
+type totalImpact struct {
+	Blocked             []string
+	Repositories, Depth int
+	Level               Level
+	Suggestion          string
+}
+
+// Impact sums up what waits for failed tasks.
+func (p reportPage) Impact() (out totalImpact) {
+	for _, f := range p.Failed {
+		out.Depth = max(out.Depth, ImpactOf(p.DependsOn, f.ID).Depth)
+		out.Blocked = append(out.Blocked, p.Blocked(f)...)
+	}
+	slices.Sort(out.Blocked)
+	out.Blocked = slices.DeleteFunc(slices.Compact(out.Blocked), func(task string) bool {
+		return slices.ContainsFunc(p.Failed, func(f FailedTask) bool { return f.ID == task })
+	})
+	out.Repositories = repositories(out.Blocked)
+	out.Level = LevelOf(0, out.Repositories, len(out.Blocked))
+	out.Suggestion = Suggestion(out.Level, p.Total > len(p.Failed)+len(out.Blocked))
+	return out
+}
+
+// Same names what the failures of an incident have in common.
+func (i Incident) Same() string {
+	if outage(about(i.Reason).Cause) {
+		return "one outage"
+	}
+	return "the same failure in all of them"
+}
+
+// AskOnce is what an incident asks of a person, unless failed tasks ask the same.
+func (p reportPage) AskOnce(i Incident) string {
+	ask := about(i.Reason).Ask
+	if slices.ContainsFunc(p.Groups(), func(g group) bool { return g.Ask == ask }) {
+		return ""
+	}
+	return ask
+}
+
+// group is failed tasks that ask the same of a person.
+type group struct {
+	Ask     string
+	Reasons []string
+	Tasks   []string // each with what it failed of
+}
+
+// Groups groups failed tasks by what a person is asked, the most frequent first.
+func (p reportPage) Groups() (groups []group) {
+	for _, c := range p.byReason() {
+		for _, f := range p.Failed {
+			if f.ErrorType != c.Reason {
+				continue
+			}
+			ask := cmp.Or(oneLine(f.Ask), about(f.ErrorType).Ask)
+			i := slices.IndexFunc(groups, func(g group) bool { return g.Ask == ask })
+			if i < 0 {
+				i, groups = len(groups), append(groups, group{Ask: ask})
+			}
+			g := &groups[i]
+			if name := oneLine(f.ErrorType); !slices.Contains(g.Reasons, name) {
+				g.Reasons = append(g.Reasons, name)
+			}
+			task := oneLine(f.ID)
+			if message := short(f.Message, 160); message != "" {
+				task += ": " + message
+			}
+			g.Tasks = append(g.Tasks, task)
 		}
 	}
-	maps.DeleteFunc(blocked, func(task string, _ bool) bool { return failed[task] })
-	names := slices.Sorted(maps.Keys(blocked))
-	level := LevelOf(0, repositories(names), len(names))
-	if len(names) == 0 {
-		s.WriteString("**Impact**: none. No task waits for a failed one.\n")
-		return
+	slices.SortStableFunc(groups, func(a, b group) int { return len(b.Tasks) - len(a.Tasks) })
+	return groups
+}
+
+// unknown is how many failed attempts no rule identified, of how many, and their most frequent signatures.
+type unknown struct {
+	Attempts, Of int
+	Signatures   []string
+}
+
+// Unknown is nil unless the rules are what must be mended: at least three attempts of unknown reason, and a fifth of all.
+// Without a timeline tasks are counted.
+func (p reportPage) Unknown() *unknown {
+	seen := p.Timeline
+	if len(seen) == 0 {
+		for _, f := range p.Failed {
+			seen = append(seen, TimelineEntry{Reason: f.ErrorType, Signature: f.Signature})
+		}
 	}
-	fmt.Fprintf(s, "**Impact**: %s. %s held up (repositories: %d, longest chain: %d).\n", level, tasks(len(names)), repositories(names), depth)
-	fmt.Fprintf(s, "**Suggested**: %s.\n\n", Suggestion(level, d.Total > len(d.Failed)+len(names)))
-	for _, x := range d.Skipped {
-		fmt.Fprintf(s, "- %s waits for %s\n", oneLine(x.ID), oneLine(strings.Join(x.On, ", ")))
+	u, count := &unknown{Of: len(seen)}, map[string]int{}
+	for _, e := range seen {
+		if e.Reason == string(recovery.Unknown) {
+			u.Attempts++
+			count[oneLine(e.Signature)]++
+		}
 	}
+	if u.Attempts < 3 || u.Attempts*5 < u.Of {
+		return nil
+	}
+	names := mostFirst(count)
+	for _, name := range names[:min(len(names), 3)] {
+		quoted := "no signature"
+		if name != "" {
+			quoted = "`" + name + "`"
+		}
+		u.Signatures = append(u.Signatures, fmt.Sprintf("%s (%d times)", quoted, count[name]))
+	}
+	return u
 }
 
 // mostFirst sorts reasons by how often they came, then as the list of reasons has them.
@@ -257,46 +266,30 @@ func mostFirst(count map[string]int) []string {
 	})
 }
 
-func tasks(n int) string { return several(n, "task") }
-
-// several counts things.
-func several[N int | int64](n N, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// short is the first line of a cause, for a list.
-func short(s string, most int) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	line = oneLine(line)
-	if r := []rune(line); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return line
-}
-
 // lastLines is the end of a text, in whole lines.
 func lastLines(s string, most int) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	return strings.Join(lines[max(len(lines)-most, 0):], "\n")
 }
 
-// beyond is a tail that says more than a message.
-func beyond(message, tail string) string {
-	if strings.Contains(oneLine(message), oneLine(tail)) {
+// MoreOutput is the end of the output, if it adds something to the message.
+func (f FailedTask) MoreOutput() string {
+	if strings.Contains(oneLine(f.Message), oneLine(f.Tail)) {
 		return ""
 	}
-	return tail
+	return f.Tail
 }
 
-// command is a command line as it must be typed to be about this report's folder.
-func (d ReportData) command(words string) string {
-	if d.Dir == "" {
-		return "director " + words
+// Command is the command line that makes this report again.
+func (p reportPage) Command() string {
+	words := "director report"
+	if p.RunID != "" {
+		words += " --run " + quoted(p.RunID)
 	}
-	return "director " + words + " --dir " + quoted(d.Dir)
+	if p.Dir != "" {
+		words += " --dir " + quoted(p.Dir)
+	}
+	return words
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-][A-Za-z0-9_./:@%+,=#-]*$`)
@@ -307,4 +300,49 @@ func quoted(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(oneLine(s), "'", `'\''`) + "'"
+}
+
+// ReportWanted reports whether a run ends with a report: when something failed, and always if it was to go on whatever happens.
+func ReportWanted(d ReportData) bool { return ExitCode(d) != 0 || d.ContinueOnError }
+
+// ExitCode is 0 if nothing failed, else 1; a run that continues on errors is no exception.
+func ExitCode(d ReportData) int {
+	if len(d.Failed) > 0 || d.Aborted != "" {
+		return 1
+	}
+	return 0
+}
+
+// WriteReport writes ERROR_REPORT.md.
+func WriteReport(dir string, d ReportData, redact func(string) string) error {
+	d, err := cleaned(d, redact)
+	if err != nil {
+		return err
+	}
+	return realDisk.replace(filepath.Join(dir, ReportFile), []byte(redact(Report(d))))
+}
+
+// RunReport is director report: it prints the report, or its data as JSON, and with write leaves ERROR_REPORT.md, too. What
+// it reads was redacted when it was written. The code is ExitCode's.
+func RunReport(out io.Writer, dir string, o ReportOptions, asJSON, write bool) (code int, err error) {
+	s, err := Find(dir)
+	if err == nil && o.RunID != "" {
+		err = s.knows(o.RunID)
+	}
+	if err != nil {
+		return 2, err
+	}
+	d := s.Report(o)
+	if asJSON {
+		err = json.NewEncoder(out).Encode(d)
+	} else {
+		_, err = fmt.Fprint(out, Report(d))
+	}
+	if err == nil && write {
+		err = WriteReport(dir, d, func(s string) string { return s })
+	}
+	if err != nil {
+		return 2, err
+	}
+	return ExitCode(d), nil
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,49 +23,54 @@ func fleet(t *testing.T) string {
 	attempt := func(n, attempt int, after time.Duration, reason recovery.Reason, action, cause string) *Failure {
 		f := NewFailure(recovery.Finding{Reason: reason, Cause: cause, Rule: "rule." + string(reason), Confidence: 0.9, Signature: "sig:" + cause[:3]},
 			recovery.Verdict{Action: recovery.Action(action), Why: string(reason) + ": because", Row: "director." + string(reason)})
-		w.Finish(Bundle{Meta: Meta{
+		finish(w, Meta{
 			AttemptID: fmt.Sprintf("k%d-%d", n, attempt), Issue: fmt.Sprintf("acme/widgets#%d", n), Attempt: attempt, RunID: "run_1", Stage: "CODE",
-			StartedAt: wire.At(noon.Add(after - time.Minute)), EndedAt: wire.At(noon.Add(after)), Failure: f,
-		}, Patch: patches[n]})
+			StartedAt: wire.At(noon.Add(after - time.Minute)), EndedAt: wire.At(noon.Add(after)), Outcome: OutcomeFailed, Failure: f,
+		}, Output{Patch: patches[n]})
 		return f
 	}
-	task := func(n int, state string, change func(*Task)) {
-		x := Task{
+	task := func(n int, state string, change func(*Stats) *LastFailure) {
+		x := Stats{
 			Issue: fmt.Sprintf("acme/widgets#%d", n), Title: fmt.Sprintf("Issue %d", n), URL: fmt.Sprintf("https://github.com/acme/widgets/issues/%d", n),
-			RunID: "run_1", State: state, Stage: "CODE", Attempt: 1, At: noon.Add(time.Hour), PaidCallsUsed: 2, PaidCallBudget: 10, Tokens: 1000, CostUSD: 0.25,
+			RunID: "run_1", State: state, Stage: "CODE", Attempt: 1, UpdatedAt: wire.At(noon.Add(time.Hour)), PaidCallsUsed: 2, PaidCallBudget: 10,
+			Tokens: 1000, CostUSD: 0.25,
 		}
+		var last *LastFailure
 		if change != nil {
-			change(&x)
+			last = change(&x)
 		}
-		w.Task(x)
+		w.Task(x, last)
 	}
 	for n := 1; n <= 3; n++ {
 		attempt(n, 1, time.Duration(n)*time.Minute, recovery.Overloaded, "retry", "529 Overloaded")
 		task(n, "Done", nil)
 	}
 	tests := attempt(4, 1, 10*time.Minute, recovery.TestsFailed, "escalate", "--- FAIL: TestParse (0.00s)\nwant 1, got 2")
-	task(4, "Blocked", func(x *Task) {
-		x.LastFailure = NewLastFailure(tests, "", strings.Repeat("reading\n", 3)+"FAIL\tacme/widgets\n"+strings.Repeat("ok\tacme/other\n", 9))
-		x.LastFailure.AttemptID = "k4-1"
-		x.LastFailure.BlockedDependencies = []string{"acme/widgets#9"}
+	task(4, "Blocked", func(x *Stats) *LastFailure {
+		last := NewLastFailure(*x, tests, "", strings.Repeat("reading\n", 3)+"FAIL\tacme/widgets\n"+strings.Repeat("ok\tacme/other\n", 9))
+		last.AttemptID, last.BlockedDependencies = "k4-1", []string{"acme/widgets#9"}
+		return last
 	})
 	var unknown *Failure
 	for a := 1; a <= 2; a++ {
 		unknown = attempt(5, a, time.Duration(20+a)*time.Minute, recovery.Unknown, "retry", "???")
 	}
 	unknown = attempt(5, 3, 25*time.Minute, recovery.Unknown, "escalate", "???")
-	task(5, "Blocked", func(x *Task) { x.Attempt, x.PaidCallsUsed, x.LastFailure = 3, 10, NewLastFailure(unknown, "", "") })
+	task(5, "Blocked", func(x *Stats) *LastFailure {
+		x.Attempt, x.PaidCallsUsed = 3, 10
+		return NewLastFailure(*x, unknown, "", "")
+	})
 	build := attempt(6, 1, 30*time.Minute, recovery.BuildFailed, "escalate", "x.go:1: undefined: y")
-	task(6, "Blocked", func(x *Task) { x.LastFailure = NewLastFailure(build, "`quoted` ```fence```", "") })
-	task(7, "Released", func(x *Task) { // closed while it waited for the next attempt
-		x.LastFailure = NewLastFailure(&Failure{Reason: "overloaded", Action: "retry"}, "", "")
+	task(6, "Blocked", func(x *Stats) *LastFailure { return NewLastFailure(*x, build, "`quoted` ```fence```", "") })
+	task(7, "Released", func(x *Stats) *LastFailure { // closed while it waited for the next attempt
+		return NewLastFailure(*x, &Failure{Reason: "overloaded", Action: "retry"}, "", "")
 	})
-	task(8, "Released", func(x *Task) {
-		x.LastFailure = NewLastFailure(attempt(8, 1, 40*time.Minute, recovery.TestsFailed, "skip", "FAIL: TestX"), "", "")
+	task(8, "Released", func(x *Stats) *LastFailure {
+		return NewLastFailure(*x, attempt(8, 1, 40*time.Minute, recovery.TestsFailed, "skip", "FAIL: TestX"), "", "")
 	})
-	task(9, "Queued", func(x *Task) { x.DependsOn = []string{"acme/widgets#4"} })
+	task(9, "Queued", func(x *Stats) *LastFailure { x.DependsOn = []string{"acme/widgets#4"}; return nil })
 	task(10, "Running", nil)
-	task(11, "Queued", func(x *Task) { x.RunID, x.DependsOn = "run_0", []string{"acme/widgets#9"} })
+	task(11, "Queued", func(x *Stats) *LastFailure { x.RunID, x.DependsOn = "run_0", []string{"acme/widgets#9"}; return nil })
 	closed(t, w)
 	return dir
 }
@@ -180,11 +184,11 @@ func TestCommandsOfReports(t *testing.T) {
 	for dir, want := range map[string]string{
 		"": "director report", "/srv/a-b": "director report --dir /srv/a-b", "/srv/it's ours": `director report --dir '/srv/it'\''s ours'`,
 	} {
-		if got := (ReportData{Dir: dir}).command("report"); got != want {
+		if got := (reportPage{ReportData{Dir: dir}}).Command(); got != want {
 			t.Errorf("%s: %s", dir, got)
 		}
 	}
-	if got := (ReportData{}).command("budget reset " + quoted("acme/widgets#5")); got != "director budget reset acme/widgets#5" {
+	if got := quoted("acme/widgets#5"); got != "acme/widgets#5" {
 		t.Error(got)
 	}
 }
@@ -209,18 +213,9 @@ func TestAskOfThePolicy(t *testing.T) {
 	contains(t, text, "1. **unknown, auth_error** (2 tasks): Split the task.\n   - a/b#", "2. **unknown** (1 task): ")
 }
 
-// Every reason has a category, and every recommendation is something that a person can do.
+// Every recommendation is something that a person can do.
 func TestEveryReason(t *testing.T) {
 	for _, about := range recovery.Reasons {
-		known := 0
-		for _, c := range categories {
-			if slices.Contains(c.reasons, about.Reason) {
-				known++
-			}
-		}
-		if known != 1 {
-			t.Errorf("%s is in %d categories", about.Reason, known)
-		}
 		text := Report(ReportData{Failed: []FailedTask{{ID: "a/b#1", ErrorType: string(about.Reason)}, {ID: "a/b#2", ErrorType: string(about.Reason)}}})
 		if strings.Count(text, about.Ask) != 1 {
 			t.Errorf("%s: what a person is asked stands there %d times", about.Reason, strings.Count(text, about.Ask))
@@ -338,9 +333,15 @@ func TestBudget(t *testing.T) {
 	if row[0].MayRun {
 		t.Errorf("10 of 10, and may run: %+v", row[0])
 	}
-	reset, err := ResetBudget(dir, "Acme/widgets#5", 0)
-	if err != nil || !reset.MayRun || !reset.Edited || *reset.Was != 10 {
-		t.Errorf("%+v, %v", reset, err)
+	path, err := StatsPath(dir, "Acme/widgets#5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(setPaid(10, 0)(text(t, path))), 0o600); err != nil { // a person's edit
+		t.Fatal(err)
+	}
+	if row, _ := OnlyIssue(rows(), "5"); !row[0].MayRun || !row[0].Edited || *row[0].Was != 10 {
+		t.Errorf("%+v", row)
 	}
 	var out bytes.Buffer
 	if err := ShowBudget(&out, rows()[3:5], false); err != nil {
@@ -351,37 +352,16 @@ func TestBudget(t *testing.T) {
 	if err := ShowBudget(&out, rows()[4:5], true); err != nil || !strings.Contains(out.String(), `"paid_calls_used":0,"paid_call_budget":10`) {
 		t.Errorf("%v: %s", err, out.String())
 	}
-	w, _ := reopened(t, dir, Options{}, realDisk) // the director that comes next
-	if got := w.Edits(); len(got) != 1 || got[0].Issue != "acme/widgets#5" || got[0].PaidCallsUsed != 0 || got[0].Was != 10 {
-		t.Errorf("%+v", got)
-	}
-	for _, bad := range []struct {
-		issue string
-		calls int
-	}{{"acme/widgets#99", 0}, {"x", 0}, {"../..#1", 0}, {"acme/widgets#5", -1}} {
-		if _, err := ResetBudget(dir, bad.issue, bad.calls); err == nil {
-			t.Errorf("%v was accepted", bad)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "state/acme_widgets_6/stats.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ResetBudget(dir, "acme/widgets#6", 3); err != nil { // a person's word is what mends a corrupt counter
-		t.Error(err)
-	}
-	if got := w.Edits(); len(got) != 2 || got[1].Issue != "acme/widgets#6" || got[1].PaidCallsUsed != 3 {
-		t.Errorf("%+v", got)
-	}
 }
 
 func TestImpact(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		deps     map[string][]string
-		blocked  string
-		depth    int
-		goesOn   bool
-		fromTask string
+		name        string
+		deps        map[string][]string
+		blocked     string
+		depth       int
+		canContinue bool
+		fromTask    string
 	}{
 		{"chain", map[string][]string{"A": nil, "B": {"A"}, "C": {"B"}, "D": nil}, "B C", 2, true, "A"},
 		{"all wait", map[string][]string{"A": nil, "B": {"A"}, "C": {"B"}}, "B C", 2, false, "A"},
@@ -392,7 +372,7 @@ func TestImpact(t *testing.T) {
 		{"stranger", map[string][]string{"A": nil}, "", 0, true, "Z"},
 	} {
 		got := ImpactOf(c.deps, c.fromTask)
-		if strings.Join(got.Blocked, " ") != c.blocked || got.Depth != c.depth || got.CanContinue != c.goesOn {
+		if strings.Join(got.Blocked, " ") != c.blocked || got.Depth != c.depth || got.CanContinue != c.canContinue {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

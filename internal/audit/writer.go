@@ -1,17 +1,22 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"retake/internal/safefile"
 )
 
 // Options of a writer. The zero value of each field but Log and Redact is a default.
@@ -22,7 +27,7 @@ type Options struct {
 	MaxLine   int                 // bytes of a line in it; 65,536, at least 1,024
 	MaxText   int                 // bytes of one log or patch; 1 MiB
 	Keep      Keep
-	Queue     int              // writes that may wait, and as many telemetry lines; 4,096
+	Queue     int              // writes that may wait; 4,096
 	Now       func() time.Time // time.Now
 }
 
@@ -37,7 +42,7 @@ type Keep struct {
 // queueBytes bounds the texts that wait to be written.
 const queueBytes = 64 << 20
 
-// Counts says how well writing goes.
+// Counts shows how well writing goes.
 type Counts struct {
 	Written     uint64 // files, and batches of lines
 	Dropped     uint64 // did not fit into the queue
@@ -46,36 +51,32 @@ type Counts struct {
 }
 
 // Writer writes in the background. Its methods return at once, are safe for concurrent use, and may be called after Close
-// (to no effect); a nil Writer writes nothing.
+// (to no effect).
 type Writer struct {
 	dir  string
 	o    Options
 	disk disk
 
-	mu      sync.Mutex
-	jobs    []job
-	events  []Event
-	bytes   int
-	closed  bool
-	counts  Counts
-	told    uint64    // dropped, as the log was last told
-	toldAt  time.Time // when it was
-	wake    chan struct{}
+	jobs    chan job
+	bytes   atomic.Int64  // of the texts that wait
+	closing chan struct{} // closed by Close: what is queued is still written
+	abandon chan struct{} // closed when Close has waited long enough
 	done    chan struct{}
-	abandon chan struct{}
+	close   sync.Once
+
+	mu     sync.Mutex
+	counts Counts
 
 	// Of the one goroutine.
-	trouble *trouble
-	bundles *bundles
-	tidied  time.Time
-
-	stateMu sync.Mutex           // the state folder, against TakeEdit and Edits
-	checked map[string]time.Time // stats.json by path: its time of change when it was last read and held no edit
+	errors   *writeErrors
+	attempts *attempts
+	tidied   time.Time
+	warned   uint64 // dropped writes, as last logged
 }
 
 // job is one write.
 type job struct {
-	what string // events, audits, state, report
+	what string // the kind of file: events, audits, state
 	cost int
 	run  func() (path string, err error)
 }
@@ -93,41 +94,27 @@ func open(dir string, o Options, d disk) *Writer {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.MaxEvents = or(o.MaxEvents, 10<<20)
-	o.MaxLine = max(or(o.MaxLine, 64<<10), 1<<10)
-	o.MaxText = or(o.MaxText, 1<<20)
-	o.Queue = or(o.Queue, 4096)
+	o.MaxEvents = cmp.Or(o.MaxEvents, 10<<20)
+	o.MaxLine = max(cmp.Or(o.MaxLine, 64<<10), 1<<10)
+	o.MaxText = cmp.Or(o.MaxText, 1<<20)
+	o.Queue = cmp.Or(o.Queue, 4096)
 	o.Keep = Keep{
-		Attempts: or(o.Keep.Attempts, 500), Age: or(o.Keep.Age, 30*24*time.Hour),
-		Bytes: or(o.Keep.Bytes, 1<<30), EventFiles: or(o.Keep.EventFiles, 5),
+		Attempts: cmp.Or(o.Keep.Attempts, 500), Age: cmp.Or(o.Keep.Age, 30*24*time.Hour),
+		Bytes: cmp.Or(o.Keep.Bytes, 1<<30), EventFiles: cmp.Or(o.Keep.EventFiles, 5),
 	}
 	w := &Writer{
-		dir: dir, o: o, disk: d,
-		wake: make(chan struct{}, 1), done: make(chan struct{}), abandon: make(chan struct{}),
-		trouble: newTrouble(o.Log, o.Now), checked: map[string]time.Time{},
+		dir: dir, o: o, disk: d, jobs: make(chan job, o.Queue),
+		closing: make(chan struct{}), abandon: make(chan struct{}), done: make(chan struct{}),
+		errors: newWriteErrors(o.Log), attempts: newAttempts(dir, o, d),
 	}
-	w.bundles = newBundles(dir, o, d)
 	go w.loop()
 	return w
 }
 
-func or[T int | int64 | time.Duration](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
-}
-
-// Close waits until what is queued is written, but no longer than ctx; the rest is lost, and the error says how much.
+// Close waits until what is queued is written, but no longer than ctx; the rest is lost, and the error counts it.
 func (w *Writer) Close(ctx context.Context) error {
-	if w == nil {
-		return nil
-	}
-	w.mu.Lock()
-	first := !w.closed
-	w.closed = true
-	w.mu.Unlock()
-	w.ring()
+	first := false
+	w.close.Do(func() { first = true; close(w.closing) })
 	select {
 	case <-w.done:
 		return nil
@@ -138,9 +125,7 @@ func (w *Writer) Close(ctx context.Context) error {
 		return nil
 	default:
 	}
-	w.mu.Lock()
-	left := len(w.jobs) + len(w.events)
-	w.mu.Unlock()
+	left := len(w.jobs)
 	if first {
 		close(w.abandon) // the write under way ends as soon as the disk lets it
 	}
@@ -149,9 +134,6 @@ func (w *Writer) Close(ctx context.Context) error {
 
 // Counts returns how well writing goes so far.
 func (w *Writer) Counts() Counts {
-	if w == nil {
-		return Counts{}
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.counts
@@ -159,80 +141,62 @@ func (w *Writer) Counts() Counts {
 
 // put queues a write, or drops it.
 func (w *Writer) put(what string, cost int, run func() (string, error)) {
-	if w == nil {
-		return
-	}
-	w.mu.Lock()
-	switch {
-	case w.closed:
-	case len(w.jobs) >= w.o.Queue || w.bytes+cost > queueBytes:
-		w.counts.Dropped++
-	default:
-		w.jobs, w.bytes = append(w.jobs, job{what, cost, run}), w.bytes+cost
-	}
-	w.mu.Unlock()
-	w.ring()
-}
-
-// Event queues one line of telemetry, or drops it. Its payload must not be changed afterwards.
-func (w *Writer) Event(e Event) {
-	if w == nil {
-		return
-	}
-	w.mu.Lock()
-	switch {
-	case w.closed:
-	case len(w.events) >= w.o.Queue:
-		w.counts.Dropped++
-	default:
-		w.events = append(w.events, e)
-	}
-	w.mu.Unlock()
-	w.ring()
-}
-
-// Classified queues the line for a classification that led to a retry or was shown to a person.
-func (w *Writer) Classified(c Classified) { w.Event(c.event()) }
-
-func (w *Writer) ring() {
 	select {
-	case w.wake <- struct{}{}:
+	case <-w.closing:
+		return
 	default:
 	}
+	if w.bytes.Add(int64(cost)) <= queueBytes {
+		select {
+		case w.jobs <- job{what, cost, run}:
+			return
+		default:
+		}
+	}
+	w.bytes.Add(-int64(cost))
+	w.mu.Lock()
+	w.counts.Dropped++
+	w.mu.Unlock()
 }
 
-// loop is the one goroutine that writes.
+// loop is the one goroutine that writes. The index is written when nothing else waits.
 func (w *Writer) loop() {
 	defer close(w.done)
 	w.do(job{what: auditsDir, run: w.tidy})
 	for {
-		jobs, events, closed := w.take()
-		if len(jobs)+len(events) == 0 {
-			if closed {
-				return
-			}
-			select {
-			case <-w.wake:
-			case <-w.abandon:
-				return
-			}
-			continue
+		select {
+		case <-w.abandon:
+			return
+		default:
 		}
-		if len(events) > 0 {
-			w.do(job{what: "events", run: func() (string, error) { return w.writeEvents(events) }})
-		}
-		for _, j := range jobs {
-			select {
-			case <-w.abandon:
-				return
-			default:
-			}
+		select {
+		case j := <-w.jobs:
 			w.do(j)
+			continue
+		default:
 		}
-		w.do(job{what: auditsDir, run: w.bundles.settle})
+		w.do(job{what: auditsDir, run: w.attempts.settle})
+		w.logDropped()
+		select {
+		case j := <-w.jobs:
+			w.do(j)
+		case <-w.abandon:
+		case <-w.closing:
+			if len(w.jobs) == 0 {
+				return
+			}
+		}
 		if w.o.Now().Sub(w.tidied) > tidyEvery {
 			w.do(job{what: auditsDir, run: w.tidy})
 		}
+	}
+}
+
+// logDropped logs how many writes were dropped.
+func (w *Writer) logDropped() {
+	if dropped := w.Counts().Dropped; dropped > w.warned {
+		w.warned = dropped
+		w.errors.log.Warn("audit writes were dropped: more came than the disk takes", zap.Uint64("dropped", dropped))
 	}
 }
 
@@ -241,6 +205,7 @@ const tidyEvery = 24 * time.Hour
 
 // do carries out a write. What a value or the redactor brings along must not end the director.
 func (w *Writer) do(j job) {
+	w.bytes.Add(-int64(j.cost))
 	path, err := "", error(nil)
 	defer func() {
 		if r := recover(); r != nil {
@@ -253,53 +218,18 @@ func (w *Writer) do(j job) {
 
 // tidy removes what a crash left and what is too old, and makes the index.
 func (w *Writer) tidy() (path string, err error) {
-	faults := []error{w.bundles.load(), w.pruneState()}
+	w.tidied = w.o.Now()
+	faults := []error{w.attempts.load(), w.pruneState()}
 	for _, dir := range []string{auditsDir, stateDir, outputsDir} {
-		faults = append(faults, sweep(filepath.Join(w.dir, dir), dir == stateDir)) // a command may be resetting a budget
+		faults = append(faults, sweep(filepath.Join(w.dir, dir)))
 	}
-	unfinished, _ := filepath.Glob(filepath.Join(w.dir, ReportFile+tempMark+"*")) // the pattern is right
+	unfinished, _ := filepath.Glob(filepath.Join(w.dir, "."+ReportFile+safefile.TempMark+"*")) // the pattern is right
 	for _, path := range unfinished {
 		if info, err := os.Stat(path); err == nil && w.o.Now().Sub(info.ModTime()) > abandoned { // a younger one may be a command's
 			faults = append(faults, os.Remove(path))
 		}
 	}
-	old, err := filepath.Glob(filepath.Join(w.dir, eventsFile) + ".*")
-	for _, path := range old {
-		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(path), "."))
-		if err == nil && n > max(w.o.Keep.EventFiles, 0) {
-			faults = append(faults, os.Remove(path))
-		}
-	}
-	w.tidied = w.o.Now()
-	return w.dir, errors.Join(append(faults, err)...)
-}
-
-// take empties the queue.
-func (w *Writer) take() (jobs []job, events []Event, closed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	jobs, events, closed = w.jobs, w.events, w.closed
-	w.jobs, w.events, w.bytes = nil, nil, 0
-	if lost := w.counts.Dropped - w.told; lost > 0 && (closed || w.o.Now().Sub(w.toldAt) >= quiet) {
-		w.told, w.toldAt = w.counts.Dropped, w.o.Now()
-		w.o.Log.Warn("audit writes were dropped: more came than the disk takes", zap.Uint64("dropped", lost))
-	}
-	return jobs, events, closed
-}
-
-func (w *Writer) writeEvents(events []Event) (path string, err error) {
-	t := telemetry{disk: w.disk, path: filepath.Join(w.dir, eventsFile), max: w.o.MaxEvents, files: w.o.Keep.EventFiles}
-	lines := make([][]byte, 0, len(events))
-	var faults []error
-	for _, e := range events {
-		line, err := cleaned(e, w.o.Redact).line(w.o.MaxLine)
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		lines = append(lines, line)
-	}
-	return t.path, errors.Join(append(faults, t.add(lines))...)
+	return w.dir, errors.Join(faults...)
 }
 
 // note counts the outcome of a write.
@@ -307,12 +237,58 @@ func (w *Writer) note(what, path string, err error) {
 	if path == "" && err == nil {
 		return // there was nothing to do
 	}
-	w.trouble.ended(what, path, err)
+	w.errors.ended(what, path, err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
 		w.counts.Written++
 		return
 	}
-	w.counts.WriteErrors, w.counts.LastError = w.trouble.errors, err.Error()
+	w.counts.WriteErrors++
+	w.counts.LastError = err.Error()
+}
+
+// wholeDisk are errors that any write of the same kind would meet; others concern one file.
+var wholeDisk = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE, syscall.ENFILE}
+
+// writeErrors logs once that something cannot be written, and once that it can again.
+type writeErrors struct {
+	log  *zap.Logger
+	lost map[string]uint64 // failures so far; what is in the map fails
+}
+
+// maxFailing bounds what is remembered.
+const maxFailing = 256
+
+// newWriteErrors logs few lines a minute: a disk that is nearly full fails and works in turns.
+func newWriteErrors(log *zap.Logger) *writeErrors {
+	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewSamplerWithOptions(c, time.Minute, 4, 0) })
+	return &writeErrors{log: log.WithOptions(few), lost: map[string]uint64{}}
+}
+
+// ended takes the outcome of one write. What is one of the kinds of files (events, audits, state).
+func (t *writeErrors) ended(what, path string, err error) {
+	if err == nil {
+		t.works(what)
+		t.works(path)
+		return
+	}
+	key := path
+	if slices.ContainsFunc(wholeDisk, func(e error) bool { return errors.Is(err, e) }) {
+		key = what
+	}
+	if t.lost[key] == 0 {
+		if len(t.lost) >= maxFailing {
+			return
+		}
+		t.log.Error("audit files cannot be written; the work goes on without them", zap.String("what", what), zap.String("path", path), zap.Error(err))
+	}
+	t.lost[key]++
+}
+
+func (t *writeErrors) works(key string) {
+	if lost := t.lost[key]; lost > 0 {
+		delete(t.lost, key)
+		t.log.Info("audit files are written again", zap.String("what", key), zap.Uint64("lost", lost))
+	}
 }

@@ -3,9 +3,11 @@ package budget
 import (
 	"slices"
 	"time"
+
+	"retake/internal/bus/wire"
 )
 
-// Status says how a leased call went.
+// Status is the outcome of a leased call.
 type Status string
 
 // The statuses of the contract.
@@ -30,14 +32,14 @@ func (p *Pool) Release(now time.Time, id, worker string) {
 		return
 	}
 	if !r.leases[i].failed {
-		r.careful = false // it went well, as far as its holder says
+		r.careful = false // nobody reported a failure
 	}
 	r.leases = slices.Delete(r.leases, i, i+1)
 }
 
-// Report says how the call under a lease went; the lease stays until it is released. A rate limit, or another error,
-// closes the resource for everybody: for as long as the service said (0: it did not; at most a day), else for the
-// limits' Cooldown. It returns the cooldown if that is new or longer than before.
+// Report records how the call under a lease went; the lease stays until it is released. A rate limit, or another error,
+// closes the resource for everybody: for retryAfter (at most a day), or for the limits' Cooldown if that is 0. It returns
+// the cooldown if it is new or longer than before.
 func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	now = p.advance(now)
 	r, i := p.find(id, worker)
@@ -55,7 +57,7 @@ func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter tim
 	return r.close(now, now.Add(min(retryAfter, longestCooldown)), string(s))
 }
 
-// Close closes a resource until a moment, for a reason that the pool cannot know: what the journal says at boot, or an
+// Close closes a resource until a moment, for a reason that the pool cannot know: the journal at boot, or an
 // operator.
 func (p *Pool) Close(name string, until time.Time, why string) {
 	if r := p.resource(name); r != nil {
@@ -67,7 +69,7 @@ func (r *resource) close(now, until time.Time, why string) *Cooldown {
 	if !until.After(now) || !until.After(r.closed) {
 		return nil
 	}
-	r.closed, r.why, r.careful = until, why, true
+	r.closed, r.careful = until, true
 	return &Cooldown{Resource: r.name, Until: until, Why: why}
 }
 
@@ -96,7 +98,7 @@ func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 }
 
 // Expire forgets what time has ended: leases that nobody released, places that nobody came back to. Every other method
-// does so first; it is for an owner who wants to see it in Status.
+// does so first; it is for an owner that closes resources before anybody has asked.
 func (p *Pool) Expire(now time.Time) { p.advance(now) }
 
 // advance moves the pool's time on, never back, and expires.
@@ -105,13 +107,7 @@ func (p *Pool) advance(now time.Time) time.Time {
 		p.now = now
 	}
 	for _, r := range p.resources {
-		r.leases = slices.DeleteFunc(r.leases, func(l Lease) bool {
-			over := !l.Until.After(p.now)
-			if over {
-				r.count.Expired++
-			}
-			return over
-		})
+		r.leases = slices.DeleteFunc(r.leases, func(l Lease) bool { return !l.Until.After(p.now) })
 		r.queue = slices.DeleteFunc(r.queue, func(w place) bool { return p.now.Sub(w.due) > placeKept })
 	}
 	return p.now
@@ -125,4 +121,17 @@ func (p *Pool) find(id, worker string) (*resource, int) {
 		}
 	}
 	return nil, 0
+}
+
+// Message is the grant as the bus and the worker's lease socket write it.
+func (g Grant) Message() wire.BudgetGrant {
+	return wire.BudgetGrant{GrantID: g.ID, LeaseSeconds: g.Lease.Seconds(), WaitSeconds: g.Wait.Seconds(), Why: g.Why}
+}
+
+// RetryAfter is how long a report asks to wait, at most a day; 0: it does not ask.
+func RetryAfter(r wire.BudgetReport) time.Duration {
+	if r.RetryAfterSeconds == nil || *r.RetryAfterSeconds <= 0 {
+		return 0
+	}
+	return time.Duration(min(*r.RetryAfterSeconds, longestCooldown.Seconds()) * float64(time.Second))
 }

@@ -11,12 +11,11 @@ import (
 type Limits struct {
 	MaxConcurrent int           // leases at the same time; less than 1 counts as 1
 	Spacing       time.Duration // between two grants, at least 0
-	Cooldown      time.Duration // after a call that went wrong without saying for how long, at least 0
+	Cooldown      time.Duration // after a failed call that named no delay, at least 0
 	Lease         time.Duration // of one grant; 0: DefaultLease
 }
 
-// DefaultLease is the contract's example. A model call that takes longer is rare, and what it costs then is one call
-// too many at a time.
+// DefaultLease is longer than nearly all model calls. For one that takes longer, one call too many may run meanwhile.
 const DefaultLease = 2 * time.Minute
 
 // Why a lease was not granted: a closed set.
@@ -26,20 +25,20 @@ const (
 	WhyBusy     = "busy"     // all leases are held
 	WhySpacing  = "spacing"  // too soon after the last grant
 	WhyFull     = "full"     // a bound of the pool is reached
-	WhyName     = "name"     // no resource can have this name; see CheckResource
+	WhyName     = "name"     // not a valid name of a resource; see CheckResource
 )
 
-// Waits that no limit dictates.
+// Waits that do not follow from a limit.
 const (
 	pollWait   = time.Second     // until a lease may be free: short against a model call, long against what asking costs
 	fullWait   = 5 * time.Second // until a bound may be left again
-	refuseWait = time.Minute     // a name that cannot be: asking again is a fault
+	refuseWait = time.Minute     // an invalid name: asking again is a fault
 	placeKept  = 5 * time.Second // how late a waiter may come back
 	// longestCooldown bounds what a report may ask for: quotas are counted by the day at most.
 	longestCooldown = 24 * time.Hour
 )
 
-// Bounds of a pool. One worker's share keeps a mad one from taking all the rest.
+// Bounds of a pool. The share of one worker keeps a faulty one from taking everything.
 const (
 	maxResources = 64
 	maxQueue     = 256
@@ -58,7 +57,6 @@ type Grant struct {
 type Lease struct {
 	ID     string
 	Worker string
-	Since  time.Time
 	Until  time.Time // it expires then
 	failed bool      // its call was reported to have gone wrong
 }
@@ -79,15 +77,13 @@ type resource struct {
 	queue   []place // first come first
 	granted time.Time
 	closed  time.Time // no grant before
-	why     string    // it was closed
 	careful bool      // no call has gone well since it was closed
-	count   Counts
 }
 
 // place is a worker's place in a queue.
 type place struct {
 	worker string
-	due    time.Time // when it was told to come back
+	due    time.Time // when it is expected back
 }
 
 // New makes an empty pool. The epoch begins every grant id and tells them from those of an earlier pool of the same
@@ -100,13 +96,13 @@ func New(epoch string, l Limits) *Pool {
 	return &Pool{epoch: epoch, limits: l}
 }
 
-// Own says whether a grant id was made by this pool.
+// Own reports whether a grant id was made by this pool.
 func (p *Pool) Own(id string) bool {
 	serial, own := strings.CutPrefix(id, p.epoch+".")
 	return own && serial != "" && strings.Trim(serial, "0123456789") == ""
 }
 
-// Acquire asks for a lease. A worker that was told to wait asks again then, and has kept its place.
+// Acquire asks for a lease. A worker that has to wait keeps its place by asking again in time.
 func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	now = p.advance(now)
 	if CheckResource(name) != nil {
@@ -125,7 +121,6 @@ func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 		due := place{worker, now.Add(wait)}
 		if newcomer {
 			r.queue = append(r.queue, due)
-			r.count.Queued++
 		} else {
 			r.queue[ahead] = due
 		}
@@ -140,7 +135,7 @@ func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	return Grant{ID: id, Lease: p.limits.Lease}
 }
 
-// obstacle says what keeps whoever has so many others ahead from a lease, and for how long at least; "" nothing.
+// obstacle returns what keeps a worker with so many others ahead from a lease, and for how long at least; "": nothing.
 func (p *Pool) obstacle(r *resource, ahead int, now time.Time) (time.Duration, string) {
 	if wait := r.closed.Sub(now); wait > 0 {
 		return wait + time.Duration(ahead)*p.limits.Spacing, WhyCooldown
@@ -172,9 +167,8 @@ func (r *resource) soon(now time.Time) time.Duration {
 }
 
 func (r *resource) lease(id, worker string, now time.Time, length time.Duration) {
-	r.leases = append(r.leases, Lease{ID: id, Worker: worker, Since: now, Until: now.Add(length)})
+	r.leases = append(r.leases, Lease{ID: id, Worker: worker, Until: now.Add(length)})
 	r.granted = now
-	r.count.Granted++
 }
 
 // ahead counts who came before a worker: everybody if it has no place yet.

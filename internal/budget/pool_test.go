@@ -3,6 +3,7 @@ package budget
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,8 +72,8 @@ func TestLeaseExpires(t *testing.T) {
 	expect(t, p, 10, "b", "lease")
 	p.Release(at(11), a.ID, "a") // too late to matter
 	expect(t, p, 11, "c", "busy 1")
-	if s := p.Status(at(11)); len(s) != 1 || s[0].Counts != (Counts{Granted: 2, Queued: 2, Expired: 1}) || s[0].Leases[0].Worker != "b" || !slices.Equal(s[0].Waiting, []string{"c"}) {
-		t.Errorf("%+v", s)
+	if r := p.resources; len(r) != 1 || len(r[0].leases) != 1 || r[0].leases[0].Worker != "b" || len(r[0].queue) != 1 || r[0].queue[0].worker != "c" {
+		t.Errorf("%+v", r[0])
 	}
 }
 
@@ -120,8 +121,8 @@ func TestCloseAndAdopt(t *testing.T) {
 	expect(t, p, 61, "a", "busy 1")
 	p.Release(at(62), "run_1.7", "a")
 	expect(t, p, 63, "a", "lease")
-	if s := p.Status(at(63))[0]; s.Why != "primed from the journal" || s.Closed != at(60) {
-		t.Errorf("%+v", s)
+	if r := p.resources[0]; r.closed != at(60) {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -169,7 +170,7 @@ func TestBounds(t *testing.T) {
 	for i := range maxResources {
 		why(fmt.Sprintf("model.r%d", i), fmt.Sprint("v", i))
 	}
-	if n := len(p.Status(t0)); n != maxResources {
+	if n := len(p.resources); n != maxResources {
 		t.Errorf("%d resources", n)
 	}
 	if got := why("model.new", "late"); got != WhyFull {
@@ -178,8 +179,7 @@ func TestBounds(t *testing.T) {
 	if p.Drop(t0, "v3"); why("model.new", "late") != "" {
 		t.Error("an idle resource did not give way")
 	}
-	names := p.Status(t0)
-	if !slices.IsSortedFunc(names, func(a, b State) int { return map[bool]int{true: -1, false: 1}[a.Resource < b.Resource] }) {
+	if !slices.IsSortedFunc(p.resources, func(a, b *resource) int { return strings.Compare(a.name, b.name) }) {
 		t.Error("not by name")
 	}
 }

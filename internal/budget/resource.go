@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
-// DefaultResource is what a stage's model calls are counted under unless its configuration says otherwise.
+// DefaultResource is what a stage's model calls count under unless its configuration names another.
 const DefaultResource = prefix + "default"
 
 // prefix begins the name of every resource that workers may lease. GitHub's are the director's own.
@@ -16,7 +15,7 @@ const prefix = "model."
 // maxNameBytes bounds what follows the prefix.
 const maxNameBytes = 64
 
-// CheckResource says whether a name can be a resource: "model." and 1 to 64 ASCII letters, digits, `-`, `_` and dots.
+// CheckResource checks that a name can be a resource: "model." and 1 to 64 ASCII letters, digits, `-`, `_` and dots.
 func CheckResource(name string) error {
 	rest, model := strings.CutPrefix(name, prefix)
 	if !model || rest == "" || len(rest) > maxNameBytes || strings.IndexFunc(rest, notInName) >= 0 {
@@ -32,37 +31,6 @@ func notInName(r rune) bool {
 	default:
 		return true
 	}
-}
-
-// Counts say what became of the requests for a resource.
-type Counts struct {
-	Granted uint64
-	Queued  uint64 // had to wait, counted once each
-	Expired uint64 // leases that were not released
-}
-
-// State is one resource as people want to see it.
-type State struct {
-	Resource string
-	Leases   []Lease   // oldest first
-	Waiting  []string  // workers, the next one first
-	Closed   time.Time // until then; in the past: open
-	Why      string    // it was closed
-	Counts
-}
-
-// Status lists every resource that is or was in use, by name.
-func (p *Pool) Status(now time.Time) []State {
-	p.advance(now)
-	all := make([]State, 0, len(p.resources))
-	for _, r := range p.resources {
-		s := State{Resource: r.name, Leases: slices.Clone(r.leases), Closed: r.closed, Why: r.why, Counts: r.count}
-		for _, w := range r.queue {
-			s.Waiting = append(s.Waiting, w.worker)
-		}
-		all = append(all, s)
-	}
-	return all
 }
 
 // resource finds or makes one. When there are too many, one that nobody uses gives way; nil: all are in use.

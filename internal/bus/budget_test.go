@@ -46,32 +46,38 @@ func (c *counter) Report(w string, r wire.BudgetReport) {
 	c.note("%s reports %s %s %v", w, r.GrantID, r.Status, *r.RetryAfterSeconds)
 }
 
+func ask(t *testing.T, c *Client, p wire.Payload) error {
+	t.Helper()
+	_, err := c.AskBudget(ctxFor(t), p)
+	return err
+}
+
 func TestBudgetService(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := openBus(t, Options{})
 		c := dial(t, b, worker)
-		if _, err := c.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x"}); !errors.Is(err, ErrNoAnswer) {
+		if _, err := c.AskBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x"}); !errors.Is(err, ErrNoAnswer) {
 			t.Errorf("no director serves: %v", err)
 		}
 		var h counter
 		background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &h) })
 		synctest.Wait()
-		g, err := c.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x"})
+		g, err := c.AskBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x"})
 		if err != nil || g != (wire.BudgetGrant{GrantID: "run_1.1", LeaseSeconds: 120}) {
 			t.Errorf("%+v, %v", g, err)
 		}
-		if g, err = c.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.closed"}); err != nil || g.WaitSeconds != 12.5 || g.Why != "cooldown" {
+		if g, err = c.AskBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.closed"}); err != nil || g.WaitSeconds != 12.5 || g.Why != "cooldown" {
 			t.Errorf("%+v, %v", g, err)
 		}
 		after := 30.0
 		err = errors.Join(
-			c.ReportBudget(ctxFor(t), wire.BudgetReport{GrantID: "run_1.1", Status: "rate_limited", RetryAfterSeconds: &after}),
-			c.ReleaseBudget(ctxFor(t), wire.BudgetRelease{GrantID: "run_1.1"}))
+			ask(t, c, wire.BudgetReport{GrantID: "run_1.1", Status: "rate_limited", RetryAfterSeconds: &after}),
+			ask(t, c, wire.BudgetRelease{GrantID: "run_1.1"}))
 		want := []string{worker + " acquires model.x", worker + " acquires model.closed", worker + " reports run_1.1 rate_limited 30", worker + " releases run_1.1"}
 		if err != nil || !slices.Equal(h.said, want) {
 			t.Errorf("%q, %v", h.said, err)
 		}
-		if err := c.ReportBudget(ctxFor(t), wire.BudgetReport{GrantID: "run_1.1", Status: "fine"}); !Permanent(err) {
+		if err := ask(t, c, wire.BudgetReport{GrantID: "run_1.1", Status: "fine"}); !Permanent(err) {
 			t.Errorf("a status that is none: %v", err)
 		}
 		if totalDead(b) != 0 {
@@ -88,7 +94,7 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 		background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &h) })
 		synctest.Wait()
 		victim, mad := dial(t, b, "victim-1"), dial(t, b, worker)
-		own := provenInbox(worker, mad.options.Password)
+		own := wire.ProvenInbox(worker, mad.options.Password)
 		acquire := func(sender, payload string) []byte {
 			return mustEncode(t, sender, wire.BudgetAcquire{Resource: "model.x", WorkerID: payload})
 		}
@@ -97,12 +103,12 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 			op    string
 			data  []byte
 		}{
-			"its own name, the victim's inbox": {inboxOf("victim-1") + ".x", "acquire", acquire("victim-1", "victim-1")},
-			"a guessed token":                  {inboxOf("victim-1") + ".AAAAAAAAAAAAAAAAAAAAAA.x", "acquire", acquire("victim-1", "victim-1")},
+			"its own name, the victim's inbox": {wire.Inbox("victim-1") + ".x", "acquire", acquire("victim-1", "victim-1")},
+			"a guessed token":                  {wire.Inbox("victim-1") + ".AAAAAAAAAAAAAAAAAAAAAA.x", "acquire", acquire("victim-1", "victim-1")},
 			"its own token below the victim":   {strings.Replace(own, worker, "victim-1", 1) + ".x", "acquire", acquire("victim-1", "victim-1")},
 			"the victim named in the payload":  {own + ".x", "acquire", acquire(worker, "victim-1")},
 			"the victim named as the sender":   {own + ".x", "acquire", acquire("victim-1", worker)},
-			"its inbox without the token":      {inboxOf(worker) + ".x", "acquire", acquire(worker, worker)},
+			"its inbox without the token":      {wire.Inbox(worker) + ".x", "acquire", acquire(worker, worker)},
 			"no reply":                         {"", "acquire", acquire(worker, worker)},
 			"somewhere else":                   {b.subjects.Control("victim-1"), "acquire", acquire(worker, worker)},
 			"another operation":                {own + ".x", "release", acquire(worker, worker)},
@@ -120,7 +126,7 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 				t.Errorf("%s: handled %q, %d dead letters", name, h.said, totalDead(b)-before)
 			}
 		}
-		if _, err := victim.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x", WorkerID: "forged"}); err != nil || !slices.Equal(h.said, []string{"victim-1 acquires model.x"}) {
+		if _, err := victim.AskBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x", WorkerID: "forged"}); err != nil || !slices.Equal(h.said, []string{"victim-1 acquires model.x"}) {
 			t.Errorf("%q, %v", h.said, err)
 		}
 	})
@@ -132,7 +138,7 @@ func TestBudgetOnAJoinedServer(t *testing.T) {
 	b := openBus(t, Options{URL: out.url()})
 	var h counter
 	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &h) })
-	c, err := Dial(ctxFor(t), ClientOptions{URL: out.url(), WorkerID: worker})
+	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +146,7 @@ func TestBudgetOnAJoinedServer(t *testing.T) {
 	acquire := func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := c.AcquireBudget(ctx, wire.BudgetAcquire{Resource: "model.x"})
+		_, err := c.AskBudget(ctx, wire.BudgetAcquire{Resource: "model.x"})
 		return err == nil
 	}
 	until(t, "a lease", acquire)
@@ -153,9 +159,8 @@ func TestBudgetOnAJoinedServer(t *testing.T) {
 }
 
 func TestBudgetServiceCanBeDiscovered(t *testing.T) {
-	b := openBus(t, Options{})
+	b, nc := openOperated(t, Options{})
 	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &counter{}) })
-	nc := operatorConn(t, b)
 	var m *nats.Msg
 	until(t, "the service's answer", func() (ok bool) {
 		var err error

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,96 +24,81 @@ type Bus struct {
 	subjects wire.Subjects
 	log      *zap.Logger
 
-	server *embedded // nil: joined
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	own    *nats.Conn // to the journal's account; nc itself if joined
-	ownJS  jetstream.JetStream
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	own   *nats.Conn // to the journal's account; nc itself on a server that was joined
+	ownJS jetstream.JetStream
 
 	dead    *deadLetters
 	journal *Journal
 	seq     atomic.Uint64
-	close   func(context.Context) error // runs once
+	once    sync.Once // of Close
+	closed  error     // its result
 }
 
-// Open starts or joins the bus and makes sure of its streams. Errors say what to do next. ctx bounds the opening only.
+// Open connects to the server and makes sure of its streams. Errors say what to do next. ctx bounds the opening only.
+// Options.Server belongs to the Bus from then on, also if there is an error.
 func Open(ctx context.Context, o Options) (*Bus, error) {
-	o, err := o.withDefaults()
-	if err != nil {
-		return nil, err
-	}
-	b := &Bus{options: o, subjects: wire.Subjects{Prefix: o.Prefix}, log: o.Log}
-	var once sync.Once
-	var closed error
-	b.close = func(ctx context.Context) error {
-		once.Do(func() { closed = b.shut(ctx) })
-		return closed
-	}
+	b := &Bus{options: o.withDefaults()}
+	b.log, b.subjects = b.options.Log, wire.Subjects{Prefix: b.options.Prefix}
 	if err := b.open(ctx); err != nil {
-		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fmt.Errorf("bus: %w", err), b.Close(context.WithoutCancel(ctx)))
 	}
 	return b, nil
 }
 
 func (b *Bus) open(ctx context.Context) error {
-	var err error
-	if b.options.URL == "" {
-		if b.server, err = startEmbedded(ctx, b.options); err != nil {
-			return err
-		}
+	err := b.options.check()
+	if err == nil {
+		err = b.connect()
 	}
-	if err := b.connect(); err != nil {
+	if err == nil {
+		b.js, err = jetstream.New(b.nc)
+	}
+	if err == nil {
+		b.ownJS, err = jetstream.New(b.own)
+	}
+	if err != nil {
 		return err
-	}
-	if b.js, err = jetstream.New(b.nc); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	if b.ownJS, err = jetstream.New(b.own); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	b.dead = newDeadLetters(b.nc, b.js, b.subjects, b.options.MaxMessageBytes, b.log)
 	return b.ensureStreams(ctx)
 }
 
 func (b *Bus) connect() error {
+	options := append(connOptions(b.log), nats.Name("retake director "+b.options.Fleet))
 	var err error
-	if b.server == nil {
-		if b.nc, err = nats.Connect(b.options.URL, b.connOptions()...); err != nil {
-			return fmt.Errorf("%w: no NATS server answers at %s: start it, or leave agent_bus.url empty to use the embedded one: %w", ErrUnavailable, redacted(b.options.URL), err)
+	if s := b.options.Server; s != nil {
+		options = append(options, nats.InProcessServer(s))
+		if b.nc, err = nats.Connect("", append(options, s.Director())...); err != nil {
+			return err
 		}
-		b.own = b.nc
-		return nil
+		b.own, err = nats.Connect("", append(options, s.Journal())...)
+		return err
 	}
-	door := nats.InProcessServer(b.server.server)
-	if b.nc, err = nats.Connect("", append(b.connOptions(), door, nats.UserInfo(userDirector, b.server.auth.internal))...); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if b.nc, err = nats.Connect(b.options.URL, options...); err != nil {
+		return fmt.Errorf("no NATS server answers at %s: start it, or leave agent_bus.url empty to use the embedded one: %w", redacted(b.options.URL), err)
 	}
-	if b.own, err = nats.Connect("", append(b.connOptions(), door, nats.UserInfo(userJournal, b.server.auth.internal))...); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
+	b.own = b.nc
 	return nil
 }
 
-func (b *Bus) connOptions() []nats.Option {
-	return append(survive(b.log), nats.Name("retake director "+b.options.Fleet))
-}
-
 // Close ends the connections and the embedded server. It waits for the server until ctx ends. A second call does nothing.
-func (b *Bus) Close(ctx context.Context) error { return b.close(ctx) }
-
-func (b *Bus) shut(ctx context.Context) error {
-	for _, c := range []*nats.Conn{b.nc, b.own} {
-		if c != nil {
-			c.Close()
+func (b *Bus) Close(ctx context.Context) error {
+	b.once.Do(func() {
+		for _, c := range []*nats.Conn{b.nc, b.own} {
+			if c != nil {
+				c.Close()
+			}
 		}
-	}
-	if b.server == nil {
-		return nil
-	}
-	return b.server.stop(ctx)
+		if b.options.Server != nil {
+			b.closed = b.options.Server.Close(ctx)
+		}
+	})
+	return b.closed
 }
 
-// Connected says whether the bus can be used at this moment.
+// Connected reports whether the bus can be used at this moment.
 func (b *Bus) Connected() bool { return b.nc.IsConnected() && b.own.IsConnected() }
 
 // Journal is the director's journal.
@@ -124,8 +107,8 @@ func (b *Bus) Journal() *Journal { return b.journal }
 // WorkerURL is what a worker connects to that reaches this machine as host. On a server that was joined it is that
 // server's own address, without the director's credential.
 func (b *Bus) WorkerURL(host string) string {
-	if b.server != nil {
-		return "nats://" + net.JoinHostPort(host, strconv.Itoa(b.server.port))
+	if b.options.Server != nil {
+		return b.options.Server.URL(host)
 	}
 	return eachURL(b.options.URL, func(u *url.URL) string { u.User = nil; return u.String() })
 }
@@ -141,10 +124,37 @@ func eachURL(list string, change func(*url.URL) string) string {
 	return strings.Join(out, ",")
 }
 
+// Credential is how a worker signs in. Empty on a server that was joined: its operator decides how workers sign in there.
+type Credential struct{ User, Password string }
+
+// Authorize admits a worker and returns its credential, the same one each time. An id that is no subject token (see
+// wire.CheckID) is not admitted: it could widen its own permissions.
+func (b *Bus) Authorize(worker string) Credential {
+	if b.options.Server == nil {
+		return Credential{}
+	}
+	if err := wire.CheckID(worker); err != nil {
+		b.log.Error("worker not admitted to the bus", zap.String("worker", worker), zap.Error(err))
+		return Credential{}
+	}
+	b.options.Server.Admit(worker)
+	return Credential{User: worker, Password: b.options.Server.Password(worker)}
+}
+
+// Revoke shuts a worker out and closes its connections. Nothing happens on a server that was joined.
+func (b *Bus) Revoke(worker string) {
+	if b.options.Server != nil {
+		b.options.Server.Revoke(worker)
+	}
+}
+
 // encode wraps a payload of the director's.
 func (b *Bus) encode(p wire.Payload) ([]byte, error) {
-	from := wire.Sender{Role: wire.RoleDirector, ID: b.options.Fleet, RunID: b.options.RunID}
-	return wire.Encode(from, b.seq.Add(1), time.Now(), p)
+	return wire.Encode(b.from(), b.seq.Add(1), time.Now(), p)
+}
+
+func (b *Bus) from() wire.Sender {
+	return wire.Sender{Role: wire.RoleDirector, ID: b.options.Fleet, RunID: b.options.RunID}
 }
 
 // redacted hides the passwords of a list of servers that goes into an error.

@@ -1,8 +1,8 @@
 package bus
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -22,12 +22,11 @@ type ClientOptions struct {
 	RunID               string // the director's run, from the plan
 	MaxMessageBytes     int    // of one message; default 65536. Tails of reports are cut to fit
 	OnReconnect         func() // after the connection came back: say hello again, then send what was spooled. May block
-	InProcess           *Bus   // instead of URL: this bus's embedded server, without a socket
-	Log                 *zap.Logger
+	InProcess           Server // instead of URL: without a socket
 }
 
 // Client is a worker's side of the bus. Its methods may be called from any goroutine. Errors are transient unless
-// Permanent says otherwise.
+// Permanent reports otherwise.
 type Client struct {
 	options  ClientOptions
 	subjects wire.Subjects
@@ -37,50 +36,34 @@ type Client struct {
 	seq      atomic.Uint64
 }
 
-// Dial connects, trying again with jittered backoff until it succeeds or ctx ends: the server may not be up yet, and a
-// restarted director may not have admitted this worker again yet. Once connected, the client reconnects for ever.
-func Dial(ctx context.Context, o ClientOptions) (*Client, error) {
+// Dial connects once. Whoever dials tries again: the server may not be up yet, and a restarted director may not have
+// admitted this worker again yet. Once connected, the client reconnects for ever. It logs nothing: its owner does.
+func Dial(o ClientOptions) (*Client, error) {
 	if err := wire.CheckID(o.WorkerID); err != nil {
 		return nil, err
 	}
-	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
-	}
-	if o.MaxMessageBytes == 0 {
-		o.MaxMessageBytes = defaultMaxMessageBytes
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
+	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
 	c := &Client{
 		options: o, subjects: wire.Subjects{Prefix: o.Prefix},
 		from: wire.Sender{Role: wire.RoleWorker, ID: o.WorkerID, RunID: o.RunID},
 	}
-	for try := 0; ; try++ {
-		err := c.connect()
-		if err == nil {
-			return c, nil
-		}
-		o.Log.Info("bus not reached, trying again", zap.String("worker", o.WorkerID), zap.Error(err))
-		if !pause(ctx, backoff(try)) {
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(err, context.Cause(ctx)))
-		}
+	if err := c.connect(); err != nil {
+		return nil, fmt.Errorf("bus: %w", err)
 	}
+	return c, nil
 }
 
 func (c *Client) connect() error {
-	options := append(survive(c.options.Log),
+	options := append(connOptions(zap.NewNop()),
 		nats.Name("retake worker "+c.options.WorkerID),
 		nats.UserInfo(c.options.User, c.options.Password),
-		nats.CustomInboxPrefix(provenInbox(c.options.WorkerID, c.options.Password)),
-		nats.ReconnectHandler(func(*nats.Conn) {
-			c.options.Log.Info("bus connection back", zap.String("worker", c.options.WorkerID))
-			if c.options.OnReconnect != nil {
-				c.options.OnReconnect()
-			}
-		}))
+		nats.CustomInboxPrefix(wire.ProvenInbox(c.options.WorkerID, c.options.Password)))
+	if back := c.options.OnReconnect; back != nil {
+		options = append(options, nats.ReconnectHandler(func(*nats.Conn) { back() }))
+	}
 	if c.options.InProcess != nil {
-		options = append(options, nats.InProcessServer(c.options.InProcess.server.server))
+		options = append(options, nats.InProcessServer(c.options.InProcess))
 	}
 	nc, err := nats.Connect(c.options.URL, options...)
 	if err != nil {
@@ -100,11 +83,11 @@ func (c *Client) Close() {
 	c.nc.Close()
 }
 
-// Connected says whether the bus can be used at this moment.
+// Connected reports whether the bus can be used at this moment.
 func (c *Client) Connected() bool { return c.nc.IsConnected() }
 
 // Reconnects counts how often the connection came back so far, and a return that is still awaited: what is sent after
-// the count was read goes over that connection or a later one. It tells earlier than OnReconnect.
+// the count was read goes over that connection or a later one. It changes earlier than OnReconnect is called.
 func (c *Client) Reconnects() uint64 {
 	away := !c.nc.IsConnected() // looked at first: a return in between is counted twice rather than not at all
 	n := c.nc.Stats().Reconnects
@@ -117,29 +100,60 @@ func (c *Client) Reconnects() uint64 {
 // Hello says hello and returns the director's answer: a *wire.Welcome or a *wire.Incompatibility. ErrNoAnswer: not in
 // time (5 s, if ctx has no deadline), or no director listens.
 func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
-	data, err := c.encode(h)
+	p, err := c.request(ctx, c.subjects.Worker(c.options.WorkerID, wire.ChannelHello), h)
+	if err != nil {
+		return nil, err
+	}
+	switch p.(type) {
+	case *wire.Welcome, *wire.Incompatibility:
+		return p, nil
+	default:
+		return nil, fmt.Errorf("bus: answer to hello: %s", p.MessageType())
+	}
+}
+
+// AskBudget asks the director about a lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport. The answer to an acquire is
+// a lease, or how long to wait. ErrNoAnswer: not in time (5 s, if ctx has no deadline), or no director listens.
+func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGrant, error) {
+	if a, ok := ask.(wire.BudgetAcquire); ok {
+		a.WorkerID = c.options.WorkerID
+		ask = a
+	}
+	subject, ok := c.subjects.OfBudget(ask)
+	if !ok {
+		return wire.BudgetGrant{}, fmt.Errorf("bus: %s is not a lease request", ask.MessageType())
+	}
+	p, err := c.request(ctx, subject, ask)
+	if err != nil {
+		return wire.BudgetGrant{}, err
+	}
+	g, ok := p.(*wire.BudgetGrant)
+	if !ok {
+		return wire.BudgetGrant{}, fmt.Errorf("bus: answer to %s: %s", ask.MessageType(), p.MessageType())
+	}
+	return *g, nil
+}
+
+// request sends a payload and reads the answer.
+func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (wire.Payload, error) {
+	data, err := c.encode(p)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	m, err := c.nc.RequestWithContext(ctx, c.subjects.Worker(c.options.WorkerID, wire.ChannelHello), data)
+	m, err := c.nc.RequestWithContext(ctx, subject, data)
 	if err != nil {
 		return nil, noAnswer(err)
 	}
 	e, err := wire.Decode(m.Data)
 	if err != nil {
-		return nil, fmt.Errorf("bus: answer to hello: %w", err)
+		return nil, fmt.Errorf("bus: answer to %s: %w", p.MessageType(), err)
 	}
-	switch e.Payload.(type) {
-	case *wire.Welcome, *wire.Incompatibility:
-		return e.Payload, nil
-	default:
-		return nil, fmt.Errorf("bus: answer to hello: %s", e.Payload.MessageType())
-	}
+	return e.Payload, nil
 }
 
-// Heartbeat publishes without waiting; while the bus is away it is lost, which an error says.
+// Heartbeat publishes without waiting; while the bus is away it is lost, which is an error.
 func (c *Client) Heartbeat(h wire.Heartbeat) error { return c.publish(wire.ChannelHeartbeat, h) }
 
 // Progress publishes without waiting, like Heartbeat.
@@ -156,55 +170,39 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 	return nil
 }
 
-// Report publishes a wire.WorkerError or wire.WorkerResult and waits until the stream has stored it (5 s, if ctx has no
+// Report publishes a *wire.WorkerError or *wire.WorkerResult and waits until the stream has stored it (5 s, if ctx has no
 // deadline). Tails are cut to fit. After a transient error call it again with the same error_id or result_id: it is the
 // duplicate key.
-func (c *Client) Report(ctx context.Context, p wire.Payload) (seq uint64, err error) {
-	channel, id, err := reportSlot(p)
-	if err != nil {
-		return 0, err
+func (c *Client) Report(ctx context.Context, p wire.Payload) error {
+	channel, id := wire.ReportID(p)
+	if id == "" {
+		return &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: p.MessageType() + " is not a report"}
 	}
 	data, err := wire.EncodeWithin(c.from, c.seq.Add(1), time.Now(), p, c.options.MaxMessageBytes)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	ack, err := c.js.Publish(ctx, c.subjects.Worker(c.options.WorkerID, channel), data, jetstream.WithMsgID(c.options.WorkerID+"/"+id))
+	_, err = c.js.Publish(ctx, c.subjects.Worker(c.options.WorkerID, channel), data, jetstream.WithMsgID(c.options.WorkerID+"/"+id))
 	if err != nil {
-		return 0, noAnswer(err)
+		return noAnswer(err)
 	}
-	return ack.Sequence, nil
+	return nil
 }
 
-func reportSlot(p wire.Payload) (wire.Channel, string, error) {
-	switch v := p.(type) {
-	case wire.WorkerError:
-		return wire.ChannelError, v.ErrorID, nil
-	case *wire.WorkerError:
-		return wire.ChannelError, v.ErrorID, nil
-	case wire.WorkerResult:
-		return wire.ChannelResult, v.ResultID, nil
-	case *wire.WorkerResult:
-		return wire.ChannelResult, v.ResultID, nil
-	default:
-		return "", "", &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: p.MessageType() + " is no report"}
-	}
-}
-
-// Command is something that the director says to this worker.
+// Command is a message of the director to this worker.
 type Command struct {
 	Payload wire.Payload               // *wire.Probe, *wire.Stop, *wire.Pause, *wire.Resume or *wire.SyncRequired
 	Reply   func(p wire.Payload) error // answers a probe with a wire.Heartbeat
 }
 
 // OnControl has every command handed to handle, one after the other, until Close. It returns when the server knows, so
-// that nothing is missed that is sent after the hello. What cannot be read is logged and dropped.
+// that nothing is missed that is sent after the hello. What cannot be read is dropped.
 func (c *Client) OnControl(handle func(Command)) error {
 	_, err := c.nc.Subscribe(c.subjects.Control(c.options.WorkerID), func(m *nats.Msg) {
 		e, err := wire.Decode(m.Data)
 		if err != nil {
-			c.options.Log.Warn("unreadable command", zap.String("worker", c.options.WorkerID), zap.Error(err))
 			return
 		}
 		handle(Command{Payload: e.Payload, Reply: func(p wire.Payload) error {

@@ -174,13 +174,12 @@ func TestProbeAndCommands(t *testing.T) {
 }
 
 func TestSnapshotService(t *testing.T) {
-	b := openBus(t, Options{})
+	b, nc := openOperated(t, Options{})
 	background(t, func(ctx context.Context) error {
 		return b.ServeSnapshot(ctx, func() wire.Snapshot {
 			return wire.Snapshot{Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR"}}
 		})
 	})
-	nc := operatorConn(t, b)
 	watch, err := nc.SubscribeSync(b.subjects.Snapshot())
 	if err != nil {
 		t.Fatal(err)
@@ -210,36 +209,25 @@ func TestSnapshotService(t *testing.T) {
 	})
 }
 
-func TestDialWaitsForTheServer(t *testing.T) {
+func TestDialTriesOnce(t *testing.T) {
 	out := startOutside(t)
 	out.stop()
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	if _, err := Dial(short, ClientOptions{URL: out.url(), WorkerID: worker}); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("bounded by its context: %v", err)
+	if _, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker}); !errors.Is(err, nats.ErrNoServers) {
+		t.Errorf("without a server: %v", err)
 	}
-	type dialled struct {
-		c   *Client
-		err error
-	}
-	done := make(chan dialled, 1)
-	go func() {
-		c, err := Dial(ctxFor(t), ClientOptions{URL: out.url(), WorkerID: worker})
-		done <- dialled{c, err}
-	}()
 	out.start()
-	d := <-done
-	if d.err != nil {
-		t.Fatal(d.err)
+	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker})
+	if err != nil {
+		t.Fatal(err)
 	}
-	d.c.Close()
+	c.Close()
 }
 
 // A report must not go over a connection on which no hello was said: whoever reads the count while the bus is away gets
 // that of the connection to come.
 func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	out := startOutside(t)
-	c, err := Dial(ctxFor(t), ClientOptions{URL: out.url(), WorkerID: worker})
+	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +247,52 @@ func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	}
 }
 
-func TestDialWaitsForAdmission(t *testing.T) {
+func TestRevokedWorkerIsCutOff(t *testing.T) {
+	b := openBus(t, Options{})
+	revoked, spared := dial(t, b, worker), dial(t, b, "other-1")
+	b.Revoke(worker)
+	until(t, "the revoked worker is gone", func() bool { return !revoked.Connected() })
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := revoked.Report(ctx, failure("late")); err == nil {
+		t.Error("a revoked worker reported")
+	}
+	if !spared.Connected() {
+		t.Error("the other worker was cut off too")
+	}
+	b.Revoke("never-seen") // nothing to do, nothing breaks
+	b.Authorize(worker)
+	until(t, "admitted again, it comes back by itself", revoked.Connected)
+}
+
+func TestIDsThatAreNoTokenAreNotAdmitted(t *testing.T) {
+	b := openBus(t, Options{})
+	for _, odd := range []string{"", ">", "*", "a.b", "@director"} {
+		if c := b.Authorize(odd); c != (Credential{}) {
+			t.Errorf("%q was given a credential", odd)
+		}
+	}
+}
+
+func TestOpenSaysWhatToDo(t *testing.T) {
+	cases := map[string]struct {
+		o    Options
+		want string
+	}{
+		"no server":  {Options{URL: "nats://user:hidden@127.0.0.1:1"}, "leave agent_bus.url empty"},
+		"nothing":    {Options{}, "neither"},
+		"bad prefix": {Options{URL: "nats://127.0.0.1:1", Prefix: "a.*"}, "subject prefix"},
+		"bad fleet":  {Options{URL: "nats://127.0.0.1:1", Fleet: "a b"}, "fleet"},
+	}
+	for name, c := range cases {
+		_, err := Open(ctxFor(t), c.o)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAdmittedLater(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := openBus(t, Options{})
 		c := b.Authorize(worker)
@@ -268,9 +301,13 @@ func TestDialWaitsForAdmission(t *testing.T) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		client, err := Dial(ctx, ClientOptions{User: c.User, Password: c.Password, WorkerID: worker, InProcess: b})
-		if err != nil {
-			t.Fatal(err)
+		o := ClientOptions{User: c.User, Password: c.Password, WorkerID: worker, InProcess: b.options.Server}
+		client, err := Dial(o)
+		for try := 0; err != nil; try++ {
+			if !pause(ctx, backoff(try)) {
+				t.Fatal(err)
+			}
+			client, err = Dial(o)
 		}
 		defer client.Close()
 		// A refusal over the pipe, which has no buffer, can take the server's write deadline of 10 s; then comes the backoff.
@@ -285,17 +322,17 @@ func TestReportIsCutAndRefusedWhenItIsNone(t *testing.T) {
 	c := dial(t, b, worker)
 	long := failure("e1")
 	long.LastStderrTail = strings.Repeat("x", 1<<20) + "the end"
-	if _, err := c.Report(ctxFor(t), &long); err != nil {
+	if err := c.Report(ctxFor(t), long); err != nil {
 		t.Fatal(err)
 	}
-	all, err := b.ReportsOf(ctxFor(t), worker)
+	all, err := b.ReportsOf(ctxFor(t), worker, 0)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d reports, %v", len(all), err)
 	}
 	if e := all[0].Body.(*wire.WorkerError); !strings.HasSuffix(e.LastStderrTail, "the end") || !strings.Contains(e.LastStderrTail, " bytes cut]…") {
 		t.Errorf("tail of %d bytes", len(e.LastStderrTail))
 	}
-	if _, err := c.Report(ctxFor(t), heartbeat()); !Permanent(err) {
+	if err := c.Report(ctxFor(t), heartbeat()); !Permanent(err) {
 		t.Errorf("a heartbeat as a report: %v", err)
 	}
 }
@@ -303,12 +340,26 @@ func TestReportIsCutAndRefusedWhenItIsNone(t *testing.T) {
 func TestDirectorsOwnReport(t *testing.T) {
 	b := openBus(t, Options{})
 	for range 2 {
-		if err := b.Report(ctxFor(t), worker, failure(worker+"/exit")); err != nil {
+		if err := b.Report(ctxFor(t), worker, *failure(worker + "/exit")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := b.ReportsOf(ctxFor(t), worker)
+	all, err := b.ReportsOf(ctxFor(t), worker, 0)
 	if err != nil || len(all) != 1 || errorID(all[0]) != worker+"/exit" {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func TestCredentialsLeaveNoURL(t *testing.T) {
+	const list = "nats://director:hunter2@a:4222, tls://director:hunter2@b:4222,nats://c:4222,::bad:hunter2"
+	b := &Bus{options: Options{URL: list}}
+	if got, want := b.WorkerURL("x"), "nats://a:4222,tls://b:4222,nats://c:4222"; got != want {
+		t.Errorf("workers are told %q, want %q", got, want)
+	}
+	if got, want := redacted(list), "nats://director:xxxxx@a:4222,tls://director:xxxxx@b:4222,nats://c:4222"; got != want {
+		t.Errorf("errors say %q, want %q", got, want)
+	}
+	if got, want := redacted("::bad:hunter2"), "the configured agent_bus.url"; got != want {
+		t.Errorf("errors say %q, want %q", got, want)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,7 +26,7 @@ var noAnswerErrors = []error{
 	jetstream.ErrNoStreamResponse, nats.ErrInvalidConnection,
 }
 
-// Send tells a worker something: a wire.Stop, Pause, Resume, SyncRequired. It does not wait for the worker to hear it.
+// Send sends a command to a worker: a wire.Stop, Pause, Resume, SyncRequired. It does not wait for the worker to get it.
 func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	if err := errors.Join(wire.CheckID(worker), ctx.Err()); err != nil {
 		return err
@@ -62,7 +64,7 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 		b.dead.core(err, subject, m.Data)
 		return wire.Heartbeat{}, err
 	}
-	return *e.Payload.(*wire.Heartbeat), nil // read saw to it
+	return *e.Payload.(*wire.Heartbeat), nil // read has checked it
 }
 
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -79,7 +81,7 @@ func noAnswer(err error) error {
 	return fmt.Errorf("bus: %w", err)
 }
 
-// PublishSnapshot tells everybody who listens.
+// PublishSnapshot publishes the state of the project to everybody who subscribes.
 func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 	data, err := b.encode(s)
 	if err != nil {
@@ -91,35 +93,51 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 	return nil
 }
 
-// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover, until ctx ends; it
-// returns nil then. latest must not block.
+// ServeSnapshot answers requests on the snapshot subject until ctx ends; it returns nil then. latest must not block.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
+	endpoints := map[string]string{"default": b.subjects.Snapshot()}
+	return b.serve(ctx, "retake-director", "Retake director of fleet "+b.options.Fleet, endpoints, func(_ string, r micro.Request) {
+		if r.Reply() != "" { // else it is PublishSnapshot's own message
+			b.respond(r.Subject(), func(data []byte) error { return r.Respond(data) }, latest())
+		}
+	})
+}
+
+// serve runs a NATS service, which tools can discover, until ctx ends; it returns nil then. Endpoints are subjects by name.
+func (b *Bus) serve(ctx context.Context, name, description string, endpoints map[string]string, handle func(endpoint string, r micro.Request)) error {
 	service, err := micro.AddService(b.nc, micro.Config{
-		Name: "retake-director", Version: "1.0.0", Description: "Retake director of fleet " + b.options.Fleet,
+		Name: name, Version: "1.0.0", Description: description,
 		Metadata: map[string]string{"fleet": b.options.Fleet, "protocol_version": wire.ProtocolVersion},
-		Endpoint: &micro.EndpointConfig{Subject: b.subjects.Snapshot(), Handler: b.snapshotHandler(latest)},
 	})
 	if err != nil {
-		return fmt.Errorf("bus: serve snapshot: %w", err)
+		return fmt.Errorf("bus: service %s: %w", name, err)
 	}
-	<-ctx.Done()
-	if err := service.Stop(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		b.log.Warn("bus service", zap.Error(err))
+	for _, endpoint := range slices.Sorted(maps.Keys(endpoints)) {
+		handler := micro.HandlerFunc(func(r micro.Request) { handle(endpoint, r) })
+		err = errors.Join(err, service.AddEndpoint(endpoint, handler, micro.WithEndpointSubject(endpoints[endpoint])))
+	}
+	if err == nil {
+		<-ctx.Done()
+	}
+	if stop := service.Stop(); stop != nil && !errors.Is(stop, nats.ErrConnectionClosed) {
+		b.log.Warn("bus service", zap.Error(stop))
+	}
+	if err != nil {
+		return fmt.Errorf("bus: service %s: %w", name, err)
 	}
 	return nil
 }
 
-func (b *Bus) snapshotHandler(latest func() wire.Snapshot) micro.Handler {
-	return micro.HandlerFunc(func(r micro.Request) {
-		if r.Reply() == "" { // PublishSnapshot's own message
-			return
-		}
-		data, err := b.encode(latest())
-		if err == nil {
-			err = r.Respond(data)
-		}
-		if err != nil {
-			b.log.Warn("bus snapshot", zap.Error(err))
-		}
-	})
+// respond answers a request on a subject; nil: not at all.
+func (b *Bus) respond(subject string, send func([]byte) error, p wire.Payload) {
+	if p == nil {
+		return
+	}
+	data, err := b.encode(p)
+	if err == nil {
+		err = send(data)
+	}
+	if err != nil {
+		b.log.Warn("bus answer", zap.String("subject", subject), zap.Error(err))
+	}
 }

@@ -23,13 +23,13 @@ const (
 	HeaderBytes     = "Retake-Origin-Bytes"    // the length of the whole message, if the letter holds only its beginning
 )
 
-// Rate of letters that are kept per cause; what is over it is only counted. One mad worker must fill neither disk nor log.
+// Rate of letters that are kept per cause; what is over it is only counted. One faulty worker must fill neither disk nor log.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50
 )
 
-// DeadLetterCount says how many messages of one cause could not be read since the start.
+// DeadLetterCount is how many messages of one cause could not be read since the start.
 type DeadLetterCount struct {
 	Cause   wire.Cause
 	Total   uint64
@@ -44,16 +44,16 @@ type deadLetters struct {
 	maxBytes int
 	log      *zap.Logger
 
+	limits map[wire.Cause]*rate.Limiter
+
 	mu     sync.Mutex
-	counts []DeadLetterCount // in the order of wire.Causes
-	limits []*rate.Limiter
+	counts map[wire.Cause]*DeadLetterCount
 }
 
 func newDeadLetters(nc *nats.Conn, js jetstream.JetStream, s wire.Subjects, maxBytes int, log *zap.Logger) *deadLetters {
-	d := &deadLetters{nc: nc, js: js, subjects: s, maxBytes: maxBytes, log: log}
+	d := &deadLetters{nc: nc, js: js, subjects: s, maxBytes: maxBytes, log: log, limits: map[wire.Cause]*rate.Limiter{}, counts: map[wire.Cause]*DeadLetterCount{}}
 	for _, row := range wire.Causes() {
-		d.counts = append(d.counts, DeadLetterCount{Cause: row.Cause})
-		d.limits = append(d.limits, rate.NewLimiter(deadPerSecond, deadBurst))
+		d.counts[row.Cause], d.limits[row.Cause] = &DeadLetterCount{Cause: row.Cause}, rate.NewLimiter(deadPerSecond, deadBurst)
 	}
 	return d
 }
@@ -62,12 +62,16 @@ func newDeadLetters(nc *nats.Conn, js jetstream.JetStream, s wire.Subjects, maxB
 func (b *Bus) DeadLetters() []DeadLetterCount {
 	b.dead.mu.Lock()
 	defer b.dead.mu.Unlock()
-	return append([]DeadLetterCount(nil), b.dead.counts...)
+	var all []DeadLetterCount
+	for _, row := range wire.Causes() {
+		all = append(all, *b.dead.counts[row.Cause])
+	}
+	return all
 }
 
 // letter makes the message; m is nil if the rate is used up, then the origin is only to be counted.
 func (d *deadLetters) letter(reason *wire.Malformed, subject string, data []byte) *nats.Msg {
-	if !d.limits[d.index(reason.Cause)].Allow() {
+	if !d.limits[reason.Cause].Allow() {
 		return nil
 	}
 	m := nats.NewMsg(d.subjects.Dead(reason.Cause))
@@ -111,21 +115,10 @@ func (d *deadLetters) report(ctx context.Context, err error, subject string, seq
 func (d *deadLetters) count(c wire.Cause, kept bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i := d.index(c)
-	d.counts[i].Total++
+	d.counts[c].Total++
 	if !kept {
-		d.counts[i].Dropped++
+		d.counts[c].Dropped++
 	}
-}
-
-// index finds a cause; the list is closed, so that it is always found.
-func (d *deadLetters) index(c wire.Cause) int {
-	for i := range d.counts {
-		if d.counts[i].Cause == c {
-			return i
-		}
-	}
-	return 0
 }
 
 func reasonOf(err error) *wire.Malformed {

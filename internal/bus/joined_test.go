@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
+	natsd "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"retake/internal/bus/wire"
@@ -17,7 +17,7 @@ import (
 func composeServer(t *testing.T) *outside {
 	t.Helper()
 	t.Setenv("RETAKE_BUS_PASSWORD", `"4711"`)
-	o := &outside{t: t, opts: server.Options{}}
+	o := &outside{t: t, opts: natsd.Options{}}
 	if err := o.opts.ProcessConfigFile(filepath.Join("..", "..", "deploy", "nats.conf")); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestAWorkerWorksAcrossTheAccountsOfCompose(t *testing.T) {
 	if got := b.WorkerURL("192.0.2.1"); got != o.url() {
 		t.Fatalf("workers connect to %s, want %s", got, o.url())
 	}
-	c, err := Dial(ctxFor(t), ClientOptions{URL: b.WorkerURL("192.0.2.1"), WorkerID: worker})
+	c, err := Dial(ClientOptions{URL: b.WorkerURL("192.0.2.1"), WorkerID: worker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,16 +66,16 @@ func TestAWorkerWorksAcrossTheAccountsOfCompose(t *testing.T) {
 	if _, err := b.Probe(ctxFor(t), worker); err != nil {
 		t.Errorf("probe: %v", err)
 	}
-	if _, err := c.Report(ctxFor(t), failure("e1")); err != nil {
+	if err := c.Report(ctxFor(t), failure("e1")); err != nil {
 		t.Errorf("report: %v", err)
 	}
-	if all, err := b.ReportsOf(ctxFor(t), worker); err != nil || len(all) != 1 {
+	if all, err := b.ReportsOf(ctxFor(t), worker, 0); err != nil || len(all) != 1 {
 		t.Errorf("%d reports, %v", len(all), err)
 	}
 	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, oneLease{}) })
 	var grant wire.BudgetGrant
 	until(t, "lease", func() bool {
-		grant, err = c.AcquireBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x"})
+		grant, err = c.AskBudget(ctxFor(t), wire.BudgetAcquire{Resource: "model.x"})
 		return err == nil
 	})
 	if grant.GrantID != worker {
@@ -109,13 +109,13 @@ func TestAWorkerOfComposeCannotReachTheJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := wire.Subjects{Prefix: defaultPrefix}
+	s := wire.Subjects{Prefix: wire.DefaultPrefix}
 	// A stored report is acknowledged on the reply subject: with everything in one account that would be an append.
 	if err := nc.PublishRequest(s.Worker(worker, wire.ChannelError), s.Journal(), mustEncode(t, worker, failure("e1"))); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "report stored", func() bool {
-		all, err := b.ReportsOf(ctxFor(t), worker)
+		all, err := b.ReportsOf(ctxFor(t), worker, 0)
 		return err == nil && len(all) == 1
 	})
 	if m, err := spied.NextMsg(10 * time.Second); err != nil || m.Subject != s.Journal() {

@@ -26,8 +26,8 @@ type Journal struct {
 }
 
 // Append writes one batch behind the sequence expectLast (0: an empty journal) and returns its own, which is durable as
-// far as Options.SyncAlways says. batchID is unique for ever. ErrRefused: somebody else wrote. ErrUnsure: unknown, see
-// there. Any other error: the batch is not in the journal as far as the server says, or ctx ended; discard and reload.
+// far as the server's SyncAlways goes. batchID is unique for ever. ErrRefused: somebody else wrote. ErrUnsure: unknown, see
+// there. Any other error: the batch is not in the journal as far as the server knows, or ctx ended; discard and reload.
 func (j *Journal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
 	var last error
 	for try := range appendAttempts {
@@ -43,15 +43,15 @@ func (j *Journal) Append(ctx context.Context, batchID string, expectLast uint64,
 			return 0, fmt.Errorf("bus: append: %w", err)
 		}
 		// Refused may mean that our own earlier try was stored; a timeout may mean anything. The next message decides.
-		switch found, err := j.readBack(ctx, batchID, expectLast+1); {
-		case err == nil && found == ours:
+		switch found, err := j.BatchID(ctx, expectLast+1); {
+		case err == nil && found == batchID:
 			return expectLast + 1, nil
-		case err == nil && found == theirs:
+		case err == nil:
 			return 0, fmt.Errorf("%w: expected last sequence %d", ErrRefused, expectLast)
-		case err == nil && refused(last): // a shorter journal than expected: it is not the one that we wrote
-			return 0, fmt.Errorf("%w: the journal ends before sequence %d", ErrRefused, expectLast)
-		case err != nil:
+		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			last = errors.Join(last, err)
+		case refused(last): // a shorter journal than expected: it is not the one that we wrote
+			return 0, fmt.Errorf("%w: the journal ends before sequence %d", ErrRefused, expectLast)
 		}
 		// Nothing stored yet, perhaps still on its way: publishing again with the same id and the same expectation
 		// stores it once.
@@ -78,7 +78,7 @@ func definite(err error) bool {
 	return errors.As(err, &api) || !temporary(err)
 }
 
-// temporary: no answer, or none that says anything about the message.
+// temporary: no answer, or one that does not tell what became of the message.
 func temporary(err error) bool {
 	for _, known := range noAnswerErrors {
 		if errors.Is(err, known) {
@@ -92,31 +92,6 @@ func refused(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) &&
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
-}
-
-// found is what stands at a sequence.
-type found int
-
-const (
-	nothing found = iota
-	ours
-	theirs
-)
-
-func (j *Journal) readBack(ctx context.Context, batchID string, seq uint64) (found, error) {
-	ctx, cancel := context.WithTimeout(ctx, appendTimeout)
-	defer cancel()
-	m, err := j.stream.GetMsg(ctx, seq)
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return nothing, nil
-	case err != nil:
-		return nothing, fmt.Errorf("read back: %w", err)
-	case m.Header.Get(jetstream.MsgIDHeader) == batchID:
-		return ours, nil
-	default:
-		return theirs, nil
-	}
 }
 
 // Replay hands out every batch behind sequence after (0: all), in order, and returns the last sequence of the journal.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/server"
 )
 
 func replayed(t *testing.T, j *Journal, after uint64) (all []string, last uint64) {
@@ -26,7 +28,7 @@ func replayed(t *testing.T, j *Journal, after uint64) (all []string, last uint64
 
 func TestJournalSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
-	b := openBus(t, Options{StoreDir: dir})
+	b := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
 	for i := range 3 {
 		seq, err := b.Journal().Append(ctxFor(t), fmt.Sprintf("batch-%d", i), uint64(i), fmt.Appendf(nil, "facts %d", i))
 		if err != nil || seq != uint64(i+1) {
@@ -35,7 +37,7 @@ func TestJournalSurvivesARestart(t *testing.T) {
 	}
 	closeBus(t, b)
 
-	b = openBus(t, Options{StoreDir: dir})
+	b = openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
 	all, last := replayed(t, b.Journal(), 1)
 	if want := []string{"2:facts 1", "3:facts 2"}; !slices.Equal(all, want) || last != 3 {
 		t.Errorf("replayed %v, last %d", all, last)
@@ -172,7 +174,7 @@ func TestSnapshotsKeepTwoAndFallBack(t *testing.T) {
 }
 
 func keepTwoSnapshots(t *testing.T, dir string) {
-	b := openBus(t, Options{StoreDir: dir})
+	b := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
 	defer closeBus(t, b)
 	j := b.Journal()
 	ctx := ctxFor(t)
@@ -190,7 +192,7 @@ func keepTwoSnapshots(t *testing.T, dir string) {
 }
 
 func fallBack(t *testing.T, dir string) {
-	b := openBus(t, Options{StoreDir: dir})
+	b := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
 	j := b.Journal()
 	for _, want := range []uint64{100, 10} {
 		seq, data, ok, err := j.LoadSnapshot(ctxFor(t))

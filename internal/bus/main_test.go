@@ -3,6 +3,9 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
+	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -10,11 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
+	natsd "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 )
 
@@ -38,10 +42,11 @@ func ctxFor(t *testing.T) context.Context {
 	return ctx
 }
 
+// openBus opens a bus, on an embedded server unless a URL is given.
 func openBus(t *testing.T, o Options) *Bus {
 	t.Helper()
-	if o.StoreDir == "" && o.URL == "" {
-		o.StoreDir = t.TempDir()
+	if o.Server == nil && o.URL == "" {
+		o.Server = startServer(t, server.Options{})
 	}
 	b, err := Open(ctxFor(t), o)
 	if err != nil {
@@ -49,6 +54,19 @@ func openBus(t *testing.T, o Options) *Bus {
 	}
 	t.Cleanup(func() { closeBus(t, b) })
 	return b
+}
+
+// startServer starts an embedded server. The bus that it is given to closes it.
+func startServer(t *testing.T, o server.Options) *server.Server {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	s, err := server.Start(ctxFor(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func closeBus(t *testing.T, b *Bus) {
@@ -62,7 +80,7 @@ func closeBus(t *testing.T, b *Bus) {
 func dial(t *testing.T, b *Bus, id string) *Client {
 	t.Helper()
 	cred := b.Authorize(id)
-	c, err := Dial(ctxFor(t), ClientOptions{User: cred.User, Password: cred.Password, WorkerID: id, InProcess: b})
+	c, err := Dial(ClientOptions{User: cred.User, Password: cred.Password, WorkerID: id, InProcess: b.options.Server})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +122,8 @@ func background(t *testing.T, run func(context.Context) error) {
 	})
 }
 
-func failure(id string) wire.WorkerError {
-	return wire.WorkerError{
+func failure(id string) *wire.WorkerError {
+	return &wire.WorkerError{
 		ErrorID: id, WorkerID: worker, AttemptID: worker, IssueNumber: 21, Stage: wire.StageValidate, Attempt: 1,
 		ErrorType: "tests_failed", Message: "Unit tests failed",
 	}
@@ -127,13 +145,13 @@ func mustEncode(t *testing.T, id string, p wire.Payload) []byte {
 // outside is a plain NATS server, as an operator would run it; it can be stopped and started again on its port.
 type outside struct {
 	t    *testing.T
-	opts server.Options
-	s    *server.Server
+	opts natsd.Options
+	s    *natsd.Server
 }
 
 func startOutside(t *testing.T) *outside {
 	t.Helper()
-	o := &outside{t: t, opts: server.Options{
+	o := &outside{t: t, opts: natsd.Options{
 		Host: "127.0.0.1", Port: freePort(t), JetStream: true, StoreDir: filepath.Join(t.TempDir(), "js"), NoLog: true, NoSigs: true,
 	}}
 	o.start()
@@ -144,7 +162,7 @@ func startOutside(t *testing.T) *outside {
 func (o *outside) start() {
 	o.t.Helper()
 	opts := o.opts
-	s, err := server.NewServer(&opts)
+	s, err := natsd.NewServer(&opts)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -165,25 +183,37 @@ func (o *outside) url() string { return "nats://127.0.0.1:" + strconv.Itoa(o.opt
 // freePort is one that the tests of other packages, which run beside, do not get by chance while a server is away.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, port, err := listen(t.Context(), Options{StoreDir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}})
+	for range 20 {
+		port := 20000 + rand.N(12000)
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return 0
+}
+
+// openOperated opens a bus, and a connection to it with the operator's credential file.
+func openOperated(t *testing.T, o Options) (*Bus, *nats.Conn) {
+	t.Helper()
+	dir := t.TempDir()
+	o.Server = startServer(t, server.Options{Dir: dir})
+	b := openBus(t, o)
+	var op server.Operator
+	data, err := os.ReadFile(filepath.Join(dir, "operator.json"))
 	if err == nil {
-		err = closeAll(l)
+		err = json.Unmarshal(data, &op)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return port
-}
-
-// operatorConn signs in as the operator, without a socket.
-func operatorConn(t *testing.T, b *Bus) *nats.Conn {
-	t.Helper()
-	nc, err := nats.Connect("", nats.InProcessServer(b.server.server), nats.UserInfo(userOperator, b.server.auth.operator))
+	nc, err := nats.Connect("", nats.InProcessServer(o.Server), nats.UserInfo(op.User, op.Password))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	return nc
+	return b, nc
 }
 
 // seedObject is the founding document's example, for a given worker.

@@ -1,10 +1,14 @@
 package bus
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
@@ -20,66 +24,64 @@ var (
 	ErrJournalGap = errors.New("bus: the journal has a gap")
 	// ErrNoAnswer: the other side did not answer in time, or nobody listens. Transient.
 	ErrNoAnswer = errors.New("bus: no answer")
-	// ErrUnavailable: the bus could not be opened.
-	ErrUnavailable = errors.New("bus: not available")
 )
 
-// Permanent says whether trying the same again cannot help.
+// Permanent reports whether trying the same again cannot help.
 func Permanent(err error) bool {
 	var m *wire.Malformed
 	return errors.As(err, &m) || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrJournalGap)
 }
 
+// Server is a NATS server that the director runs itself: package bus/server, which the worker does not link.
+type Server interface {
+	InProcessConn() (net.Conn, error) // without a socket
+	Director() nats.Option            // signs in to the account that workers use
+	Journal() nats.Option             // signs in to the account of the journal
+	URL(host string) string           // for a worker that reaches this machine as host
+	Admit(worker string)              // lets a worker in
+	Revoke(worker string)             // shuts it out and closes its connections
+	Password(worker string) string    // of a worker, admitted or not
+	Close(ctx context.Context) error  // waits until ctx ends
+}
+
 // Options say where the bus is and how it is bounded.
 type Options struct {
-	URL             string   // empty: embed a server in StoreDir; else join this one
-	StoreDir        string   // embedded: streams, port, secret, operator credential; created with mode 0700
-	ListenHosts     []string // embedded: addresses to listen on; none: in-process connections only
-	Port            int      // embedded: the port at the first start, 0 to 65535; 0: any free one. The one chosen is persisted
-	Prefix          string   // of every subject; default "retake.v1"
-	Fleet           string   // names streams; default "default"
-	RunID           string   // names this run in the envelopes that the director sends
-	Replicas        int      // of streams; default 1
-	MaxMessageBytes int      // of one worker message, in bytes; default 65536
-	SyncAlways      bool     // embedded: fsync every write, so that a power cut costs nothing
+	Server          Server // nil: join URL
+	URL             string // of the server to join
+	Prefix          string // of every subject; default wire.DefaultPrefix
+	Fleet           string // names streams; default "default"
+	RunID           string // names this run in the envelopes that the director sends
+	Replicas        int    // of streams; default 1
+	MaxMessageBytes int    // of one worker message, in bytes; default 65536
 	Log             *zap.Logger
 }
 
-// Defaults of config-reference.toml.
+// Defaults of the configuration reference.
 const (
-	defaultPrefix          = "retake.v1"
 	defaultFleet           = "default"
 	defaultMaxMessageBytes = 65_536
 )
 
 var fleetName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-func (o Options) withDefaults() (Options, error) {
-	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
-	}
-	if o.Fleet == "" {
-		o.Fleet = defaultFleet
-	}
-	if o.Replicas == 0 {
-		o.Replicas = 1
-	}
-	if o.MaxMessageBytes == 0 {
-		o.MaxMessageBytes = defaultMaxMessageBytes
-	}
+func (o Options) withDefaults() Options {
+	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
+	o.Fleet = cmp.Or(o.Fleet, defaultFleet)
+	o.Replicas = cmp.Or(o.Replicas, 1)
+	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
+	return o
+}
+
+func (o Options) check() error {
 	switch {
-	case wire.CheckPrefix(o.Prefix) != nil:
-		return o, wire.CheckPrefix(o.Prefix)
+	case o.Server == nil && o.URL == "":
+		return errors.New("neither a server of our own nor the URL of one to join")
 	case !fleetName.MatchString(o.Fleet):
-		return o, fmt.Errorf("bus: fleet %q: want 1 to 64 letters, digits, - and _", o.Fleet)
-	case o.URL == "" && o.StoreDir == "":
-		return o, errors.New("bus: an embedded server needs a folder to store its streams in")
-	case o.Port < 0 || o.Port > 65535:
-		return o, fmt.Errorf("bus: port %d: want 0 to 65535", o.Port)
+		return fmt.Errorf("fleet %q: want 1 to 64 letters, digits, - and _", o.Fleet)
 	default:
-		return o, nil
+		return wire.CheckPrefix(o.Prefix)
 	}
 }

@@ -48,7 +48,7 @@ func (b *Bus) ConsumeReports(ctx context.Context, handle func(Report)) error {
 	return nil
 }
 
-// serveReports consumes until something fails or ctx ends; it says whether anything worked before.
+// serveReports consumes until something fails or ctx ends; it reports whether anything worked before.
 func (b *Bus) serveReports(ctx context.Context, handle func(Report)) (served bool) {
 	consumer, err := b.reportConsumer(ctx)
 	for err == nil && ctx.Err() == nil {
@@ -114,9 +114,9 @@ func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Rep
 	return Report{Worker: worker, Seq: seq, SHA256: hex.EncodeToString(sum[:]), Received: at.UTC(), Body: e.Payload, Bare: e.Bare}, nil
 }
 
-// ReportsOf returns every stored report of a worker, in the order of the stream, up to the stream's last one at the time
-// of the call. What cannot be read is left out: the consumer keeps it as a dead letter.
-func (b *Bus) ReportsOf(ctx context.Context, worker string) ([]Report, error) {
+// ReportsOf returns every stored report of a worker behind the sequence after (0: all), in the order of the stream, up to the
+// stream's last one at the time of the call. What cannot be read is left out: the consumer keeps it as a dead letter.
+func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (b *Bus) ReportsOf(ctx context.Context, worker string) ([]Report, error) {
 	}
 	last := stream.CachedInfo().State.LastSeq
 	var all []Report
-	for seq := uint64(1); seq <= last; seq++ {
+	for seq := after + 1; seq <= last; seq++ {
 		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(b.subjects.Worker(worker, "*")))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			break
@@ -142,4 +142,21 @@ func (b *Bus) ReportsOf(ctx context.Context, worker string) ([]Report, error) {
 		}
 	}
 	return all, nil
+}
+
+// Report stores the report that a worker did not write: its container ended, and the director writes how. It goes the
+// way of every report. The same one twice is stored once, within the stream's duplicate window. Tails are cut to fit.
+func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) error {
+	if err := wire.CheckID(worker); err != nil {
+		return err
+	}
+	data, err := wire.EncodeWithin(b.from(), b.seq.Add(1), time.Now(), &e, b.options.MaxMessageBytes)
+	if err != nil {
+		return err
+	}
+	_, err = b.js.Publish(ctx, b.subjects.Worker(worker, wire.ChannelError), data, jetstream.WithMsgID(worker+"/"+e.ErrorID))
+	if err != nil {
+		return noAnswer(err)
+	}
+	return nil
 }

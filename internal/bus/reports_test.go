@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 )
 
@@ -56,8 +57,8 @@ func TestReportReachesTheDirector(t *testing.T) {
 	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
 	c := dial(t, b, worker)
 	result := wire.WorkerResult{ResultID: "r1", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
-	for _, p := range []wire.Payload{failure("e1"), failure("e1"), result} { // e1 twice: the broker's window already helps
-		if _, err := c.Report(ctxFor(t), p); err != nil {
+	for _, p := range []wire.Payload{failure("e1"), failure("e1"), &result} { // e1 twice: the broker's window already helps
+		if err := c.Report(ctxFor(t), p); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,11 +70,11 @@ func TestReportReachesTheDirector(t *testing.T) {
 	if first.Worker != worker || first.Seq != 1 || len(first.SHA256) != 64 || first.Bare || time.Since(first.Received) > time.Minute {
 		t.Errorf("report: %+v", first)
 	}
-	stored, err := b.ReportsOf(ctxFor(t), worker)
+	stored, err := b.ReportsOf(ctxFor(t), worker, 0)
 	if err != nil || len(stored) != 2 || errorID(stored[0]) != "e1" || stored[0].SHA256 != first.SHA256 || stored[1].Seq != 2 {
 		t.Errorf("ReportsOf: %+v, %v", stored, err)
 	}
-	if other, err := b.ReportsOf(ctxFor(t), "somebody-else"); err != nil || len(other) != 0 {
+	if other, err := b.ReportsOf(ctxFor(t), "somebody-else", 0); err != nil || len(other) != 0 {
 		t.Errorf("ReportsOf another: %+v, %v", other, err)
 	}
 }
@@ -87,7 +88,7 @@ func TestUnacknowledgedReportComesAgain(t *testing.T) {
 		})
 		c := dial(t, b, worker)
 		start := time.Now()
-		if _, err := c.Report(ctxFor(t), failure("e1")); err != nil {
+		if err := c.Report(ctxFor(t), failure("e1")); err != nil {
 			t.Fatal(err)
 		}
 		if first, second := <-again, <-again; first != 1 || second != 1 {
@@ -110,7 +111,7 @@ func TestIdleBusIsQuietAndAwake(t *testing.T) {
 		c := dial(t, b, worker)
 		time.Sleep(time.Hour) // the bubble's
 		sent := time.Now()
-		if _, err := c.Report(context.Background(), failure("e1")); err != nil {
+		if err := c.Report(context.Background(), failure("e1")); err != nil {
 			t.Fatal(err)
 		}
 		if took := (<-arrived).Sub(sent); took > 10*time.Millisecond {
@@ -128,7 +129,7 @@ func TestRestartInMidStreamLosesNothing(t *testing.T) {
 	b := openBus(t, Options{URL: out.url()})
 	in := &inbox{}
 	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
-	c, err := Dial(ctxFor(t), ClientOptions{URL: out.url(), WorkerID: worker})
+	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,12 +154,12 @@ func TestRestartInMidStreamLosesNothing(t *testing.T) {
 }
 
 // publishUntilStored does what a worker's spool does.
-func publishUntilStored(t *testing.T, c *Client, e wire.WorkerError) {
+func publishUntilStored(t *testing.T, c *Client, e *wire.WorkerError) {
 	t.Helper()
 	until(t, "report "+e.ErrorID, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := c.Report(ctx, e)
+		err := c.Report(ctx, e)
 		if err != nil && (Permanent(err) || !errors.Is(err, ErrNoAnswer)) {
 			t.Fatalf("want a transient ErrNoAnswer, got %v", err)
 		}
@@ -181,11 +182,11 @@ func TestConsumerThatWasDeletedIsMadeAgain(t *testing.T) {
 }
 
 func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
-	o := Options{StoreDir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}
-	b := openBus(t, o)
+	o := server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}
+	b := openBus(t, Options{Server: startServer(t, o)})
 	cred := b.Authorize(worker)
 	back := make(chan struct{}, 8)
-	c, err := Dial(ctxFor(t), ClientOptions{
+	c, err := Dial(ClientOptions{
 		URL: b.WorkerURL("127.0.0.1"), User: cred.User, Password: cred.Password, WorkerID: worker,
 		OnReconnect: func() { back <- struct{}{} },
 	})
@@ -196,24 +197,23 @@ func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 	publishUntilStored(t, c, failure("e1"))
 	closeBus(t, b)
 
-	b = openBus(t, o)
+	b = openBus(t, Options{Server: startServer(t, o)})
 	until(t, "the worker to be outside: the new director has not admitted it yet", func() bool { return !c.Connected() })
 	if again := b.Authorize(worker); again != cred {
 		t.Errorf("credential changed: %v, %v", cred, again)
 	}
 	<-back
 	publishUntilStored(t, c, failure("e2"))
-	reports, err := b.ReportsOf(ctxFor(t), worker)
+	reports, err := b.ReportsOf(ctxFor(t), worker, 0)
 	if err != nil || len(reports) != 2 {
 		t.Errorf("reports %+v, %v", reports, err)
 	}
 }
 
 func TestBareReportOfTheOperator(t *testing.T) {
-	b := openBus(t, Options{})
+	b, nc := openOperated(t, Options{})
 	in := &inbox{}
 	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
-	nc := operatorConn(t, b)
 	for _, body := range []string{string(seedObject(t, worker)), `{"error":` + string(seedObject(t, worker)) + `}`} {
 		if _, err := nc.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(body), 5*time.Second); err != nil {
 			t.Fatal(err)
@@ -249,15 +249,14 @@ func TestDeadLettersByCause(t *testing.T) {
 		{wire.CauseWrongType, "payload.issue_number: want an integer, got string", swap(`"issue_number":21`, `"issue_number":"21"`)},
 		{wire.CauseBadValue, "payload.issue_number: want at least 1, got 0", swap(`"issue_number":21`, `"issue_number":0`)},
 		{wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject", string(seedObject(t, "worker-3-1707600000"))},
-		{wire.CauseWrongSubject, "heartbeat.v1 on error", string(mustEncode(t, worker, heartbeat()))},
+		{wire.CauseWrongSubject, "heartbeat.v1 on worker.<id>.error", string(mustEncode(t, worker, heartbeat()))},
 	}
 	if len(cases) != len(wire.Causes()) {
 		t.Errorf("%d cases for %d causes", len(cases), len(wire.Causes()))
 	}
-	b := openBus(t, Options{MaxMessageBytes: 4096})
+	b, nc := openOperated(t, Options{MaxMessageBytes: 4096})
 	in := &inbox{}
 	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
-	nc := operatorConn(t, b)
 	for _, c := range cases {
 		if _, err := nc.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(c.body), 5*time.Second); err != nil {
 			t.Fatal(err)
@@ -340,7 +339,7 @@ func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the report is stored", func() bool {
-		all, err := b.ReportsOf(ctxFor(t), worker)
+		all, err := b.ReportsOf(ctxFor(t), worker, 0)
 		return err == nil && len(all) == 1
 	})
 	if seq, err := b.Journal().Append(ctxFor(t), "first", 0, nil); err != nil || seq != 1 {

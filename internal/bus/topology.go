@@ -19,7 +19,7 @@ const consumerName = "director"
 const (
 	reportsAge       = 30 * 24 * time.Hour
 	reportsBytes     = 1 << 30
-	reportsPerWorker = 1000 // per subject: one mad worker must not push out the others' reports
+	reportsPerWorker = 1000 // per subject: one faulty worker must not push out the others' reports
 	journalAge       = 90 * 24 * time.Hour
 	journalBytes     = 4 << 30
 	deadAge          = 14 * 24 * time.Hour
@@ -82,7 +82,7 @@ func (b *Bus) ensureStreams(ctx context.Context) error {
 		Bucket: b.snapshotStore(), Description: "snapshots of the director's state", Replicas: b.options.Replicas,
 	})
 	if err != nil {
-		return fmt.Errorf("%w: object store %s: %w", ErrUnavailable, b.snapshotStore(), err)
+		return fmt.Errorf("object store %s: %w", b.snapshotStore(), err)
 	}
 	b.journal = &Journal{js: b.ownJS, stream: stream, store: store, subject: b.subjects.Journal(), log: b.log}
 	return nil
@@ -93,7 +93,7 @@ func (b *Bus) ensureStream(ctx context.Context, js jetstream.JetStream, c jetstr
 	c.Replicas, c.Duplicates = b.options.Replicas, duplicateWindow
 	stream, err := js.CreateOrUpdateStream(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("%w: stream %s: %w: does the server have JetStream, room, and %d replica(s), and has no other fleet there the same agent_bus.prefix?", ErrUnavailable, c.Name, err, b.options.Replicas)
+		return nil, fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and has no other fleet there the same agent_bus.prefix?", c.Name, err, b.options.Replicas)
 	}
 	return stream, nil
 }

@@ -42,6 +42,21 @@ func (b *Bus) drop(sub *nats.Subscription) {
 	}
 }
 
+// read decodes what came on a worker's subject and holds it against that subject. Every error is a *wire.Malformed.
+func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope, err error) {
+	worker, channel, ok := b.subjects.ParseWorker(subject)
+	if !ok {
+		return "", e, &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: fmt.Sprintf("%.200q is no worker's subject", subject)}
+	}
+	if err := wire.CheckSize(data, b.options.MaxMessageBytes); err != nil {
+		return worker, e, err
+	}
+	if e, err = wire.Decode(data); err != nil {
+		return worker, e, err
+	}
+	return worker, e, wire.CheckSender(e, worker, channel)
+}
+
 // WatchWorkers hands out heartbeats and progress, one at a time, until ctx ends; it returns nil then. Either function may
 // be nil. What cannot be read goes to the dead letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat), onProgress func(worker string, p wire.TaskProgress)) error {
@@ -66,7 +81,7 @@ func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, 
 
 // ServeHello answers hellos with what answer returns: a welcome, an incompatibility, or nil for no answer (the worker
 // asks again). It blocks until ctx ends and returns nil then. A hello that cannot be read is a dead letter; if it is of
-// another major version, its sender is told so.
+// another major version, its sender is answered with an incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	return b.listen(ctx, func(m *nats.Msg) {
 		worker, e, err := b.read(m.Subject, m.Data)
@@ -74,54 +89,40 @@ func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.
 			err = b.mayAnswer(worker, m.Reply)
 		}
 		if err == nil {
-			b.respond(m, answer(worker, *e.Payload.(*wire.Hello))) // read saw to it that a hello's subject carries a hello
+			b.respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello))) // read has checked that a hello's subject carries a hello
 			return
 		}
 		b.dead.core(err, m.Subject, m.Data)
 		if reasonOf(err).Cause == wire.CauseUnknownVersion && b.mayAnswer(worker, m.Reply) == nil {
-			b.respond(m, wire.Incompatibility{
+			b.respond(m.Subject, m.Respond, wire.Incompatibility{
 				Reason: "major_version", ExpectedProtocolVersion: wire.ProtocolVersion, RequiredAction: "sync_main_and_restart",
 			})
 		}
 	}, b.subjects.AllWorkers(wire.ChannelHello))
 }
 
-// ownInbox sees to it that an answer goes to nobody but the worker that asked: the reply subject is the asker's choice,
+// ownInbox makes sure that an answer goes to nobody but the worker that asked: the reply subject is the asker's choice,
 // and the director may publish where a worker may not.
 func ownInbox(worker, reply string) error {
-	if strings.HasPrefix(reply, inboxOf(worker)+".") {
+	if strings.HasPrefix(reply, wire.Inbox(worker)+".") {
 		return nil
 	}
-	return &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("reply subject: want one below %s, got %.200q", inboxOf(worker), reply)}
+	return &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("reply subject: want one below %s, got %.200q", wire.Inbox(worker), reply)}
 }
 
 // serviceReply begins the reply subjects that NATS makes itself when a request crosses from one account to another.
 const serviceReply = "_R_."
 
-// crossed says whether a request came from another account of a joined server, which has replaced the reply subject by
+// crossed reports whether a request came from another account of a joined server, which has replaced the reply subject by
 // one of its own: that leads back into the asker's account only, and no asker can choose it.
 func (b *Bus) crossed(reply string) bool {
-	return b.server == nil && strings.HasPrefix(reply, serviceReply)
+	return b.options.Server == nil && strings.HasPrefix(reply, serviceReply)
 }
 
-// mayAnswer sees to it that an answer reaches nothing that the asker may not reach itself.
+// mayAnswer makes sure that an answer reaches nothing that the asker may not reach itself.
 func (b *Bus) mayAnswer(worker, reply string) error {
 	if b.crossed(reply) {
 		return nil
 	}
 	return ownInbox(worker, reply)
-}
-
-// respond answers a request; nil: not at all.
-func (b *Bus) respond(m *nats.Msg, p wire.Payload) {
-	if p == nil {
-		return
-	}
-	data, err := b.encode(p)
-	if err == nil {
-		err = m.Respond(data)
-	}
-	if err != nil {
-		b.log.Warn("bus answer", zap.String("subject", m.Subject), zap.Error(err))
-	}
 }

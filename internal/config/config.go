@@ -1,12 +1,18 @@
 package config
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/docker/go-units"
+
 	"retake/internal/agent"
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
+	"retake/internal/redact"
 )
 
 // Config is everything that can be configured. Units, ranges and meanings: the rows in table.go, or
@@ -26,7 +32,7 @@ type Config struct {
 
 	Agents *agent.Table // the built-in ones and those of recovery.agents_file; never nil after Load and Default
 
-	assumed []recovery.Bound // that nobody has set, if there is a policy file, whose own bounds then hold
+	assumed []policy.Bound // that nobody has set: those of a policy file hold over them
 }
 
 // Director is about the daemon itself.
@@ -38,7 +44,7 @@ type Director struct {
 	DataDir    string // as written; relative to the working directory
 }
 
-// Timeouts bound an attempt, and a claim.
+// Timeouts bound attempts and claims.
 type Timeouts struct {
 	WorkerHeartbeatTTL time.Duration
 	WorkerWatchdog     time.Duration
@@ -56,25 +62,22 @@ type Retry struct {
 	Jitter         string // full | equal | none
 }
 
-// Containers says what workers run in.
+// Containers are what workers run in.
 type Containers struct {
 	Runtime        string // docker | process | auto
 	Image          string
 	Workdir        string
-	Memory         Size
+	Memory         string // see MemoryBytes
 	CPUs           float64
 	PIDs           int
-	User           string // "uid:gid"
+	User           string // "uid:gid"; see UIDGID
 	Network        string
 	EnvPassthrough []string
-	Mounts         []Mount
+	Mounts         []string // see ParsedMounts
 	Env            map[string]string
 }
 
-// Size is a number of bytes.
-type Size int64
-
-// Mount is one more folder or volume that workers see.
+// Mount is a folder or volume that workers see besides the checkout.
 type Mount struct {
 	Source   string // absolute path on the host, or the volume's name
 	Target   string // absolute path in the container
@@ -90,6 +93,21 @@ func (c Containers) UIDGID() (uid, gid int) {
 	return uid, gid
 }
 
+// MemoryBytes is Memory as a number.
+func (c Containers) MemoryBytes() int64 {
+	n, _ := units.RAMInBytes(c.Memory)
+	return n
+}
+
+// ParsedMounts are the Mounts.
+func (c Containers) ParsedMounts() []Mount {
+	mounts := make([]Mount, len(c.Mounts))
+	for i, s := range c.Mounts {
+		mounts[i], _ = parseMount(s)
+	}
+	return mounts
+}
+
 // AgentBus is NATS, embedded or joined.
 type AgentBus struct {
 	URL               string // empty: embedded
@@ -102,33 +120,33 @@ type AgentBus struct {
 	Sync              string // default | always
 }
 
-// RateLimits hold per service.
+// RateLimits are the limits for each service.
 type RateLimits struct {
 	GitHub GitHubLimits
 	Model  ModelLimits
 }
 
-// GitHubLimits is how we hold back before GitHub has to.
+// GitHubLimits keep the director below the rate limits of GitHub.
 type GitHubLimits struct {
 	MaxConcurrentRequests int
 	MinBetweenWrites      time.Duration
 	CooldownOnRateLimit   time.Duration
 }
 
-// ModelLimits is how workers share each model provider: one set of numbers, kept per provider.
+// ModelLimits are shared by the workers. They hold for each model provider.
 type ModelLimits struct {
 	MaxConcurrentRequests int
 	MinBetweenRequests    time.Duration // from start to start; 0: no spacing
-	CooldownOnError       time.Duration // after a limit or an error that doesn't say how long
+	CooldownOnError       time.Duration // after a rate limit or an error that does not say how long
 }
 
-// SyncMain is how far a checkout may fall behind its base branch. Beyond either number it is merged before the next attempt.
+// SyncMain is how far a checkout may fall behind its base branch. Beyond either limit the two are merged before the next attempt.
 type SyncMain struct {
 	MaxCommitsBehind int
 	MaxBehind        time.Duration
 }
 
-// GitHub says which issues are worked on, and how results are handed in.
+// GitHub is about the issues that are worked on, and how results are handed in.
 type GitHub struct {
 	Repositories []string // owner/name
 	APIURL       string   // ends in a slash
@@ -148,25 +166,15 @@ type Labels struct {
 	Task, Claimed, Blocked, Review string
 }
 
-// Worker is about what happens inside of an attempt.
+// Worker is about what happens within an attempt.
 type Worker struct {
 	FixAttempts int
 }
 
 // Stage is one step of an attempt.
-type Stage struct {
-	Name             string   // START | CONTEXT_LOAD | CODE | VALIDATE | DONE
-	Run              []string // argument vector; empty if there is an agent
-	Agent            string   // a name of Agents; empty if there is something to run
-	Model            string
-	AlternativeModel string
-	Resource         string // model.<provider>; empty: the agent's
-	Timeout          time.Duration
-}
+type Stage = agent.Stage
 
-var _ = agent.Stage(Stage{}) // what agent.Expand takes
-
-// Recovery chooses the policy, and what of it is one's own.
+// Recovery chooses the policy and the user's own files.
 type Recovery struct {
 	Preset               string
 	ContinueOnError      bool
@@ -181,45 +189,75 @@ type Recovery struct {
 
 // Default is the configuration without file, environment and flags.
 func Default() Config {
-	c := Config{Agents: builtinAgents()}
-	for _, r := range rows {
-		if r.stage() {
-			continue
-		}
-		if wrong := r.setText(&c, 0, r.def); wrong != "" {
-			panic("config: default of " + r.key + ": " + wrong) // a mistake in the table; a test would have said so
+	c := Config{Agents: builtinAgents(), assumed: assumed(nil)}
+	for _, r := range keys(&c) {
+		if wrong := r.setText(r.def); wrong != nil {
+			panic(fmt.Sprint("config: default of ", r.key, ": ", wrong)) // a mistake in the table
 		}
 	}
 	return c
 }
 
-// String shows every key with its value as a TOML file that loads to the same configuration, but for masked passwords.
+// String shows every key with its value as a TOML file that loads to the same configuration, but for redacted passwords.
 func (c Config) String() string {
 	var b strings.Builder
 	section := ""
-	write := func(r row, i int) {
-		at := strings.LastIndexByte(r.key, '.')
-		if r.key[:at] != section && !r.stage() {
-			section = r.key[:at]
-			b.WriteString("[" + section + "]\n")
-		}
-		b.WriteString(r.key[at+1:] + " = " + literal(r.field(&c, i)) + "\n")
-	}
-	for _, r := range rows {
-		if !r.stage() {
-			write(r, 0)
+	write := func(rows []row) {
+		for _, r := range rows {
+			s, key := cutLast(r.key)
+			if s != section && s != "stage" {
+				section = s
+				b.WriteString("[" + s + "]\n")
+			}
+			b.WriteString(key + " = " + r.literal() + "\n")
 		}
 	}
+	write(keys(&c))
 	for i := range c.Stages {
 		b.WriteString("[[stage]]\n")
-		for _, r := range rows {
-			if r.stage() {
-				write(r, i)
-			}
-		}
+		write(stageKeys(&c.Stages[i]))
 	}
-	return b.String()
+	return redact.New().JSON(b.String())
 }
 
 // GoString is String, so that no way of printing shows more.
 func (c Config) GoString() string { return c.String() }
+
+// Limits are what the configuration bounds, whatever the policy.
+func (c Config) Limits() policy.Limits {
+	limits := c.LimitsOver()
+	if c.Recovery.PolicyFile == "" {
+		limits.Assumed = nil
+	}
+	return limits
+}
+
+// LimitsOver are the limits over a policy's document that the configuration does not name.
+func (c Config) LimitsOver() policy.Limits {
+	return policy.Limits{
+		MaxRetries: c.Director.MaxRetries, MaxConsecutiveErrors: c.Recovery.MaxConsecutiveErrors,
+		IterationBudget: c.Recovery.IterationBudget, PaidCallBudget: c.Recovery.PaidCallBudget,
+		CostBudgetUSD: c.Recovery.CostBudgetUSD, ContinueOnError: c.Recovery.ContinueOnError,
+		Backoff: recovery.Backoff{
+			Linear: c.Retry.BackoffMode == "linear", Initial: c.Retry.BackoffInitial, Max: c.Retry.BackoffMax,
+			Factor: c.Retry.BackoffFactor, Jitter: recovery.Jitter(c.Retry.Jitter),
+		},
+		Assumed: c.assumed,
+	}
+}
+
+// assumed are the bounds that nobody has set.
+func assumed(set map[string]Problem) []policy.Bound {
+	bounds := []policy.Bound{
+		policy.BoundRetries, policy.BoundConsecutive, policy.BoundIterations, policy.BoundPaidCalls, policy.BoundCost, policy.BoundBackoff,
+	}
+	return slices.DeleteFunc(bounds, func(b policy.Bound) bool {
+		for key := range set {
+			section, last := cutLast(key)
+			if last == string(b) || section == "retry" && b == policy.BoundBackoff {
+				return true
+			}
+		}
+		return false
+	})
+}

@@ -30,7 +30,7 @@ func TestDefaultsHaveNoProblems(t *testing.T) {
 	if !reflect.DeepEqual(c, Default()) {
 		t.Errorf("%v\nwant\n%v", c, Default())
 	}
-	if c.Timeouts.WorkerHeartbeatTTL != 90*time.Second || c.Containers.Memory != 2<<30 || c.AgentBus.ListenPort != 8731 || c.GitHub.Labels.Task != "agent-task" {
+	if c.Timeouts.WorkerHeartbeatTTL != 90*time.Second || c.Containers.MemoryBytes() != 2<<30 || c.AgentBus.ListenPort != 8731 || c.GitHub.Labels.Task != "agent-task" {
 		t.Errorf("%v", c)
 	}
 	if uid, gid := c.Containers.UIDGID(); uid != 1000 || gid != 1000 {
@@ -49,6 +49,7 @@ func TestDevFile(t *testing.T) {
 		{Name: "CODE", Run: []string{"my-agent", "--headless"}, Timeout: 1800 * time.Second},
 		{Name: "VALIDATE", Run: []string{"make", "test"}, Timeout: 900 * time.Second},
 	}
+	want.assumed = c.assumed // the file sets them all
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
 	}
@@ -56,7 +57,7 @@ func TestDevFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range rows {
+	for _, r := range allRows {
 		_, last := cutLast(r.key)
 		if !regexp.MustCompile(`(?m)(^|^# |[{,] )` + last + ` = `).Match(data) {
 			t.Errorf("%s is not in it", r.key)
@@ -66,11 +67,7 @@ func TestDevFile(t *testing.T) {
 
 // TestReference: the design's list of keys is ours, with the same defaults, but for what we say is not supported.
 func TestReference(t *testing.T) {
-	dir := os.Getenv("RETAKE_TESTDATA")
-	if dir == "" {
-		t.Skip("RETAKE_TESTDATA is not set")
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "config-reference.toml"))
+	data, err := os.ReadFile("testdata/reference.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +79,12 @@ func TestReference(t *testing.T) {
 			t.Error(p)
 		}
 	}
-	for _, u := range unsupported {
-		if optional := map[string]bool{"github.app_id": true, "github.installation_id": true, "github.private_key_file": true}; !seen[u.key] && !optional[u.key] {
-			t.Errorf("%s is not in the reference", u.key)
+	for key := range unsupported {
+		if optional := map[string]bool{"github.app_id": true, "github.installation_id": true, "github.private_key_file": true}; !seen[key] && !optional[key] {
+			t.Errorf("%s is not in the reference", key)
 		}
 	}
-	if c.Stages = nil; !reflect.DeepEqual(c, Default()) {
+	if c.Stages, c.assumed = nil, Default().assumed; !reflect.DeepEqual(c, Default()) {
 		t.Errorf("defaults differ: reference\n%v\nours\n%v", c, Default())
 	}
 }
@@ -128,14 +125,17 @@ func TestEveryKindFromEnvironment(t *testing.T) {
 	want.GitHub.Repositories = []string{"acme/widgets", "acme/gears"}
 	want.Containers.EnvPassthrough = []string{"A_KEY"}
 	want.Containers.Env = map[string]string{"GOPROXY": "off", "GOFLAGS": "-mod=mod"}
-	want.Containers.Mounts = []Mount{{Source: "cache", Target: "/cache", Volume: true}, {Source: "/opt/go", Target: "/opt/go", ReadOnly: true}}
-	want.Containers.Memory = 512 << 20
+	want.Containers.Mounts = []string{"volume:cache:/cache", "/opt/go:/opt/go"}
+	want.Containers.Memory = "512m"
 	want.Containers.CPUs = 0.5
 	want.GitHub.Labels.Task = "do it"
 	want.GitHub.APIURL = "http://localhost:8080/api/"
 	want.AgentBus.URL = "nats://u:hunter2@nats:4222"
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
+	}
+	if c.Containers.MemoryBytes() != 512<<20 || !slices.Equal(c.Containers.ParsedMounts(), []Mount{{Source: "cache", Target: "/cache", Volume: true}, {Source: "/opt/go", Target: "/opt/go", ReadOnly: true}}) {
+		t.Errorf("%d, %v", c.Containers.MemoryBytes(), c.Containers.ParsedMounts())
 	}
 	for _, shown := range []string{c.String(), fmt.Sprintf("%v %+v %#v %s", c, c, c, c)} {
 		if strings.Contains(shown, "hunter2") {
@@ -159,6 +159,7 @@ run = ["a b", "é\n"]
 		t.Fatal(problems)
 	}
 	again, problems := text(t, c.String())
+	again.assumed = c.assumed // what is shown sets them all
 	if problems != "" || !reflect.DeepEqual(again, c) {
 		t.Errorf("%s\ngot\n%v\nwant\n%v", problems, again, c)
 	}
@@ -166,7 +167,7 @@ run = ["a b", "é\n"]
 
 func TestNamesAreUnique(t *testing.T) {
 	seen := map[string]string{}
-	for _, key := range append(slices.Collect(maps.Keys(rowByKey)), slices.Collect(maps.Keys(notYetByKey))...) {
+	for _, key := range append(slices.Collect(maps.Keys(byKey(allRows))), slices.Collect(maps.Keys(unsupported))...) {
 		if other, ok := seen[envName(key)]; ok {
 			t.Errorf("%s and %s have one variable", key, other)
 		}
@@ -175,11 +176,11 @@ func TestNamesAreUnique(t *testing.T) {
 }
 
 func TestRowsAreWhole(t *testing.T) {
-	for _, r := range rows {
-		if r.doc == "" || r.field == nil || strings.Count(r.key, ".") == 0 {
+	for _, r := range allRows {
+		if r.doc == "" || r.to == nil || strings.Count(r.key, ".") == 0 {
 			t.Errorf("%s is not whole", r.key)
 		}
-		if strings.Contains(r.typeText(), "from 0 to 0") {
+		if strings.Contains(r.wants(), "from 0 to 0") {
 			t.Errorf("%s has no range", r.key)
 		}
 	}
@@ -203,9 +204,9 @@ func TestFilesThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, "missing"): "copy config/dev.toml there",
+		filepath.Join(dir, "missing"): "name yours with --config",
 		dir:                           "is a directory",
-		huge:                          "has 52428800 bytes",
+		huge:                          "more than 262144 bytes",
 		pipe:                          "not a regular file",
 		write("latin1", []byte("a = 1\nb = \"caf\xe9\"")):          "2:9: not UTF-8",
 		write("utf16", []byte("\xff\xfea\x00")):                    "1:1: not UTF-8",

@@ -1,18 +1,18 @@
 // Package config reads the director's configuration: defaults, then one TOML file, then environment, then flags.
 //
-// One table (table.go) has a row per key: type, default, unit, range, meaning, and the field that it fills. Defaults,
-// environment names, checks, String and docs/specs/configuration.md all come from those rows. A key that the design
-// names but nothing uses yet stands in a second table, and using it is reported: nothing is accepted silently.
+// One table (table.go) has a row for each key: default, unit, range, meaning, and the field that it sets, whose type is the
+// key's. Defaults, names of variables, checks, String and docs/specs/configuration.md all come from these rows. A second
+// table has the keys that the design names and nothing uses yet. Setting one of those is an error.
 //
 // # Invariants
 //
-// Load returns every problem at once, each on one line, with file, line and column, and the same problems in the same
-// order for the same input. The Config that it returns is complete (defaults where a value was bad), but to be used only
-// when there are no problems. The built-in defaults have none.
+// Load returns all problems at once, each on one line with file, line and column. The same input gives the same problems in
+// the same order. The Config that it returns is complete (with the default where a value was bad), but must only be used if
+// there are no problems. The built-in defaults have none.
 //
-// Secrets never stand in the file: values that look like one are refused, and never repeated in a message. A Config holds
-// none but for a password in agent_bus.url given through the environment, which String masks. Token reads the GitHub
-// token when it is needed.
+// The file holds no secrets: a value that looks like one is refused, and no message repeats it. The only secret in a Config is
+// a password in agent_bus.url that came through the environment, and String masks it. Token reads the GitHub token when it
+// is needed.
 //
 // # Clock
 //
@@ -20,7 +20,9 @@
 //
 // # Failure policy
 //
-// Nothing here is retried: all problems are for a person, and say what is allowed. Two parsers read the file:
-// pelletier/go-toml gives positions and bounds the nesting, BurntSushi/toml gives the values; what one of them refuses
-// is refused.
+// Nothing is retried: every problem is for a person to solve, and says what is allowed.
+//
+// # Imports
+//
+// internal/tomlfile reads the files. agent, recovery, classify and policy define what the files of [recovery] may contain. It also imports budget, redact and spelling; it knows no adapter.
 package config

@@ -4,10 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // TestLimitsOverAPolicyFile: what is set holds over the policy's own guards, which hold over defaults.
@@ -43,7 +42,7 @@ func TestLimitsOverAPolicyFile(t *testing.T) {
 			t.Fatal(problems)
 		}
 		tables, _ := named.Tables()
-		for name, limits := range map[string]recovery.Limits{"named": named.Limits(), "not named": unnamed.LimitsOver(config, row.env, row.flags)} {
+		for name, limits := range map[string]policy.Limits{"named": named.Limits(), "not named": unnamed.LimitsOver()} {
 			p := tables.Policy.With(limits)
 			g := p.Guards()
 			if g.MaxRetries != row.retries || g.MaxConsecutiveErrors != row.errors || g.IterationBudget != row.iterations || int(p.Backoff().Initial.Seconds()) != row.initial {
@@ -53,15 +52,17 @@ func TestLimitsOverAPolicyFile(t *testing.T) {
 	}
 }
 
-// TestEveryKeyOfRetryIsTheBackoffs: whichever is set, [retry] holds.
-func TestEveryKeyOfRetryIsTheBackoffs(t *testing.T) {
-	var want []string
-	for _, r := range rows {
-		if strings.HasPrefix(r.key, "retry.") {
-			want = append(want, r.key)
+// TestEveryBoundFollowsItsKeys: whichever key of [retry] is set, all of it holds; the others have one key each.
+func TestEveryBoundFollowsItsKeys(t *testing.T) {
+	for _, r := range allRows {
+		section, last := cutLast(r.key)
+		want := policy.Bound(last)
+		if section == "retry" {
+			want = policy.BoundBackoff
 		}
-	}
-	if got := limitKeys[len(limitKeys)-1]; got.bound != recovery.BoundBackoff || !slices.Equal(got.keys, want) {
-		t.Errorf("%v, want %v", got, want)
+		left := assumed(map[string]Problem{r.key: {}})
+		if all := assumed(nil); slices.Contains(left, want) || slices.Contains(all, want) != (len(left) == len(all)-1) {
+			t.Errorf("%s set: %v, all: %v", r.key, left, all)
+		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 const mountForm = `"/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"`
 
-// parseMount reads one mount. Host folders are read-only unless ":rw" is said, volumes writable unless ":ro" is.
+// parseMount reads one mount. Host folders are read-only unless ":rw" follows, volumes writable unless ":ro" follows.
 func parseMount(s string) (m Mount, wrong string) {
 	rest, isVolume := strings.CutPrefix(s, "volume:")
 	parts := strings.Split(rest, ":")
@@ -46,13 +46,18 @@ func parseMount(s string) (m Mount, wrong string) {
 	return m, ""
 }
 
-// engineSockets are where container engines listen; who reaches one is root on the host.
+func checkMount(s string) string {
+	_, wrong := parseMount(s)
+	return wrong
+}
+
+// engineSockets are where container engines listen. Whoever reaches one has root rights on the host.
 var engineSockets = []string{
 	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock",
 	"/run/podman/podman.sock", "/run/crio/crio.sock", "/run/buildkit/buildkitd.sock",
 }
 
-// showsSocket tells whether a host path is, holds, or leads by links to an engine's socket, or is any other socket.
+// showsSocket tells whether a host path is a socket, contains an engine's socket, or links to one.
 func showsSocket(source string) bool {
 	candidates := []string{source}
 	if real, err := filepath.EvalSymlinks(source); err == nil {
@@ -76,7 +81,7 @@ func showsSocket(source string) bool {
 func wrongMounts(c Config) string {
 	secretPlaces := []struct{ path, what string }{{c.Director.DataDir, "director.data_dir"}, {c.GitHub.TokenFile, "github.token_file"}}
 	targets := map[string]bool{}
-	for _, m := range c.Containers.Mounts {
+	for _, m := range c.Containers.ParsedMounts() {
 		if targets[m.Target] {
 			return "two mounts at " + shorten(m.Target) + ", want one"
 		}

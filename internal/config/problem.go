@@ -6,18 +6,20 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"retake/internal/redact"
 )
 
-// Problem is one thing that is wrong.
+// Problem is one mistake in the configuration.
 type Problem struct {
 	Where string // file:line:col, file, "environment NAME", "flag" or "run"
 	Key   string // section.key; empty if it is about the whole file
 	Text  string // what is wrong, what is allowed
 
-	rank, line, col int // order: file by position, then environment, then flags
+	rank, line, col int // order: file by position, then environment, flags and the files of [recovery]
 }
 
-// String is one line. Nothing that looks like a secret is in it, wherever it came from.
+// String is one line, without anything that looks like a secret.
 func (p Problem) String() string {
 	s := p.Where + ": "
 	if p.Key != "" {
@@ -28,7 +30,7 @@ func (p Problem) String() string {
 			return ' '
 		}
 		return r
-	}, maskSecrets(s+p.Text))
+	}, redact.Text(s+p.Text))
 }
 
 const mostOfKey = 120 // characters shown of a key: ours have fewer than 50
@@ -41,10 +43,10 @@ func cut(s string, most int) string {
 	return s
 }
 
-// Problems is everything that is wrong, in order.
+// Problems are all mistakes, in order.
 type Problems []Problem
 
-// String has one line for each, without a line break at the end.
+// String has one line for each problem, without a line break at the end.
 func (ps Problems) String() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {

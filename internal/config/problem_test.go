@@ -29,7 +29,7 @@ runtime = "podman"
 scale_to_zero_idle_seconds = 300
 user = "0:0"
 memory = "lots"
-mounts = ["/x:/y", "/var/run/docker.sock:/s"]
+mounts = ["/x:/y", "/var/run/docker.sock:/s", "/z"]
 
 [agent_bus]
 prefix = "a.>"
@@ -55,32 +55,33 @@ resource = "github.write"
 	_, p := load("c.toml", []byte(doc), []string{"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some", "RETAKE_CFG_STAGE_NAME=x"}, map[string]string{"worker.fix_attempts": "many", "no.such": "x"})
 	want := `c.toml:2:1: director.max_workers: got 0, want an integer from 1 to 100
 c.toml:3:1: director.max_worker: unknown key, did you mean director.max_workers?
-c.toml:4:1: director.fleet: "Bad Fleet": bad form, want 1 to 32 of a-z, 0-9 and -, beginning with a letter
+c.toml:4:1: director.fleet: got "Bad Fleet", want 1 to 32 of a-z, 0-9 and -, beginning with a letter
 c.toml:5:1: director.interval_seconds: got "60s", want a number of seconds from 0.1 to 3600
 c.toml:7:2: timeout: unknown key or section, did you mean timeouts?
-c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: 20 seconds are too few for a heartbeat every 15, want at least 3 intervals: 45
-c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be given back (1) while an attempt may still run (3600), want issue_claim_stale_seconds above worker_watchdog_seconds
+c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: a few lost heartbeats must not make a worker suspect, want timeouts.worker_heartbeat_ttl_seconds (20) at least 3 times agent_bus.heartbeat_interval_seconds (15)
+c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be given back while its attempt may still run, want timeouts.issue_claim_stale_seconds (1) above timeouts.worker_watchdog_seconds (3600)
 c.toml:15:1: containers.runtime: got "podman", want one of "auto", "docker", "process"
-c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: nothing idles: a container ends with its attempt and is removed at once, so without work there are none; want it removed
-c.toml:17:1: containers.user: "0:0": workers never run as root, want "uid:gid" in numbers, neither of them 0 (root)
+c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: no container is ever idle: it ends with its attempt and is removed at once; want it removed
+c.toml:17:1: containers.user: got "0:0", want "uid:gid" in numbers, neither of them 0 (root)
 c.toml:18:1: containers.memory: got "lots", want a size such as "2GiB", from 16MiB to 16TiB
-c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers never see the container engine's socket, want a list of "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
-c.toml:22:1: agent_bus.prefix: "a.>": bad form, want words of letters, digits, _ and -, joined by dots
+c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers never see the container engine's socket, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
+c.toml:19:47: containers.mounts: element 3: "/z": bad form, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
+c.toml:22:1: agent_bus.prefix: got "a.>", want words of letters, digits, _ and -, separated by dots
 c.toml:23:1: agent_bus.listen_port: got 70000, want an integer from 0 to 65535
-c.toml:26:33: github.repositories: element 2: "nonsense": bad form, want a list of texts: "owner/name"
-c.toml:27:1: github.api_url: "ftp://x": not an http(s) URL, want an http(s) URL without credentials, query and fragment
+c.toml:26:33: github.repositories: element 2: got "nonsense", want "owner/name", without .git
+c.toml:27:1: github.api_url: got "ftp://x", want an http(s) URL without credentials, query and fragment
 c.toml:28:1: github.token: unknown key, and secrets never stand here, want github.token_env or github.token_file
 c.toml:29:12: github.labels.task: two labels are "A", want four different ones (GitHub ignores case)
 c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a file of its own: github.token_env, github.token_file, containers.env_passthrough
 c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
 c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 1000000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, gemini, opencode, pi, qwen
-c.toml:39:1: stage[0].alternative_model: "-x": not the name of a model, want a model's name, of at most 200 characters without blanks, or nothing
-c.toml:40:1: stage[0].resource: "github.write": bad form, want model.<provider>, of letters, digits, -, _ and dots, or nothing
+c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks, or nothing
+c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots, or nothing
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
-flag: no.such: unknown key; config/dev.toml has them all
+flag: no.such: unknown key, want one of agent_bus, containers, director, github, policy, rate_limits, recovery, retry, stage, timeouts, worker
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 	if got := p.String(); got != want {
 		t.Errorf("got\n%s", got)
@@ -103,7 +104,7 @@ func TestSingleProblems(t *testing.T) {
 		"[Director]\nmax_workers = 1":                                          "did you mean director?",
 		"max_workers = 1":                                                      "did you mean director.max_workers?",
 		"[github]\nmax_workers = 1":                                            "did you mean director.max_workers?",
-		"[retry]\nqqqqqqqqqqqqqqqqqqqqqq = 1":                                  "want one of backoff_mode, backoff_initial_seconds",
+		"[retry]\nqqqqqqqqqqqqqqqqqqqqqq = 1":                                  "want one of retry.backoff_mode, retry.backoff_initial_seconds",
 		"\"director.max_workers\" = 1":                                         "unknown key",
 		"director.max_workers = 1.5":                                           "got 1.5, want an integer from 1 to 100",
 		"director.max_workers = true":                                          "got true, want an integer",
@@ -112,58 +113,58 @@ func TestSingleProblems(t *testing.T) {
 		"director.interval_seconds = nan":                                      "want a number of seconds",
 		"director.interval_seconds = inf":                                      "want a number of seconds",
 		"director.interval_seconds = 1e300":                                    "want a number of seconds",
-		"director.data_dir = \"\"":                                             "empty, want a path",
+		"director.data_dir = \"\"":                                             `got "", want a path`,
 		"director.data_dir = \"a\\u0000b\"":                                    "NUL",
-		"retry.backoff_initial_seconds = 31":                                   "c.toml:1:7: retry.backoff_initial_seconds: below backoff_initial_seconds",
-		"timeouts.worker_start_seconds = 3600":                                 "c.toml:1:10: timeouts.worker_start_seconds: the watchdog (3600) would bite",
-		"timeouts.worker_watchdog_seconds = 80":                                "before silence is noticed",
-		"agent_bus.heartbeat_interval_seconds = 31":                            "agent_bus.heartbeat_interval_seconds: 90 seconds are too few",
-		"agent_bus.replicas = 3":                                               "the embedded server is one",
+		"retry.backoff_initial_seconds = 31":                                   "c.toml:1:7: retry.backoff_initial_seconds: the longest delay would be shorter than the first, want retry.backoff_max_seconds (30) at least retry.backoff_initial_seconds (31)",
+		"timeouts.worker_start_seconds = 3600":                                 "c.toml:1:10: timeouts.worker_start_seconds: the watchdog would end a worker that may still start",
+		"timeouts.worker_watchdog_seconds = 80":                                "before its silence is noticed, want timeouts.worker_watchdog_seconds (80) above",
+		"agent_bus.heartbeat_interval_seconds = 31":                            "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
+		"agent_bus.replicas = 3":                                               "the embedded server is a single one",
 		"agent_bus.replicas = 2":                                               "want 1, 3 or 5",
-		"agent_bus.url = \"http://x\"":                                         "not a NATS URL",
+		"agent_bus.url = \"http://x\"":                                         "want nats:// or tls:// URLs",
 		"agent_bus.url = \"nats://u:hunter2@x\"":                               "looks like a secret",
 		"agent_bus.url = \"nats://hunter2@x\"":                                 "looks like a secret",
 		"agent_bus.listen_addr = \"localhost\"":                                `want "auto" or an IP address`,
 		"containers.workdir = \"workspace\"":                                   "absolute",
-		"containers.workdir = \"/\"":                                           "system's /",
-		"containers.workdir = \"/retake/x\"":                                   "the worker's own",
-		"containers.workdir = \"/proc/x\"":                                     "system's /proc",
+		"containers.workdir = \"/\"":                                           "outside of the system's folders",
+		"containers.workdir = \"/retake/x\"":                                   "outside of the system's folders and of /retake",
+		"containers.workdir = \"/proc/x\"":                                     "outside of the system's folders",
 		"containers.pids = 15":                                                 "from 16",
 		"containers.cpus = 0":                                                  "from 0.01",
 		"containers.user = \"root\"":                                           "in numbers",
 		"containers.user = \"99999999999:1\"":                                  "in numbers",
-		"containers.user = \"1000:0\"":                                         "never run as root",
+		"containers.user = \"1000:0\"":                                         "neither of them 0 (root)",
 		"containers.memory = \"1MiB\"":                                         "from 16MiB",
 		"containers.memory = 2":                                                "such as \"2GiB\"",
-		"containers.network = \"host\"":                                        "Docker's own",
+		"containers.network = \"host\"":                                        "none of Docker's own",
 		"containers.image = \"-v\"":                                            "image reference",
 		"containers.env = [\"A=1\"]":                                           "want a table { NAME",
-		"containers.env = { \"A B\" = \"x\" }":                                 "bad form",
+		"containers.env = { \"A B\" = \"x\" }":                                 `got "A B", want the name of an environment variable`,
 		"containers.env = { A = 1 }":                                           "got 1, want a text",
-		"containers.env = { RETAKE_X = \"1\" }":                                "set by the director",
+		"containers.env = { RETAKE_X = \"1\" }":                                "not beginning with RETAKE_",
 		"containers.env = { MY_API_KEY = \"hunter\" }":                         "want env_passthrough",
 		"containers.env = { A = \"sk-ant-0123456789abcdef\" }":                 "looks like a secret",
 		"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "never enters a worker",
-		"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "env and in env_passthrough",
-		"github.repositories = [\"a/b\", \"A/B\"]":                             "stands there twice",
-		"github.repositories = [\"a/b.git\"]":                                  "ends in .git",
-		"github.repositories = [\"a/..\"]":                                     "bad form",
-		"github.repositories = \"a/b\"":                                        "want a list of texts",
+		"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "is in env and in env_passthrough",
+		"github.repositories = [\"a/b\", \"A/B\"]":                             "occurs twice",
+		"github.repositories = [\"a/b.git\"]":                                  "without .git",
+		"github.repositories = [\"a/..\"]":                                     `got "a/.."`,
+		"github.repositories = \"a/b\"":                                        `want a list, each: "owner/name"`,
 		"github.repositories = [1]":                                            "element 1: got 1",
 		"github.labels = \"x\"":                                                "want a table: [github.labels]",
-		"github.labels.task = \"\"":                                            "empty",
+		"github.labels.task = \"\"":                                            "1 to 50 characters",
 		"github.labels.task = \"a,b\"":                                         "no comma",
 		"github.labels.tsk = \"x\"":                                            "did you mean github.labels.task?",
 		"github.base_branch = \"a..b\"":                                        "a branch name",
 		"github.api_url = \"https://hunter2@x/\"":                              "looks like a secret",
-		"github.token_env = \"hunter2 hunter2\"":                               "not the name of a variable",
-		"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"":              "not the name of a variable",
+		"github.token_env = \"hunter2 hunter2\"":                               "got the value, want the name of an environment variable",
+		"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"":              "got the value, want the name of an environment variable",
 		"github.token_env = \"X\"\ngithub.token_file = \"/x\"":                 "want one of them",
 		"github.app_id = 1":                                                    "not supported yet",
 		"[policy.sync_main]\nmax_commits_behind = -1":                          "from 0 to 1000000",
 		"[policy.sync_main]\nmax_seconds_behnid = 1":                           "did you mean policy.sync_main.max_seconds_behind?",
-		"github.trusted_authors = [\"OWNER\", \"member\"]":                     `element 2: got "member", want a list, each of it one of "OWNER", "MEMBER"`,
-		"timeouts.worker_watchdog_seconds = 21600":                             "above worker_watchdog_seconds",
+		"github.trusted_authors = [\"OWNER\", \"member\"]":                     `element 2: got "member", want one of "OWNER", "MEMBER"`,
+		"timeouts.worker_watchdog_seconds = 21600":                             "(21600) above timeouts.worker_watchdog_seconds (21600)",
 		"[policy.sync_man]\nmax_commits_behind = 1":                            "unknown key",
 		"[rate_limits.model]\nmax_concurrent_requests = 0":                     "from 1 to 1000",
 		"[stage]\nname = \"CODE\"":                                             "c.toml:1:2: stage: got a table, want [[stage]]",
@@ -175,7 +176,7 @@ func TestSingleProblems(t *testing.T) {
 		"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":                             "no program",
 		"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"":   "c.toml:3:1: stage[0].run: run and agent exclude each other",
 		"[[stage]]\nname = \"CODE\"\nagent = \"codx\"":                         "c.toml:3:1: stage[0].agent: no agent \"codx\", did you mean codex?",
-		"[[stage]]\nname = \"CODE\"\nagent = \"A B\"":                          "stage[0].agent: \"A B\": bad form",
+		"[[stage]]\nname = \"CODE\"\nagent = \"A B\"":                          "stage[0].agent: got \"A B\", want the name of",
 		stage + "model = \"m\"\nalternative_model = \"m\"":                     "c.toml:5:1: stage[0].alternative_model: the same as model",
 		"recovery.agents_file = \"/no/such\"":                                  "c.toml:1:10: recovery.agents_file: \"/no/such\": no such file",
 		"recovery.rules_file = \"/\"":                                          "c.toml:1:10: recovery.rules_file: \"/\": is a directory",
@@ -187,8 +188,8 @@ func TestSingleProblems(t *testing.T) {
 		"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]":                        "stage: no CODE",
 		stage + "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]":                    "c.toml:5:1: stage[1].name: a second CODE",
 		stage + "[[stage]]\nname = \"START\"\nrun = [\"x\"]":                   "START after CODE",
-		stage + "timeout_seconds = 3601":                                       "c.toml:4:1: stage[0].timeout_seconds: 3601 is beyond",
-		"timeouts.worker_watchdog_seconds = 1000\n" + stage:                    "c.toml:2:3: stage[0].timeout_seconds: 1800 is beyond",
+		stage + "timeout_seconds = 3601":                                       "c.toml:4:1: stage[0].timeout_seconds: 3601 is longer than",
+		"timeouts.worker_watchdog_seconds = 1000\n" + stage:                    "c.toml:2:3: stage[0].timeout_seconds: 1800 is longer than",
 		"a = ghp_0123456789abcdefghij":                                         "c.toml:1:5: not TOML",
 		"ghp_0123456789abcdefghij = 1":                                         "unknown key",
 	} {
@@ -281,11 +282,13 @@ func TestMounts(t *testing.T) {
 }
 
 func TestCheckRun(t *testing.T) {
-	if got := Default().CheckRun().String(); !strings.Contains(got, "github.repositories") || !strings.Contains(got, "CODE") {
+	noneSet := func(string) (string, bool) { return "", false }
+	allSet := func(string) (string, bool) { return "x", true }
+	if got := Default().CheckRun(noneSet).String(); !strings.Contains(got, "github.repositories") || !strings.Contains(got, "CODE") || !strings.Contains(got, "GITHUB_TOKEN") {
 		t.Error(got)
 	}
 	c, _ := text(t, "github.repositories = [\"a/b\"]\n[[stage]]\nname = \"CODE\"\nrun = [\"x\"]")
-	if p := c.CheckRun(); len(p) > 0 {
+	if p := c.CheckRun(allSet); len(p) > 0 {
 		t.Error(p)
 	}
 }
@@ -311,9 +314,9 @@ func TestToken(t *testing.T) {
 		{"GITHUB_TOKEN", file("good", "filetok\n", 0o600), "filetok", "", ""},
 		{"", file("open", "filetok", 0o644), "filetok", "chmod 600", ""},
 		{"", file("empty", "\n", 0o600), "", "", "is empty"},
-		{"", file("long", strings.Repeat("x", 5000), 0o600), "", "", "5000 bytes"},
+		{"", file("long", strings.Repeat("x", 5000), 0o600), "", "", "more than 4096 bytes"},
 		{"", filepath.Join(dir, "missing"), "", "", "write the token there"},
-		{"", dir, "", "", "not a regular file"},
+		{"", dir, "", "", "is a directory"},
 	} {
 		conf := Default()
 		conf.GitHub.TokenEnv, conf.GitHub.TokenFile = c.name, c.file
@@ -349,7 +352,7 @@ func FuzzLoad(f *testing.F) {
 				t.Errorf("%q", s)
 			}
 		}
-		_ = c.CheckRun()
+		_ = c.CheckRun(os.LookupEnv)
 		if len(p) > 0 {
 			return
 		}

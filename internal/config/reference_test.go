@@ -2,7 +2,9 @@ package config
 
 import (
 	"flag"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,37 +33,39 @@ func referencePage() string {
 
 <!-- Made from the table in internal/config: go test ./internal/config -run TestReferencePage -update -->
 
-Order: flags, then environment, then the file, then these defaults. A commented file with all of them: ` + "`config/dev.toml`" + `.
-A variable holds a text as it is, a list with commas between (` + "`a,b`" + `) or as TOML (` + "`[\"a\", \"b\"]`" + `), a table as ` + "`A=1,B=2`" + ` or as TOML.
-Stages stand in the file only. Secrets stand nowhere here. ` + "`director config check`" + ` prints all problems at once.
+A flag (` + "`--set`" + `) wins over the environment, the environment over the file, the file over these defaults. ` + "`config/dev.toml`" + ` is a
+commented file with every key. In a variable or flag, a text is written without quotes, a list as ` + "`a,b`" + ` or as TOML
+(` + "`[\"a\", \"b\"]`" + `), a table as ` + "`A=1,B=2`" + ` or as TOML. Stages can only be set in the file. Secrets are not allowed in it.
+` + "`director config check`" + ` prints all problems at once, and what ` + "`director run`" + ` would miss on this machine: the token, a variable
+to pass on, a data folder to write to.
 `)
 	section := ""
-	for _, r := range rows {
+	for _, r := range allRows {
 		s, key := cutLast(r.key)
 		if s != section {
 			section = s
 			heading := "[" + s + "]"
-			if r.stage() {
+			if s == "stage" {
 				heading = "[[stage]]"
 			}
 			b.WriteString("\n## `" + heading + "`\n\n| key | default | values | meaning | environment |\n|---|---|---|---|---|\n")
 		}
 		def, env := "`"+r.def+"`", "`"+envName(r.key)+"`"
 		if r.def == "" {
-			def = "needed"
+			def = "required"
 		}
-		if r.stage() {
+		if s == "stage" {
 			env = ""
 		}
-		values := strings.TrimPrefix(r.wants(), "want ")
+		values := r.wants()
 		if r.unit != "" && !strings.Contains(values, r.unit) {
 			values += " (" + r.unit + ")"
 		}
 		b.WriteString("| `" + key + "` | " + def + " | " + escape(values) + " | " + escape(r.doc) + " | " + env + " |\n")
 	}
-	b.WriteString("\n## Not supported yet\n\nThese keys are part of the design. Using one is an error until something uses it.\n\n| key | meanwhile |\n|---|---|\n")
-	for _, u := range unsupported {
-		b.WriteString("| `" + u.key + "` | " + escape(u.what) + " |\n")
+	b.WriteString("\n## Not supported yet\n\nThese keys are part of the design. Setting one is an error until it has an effect.\n\n| key | meanwhile |\n|---|---|\n")
+	for _, key := range slices.Sorted(maps.Keys(unsupported)) {
+		b.WriteString("| `" + key + "` | " + escape(unsupported[key]) + " |\n")
 	}
 	return b.String()
 }

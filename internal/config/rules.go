@@ -1,85 +1,94 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"retake/internal/spelling"
+	"retake/internal/tomlfile"
 )
 
 // rule is a check of keys against each other. It is skipped when one of its keys is bad already.
 type rule struct {
 	keys  []string // the first of them that somebody has set is where the problem is shown
 	wrong func(Config) string
+	also  string // one more key that must not be bad, but is not where the problem is
+}
+
+// order is a rule that one duration is above another, or as long.
+type order struct {
+	key    string
+	times  int // how often the other fits in at least; 0: it must only be shorter
+	other  string
+	reason string
+}
+
+var orders = []order{
+	{"timeouts.worker_heartbeat_ttl_seconds", 3, "agent_bus.heartbeat_interval_seconds", "a few lost heartbeats must not make a worker suspect"},
+	{"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_start_seconds", "the watchdog would end a worker that may still start"},
+	{"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_heartbeat_ttl_seconds", "the watchdog would end a worker before its silence is noticed"},
+	{"timeouts.issue_claim_stale_seconds", 0, "timeouts.worker_watchdog_seconds", "a claim would be given back while its attempt may still run"},
+	{"retry.backoff_max_seconds", 1, "retry.backoff_initial_seconds", "the longest delay would be shorter than the first"},
+}
+
+// wrong compares the durations of a configuration's rows.
+func (o order) wrong(rows map[string]row) string {
+	value, other := *rows[o.key].to.(*time.Duration), *rows[o.other].to.(*time.Duration)
+	if value > other && o.times == 0 || o.times > 0 && value >= other*time.Duration(o.times) {
+		return ""
+	}
+	relation := "above"
+	switch {
+	case o.times == 1:
+		relation = "at least"
+	case o.times > 1:
+		relation = fmt.Sprintf("at least %d times", o.times)
+	}
+	return fmt.Sprintf("%s, want %s (%s) %s %s (%s)", o.reason, o.key, decimal(value.Seconds()), relation, o.other, decimal(other.Seconds()))
 }
 
 var rules = []rule{
-	{[]string{"timeouts.worker_heartbeat_ttl_seconds", "agent_bus.heartbeat_interval_seconds"}, func(c Config) string {
-		if least := 3 * c.AgentBus.HeartbeatInterval; c.Timeouts.WorkerHeartbeatTTL < least {
-			return fmt.Sprintf("%s seconds are too few for a heartbeat every %s, want at least 3 intervals: %s",
-				decimal(c.Timeouts.WorkerHeartbeatTTL.Seconds()), decimal(c.AgentBus.HeartbeatInterval.Seconds()), decimal(least.Seconds()))
-		}
-		return ""
-	}},
-	{[]string{"timeouts.worker_watchdog_seconds", "timeouts.worker_start_seconds"}, func(c Config) string {
-		if c.Timeouts.WorkerWatchdog <= c.Timeouts.WorkerStart {
-			return fmt.Sprintf("the watchdog (%s) would bite before a worker must have started (%s), want worker_watchdog_seconds above worker_start_seconds",
-				decimal(c.Timeouts.WorkerWatchdog.Seconds()), decimal(c.Timeouts.WorkerStart.Seconds()))
-		}
-		return ""
-	}},
-	{[]string{"timeouts.worker_watchdog_seconds", "timeouts.worker_heartbeat_ttl_seconds"}, func(c Config) string {
-		if c.Timeouts.WorkerWatchdog <= c.Timeouts.WorkerHeartbeatTTL {
-			return fmt.Sprintf("the watchdog (%s) would bite before silence is noticed (%s), want worker_watchdog_seconds above worker_heartbeat_ttl_seconds",
-				decimal(c.Timeouts.WorkerWatchdog.Seconds()), decimal(c.Timeouts.WorkerHeartbeatTTL.Seconds()))
-		}
-		return ""
-	}},
-	{[]string{"timeouts.issue_claim_stale_seconds", "timeouts.worker_watchdog_seconds"}, func(c Config) string {
-		if c.Timeouts.IssueClaimStale <= c.Timeouts.WorkerWatchdog {
-			return fmt.Sprintf("a claim would be given back (%s) while an attempt may still run (%s), want issue_claim_stale_seconds above worker_watchdog_seconds",
-				decimal(c.Timeouts.IssueClaimStale.Seconds()), decimal(c.Timeouts.WorkerWatchdog.Seconds()))
-		}
-		return ""
-	}},
-	{[]string{"retry.backoff_max_seconds", "retry.backoff_initial_seconds"}, func(c Config) string {
-		if c.Retry.BackoffMax < c.Retry.BackoffInitial {
-			return "below backoff_initial_seconds, want no less"
-		}
-		return ""
-	}},
-	{[]string{"agent_bus.replicas", "agent_bus.url"}, func(c Config) string {
+	{keys: []string{"agent_bus.replicas", "agent_bus.url"}, wrong: func(c Config) string {
 		switch {
 		case c.AgentBus.Replicas%2 == 0:
 			return fmt.Sprintf("got %d, want 1, 3 or 5", c.AgentBus.Replicas)
 		case c.AgentBus.Replicas > 1 && c.AgentBus.URL == "":
-			return "the embedded server is one, want 1, or a cluster at agent_bus.url"
+			return "the embedded server is a single one, want 1, or a cluster at agent_bus.url"
 		}
 		return ""
 	}},
-	{[]string{"github.labels.task", "github.labels.claimed", "github.labels.blocked", "github.labels.review"}, func(c Config) string {
+	{keys: []string{"github.labels.task", "github.labels.claimed", "github.labels.blocked", "github.labels.review"}, wrong: func(c Config) string {
 		l := c.GitHub.Labels
 		if dup := duplicate([]string{l.Task, l.Claimed, l.Blocked, l.Review}); dup != "" {
 			return "two labels are " + shorten(dup) + ", want four different ones (GitHub ignores case)"
 		}
 		return ""
 	}},
-	{[]string{"github.repositories"}, func(c Config) string {
+	{keys: []string{"github.repositories"}, wrong: func(c Config) string {
 		if dup := duplicate(c.GitHub.Repositories); dup != "" {
-			return shorten(dup) + " stands there twice, want each once (GitHub ignores case)"
+			return shorten(dup) + " occurs twice, want each once (GitHub ignores case)"
 		}
 		return ""
 	}},
-	{[]string{"containers.mounts", "containers.workdir", "director.data_dir", "github.token_file"}, wrongMounts},
-	{[]string{"containers.env_passthrough", "github.token_env"}, func(c Config) string {
+	{keys: []string{"containers.mounts", "containers.workdir", "director.data_dir", "github.token_file"}, wrong: wrongMounts},
+	{keys: []string{"containers.env_passthrough", "github.token_env"}, wrong: func(c Config) string {
 		if c.GitHub.TokenEnv != "" && slices.Contains(c.Containers.EnvPassthrough, c.GitHub.TokenEnv) {
 			return "it names github.token_env, want others only: the GitHub token never enters a worker"
 		}
 		return ""
 	}},
-	{[]string{"containers.env", "containers.env_passthrough"}, func(c Config) string {
+	{keys: []string{"containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
 		for _, name := range c.Containers.EnvPassthrough {
 			if _, ok := c.Containers.Env[name]; ok {
-				return shorten(name) + " stands in env and in env_passthrough, want it in one"
+				return shorten(name) + " is in env and in env_passthrough, want it in one"
 			}
 		}
 		return ""
@@ -98,79 +107,138 @@ func duplicate(list []string) string {
 	return ""
 }
 
-// stageRule is a check of one stage in its place; key is relative to the stage.
-type stageRule struct {
-	key   string
-	wrong func(c Config, i int) string
-}
-
-var stageRules = []stageRule{
-	{"run", func(c Config, i int) string {
-		switch s := c.Stages[i]; {
-		case s.Agent == "" && len(s.Run) == 0:
-			return `no program, want run = ["make", "test"] or agent = "claude-code"`
-		case s.Agent != "" && len(s.Run) > 0:
-			return "run and agent exclude each other, want one of them"
-		case s.Agent == "" && s.Run[0] == "":
-			return `no program, want an argument vector such as ["make", "test"]`
-		}
-		return ""
-	}},
-	{"agent", func(c Config, i int) string {
-		name := c.Stages[i].Agent
-		if name == "" {
-			return ""
-		}
-		if _, err := c.Agents.Lookup(name); err == nil {
-			return ""
-		}
-		known := c.Agents.Names()
-		if near := nearest(name, slices.Clone(known)); near != "" {
-			return fmt.Sprintf("no agent %s, did you mean %s?", shorten(name), near)
-		}
-		return fmt.Sprintf("no agent %s, want one of %s", shorten(name), strings.Join(known, ", "))
-	}},
-	{"alternative_model", func(c Config, i int) string {
-		if s := c.Stages[i]; s.AlternativeModel != "" && s.AlternativeModel == s.Model {
-			return "the same as model, want another one"
-		}
-		return ""
-	}},
-	{"name", func(c Config, i int) string {
-		name := c.Stages[i].Name
-		for j := range i {
-			before := c.Stages[j].Name
-			if before == name && name != "VALIDATE" {
-				return "a second " + name + ", want one (only VALIDATE may stand there more than once)"
+// stageRules are the checks of one stage in its place.
+func stageRules(i int) []rule {
+	path := tomlfile.Element("stage", i)
+	return []rule{
+		{keys: []string{path + ".run"}, also: path + ".agent", wrong: func(c Config) string {
+			switch s := c.Stages[i]; {
+			case s.Agent == "" && (len(s.Run) == 0 || s.Run[0] == ""):
+				return `no program, want run = ["make", "test"] or agent = "claude-code"`
+			case s.Agent != "" && len(s.Run) > 0:
+				return "run and agent exclude each other, want one of them"
 			}
-			if slices.Index(stageOrder, before) > slices.Index(stageOrder, name) {
-				return name + " after " + before + ", want the order " + strings.Join(stageOrder, ", ")
+			return ""
+		}},
+		{keys: []string{path + ".agent"}, also: "recovery.agents_file", wrong: func(c Config) string {
+			name := c.Stages[i].Agent
+			if _, err := c.Agents.Lookup(name); err == nil || name == "" {
+				return ""
 			}
-		}
-		return ""
-	}},
-	{"timeout_seconds", func(c Config, i int) string {
-		if c.Stages[i].Timeout > c.Timeouts.WorkerWatchdog {
-			return fmt.Sprintf("%s is beyond the attempt's whole life, want at most timeouts.worker_watchdog_seconds: %s",
+			return fmt.Sprintf("no agent %s%s", shorten(name), spelling.Hint(name, c.Agents.Names()))
+		}},
+		{keys: []string{path + ".alternative_model"}, wrong: func(c Config) string {
+			if s := c.Stages[i]; s.AlternativeModel != "" && s.AlternativeModel == s.Model {
+				return "the same as model, want another one"
+			}
+			return ""
+		}},
+		{keys: []string{path + ".name"}, wrong: func(c Config) string {
+			name := c.Stages[i].Name
+			for _, before := range c.Stages[:i] {
+				if before.Name == name && name != "VALIDATE" {
+					return "a second " + name + ", want one (only VALIDATE may occur more than once)"
+				}
+				if slices.Index(stageOrder, before.Name) > slices.Index(stageOrder, name) {
+					return name + " after " + before.Name + ", want the order " + strings.Join(stageOrder, ", ")
+				}
+			}
+			return ""
+		}},
+		{keys: []string{path + ".timeout_seconds"}, also: "timeouts.worker_watchdog_seconds", wrong: func(c Config) string {
+			if c.Stages[i].Timeout <= c.Timeouts.WorkerWatchdog {
+				return ""
+			}
+			return fmt.Sprintf("%s is longer than the whole attempt may take, want at most timeouts.worker_watchdog_seconds: %s",
 				decimal(c.Stages[i].Timeout.Seconds()), decimal(c.Timeouts.WorkerWatchdog.Seconds()))
-		}
-		return ""
-	}},
+		}},
+	}
 }
 
-// CheckRun returns what else `run` needs of a configuration that has no problems: work to look for, and a way to do it.
-func (c Config) CheckRun() Problems {
-	var p Problems
+// rules checks the keys against each other.
+func (l *loader) rules() {
+	all := slices.Clone(rules)
+	for _, o := range orders {
+		all = append(all, rule{keys: []string{o.key, o.other}, wrong: func(Config) string { return o.wrong(l.rows) }})
+	}
+	code := len(l.c.Stages) == 0
+	for i, s := range l.c.Stages {
+		path := tomlfile.Element("stage", i)
+		code = code || s.Name == "CODE" || l.bad[path+".name"] || l.bad[path]
+		if !l.bad[path] {
+			all = append(all, stageRules(i)...)
+		}
+	}
+	if !code {
+		l.problem(l.place("stage"), "stage", `no CODE, want one stage with name = "CODE": nothing else changes files`)
+	}
+	_, inEnv := l.set["github.token_env"]
+	if _, inFile := l.set["github.token_file"]; inEnv && inFile && l.c.GitHub.TokenEnv != "" && l.c.GitHub.TokenFile != "" {
+		l.problem(l.place("github.token_file"), "github.token_file", "token_env is set as well, want one of them")
+	}
+	for _, r := range all {
+		if slices.ContainsFunc(r.keys, func(k string) bool { return l.bad[k] }) || l.bad[r.also] {
+			continue
+		}
+		if wrong := r.wrong(*l.c); wrong != "" {
+			shown := r.keys[max(slices.IndexFunc(r.keys, func(k string) bool { return l.set[k].Where != "" }), 0)]
+			at := l.place(shown)
+			at.Key, at.Text = shown, wrong
+			l.problems = append(l.problems, at) // not bad: one key may break several rules
+		}
+	}
+}
+
+// CheckRun returns what else `run` needs of a configuration that has no problems, on this machine and with these variables:
+// work to look for, a way to do it, the token, and a folder to write to.
+func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
+	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
 	if len(c.GitHub.Repositories) == 0 {
-		p = append(p, Problem{Where: "run", Key: "github.repositories", Text: `none given, want at least one "owner/name"`})
+		need("github.repositories", `none given, want at least one "owner/name"`)
 	}
 	if len(c.Stages) == 0 {
-		p = append(p, Problem{Where: "run", Key: "stage", Text: `none given, want at least [[stage]] with name = "CODE" and run = [...]`})
+		need("stage", `none given, want at least [[stage]] with name = "CODE" and run = [...]`)
+	}
+	if _, _, err := c.Token(func(name string) string { v, _ := lookup(name); return v }); err != nil {
+		key := "github.token_env"
+		if c.GitHub.TokenFile != "" {
+			key = "github.token_file"
+		}
+		need(key, strings.TrimPrefix(strings.TrimPrefix(err.Error(), "config: "), key+" "))
+	}
+	for _, name := range c.Containers.EnvPassthrough {
+		if _, ok := lookup(name); !ok {
+			need("containers.env_passthrough", name+" is not set: export it, or remove it from the list")
+		}
+	}
+	if err := writable(c.Director.DataDir); err != nil {
+		need("director.data_dir", err.Error()+", want a folder that the director's user can create or write to")
 	}
 	return p
 }
 
-// Notes are what is allowed, and mostly a slip: an agent that gets none of the variables it can log in with.
+// writable tells whether the folder can be written to, or created.
+func writable(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir):
+		return writable(filepath.Dir(dir))
+	case err != nil:
+		return err
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", dir)
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return nil
+}
+
+// Notes are about what is allowed but probably a mistake: an agent that gets none of the variables it can log in with.
 func (c Config) Notes() (notes []string) {
 	for i, s := range c.Stages {
 		profile, err := c.Agents.Lookup(s.Agent)

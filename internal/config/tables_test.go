@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"retake/internal/agent"
 )
 
 // TestTablesOfOnesOwn: each fault of each file is a line with the file, the line and the key that named it.
@@ -52,13 +50,20 @@ examples = ["slow down"]
 		{"recovery.agents_file = \"" + agents + "\"", []string{
 			agents + ":5:1: recovery.agents_file: agent[0].args: no {prompt}",
 			agents + ":8:1: recovery.agents_file: agent[1].format: \"jsonl\": want one of",
-			agents + ":9:1: recovery.agents_file: agent.wat: unknown key",
-			agents + ":10:3: recovery.agents_file: agent[2]: ",
+			agents + ":9:1: recovery.agents_file: agent[1].wat: unknown key",
+			agents + ":12:1: recovery.agents_file: agent[2].args: got 5, want a list",
 		}},
 		{"recovery.agents_file = \"" + broken + "\"", []string{broken + ":3:"}},
-		{"recovery.agents_file = \"" + secret + "\"", []string{secret + ":1:1: recovery.agents_file: pi: env \"A_KEY\": looks like a secret"}},
+		{"recovery.agents_file = \"" + secret + "\"", []string{secret + ":3:1: recovery.agents_file: agent[0].env: \"A_KEY\" looks like a secret"}},
 		{"recovery.rules_file = \"" + rules + "\"", []string{rules + ":3:1: recovery.rules_file: "}},
 		{"recovery.policy_file = \"" + policy + "\"", []string{policy + ":3:1: recovery.policy_file: "}},
+		{"recovery.policy_file = \"" + policy + "\"\nrecovery.rules_file = \"" + rules + "\"", []string{ // the names of files come in order
+			policy + ":3:1: ", rules + ":3:1: ",
+		}},
+		{"recovery.rules_file = \"/no/such\"\nrecovery.policy_file = \"/nor/this\"", []string{
+			"c.toml:1:10: recovery.rules_file: \"/no/such\": no such file", "c.toml:2:10: recovery.policy_file: \"/nor/this\": no such file",
+		}},
+		{"recovery.agents_file = \"" + broken + "\"\n[[stage]]\nname = \"CODE\"\nagent = \"crush\"", []string{broken + ":3:"}},
 		{"recovery.agents_file = \"" + good + "\"\n[[stage]]\nname = \"CODE\"\nagent = \"mine\"", nil},
 	} {
 		c, got := text(t, row.doc)
@@ -90,7 +95,7 @@ func TestTablesAreBuilt(t *testing.T) {
 	if len(p) > 0 || tables.Classifier == nil || tables.Policy == nil || tables.Policy.Name() != "prp" {
 		t.Errorf("%+v, %v", tables, p)
 	}
-	plan, err := c.Agents.Expand(agent.Stage(c.Stages[0]))
+	plan, err := c.Agents.Expand(c.Stages[0])
 	if err != nil || plan.Run[0] != "claude" || plan.Model != "m" || plan.Agent.Format != "claude" {
 		t.Errorf("%+v, %v", plan, err)
 	}

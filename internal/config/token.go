@@ -2,17 +2,16 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"unicode"
 )
 
-// maxTokenBytes is far above any token of GitHub (255) and stops a wrong file early.
+// maxTokenBytes is far above the length of any GitHub token (255), so that a wrong file is noticed.
 const maxTokenBytes = 4 << 10
 
-// Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names. The token
-// is in no error and no warning. warning is for the log: a file that everybody can read.
+// Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names. Errors and
+// warnings never contain the token. The warning is for the log: everybody can read the file.
 func (c Config) Token(getenv func(string) string) (token, warning string, err error) {
 	where := "environment variable " + c.GitHub.TokenEnv
 	if c.GitHub.TokenFile != "" {
@@ -36,25 +35,14 @@ func (c Config) Token(getenv func(string) string) (token, warning string, err er
 }
 
 func readToken(path string) (token, warning string, err error) {
-	info, err := os.Stat(path)
+	data, err := readFile(path, maxTokenBytes)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("config: github.token_file %s: %s; write the token there, readable for the director's user", path, cause(err))
-	case !info.Mode().IsRegular():
-		return "", "", fmt.Errorf("config: github.token_file %s is not a regular file; write the token into one", path)
-	case info.Size() > maxTokenBytes:
-		return "", "", fmt.Errorf("config: github.token_file %s has %d bytes; want the token alone", path, info.Size())
+		return "", "", fmt.Errorf("config: github.token_file %s: %w; write the token there, readable for the director's user", path, err)
+	case len(data) > maxTokenBytes:
+		return "", "", fmt.Errorf("config: github.token_file %s has more than %d bytes; want the token alone", path, maxTokenBytes)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", "", fmt.Errorf("config: github.token_file %s: %s; make it readable for the director's user", path, cause(err))
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxTokenBytes))
-	if err != nil {
-		return "", "", fmt.Errorf("config: github.token_file %s: %s", path, cause(err))
-	}
-	if info.Mode().Perm()&0o004 != 0 {
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
 		warning = fmt.Sprintf("github.token_file %s can be read by everybody; chmod 600 it", path)
 	}
 	return string(data), warning, nil

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -9,166 +10,136 @@ import (
 	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
-	"github.com/docker/go-units"
+	"retake/internal/redact"
+	"retake/internal/tomlfile"
 )
 
-// set puts a value as TOML gives it into the row's field. It returns what is wrong and what is allowed, or nothing; then
-// the field is as it was.
-func (r row) set(c *Config, stage int, v any) string {
-	switch field := r.field(c, stage).(type) {
-	case *bool:
-		b, ok := v.(bool)
-		if !ok {
-			return r.refuse(v)
-		}
-		*field = b
-	case *int:
-		n, ok := v.(int64)
-		if !ok || !r.inRange(float64(n)) {
-			return r.refuse(v)
-		}
-		*field = int(n)
-	case *float64:
-		f, ok := number(v)
-		if !ok || !r.inRange(f) {
-			return r.refuse(v)
-		}
-		*field = f
-	case *time.Duration:
-		f, ok := number(v)
-		if !ok || !r.inRange(f) {
-			return r.refuse(v)
-		}
-		*field = time.Duration(math.Round(f * float64(time.Second)))
-	case *Size:
-		s, _ := v.(string)
-		n, err := units.RAMInBytes(s)
-		if err != nil || !r.inRange(float64(n)) {
-			return r.refuse(v)
-		}
-		*field = Size(n)
-	case *string:
-		s, ok := v.(string)
-		if !ok {
-			return r.refuse(v)
-		}
-		if wrong := r.wrongText(s); wrong != "" {
-			return wrong
-		}
-		*field = s
-	case *[]string:
-		return r.setList(v, func(list []string) { *field = list })
-	case *[]Mount:
-		return r.setMounts(v, field)
-	case *map[string]string:
-		return r.setMap(v, field)
-	default:
-		panic(fmt.Sprintf("config: %s: no such type of field: %T", r.key, field))
-	}
-	return ""
+// fault is what is wrong with a value, or with one element of it.
+type fault struct {
+	element int // from 0; -1: the whole value
+	text    string
 }
 
-func (r row) inRange(f float64) bool { return f >= r.min && f <= r.max } // false for NaN
-
-func number(v any) (float64, bool) {
+// set puts a value as TOML gives it into the row's field. It returns what is wrong and what is allowed, or nothing; if
+// anything is wrong the field is as it was.
+func (r row) set(v any) (faults []fault) {
+	wrong, f := "", math.NaN()
 	switch n := v.(type) {
 	case int64:
-		return float64(n), true
+		f = float64(n)
 	case float64:
-		return n, true
+		f = n
 	}
-	return 0, false
+	inRange := f >= r.min && f <= r.max // false for NaN
+	switch to := r.to.(type) {
+	case *bool:
+		if b, ok := v.(bool); ok {
+			*to = b
+			return nil
+		}
+	case *int:
+		if n, ok := v.(int64); ok && inRange {
+			*to = int(n)
+			return nil
+		}
+	case *float64:
+		if inRange {
+			*to = f
+			return nil
+		}
+	case *time.Duration:
+		if inRange {
+			*to = time.Duration(math.Round(f * float64(time.Second)))
+			return nil
+		}
+	case *string:
+		if s, ok := v.(string); ok {
+			if wrong = r.wrongText(s); wrong == "" {
+				*to = s
+				return nil
+			}
+		}
+	case *[]string:
+		if list, ok := v.([]any); ok {
+			return r.setList(list, to)
+		}
+	case *map[string]string:
+		if table, ok := v.(map[string]any); ok {
+			if wrong = r.setTable(table, to); wrong == "" {
+				return nil
+			}
+		}
+	}
+	if wrong == "" {
+		wrong = r.refuse(v)
+	}
+	return []fault{{-1, wrong}}
 }
 
 // wrongText checks one text.
 func (r row) wrongText(s string) string {
 	switch {
 	case strings.Contains(s, "\x00"):
-		return "a NUL character in it, " + r.wants()
-	case len(r.allowed) > 0 && !slices.Contains(r.allowed, s):
-		return r.refuse(s)
-	case r.check != nil:
-		if wrong := r.check(s); wrong != "" {
-			return r.shown(s) + ": " + wrong + ", " + r.wants()
-		}
+		return "a NUL character in it, want " + r.oneText()
+	case len(r.allowed) > 0 && !slices.Contains(r.allowed, s), r.check != nil && !r.check(s):
+		return "got " + r.shown(s) + ", want " + r.oneText()
+	case r.reason != nil && r.reason(s) != "":
+		return r.shown(s) + ": " + r.reason(s) + ", want " + r.oneText()
 	}
 	return ""
 }
 
-func (r row) setList(v any, put func([]string)) string {
-	list, ok := v.([]any)
-	if !ok {
-		return r.refuse(v)
-	}
-	texts := make([]string, 0, len(list))
+func (r row) setList(list []any, to *[]string) (faults []fault) {
+	texts := make([]string, len(list))
 	for i, e := range list {
 		s, ok := e.(string)
+		wrong := r.wrongText(s)
 		if !ok {
-			return fmt.Sprintf("element %d: %s", i+1, r.refuse(e))
+			wrong = "got " + tomlfile.Describe(e) + ", want a text (in quotes): " + r.oneText()
 		}
-		if wrong := r.wrongText(s); wrong != "" {
-			return fmt.Sprintf("element %d: %s", i+1, wrong)
+		if wrong != "" {
+			faults = append(faults, fault{i, fmt.Sprintf("element %d: %s", i+1, wrong)})
 		}
-		texts = append(texts, s)
+		texts[i] = s
 	}
-	put(texts)
-	return ""
+	if len(faults) == 0 {
+		*to = texts
+	}
+	return faults
 }
 
-func (r row) setMounts(v any, field *[]Mount) string {
-	wrong := ""
-	outer := r.setList(v, func(list []string) {
-		mounts := make([]Mount, 0, len(list))
-		for i, s := range list {
-			m, bad := parseMount(s)
-			if bad != "" {
-				wrong = fmt.Sprintf("element %d: %s: %s, %s", i+1, r.shown(s), bad, r.wants())
-				return
-			}
-			mounts = append(mounts, m)
-		}
-		*field = mounts
-	})
-	return outer + wrong
-}
-
-func (r row) setMap(v any, field *map[string]string) string {
-	table, ok := v.(map[string]any)
-	if !ok {
-		return r.refuse(v)
-	}
+func (r row) setTable(table map[string]any, to *map[string]string) string {
 	texts := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		s, ok := table[name].(string)
 		switch {
 		case !ok:
-			return fmt.Sprintf("%s: got %s, want a text (in quotes)", r.shown(name), describe(table[name]))
+			return fmt.Sprintf("%s: got %s, want a text (in quotes)", r.shown(name), tomlfile.Describe(table[name]))
 		case strings.Contains(s, "\x00"):
 			return r.shown(name) + ": a NUL character in it"
-		case secretNames.MatchString(name):
+		case redact.IsSecretVariable(name):
 			return r.shown(name) + " looks like the name of a secret, want env_passthrough for those"
 		}
-		if wrong := r.check(name); wrong != "" {
-			return r.shown(name) + ": " + wrong + ", " + r.wants()
+		if wrong := r.wrongText(name); wrong != "" {
+			return wrong
 		}
 		texts[name] = s
 	}
-	*field = texts
+	*to = texts
 	return ""
 }
 
 // refuse says what came and what is wanted.
 func (r row) refuse(v any) string {
 	if s, ok := v.(string); ok {
-		return "got " + r.shown(s) + ", " + r.wants()
+		return "got " + r.shown(s) + ", want " + r.wants()
 	}
-	return "got " + describe(v) + ", " + r.wants()
+	return "got " + tomlfile.Describe(v) + ", want " + r.wants()
 }
 
 // shown quotes a text for a message, unless it may be a secret.
 func (r row) shown(s string) string {
-	if r.key == "github.token_env" || looksSecret(s) {
+	if r.key == "github.token_env" || redact.HasCredential(s) {
 		return "the value"
 	}
 	return shorten(s)
@@ -178,61 +149,30 @@ const mostOfValue = 60 // characters shown of a value: enough to find it
 
 func shorten(s string) string { return strconv.QuoteToASCII(cut(s, mostOfValue)) }
 
-func describe(v any) string {
-	switch v := v.(type) {
-	case string:
-		return "a text"
-	case int64, float64, bool:
-		return fmt.Sprint(v)
-	case []any, []map[string]any:
-		return "a list"
-	case map[string]any:
-		return "a table"
-	case time.Time:
-		return "a date"
-	}
-	return fmt.Sprintf("%T", v)
-}
-
-// wants says what is allowed.
+// wants says what is allowed, for messages and the documentation.
 func (r row) wants() string {
-	if len(r.allowed) > 0 {
-		quoted := make([]string, len(r.allowed))
-		for i, a := range r.allowed {
-			quoted[i] = strconv.Quote(a)
-		}
-		one := "want one of "
-		if _, list := r.field(&Config{Stages: []Stage{{}}}, 0).(*[]string); list {
-			one = "want a list, each of it one of "
-		}
-		return one + strings.Join(quoted, ", ")
-	}
-	return "want " + r.typeText()
-}
-
-// typeText is what the documentation and the messages call the values that a key takes.
-func (r row) typeText() string {
-	bounds := fmt.Sprintf("from %s to %s", decimal(r.min), decimal(r.max))
-	switch r.field(&Config{Stages: []Stage{{}}}, 0).(type) {
+	bounds := fmt.Sprintf(" from %s to %s", decimal(r.min), decimal(r.max))
+	switch r.to.(type) {
 	case *bool:
 		return "true or false"
 	case *int:
-		return "an integer " + bounds
+		return "an integer" + bounds
 	case *float64:
-		return "a number " + bounds
+		return "a number" + bounds
 	case *time.Duration:
-		return "a number of seconds " + bounds
-	case *Size:
-		return fmt.Sprintf(`a size such as "2GiB", from %s to %s`, Size(r.min), Size(r.max))
+		return "a number of seconds" + bounds
 	case *[]string:
-		return "a list of texts: " + r.want
-	case *[]Mount:
-		return "a list of " + r.want
+		return "a list, each: " + r.oneText()
 	case *map[string]string:
-		return `a table { NAME = "value" }: ` + r.want
+		return `a table { NAME = "value" }, each NAME: ` + r.oneText()
 	}
-	if r.want == "" {
-		return "a text"
+	return r.oneText()
+}
+
+// oneText says what one text may be: the value, an element of the list, a name in the table.
+func (r row) oneText() string {
+	if len(r.allowed) > 0 {
+		return `one of "` + strings.Join(r.allowed, `", "`) + `"`
 	}
 	return r.want
 }
@@ -241,54 +181,41 @@ func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // setText puts in a value as flags and the environment have it: texts plain, lists either as TOML or separated by commas,
 // tables as TOML or NAME=value separated by commas.
-func (r row) setText(c *Config, stage int, text string) string {
-	v, ok := r.parseText(r.field(c, stage), text)
+func (r row) setText(text string) []fault {
+	v, ok := r.parseText(text)
 	if !ok {
-		return r.refuse(text)
+		v = text
 	}
-	return r.set(c, stage, v)
+	return r.set(v)
 }
 
-func (r row) parseText(field any, text string) (any, bool) {
+func (r row) parseText(text string) (v any, ok bool) {
 	bare := strings.TrimSpace(text)
-	switch field.(type) {
+	var err error
+	switch r.to.(type) {
 	case *bool:
 		return bare == "true", bare == "true" || bare == "false"
 	case *int:
-		n, err := strconv.ParseInt(bare, 10, 64)
-		return n, err == nil
+		v, err = strconv.ParseInt(bare, 10, 64)
+		return v, err == nil
 	case *float64, *time.Duration:
-		f, err := strconv.ParseFloat(bare, 64)
-		return f, err == nil
-	case *[]string, *[]Mount:
-		if strings.HasPrefix(bare, "[") {
-			return parseTOML(bare)
+		v, err = strconv.ParseFloat(bare, 64)
+		return v, err == nil
+	case *[]string:
+		if !strings.HasPrefix(bare, "[") {
+			return splitList(bare), true
 		}
-		return splitList(bare), true
 	case *map[string]string:
-		if strings.HasPrefix(bare, "{") {
-			return parseTOML(bare)
+		if !strings.HasPrefix(bare, "{") {
+			return splitPairs(bare)
 		}
-		return splitPairs(bare)
+	case *string:
+		if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' { // as in the file, and as our defaults are
+			return text, true
+		}
 	}
-	if len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' { // as in the file, and as our defaults are
-		return parseTOML(text)
-	}
-	return text, true
-}
-
-func parseTOML(text string) (any, bool) {
-	var doc map[string]any
-	if len(text) > maxBytes {
-		return nil, false
-	}
-	if _, wrong := positions([]byte("v = " + text)); wrong != nil {
-		return nil, false
-	}
-	if _, err := toml.Decode("v = "+text, &doc); err != nil || len(doc) != 1 {
-		return nil, false
-	}
-	return doc["v"], true
+	v, ok = tomlfile.Parse([]byte("v = " + bare)).Values["v"]
+	return v, ok
 }
 
 func splitList(text string) []any {
@@ -311,4 +238,29 @@ func splitPairs(text string) (any, bool) {
 		table[name] = value
 	}
 	return table, true
+}
+
+// literal writes the row's value as TOML, which has the strings, lists, numbers and truth values of JSON.
+func (r row) literal() string {
+	switch v := r.to.(type) {
+	case *time.Duration:
+		return decimal(v.Seconds())
+	case *float64:
+		return decimal(*v)
+	case *map[string]string:
+		pairs := []string{}
+		for _, name := range slices.Sorted(maps.Keys(*v)) {
+			value := (*v)[name]
+			pairs = append(pairs, name+" = "+row{to: &value}.literal())
+		}
+		return "{" + strings.Join(pairs, ", ") + "}"
+	case *[]string:
+		elements := []string{}
+		for _, s := range *v {
+			elements = append(elements, row{to: &s}.literal())
+		}
+		return "[" + strings.Join(elements, ", ") + "]"
+	}
+	data, _ := json.Marshal(r.to)                             // cannot fail for these types
+	return strings.ReplaceAll(string(data), "\x7f", `\u007f`) // which only TOML wants escaped
 }

@@ -2,11 +2,12 @@ package config
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
+
+	"retake/internal/testfiles"
 )
 
 // deviations are the keys of the founding harness that have another default here, or that we don't have, and why. A key
@@ -29,74 +30,38 @@ func deviation(key string) string {
 	return ""
 }
 
-type defaultVector struct {
-	ID, Kind string
-	Input    struct{ Key string }
-	Expected struct{ Value any }
-}
-
 // TestDefaultsOfTheFoundingHarness: every default that it states is ours, or the table says why not.
 func TestDefaultsOfTheFoundingHarness(t *testing.T) {
-	checked := 0
-	for _, v := range defaultVectors(t) {
-		checked++
-		r, known := rowByKey[v.Input.Key]
-		same := false
-		if known {
-			c, want := Default(), Default()
-			bad := r.set(&want, 0, asTOML(v.Expected.Value))
-			same = bad == "" && reflect.DeepEqual(c, want)
-		}
-		why := deviation(v.Input.Key)
-		switch {
-		case same && why != "":
-			t.Errorf("%s: %s is as there, the table says it deviates: %s", v.ID, v.Input.Key, why)
-		case same:
-		case why == "":
-			t.Errorf("%s: %s = %v there; known here: %t, default %q", v.ID, v.Input.Key, v.Expected.Value, known, r.def)
-		default:
-			t.Logf("%s: %s = %v there: deviates: %s", v.ID, v.Input.Key, v.Expected.Value, why)
-		}
+	vectors := testfiles.Vectors(t, "config_default")
+	for _, v := range vectors {
+		testfiles.Try(t, v.ID, func(t *testing.T) { checkDefault(t, v) })
 	}
-	t.Logf("%d defaults", checked)
-	if checked == 0 {
-		t.Error("no vector of this kind")
-	}
+	t.Logf("%d defaults", len(vectors))
 }
 
-func defaultVectors(t *testing.T) []defaultVector {
-	dir := os.Getenv("RETAKE_TESTDATA")
-	if dir == "" {
-		t.Skip("RETAKE_TESTDATA is not set")
+func checkDefault(t *testing.T, v testfiles.Vector) {
+	var in struct{ Key string }
+	var expected struct{ Value any }
+	if err := errors.Join(json.Unmarshal(v.Input, &in), json.Unmarshal(v.Expected, &expected)); err != nil {
+		t.Fatal(err)
 	}
-	names, err := filepath.Glob(filepath.Join(dir, "vectors", "*.json"))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no vectors in %s: %v", dir, err)
+	want := Default()
+	r, known := byKey(keys(&want))[in.Key]
+	same := false
+	if known {
+		bad := r.set(asTOML(expected.Value))
+		same = bad == nil && reflect.DeepEqual(Default(), want)
 	}
-	var all []defaultVector
-	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var file struct{ Vectors []json.RawMessage }
-		if err := json.Unmarshal(data, &file); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for _, raw := range file.Vectors {
-			var head struct{ Kind string }
-			if json.Unmarshal(raw, &head) != nil || head.Kind != "config_default" {
-				continue
-			}
-			var v defaultVector
-			if err := json.Unmarshal(raw, &v); err != nil {
-				t.Errorf("%s: %s: %v", name, raw, err)
-				continue
-			}
-			all = append(all, v)
-		}
+	why := deviation(in.Key)
+	switch {
+	case same && why != "":
+		t.Errorf("%s is as there, the table says it deviates: %s", in.Key, why)
+	case same:
+	case why == "":
+		t.Errorf("%s = %v there; known here: %t, default %q", in.Key, expected.Value, known, r.def)
+	default:
+		t.Logf("%s = %v there: deviates: %s", in.Key, expected.Value, why)
 	}
-	return all
 }
 
 // asTOML: JSON knows one type of number.

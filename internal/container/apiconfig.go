@@ -13,7 +13,7 @@ const (
 	logFileCount = "2"
 )
 
-// tmpOptions: a tool chain executes what it builds in /tmp, and Docker's tmpfs is noexec unless told. Its pages count
+// tmpOptions: a tool chain executes what it builds in /tmp, and Docker's tmpfs is noexec by default. Its pages count
 // against the container's memory.
 const tmpOptions = "rw,exec,nosuid,nodev,mode=1777"
 

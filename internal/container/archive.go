@@ -2,6 +2,8 @@ package container
 
 import (
 	"archive/tar"
+	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -19,66 +21,26 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	if err != nil {
 		return err
 	}
-	t := tarball{Writer: tar.NewWriter(w), uid: uid, gid: gid, dirs: map[string]bool{}}
-	if err := t.dir(Dir); err != nil {
-		return err
+	t := tar.NewWriter(w)
+	entry := func(at string, kind byte, mode, size int64, content io.Reader) {
+		if err == nil {
+			err = t.WriteHeader(&tar.Header{Typeflag: kind, Name: strings.TrimPrefix(at, "/"), Mode: mode, Size: size, Uid: uid, Gid: gid})
+		}
+		if err == nil && content != nil {
+			_, err = io.Copy(t, content)
+		}
 	}
-	if err := t.file(WorkerPath, 0o555, worker, workerSize); err != nil {
-		return err
-	}
+	entry(Dir+"/", tar.TypeDir, 0o755, 0, nil)
+	entry(WorkerPath, tar.TypeReg, 0o555, workerSize, worker)
 	for _, f := range spec.Files {
-		if err := t.dirsTo(f.Path); err != nil {
-			return err
-		}
-		if err := t.file(f.Path, f.Mode, strings.NewReader(string(f.Data)), int64(len(f.Data))); err != nil {
-			return err
-		}
+		entry(path.Join(Dir, f.Name), tar.TypeReg, 0o600, int64(len(f.Data)), bytes.NewReader(f.Data))
 	}
 	for _, m := range spec.Mounts {
 		if m.Volume && !m.ReadOnly {
-			if err := t.dir(m.Target); err != nil {
-				return err
-			}
+			entry(m.Target+"/", tar.TypeDir, 0o755, 0, nil)
 		}
 	}
-	return t.Close()
-}
-
-type tarball struct {
-	*tar.Writer
-	uid, gid int
-	dirs     map[string]bool
-}
-
-func (t tarball) dir(p string) error {
-	if t.dirs[p] {
-		return nil
-	}
-	t.dirs[p] = true
-	return t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(p, "/") + "/", Mode: 0o755, Uid: t.uid, Gid: t.gid})
-}
-
-// dirsTo adds the directories between Dir and p. Missing ones elsewhere are made by the daemon.
-func (t tarball) dirsTo(p string) error {
-	parent := path.Dir(p)
-	if !within(parent, Dir) || t.dirs[parent] {
-		return nil
-	}
-	if err := t.dirsTo(parent); err != nil {
-		return err
-	}
-	return t.dir(parent)
-}
-
-func (t tarball) file(p string, mode fs.FileMode, content io.Reader, size int64) error {
-	err := t.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg, Name: strings.TrimPrefix(p, "/"), Mode: int64(mode.Perm()), Size: size, Uid: t.uid, Gid: t.gid,
-	})
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(t, content)
-	return err
+	return errors.Join(err, t.Close())
 }
 
 // openWorker opens the worker's binary, which lies on this process's side, not on the daemon's host.

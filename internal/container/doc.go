@@ -1,13 +1,13 @@
-// Package container runs each attempt in a container of its own on Docker, or as a plain process, and says truthfully how it
-// ended. Open chooses; one suite of tests (containertest) holds for both.
+// Package container runs each attempt in a container of its own on Docker, or as a plain process, and finds out how it ended.
+// Open chooses; one suite of tests (containertest) holds for both.
 //
 // # Invariant
 //
 // One attempt id names at most one container, for ever. Every operation is idempotent by that name, so that carrying an
 // effect out twice is harmless:
 //
-//	Ensure   absent          -> create, copy files, attach the streams, start
-//	         created         -> copy, attach, start: an earlier Ensure was cut off before the start
+//	Ensure   absent          -> create, copy files, start, follow the streams
+//	         created         -> copy, start, follow: an earlier Ensure was cut off before the start
 //	         running, paused -> left alone; its streams are followed again if nobody does (Adopt)
 //	         exited          -> left alone, never restarted: attempt ids are unique, a new try is a new attempt.
 //	                            The list shows it as exited, Stop collects it.
@@ -16,15 +16,18 @@
 //	         running         -> SIGTERM, grace, SIGKILL, wait; paused: SIGKILL at once, unpause
 //	         exited          -> collected, removed, confirmed absent
 //
-// Stop returns without an error only after the daemon said that no container of that name exists. What the daemon
+// Stop returns without an error only after the daemon has confirmed that no container of that name exists. What the daemon
 // cannot confirm is an error (transient); the streams and the signals already sent are kept for the next call.
 //
 // A value lists, stops and watches only what belongs to its fleet: in Docker by the label retake.fleet, as a process by the
 // record in its folder. "Gone" means gone with everything that the worker has started.
 //
+// The package imports its own supervisor, procfs, ring and safefile, no other adapter and nothing of the core: what an attempt is for, and what its end means, is the
+// director's business.
+//
 // # Plain processes
 //
-// For development, on a machine without Docker: what a container confines is not confined (Cannot lists it). A worker has a
+// For development, on a machine without Docker: what a container confines is not confined (cannotConfine lists it). A worker has a
 // supervisor of its own (package supervisor), which is to it what the engine is to a container, outlives the director, and
 // keeps everything in a folder below Options.Dir:
 //
@@ -48,17 +51,18 @@
 //
 // # Streams
 //
-// In Docker both streams are attached before the start and kept in rings, newest 32 KiB each: the log API's Tail counts lines
-// before it separates the streams, so that stderr can vanish behind much stdout. For a container that an earlier process
-// started, Adopt replays and follows the log file; whoever was never adopted is read from the log file by Stop. The log
-// file is bounded (16 MiB), so there a flood can push out older output, which a ring would have kept.
+// In Docker both streams are followed from the start and kept in rings, newest 32 KiB each; Stop reads the log file as well,
+// for what was missed while nobody followed. The log API's Tail would not do: it counts lines before it separates the streams,
+// so that stderr can vanish behind much stdout. The log file is bounded (16 MiB), so a flood on one stream can push the other
+// one's lines out of it; the ring has kept them. Adopt follows a container that an earlier process started.
 //
 // # Out of memory
 //
 // Best effort on the daemon's side (flag and event miss about one kill in twenty, and can come 50 ms after the exit), hence:
-// flag, asked for again after a moment, or an oom event seen by Watch, or one still in the daemon's buffer. The kernel's own count in the cgroup is not read here: the cgroup
-// goes away with the container, and behind a remote or mounted socket the director does not see it. The worker can read
-// it from inside. Exit code 137 with neither is left to the caller: Signal SIGKILL and not Killed.
+// the flag, asked for again after a moment, or an oom event that Watch saw, or one still in the daemon's buffer. The kernel's
+// own count in the cgroup is not read here: the cgroup goes away with the container, and behind a remote or mounted socket
+// the director does not see it. The worker can read it from inside. Exit code 137 with neither is left to the caller:
+// Signal SIGKILL and not Killed.
 //
 // # Clock
 //
@@ -68,8 +72,8 @@
 // # Failure policy
 //
 // Errors are *Error values: Kind is one of the sentinels, Transient says if the same call may succeed later, the text
-// ends with what to do next. Nothing is retried in here, except that Watch reconnects for ever. Events are hints: they
-// may come twice or not at all, and the list decides.
+// ends with what to do next. Nothing is retried in here, except that Watch reconnects for ever. A call of Watch's may come
+// twice or not at all: the list decides.
 //
 // In Docker, paths in a Spec are paths of the daemon's host. A director that itself runs in a container with the socket mounted
 // needs its data directory at the same absolute path inside and outside; WorkerBinary alone is read by this process.

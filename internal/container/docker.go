@@ -3,13 +3,16 @@ package container
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	"go.uber.org/zap"
@@ -22,7 +25,6 @@ type limits struct {
 	pull      time.Duration // a large image over a slow line
 	confirm   time.Duration // from SIGKILL to "does not run", and from removal to 404
 	streams   time.Duration // from the end of a container to the end of its streams
-	settle    time.Duration // from the end of the streams to the end of their container: milliseconds on a quiet host
 	lateOOM   time.Duration // an oom event can come after the exit
 	backoff   time.Duration // first wait before the events are asked for again; doubles to maxBackoff
 }
@@ -31,10 +33,10 @@ const maxBackoff = 5 * time.Second
 
 var defaultLimits = limits{
 	ping: 5 * time.Second, operation: time.Minute, pull: 10 * time.Minute, confirm: 15 * time.Second,
-	streams: 5 * time.Second, settle: 500 * time.Millisecond, lateOOM: 200 * time.Millisecond, backoff: 100 * time.Millisecond,
+	streams: 5 * time.Second, lateOOM: 200 * time.Millisecond, backoff: 100 * time.Millisecond,
 }
 
-// Docker runs attempts on a Docker daemon. Safe for concurrent use; operations on the same attempt take turns.
+// Docker runs attempts on a Docker daemon. Safe for concurrent use; operations on the same attempt wait for each other.
 type Docker struct {
 	api     *client.Client
 	fleet   string
@@ -42,22 +44,15 @@ type Docker struct {
 	network string
 	log     *zap.Logger
 	limits  limits
-	cannot  []string
+	cannot  []string // promises of a Spec that this engine does not keep; none on an ordinary one
 
-	life   context.Context // ends with Close; bounds the goroutines that read streams
-	end    context.CancelFunc
-	pumps  sync.WaitGroup
-	takes  turns[take] // from the first operation until Stop collected the attempt
-	mu     sync.Mutex
-	ooms   map[string]struct{} // container ids of which Watch saw an oom event
-	subnet *network.IPAM       // of the network when it was last ensured, so that a pruned one comes back the same
-	closed bool
-}
-
-// take is what this process holds about one attempt.
-type take struct {
-	streams *streams // nil: nobody reads them here
-	sent    sent
+	ctx      context.Context // ends with Close; bounds the goroutines that read streams
+	cancel   context.CancelFunc
+	readers  sync.WaitGroup
+	attempts keyedLock
+	mu       sync.Mutex
+	ooms     map[string]struct{} // ids of containers for which Watch saw an oom event
+	subnet   *network.IPAM       // of the network when it was last ensured, so that a pruned one comes back the same
 }
 
 var fleetName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
@@ -90,25 +85,25 @@ func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 		return nil, e
 	}
 	d.cannot = d.missing(ping)
-	d.life, d.end = context.WithCancel(context.Background())
+	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d, nil
 }
 
-// missing asks the daemon what its kernel, or its missing rights, keep it from. No answer is no reason not to start.
+// missing asks the daemon which limits its kernel or its rights keep it from enforcing. No answer is no reason not to start.
 func (d *Docker) missing(ctx context.Context) (cannot []string) {
 	info, err := d.api.Info(ctx)
 	if err != nil {
-		d.log.Debug("the daemon does not say what it can do", zap.Error(err))
+		d.log.Debug("the daemon does not list its capabilities", zap.Error(err))
 		return nil
 	}
 	for _, c := range []struct {
 		can  bool
 		what string
 	}{
-		{info.MemoryLimit, "no memory limit: the engine says that it cannot hold one"},
-		{info.SwapLimit || !info.MemoryLimit, "no limit on swap: the engine says that it cannot hold one"},
-		{info.CPUCfsQuota, "no CPU limit: the engine says that it cannot hold one"},
-		{info.PidsLimit, "no limit on processes: the engine says that it cannot hold one"},
+		{info.MemoryLimit, "no memory limit: the engine cannot enforce one"},
+		{info.SwapLimit || !info.MemoryLimit, "no limit on swap: the engine cannot enforce one"},
+		{info.CPUCfsQuota, "no CPU limit: the engine cannot enforce one"},
+		{info.PidsLimit, "no limit on processes: the engine cannot enforce one"},
 	} {
 		if !c.can {
 			cannot = append(cannot, c.what)
@@ -117,19 +112,15 @@ func (d *Docker) missing(ctx context.Context) (cannot []string) {
 	return cannot
 }
 
-// Cannot says, in words for the log, which promises of a Spec this engine does not keep; none on an ordinary one.
-func (d *Docker) Cannot() []string { return d.cannot }
-
 // Workdir returns where the worker of a spec finds its checkout.
 func (d *Docker) Workdir(s Spec) string { return s.Workdir }
 
 // Close stops reading streams and forgets them. Containers go on.
 func (d *Docker) Close() error {
-	d.mu.Lock()
-	d.closed = true
+	d.mu.Lock() // no reader is added after this
+	d.cancel()
 	d.mu.Unlock()
-	d.end()
-	d.pumps.Wait()
+	d.readers.Wait()
 	return d.api.Close()
 }
 
@@ -162,12 +153,16 @@ func stateOf(info apicontainer.InspectResponse) State { return states[info.State
 func (d *Docker) List(ctx context.Context) ([]Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
-	found, err := d.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: d.ours()})
+	found, err := d.containers(ctx)
 	if err != nil {
-		return nil, failure("list containers", err)
+		return nil, err
 	}
-	list := make([]Status, 0, len(found))
+	var list []Status
 	for _, c := range found {
+		if c.Labels[LabelOwner] != d.owner {
+			continue
+		}
+		// The daemon's list can be behind its events; an inspection is not.
 		info, err := d.api.ContainerInspect(ctx, c.ID)
 		if cerrdefs.IsNotFound(err) {
 			continue // removed in between
@@ -176,26 +171,52 @@ func (d *Docker) List(ctx context.Context) ([]Status, error) {
 			return nil, failure("inspect "+c.ID, err)
 		}
 		if info.State != nil && info.Config != nil {
-			list = append(list, d.status(info))
+			list = append(list, Status{AttemptID: strings.TrimPrefix(info.Name, "/"), Task: info.Config.Labels[LabelTask], State: stateOf(info)})
 		}
 	}
 	sortStatuses(list)
 	return list, nil
 }
 
-func (d *Docker) status(info apicontainer.InspectResponse) Status {
-	s := info.State
-	return Status{
-		AttemptID:   strings.TrimPrefix(info.Name, "/"),
-		Task:        info.Config.Labels[LabelTask],
-		ContainerID: info.ID,
-		State:       stateOf(info),
-		ExitCode:    s.ExitCode,
-		OOM:         s.OOMKilled || d.sawOOM(info.ID),
-		StartError:  s.Error,
-		StartedAt:   apiTime(s.StartedAt),
-		FinishedAt:  apiTime(s.FinishedAt),
+// containers are those that carry exactly this fleet's label, whoever made them.
+func (d *Docker) containers(ctx context.Context) ([]apicontainer.Summary, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	defer cancel()
+	found, err := d.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: fleetFilter(d.fleet)})
+	if err != nil {
+		return nil, failure("list containers", err)
 	}
+	return found, nil
+}
+
+// refuseForeign refuses a fleet whose containers another installation has made. Two directors of one fleet on one engine
+// would each remove the other's workers as strays.
+func (d *Docker) refuseForeign(ctx context.Context) error {
+	found, err := d.containers(ctx)
+	if err != nil {
+		return err
+	}
+	var foreign []string
+	for _, c := range found {
+		if c.Labels[LabelOwner] != d.owner {
+			foreign = append(foreign, c.Labels[LabelAttempt])
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	slices.Sort(foreign)
+	return &Error{
+		Kind: ErrSpec, Doing: "open",
+		Cause: fmt.Errorf("fleet %s has containers of another director, or of a data directory that is lost (%s)", d.fleet, strings.Join(foreign, ", ")),
+		Next: fmt.Sprintf("give this director a director.fleet of its own; if no other one runs, remove them: docker rm -f $(docker ps -aq --filter label=%s=%s)",
+			LabelFleet, d.fleet),
+	}
+}
+
+// fleetFilter selects what carries exactly this fleet's label.
+func fleetFilter(fleet string) filters.Args {
+	return filters.NewArgs(filters.Arg("label", LabelFleet+"="+fleet))
 }
 
 // apiTime reads the daemon's time; its "never" is the year 1, which is Go's zero.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -12,38 +13,38 @@ import (
 	"go.uber.org/zap"
 )
 
-// Ensure makes sure that the attempt's container was started, and returns its id. See the package comment for what
-// happens when it exists already; an exited one is not restarted and not an error. Errors: ErrSpec, ErrImageMissing,
+// Ensure makes sure that the attempt's container was started. See the package comment for what happens when it exists
+// already; an exited one is not restarted and not an error. Errors: ErrSpec, ErrImageMissing,
 // ErrImagePull, ErrDaemon. After an error a container may exist that never ran: Stop removes it, a further Ensure starts it.
-func (d *Docker) Ensure(ctx context.Context, spec Spec) (containerID string, err error) {
+func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err := d.check(spec); err != nil {
-		return "", err
+		return err
 	}
-	t, release, err := d.takes.take(ctx, spec.AttemptID)
+	a, release, err := d.attempts.acquire(ctx, spec.AttemptID)
 	if err != nil {
-		return "", failure("wait for attempt "+spec.AttemptID, err)
+		return failure("wait for attempt "+spec.AttemptID, err)
 	}
 	defer release(false)
 	info, found, err := d.lookup(ctx, spec.AttemptID)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if !found {
 		id, err := d.create(ctx, spec)
 		if err != nil {
-			return "", err
+			return err
 		}
-		return id, d.launch(ctx, t, id, spec)
+		return d.launch(ctx, a, id, spec)
 	}
 	switch state := stateOf(info); {
 	case state == StateCreated:
-		return info.ID, d.launch(ctx, t, info.ID, spec)
+		return d.launch(ctx, a, info.ID, spec)
 	case state == StateRemoving:
-		return "", failure("start "+spec.AttemptID, errors.New("a container of that name is being removed"))
+		return failure("start "+spec.AttemptID, errors.New("a container of that name is being removed"))
 	case state.Live():
-		return info.ID, d.follow(ctx, t, info.ID)
+		return d.follow(ctx, a, info.ID)
 	default:
-		return info.ID, nil
+		return nil
 	}
 }
 
@@ -56,7 +57,7 @@ func (d *Docker) check(spec Spec) error {
 		protected = append([]string{u.Path}, sockets...)
 	}
 	for _, m := range apiMounts(spec) {
-		if strings.HasPrefix(m.Source, "/") && exposes(m.Source, protected) {
+		if strings.HasPrefix(m.Source, "/") && slices.ContainsFunc(protected, func(s string) bool { return within(s, m.Source) }) {
 			return refused("attempt "+spec.AttemptID, "mount of %s would give the worker the Docker socket", m.Source)
 		}
 	}
@@ -79,7 +80,7 @@ func (d *Docker) create(ctx context.Context, spec Spec) (id string, err error) {
 	return id, err
 }
 
-// createOnce leaves "not found" as the daemon said it: of all that a create refers to, only the image can be missing.
+// createOnce does not wrap "not found": of all that a create refers to, only the image can be missing.
 func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -94,14 +95,11 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	return made.ID, err
 }
 
-// launch brings a created container to life: files, then streams, then the start, so that no byte of output is missed.
-func (d *Docker) launch(ctx context.Context, t *take, id string, spec Spec) error {
+// launch gives a created container its files, starts it, and follows its output.
+func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
 	if err := d.copyFiles(ctx, id, spec); err != nil {
-		return err
-	}
-	if err := d.attach(ctx, t, id); err != nil {
 		return err
 	}
 	err := d.api.ContainerStart(ctx, id, apicontainer.StartOptions{})
@@ -114,10 +112,10 @@ func (d *Docker) launch(ctx context.Context, t *take, id string, spec Spec) erro
 	if err != nil {
 		return d.startFailure(ctx, id, spec, err)
 	}
-	return nil
+	return d.follow(ctx, a, id)
 }
 
-// startFailure tells a program that cannot be executed from a daemon in trouble: for the former the daemon sets the shell's
+// startFailure distinguishes a program that cannot be executed from a daemon in trouble: for the former the daemon sets the shell's
 // exit codes 126 (not executable) and 127 (not there), whatever HTTP status it answers with.
 func (d *Docker) startFailure(ctx context.Context, id string, spec Spec, err error) error {
 	e := failure("start "+spec.AttemptID, err)

@@ -15,12 +15,12 @@ import (
 var (
 	// ErrDaemon: the daemon did not answer, could not do it now, or could not confirm it.
 	ErrDaemon = errors.New("container: Docker daemon")
-	// ErrHost: this machine could not do it now, or could not confirm it. To who asks it is an ErrDaemon, too: for plain
+	// ErrHost: this machine could not do it now, or could not confirm it. It is an ErrDaemon, too: for plain
 	// processes the machine is what the daemon is for containers.
 	ErrHost error = hostError{}
 	// ErrSpec: the daemon, or this package, refuses what was asked for; asking again changes nothing.
 	ErrSpec = errors.New("container: refused")
-	// ErrImageMissing: the image is not on the daemon's host, and it could not be had.
+	// ErrImageMissing: the image is not on the daemon's host, and it could not be pulled.
 	ErrImageMissing = errors.New("container: image missing")
 	// ErrImagePull: a pull was tried and failed. Such an error is ErrImageMissing, too.
 	ErrImagePull = fmt.Errorf("%w: pull failed", ErrImageMissing)
@@ -69,7 +69,7 @@ const (
 	nextBusy        = `look at "docker info" and the daemon's log if this goes on`
 )
 
-// failures says what an error of the Docker client means, first match wins.
+// failures classifies errors of the Docker client; the first match wins.
 var failures = []struct {
 	match     func(error) bool
 	kind      error
@@ -96,7 +96,7 @@ func failure(doing string, err error) *Error {
 	return &Error{Kind: ErrDaemon, Transient: true, Doing: doing, Cause: err, Next: nextBusy}
 }
 
-// hostFailure is trouble of this machine: transient.
+// hostFailure is a fault of this machine: transient.
 func hostFailure(doing string, err error) *Error {
 	return &Error{Kind: ErrHost, Transient: true, Doing: doing, Cause: err}
 }

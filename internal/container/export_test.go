@@ -9,5 +9,5 @@ func (d *Docker) CreateOnly(ctx context.Context, spec Spec) (string, error) {
 
 // AwaitBrokenStreams waits until nobody reads the attempt's streams any more.
 func (d *Docker) AwaitBrokenStreams(attemptID string) {
-	<-d.takes.find(attemptID).kept.streams.done
+	<-d.attempts.entry(attemptID).state.streams.done
 }

@@ -57,7 +57,7 @@ func openFake(t *testing.T, a answers) *Docker {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	d.limits.confirm, d.limits.settle, d.limits.operation = 50*time.Millisecond, 50*time.Millisecond, 5*time.Second
+	d.limits.confirm, d.limits.operation = 50*time.Millisecond, 5*time.Second
 	return d
 }
 
@@ -191,8 +191,8 @@ func TestPullOutcomes(t *testing.T) {
 	}{
 		{"registry says no", say(http.StatusNotFound, `{"message":"pull access denied"}`), "pull access denied", false},
 		{"registry out of reach", say(http.StatusInternalServerError, `{"message":"no such host"}`), "no such host", true},
-		{"fails late", say(http.StatusOK, `{"status":"Pulling"}`+"\n"+`{"error":"unexpected layer","errorDetail":{}}`), "unexpected layer", true},
-		{"breaks off", say(http.StatusOK, `{"status":`), "broke off", true},
+		{"fails late", say(http.StatusOK, `{"status":"Pulling"}`+"\n"+`{"error":"unexpected layer","errorDetail":{"message":"unexpected layer"}}`), "unexpected layer", true},
+		{"breaks off", say(http.StatusOK, `{"status":`), "unexpected EOF", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := openFake(t, answers{"POST /images/create": c.answer})

@@ -44,31 +44,31 @@ func TestMain(m *testing.M) {
 	if order := os.Getenv(directorEnv); order != "" {
 		os.Exit(playDirector(order))
 	}
-	if err := furnish(); err != nil {
+	if err := buildShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.RemoveAll(engine.dir)
 		os.Exit(1)
 	}
-	if err := raise(); err != nil {
+	if err := openEngine(); err != nil {
 		engine.why = err.Error()
 	}
-	goleak.VerifyTestMain(struck{m})
+	goleak.VerifyTestMain(cleaned{m})
 }
 
-// struck runs the tests and then strikes the set, all before goroutines are counted.
-type struck struct{ *testing.M }
+// cleaned runs the tests and then cleans up, all before goroutines are counted.
+type cleaned struct{ *testing.M }
 
-func (s struck) Run() int {
-	code := s.M.Run()
-	for _, err := range strike() {
+func (c cleaned) Run() int {
+	code := c.M.Run()
+	for _, err := range cleanUp() {
 		fmt.Fprintln(os.Stderr, "left behind:", err)
 		code = max(code, 1)
 	}
 	return code
 }
 
-// furnish makes what tests need with an engine and without.
-func furnish() (err error) {
+// buildShared makes what tests need with an engine and without.
+func buildShared() (err error) {
 	engine.fleet = containertest.Name("retake-test")
 	engine.network = engine.fleet
 	engine.image = engine.fleet + ":scratch"
@@ -97,8 +97,8 @@ func readSources(dirs ...string) (err error) {
 	return err
 }
 
-// raise looks for an engine and makes what the tests share.
-func raise() error {
+// openEngine looks for an engine and makes what the tests share.
+func openEngine() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
@@ -113,8 +113,8 @@ func raise() error {
 	return buildImage(ctx, engine.image)
 }
 
-// strike removes what the tests shared, and reports, and removes, what they left.
-func strike() (left []error) {
+// cleanUp removes what the tests shared, and reports, and removes, what they left.
+func cleanUp() (left []error) {
 	report := func(err error) {
 		if err != nil {
 			left = append(left, err)
@@ -239,7 +239,7 @@ func checkout(t testing.TB) string {
 
 func spec(t testing.TB, act ...string) container.Spec {
 	return container.Spec{
-		AttemptID: containertest.Name("take") + "-1", Task: "acme/widgets#21", Image: engine.image,
+		AttemptID: containertest.Name("attempt") + "-1", Task: "acme/widgets#21", Image: engine.image,
 		Workdir: "/workspace", Checkout: checkout(t), Entrypoint: append([]string{container.WorkerPath}, act...),
 		WorkerBinary: engine.probe, Memory: 64 << 20, CPUs: 1, Pids: 64, User: "1000:1000",
 	}
@@ -248,7 +248,7 @@ func spec(t testing.TB, act ...string) container.Spec {
 // run runs a spec to its end.
 func run(t testing.TB, d *container.Docker, s container.Spec) container.Exit {
 	t.Helper()
-	if _, err := d.Ensure(t.Context(), s); err != nil {
+	if err := d.Ensure(t.Context(), s); err != nil {
 		t.Errorf("Ensure: %v", err)
 	} else {
 		wait, failed := engine.api.ContainerWait(t.Context(), s.AttemptID, apicontainer.WaitConditionNotRunning)
@@ -280,6 +280,15 @@ func exists(t testing.TB, attemptID string) bool {
 		t.Fatal(err)
 	}
 	return err == nil
+}
+
+func containerID(t testing.TB, attemptID string) string {
+	t.Helper()
+	info, err := engine.api.ContainerInspect(t.Context(), attemptID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ID
 }
 
 func awaitReady(t testing.TB, s container.Spec) {

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 
 	cerrdefs "github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/network"
 )
 
@@ -63,27 +62,6 @@ func (d *Docker) createNetwork(ctx context.Context) error {
 	return nil
 }
 
-// RemoveNetwork removes the network if this fleet made it. Absent or foreign: nothing happens. In use: ErrDaemon.
-func (d *Docker) RemoveNetwork(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
-	defer cancel()
-	info, err := d.api.NetworkInspect(ctx, d.network, network.InspectOptions{})
-	if cerrdefs.IsNotFound(err) || (err == nil && (info.Name != d.network || info.Labels[LabelFleet] != d.fleet)) {
-		return nil
-	}
-	if err == nil {
-		err = d.api.NetworkRemove(ctx, info.ID)
-	}
-	if err != nil && !cerrdefs.IsNotFound(err) {
-		e := failure("remove network "+d.network, err)
-		if cerrdefs.IsPermissionDenied(err) { // 403: containers are still attached
-			e.Kind, e.Transient, e.Next = ErrDaemon, true, "stop its containers first"
-		}
-		return e
-	}
-	return nil
-}
-
 // gatewayOf picks the first IPv4 gateway, or else the first of any family. Some daemons write it with a prefix length.
 func gatewayOf(ipam network.IPAM) (string, error) {
 	var first string
@@ -107,16 +85,4 @@ func gatewayOf(ipam network.IPAM) (string, error) {
 		return "", errors.New("it has no gateway address")
 	}
 	return first, nil
-}
-
-// ours selects what this installation made.
-func (d *Docker) ours() filters.Args {
-	f := fleetFilter(d.fleet)
-	f.Add("label", LabelOwner+"="+d.owner)
-	return f
-}
-
-// fleetFilter selects what carries exactly this fleet's label.
-func fleetFilter(fleet string) filters.Args {
-	return filters.NewArgs(filters.Arg("label", LabelFleet+"="+fleet))
 }

@@ -7,13 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 )
 
-// Options says what runs workers, and which part of it is ours.
+// Options choose what runs workers, and which part of it is ours.
 type Options struct {
 	Runtime string      // for Open: "docker", "process" or "auto"
 	Fleet   string      // letters, digits, "_.-"; label on everything created, filter on everything listed
@@ -26,14 +27,13 @@ type Options struct {
 // Runtime is what runs workers: *Docker or *Processes.
 type Runtime interface {
 	EnsureNetwork(ctx context.Context) (gateway string, err error)
-	Ensure(ctx context.Context, s Spec) (containerID string, err error)
+	Ensure(ctx context.Context, s Spec) error
 	Adopt(ctx context.Context, attemptID string) error
 	List(ctx context.Context) ([]Status, error)
 	EnsureImage(ctx context.Context, image string) error
 	Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error)
-	Watch(ctx context.Context, hint func(Hint)) error
+	Watch(ctx context.Context, changed func()) error
 	Workdir(s Spec) string
-	Cannot() []string
 	Close() error
 }
 
@@ -42,30 +42,29 @@ var (
 	_ Runtime = (*Processes)(nil)
 )
 
-// choices says which function opens what containers.runtime names.
-var choices = map[string]func(context.Context, Options) (Runtime, error){
-	"docker": chooseDocker, "process": chooseProcesses, "auto": chooseAny,
-}
-
-// Open opens the runtime that o.Runtime names; auto means Docker if an engine answers, and processes otherwise. What the
-// chosen one cannot do is said in one warning.
+// Open opens the runtime that o.Runtime names; auto means Docker if an engine answers, and processes otherwise. One warning
+// lists what the chosen one cannot do.
 //
 // Nobody may be forgotten by a change from one to the other, since a worker that nobody lists goes on beside its own
 // successor. So processes that are still there are ended before "docker" begins, and keep "auto" with processes until they are
 // done; "process" is refused while containers of the fleet run. Where Docker was used before, "auto" insists on it:
-// an engine that is down for a moment must not lay a server open to its agents.
+// an engine that is down for a moment must not make a server run its agents unconfined.
 func Open(ctx context.Context, o Options) (Runtime, error) {
-	choose, ok := choices[o.Runtime]
-	if !ok {
-		return nil, refused("open", "runtime %q: want docker, process or auto", o.Runtime)
-	}
 	if !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "folder for processes %q: want an absolute path", o.Dir)
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	return choose(ctx, o)
+	switch o.Runtime {
+	case "docker":
+		return chooseDocker(ctx, o)
+	case "process":
+		return chooseProcesses(ctx, o)
+	case "auto":
+		return chooseAny(ctx, o)
+	}
+	return nil, refused("open", "runtime %q: want docker, process or auto", o.Runtime)
 }
 
 func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
@@ -73,11 +72,11 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(docker.noStrangers(ctx), endProcesses(ctx, o), rememberDocker(o.Dir)); err != nil {
+	if err := errors.Join(docker.refuseForeign(ctx), endProcesses(ctx, o), rememberDocker(o.Dir)); err != nil {
 		return nil, errors.Join(err, docker.Close())
 	}
-	if cannot := docker.Cannot(); len(cannot) > 0 {
-		o.Log.Warn("this container engine does not hold every limit", zap.Strings("cannot", cannot))
+	if len(docker.cannot) > 0 {
+		o.Log.Warn("this container engine cannot enforce every limit", zap.Strings("cannot", docker.cannot))
 	}
 	return docker, nil
 }
@@ -88,9 +87,10 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 		if err := errors.Join(err, docker.Close()); err != nil {
 			return nil, err
 		}
-		if live := liveOnes(list); len(live) > 0 {
+		list = slices.DeleteFunc(list, func(s Status) bool { return !s.State.Live() })
+		if len(list) > 0 {
 			return nil, &Error{
-				Kind: ErrSpec, Doing: "open", Cause: fmt.Errorf("containers of fleet %s still run in Docker (%s)", o.Fleet, strings.Join(live, ", ")),
+				Kind: ErrSpec, Doing: "open", Cause: fmt.Errorf("containers of fleet %s still run in Docker (%s)", o.Fleet, names(list)),
 				Next: `let them finish under containers.runtime = "docker", or remove them (docker rm -f)`,
 			}
 		}
@@ -99,10 +99,12 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 }
 
 func chooseAny(ctx context.Context, o Options) (Runtime, error) {
-	if left, err := leftProcesses(ctx, o); err != nil {
+	var left []Status
+	if err := earlierProcesses(ctx, o, func(_ *Processes, found []Status) error { left = found; return nil }); err != nil {
 		return nil, err
-	} else if len(left) > 0 {
-		return openProcesses(ctx, o, fmt.Errorf("processes of an earlier run are still there: %s", strings.Join(left, ", ")))
+	}
+	if len(left) > 0 {
+		return openProcesses(ctx, o, fmt.Errorf("processes of an earlier run are still there: %s", names(left)))
 	}
 	docker, err := chooseDocker(ctx, o)
 	if err == nil || !errors.Is(err, ErrDaemon) {
@@ -118,18 +120,18 @@ func chooseAny(ctx context.Context, o Options) (Runtime, error) {
 	return openProcesses(ctx, o, err)
 }
 
-// openProcesses opens that runtime and says what is lost with it.
+// openProcesses opens that runtime and warns of what is lost with it; why is the reason, if nobody asked for it.
 func openProcesses(ctx context.Context, o Options, why error) (Runtime, error) {
 	p, err := OpenProcesses(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	o.Log.Warn("workers run as plain processes, not in containers: for development only",
-		zap.Strings("cannot", p.Cannot()), zap.NamedError("reason", why))
+		zap.Strings("cannot", cannotConfine()), zap.NamedError("reason", why))
 	return p, nil
 }
 
-// dockerFile in Options.Dir says that Docker ran workers here.
+// dockerFile in Options.Dir marks a machine where Docker ran workers.
 const dockerFile = "docker-was-here"
 
 func rememberDocker(dir string) error {
@@ -143,47 +145,39 @@ func rememberDocker(dir string) error {
 	return nil
 }
 
-// leftProcesses names this fleet's processes of an earlier run.
-func leftProcesses(ctx context.Context, o Options) (names []string, err error) {
+// earlierProcesses calls f with this fleet's processes of an earlier run, if there are any.
+func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left []Status) error) error {
 	if _, err := os.Stat(o.Dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	p, err := OpenProcesses(ctx, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer p.Close()
-	list, err := p.List(ctx)
-	for _, s := range list {
-		names = append(names, s.AttemptID)
-	}
-	return names, err
-}
-
-func endProcesses(ctx context.Context, o Options) error {
-	left, err := leftProcesses(ctx, o)
+	left, err := p.List(ctx)
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	p, err := OpenProcesses(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	for _, name := range left {
-		o.Log.Warn("ending a plain process of an earlier run: workers run in Docker now", zap.String("worker", name))
-		if _, err := p.Stop(ctx, name, 0, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f(p, left)
 }
 
-func liveOnes(list []Status) (names []string) {
-	for _, s := range list {
-		if s.State.Live() {
-			names = append(names, s.AttemptID)
+func endProcesses(ctx context.Context, o Options) error {
+	return earlierProcesses(ctx, o, func(p *Processes, left []Status) error {
+		for _, s := range left {
+			o.Log.Warn("ending a plain process of an earlier run: workers run in Docker now", zap.String("worker", s.AttemptID))
+			if _, err := p.Stop(ctx, s.AttemptID, 0, nil); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+}
+
+func names(list []Status) string {
+	var ids []string
+	for _, s := range list {
+		ids = append(ids, s.AttemptID)
 	}
-	return names
+	return strings.Join(ids, ", ")
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -89,7 +88,6 @@ func TestOpenWithoutAnEngine(t *testing.T) {
 }
 
 func TestOpenWithAnEngine(t *testing.T) {
-	inspect := inspected(`{"Status":"running","Running":true}`)
 	for _, c := range []struct {
 		name, runtime, containers string
 		left                      bool
@@ -108,8 +106,8 @@ func TestOpenWithAnEngine(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			openFake(t, answers{
 				"GET /info":                 say(http.StatusOK, `{"MemoryLimit":true,"SwapLimit":true,"CpuCfsQuota":true,"PidsLimit":true}`),
+				"GET /containers/at-1/json": inspected(`{"Status":"running","Running":true}`),
 				"GET /containers/json":      say(http.StatusOK, "["+c.containers+"]"),
-				"GET /containers/at-1/json": inspect,
 			})
 			o, _ := options(t, c.runtime)
 			if c.left {
@@ -139,32 +137,9 @@ func TestDockerSaysWhatItCannot(t *testing.T) {
 		`{}`: 3,
 	} {
 		d := openFake(t, answers{"GET /info": say(http.StatusOK, info)})
-		if got := d.Cannot(); len(got) != want {
+		if got := d.cannot; len(got) != want {
 			t.Errorf("%s: got %q", info, got)
 		}
-	}
-}
-
-func TestHintsBetweenLists(t *testing.T) {
-	at := func(id string, s State) Status { return Status{AttemptID: id, ContainerID: "c", State: s} }
-	hint := func(k HintKind, id string) Hint { return Hint{Kind: k, AttemptID: id, ContainerID: "c"} }
-	for _, c := range []struct {
-		name        string
-		before, now []Status
-		want        []Hint
-	}{
-		{"nothing", []Status{at("a", StateRunning)}, []Status{at("a", StatePaused)}, nil},
-		{"died", []Status{at("a", StatePaused)}, []Status{at("a", StateExited)}, []Hint{hint(HintDied, "a")}},
-		{"removed", []Status{at("a", StateExited)}, nil, []Hint{hint(HintDestroyed, "a")}},
-		{"died and removed", []Status{at("a", StateRunning)}, nil, []Hint{hint(HintDied, "a"), hint(HintDestroyed, "a")}},
-		{"began", nil, []Status{at("a", StateRunning)}, nil},
-		{"began and died", nil, []Status{at("a", StateExited)}, []Hint{hint(HintDied, "a")}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := hintsBetween(c.before, c.now); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got %v, want %v", got, c.want)
-			}
-		})
 	}
 }
 

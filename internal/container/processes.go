@@ -8,17 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
+	"slices"
 	"syscall"
+	"time"
 
 	"go.uber.org/zap"
 
 	"retake/internal/container/supervisor"
+	"retake/internal/procfs"
 )
 
 // Processes runs attempts as plain processes of this machine, for development. Safe for concurrent use; operations on the same
-// attempt take turns.
+// attempt wait for each other.
 //
 // Each attempt has a folder of its name in Options.Dir: what package supervisor puts there, recordFile, and three folders
 // that belong to the worker's user: retakeDir stands for Dir, homeDir and tmpDir are gone with it.
@@ -28,9 +29,7 @@ type Processes struct {
 	log    *zap.Logger
 	limits limits
 
-	takes    turns[sent]
-	mu       sync.Mutex
-	children map[int]struct{} // supervisors that this process started and has to reap
+	attempts keyedLock
 }
 
 // Names in an attempt's folder, beside the supervisor's.
@@ -41,10 +40,7 @@ const (
 	tmpDir     = "tmp"
 )
 
-// gonePrefix begins the names of folders that are being removed; no attempt id begins with a dot.
-const gonePrefix = ".gone-"
-
-// record says whose folder it is.
+// record identifies the folder's attempt.
 type record struct {
 	AttemptID string `json:"attempt_id"`
 	Fleet     string `json:"fleet"`
@@ -56,22 +52,24 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 	if !fleetName.MatchString(o.Fleet) || !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "fleet %q, folder %q: want a fleet of letters, digits, '_', '.', '-', and an absolute path", o.Fleet, o.Dir)
 	}
-	if _, err := supervisor.Boot(); err != nil {
+	if _, err := procfs.Boot(); err != nil {
 		e := refused("open", "plain processes need Linux with /proc: %w", err)
 		e.Next = "run workers in Docker"
 		return nil, e
 	}
-	p := &Processes{fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: o.Log, limits: defaultLimits, children: map[int]struct{}{}}
+	p := &Processes{fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: o.Log, limits: defaultLimits}
 	if p.log == nil {
 		p.log = zap.NewNop()
 	}
 	if err := os.MkdirAll(p.dir, p.folderMode()); err != nil {
 		return nil, refused("open", "folder for processes: %w", err)
 	}
-	gone, _ := filepath.Glob(filepath.Join(p.dir, gonePrefix+"*"))
-	for _, dir := range gone { // of a Stop that was cut off
-		if err := removeTree(dir); err != nil {
-			p.log.Warn("what is left of a process cannot be removed", zap.String("path", dir), zap.Error(err))
+	found, _ := filepath.Glob(filepath.Join(p.dir, "*"))
+	for _, dir := range found { // of an Ensure or a Stop that was cut off
+		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
+			if err := p.removeUnrecorded(filepath.Base(dir)); err != nil {
+				p.log.Warn("the folder of a process cannot be removed", zap.String("path", dir), zap.Error(err))
+			}
 		}
 	}
 	return p, nil
@@ -85,6 +83,9 @@ func (p *Processes) folderMode() fs.FileMode {
 	return 0o700
 }
 
+// EnsureImage has nothing to do: processes run from this machine's own files.
+func (p *Processes) EnsureImage(context.Context, string) error { return nil }
+
 // EnsureNetwork returns the loopback address: that is where processes reach this machine.
 func (p *Processes) EnsureNetwork(context.Context) (gateway string, err error) {
 	return "127.0.0.1", nil
@@ -93,23 +94,17 @@ func (p *Processes) EnsureNetwork(context.Context) (gateway string, err error) {
 // Workdir returns where the worker of a spec finds its checkout: where it really lies.
 func (p *Processes) Workdir(s Spec) string { return s.Checkout }
 
-// Close forgets everything. Processes go on.
-func (p *Processes) Close() error {
-	p.reap()
-	return nil
-}
+// Close leaves processes running.
+func (p *Processes) Close() error { return nil }
 
-// Adopt has nothing to do: streams go to files without our help. Errors: as List.
-func (p *Processes) Adopt(_ context.Context, attemptID string) error {
-	_, _, err := p.lookup(attemptID)
-	return err
-}
+// Adopt has nothing to do: streams go to files without our help.
+func (p *Processes) Adopt(context.Context, string) error { return nil }
 
-// Cannot says, in words for the log, which promises of a Spec plain processes do not keep.
-func (p *Processes) Cannot() []string {
+// cannotConfine lists, for the log, which promises of a Spec plain processes do not keep.
+func cannotConfine() []string {
 	cannot := []string{
 		"no image: programs and files are this machine's",
-		"no memory limit: an agent can use up this machine's memory, and what the kernel then kills is not told as out of memory",
+		"no memory limit: an agent can use up this machine's memory, and what the kernel then kills is not reported as out of memory",
 		"no limit on CPUs and processes",
 		"no file system of its own: a worker reads and changes whatever its user may, /tmp is shared, read-only mounts can be written",
 		"no network of its own: a worker reaches whatever listens on this machine",
@@ -155,7 +150,7 @@ func readProcess(dir string) (*process, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &here.record)
 	}
-	// The lock first: a supervisor writes its last word and then lets go. Once more if it seems to have died without one:
+	// The lock first: a supervisor writes its last record and then lets go. Once more if it seems to have died without one:
 	// it may have been started in between.
 	for try := 0; err == nil && try < 2; try++ {
 		var errs [3]error
@@ -169,10 +164,9 @@ func readProcess(dir string) (*process, error) {
 	return here, err
 }
 
-// lost says that the supervisor died before it could say how the worker ended.
+// lost reports that the supervisor died before it could record how the worker ended.
 func (h *process) lost() bool { return h.started != nil && h.ended == nil && !h.supervised }
 
-// ending is what is known of the end, in the words of an engine.
 func (h *process) ending() ending {
 	e := ending{state: h.state()}
 	if h.ended != nil {
@@ -199,38 +193,15 @@ func (h *process) state() State {
 	}
 }
 
-func (h *process) status() Status {
-	e := h.ending()
-	s := Status{AttemptID: h.AttemptID, Task: h.Task, ContainerID: h.id(), State: e.state, ExitCode: e.exitCode, StartError: e.startError}
-	if h.started != nil {
-		s.StartedAt = h.started.At
-	}
-	if h.ended != nil {
-		s.FinishedAt = h.ended.At
-	} else if e.state == StateExited {
-		s.ExitCode = -1
-	}
-	return s
-}
-
-// id is for people, who want to know the process, and unique: starts are counted in hundredths of a second since boot.
-func (h *process) id() string {
-	if h.started == nil {
-		return ""
-	}
-	return fmt.Sprintf("process-%d-%d", h.started.Worker.PID, h.started.Worker.Start)
-}
-
 // List returns all processes of this fleet, in the order of their attempt ids.
 func (p *Processes) List(_ context.Context) ([]Status, error) {
-	p.reap()
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return nil, hostFailure("list processes", err)
 	}
 	list := []Status{}
 	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+		if !e.IsDir() {
 			continue
 		}
 		here, err := readProcess(filepath.Join(p.dir, e.Name()))
@@ -241,47 +212,43 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 			return nil, hostFailure("read about "+e.Name(), err)
 		}
 		if here.Fleet == p.fleet {
-			list = append(list, here.status())
+			list = append(list, Status{AttemptID: here.AttemptID, Task: here.Task, State: here.state()})
 		}
 	}
 	sortStatuses(list)
 	return list, nil
 }
 
-// Signal sends a signal to an attempt's worker, as a person with its number would, but never to another process that got
-// the same number. Errors: ErrSpec if no worker of that attempt lives.
-func (p *Processes) Signal(attemptID string, sig syscall.Signal) error {
-	here, found, err := p.lookup(attemptID)
-	if err != nil {
-		return err
-	}
-	if !found || here.started == nil {
-		return refused("process "+attemptID, "it has no worker")
-	}
-	switch sent, err := here.signal(sig); {
-	case err != nil:
-		return hostFailure("signal "+attemptID, err)
-	case !sent:
-		return refused("process "+attemptID, "its worker has ended")
-	}
-	return nil
-}
-
 // signal signals the worker, if this is the boot that it was started in.
 func (h *process) signal(sig syscall.Signal) (sent bool, err error) {
-	if boot, err := supervisor.Boot(); err != nil || h.started == nil || boot != h.started.Boot {
+	if boot, err := procfs.Boot(); err != nil || h.started == nil || boot != h.started.Boot {
 		return false, err
 	}
 	return h.started.Worker.Signal(sig)
 }
 
-// reap clears the table of processes of supervisors that have ended and were our children.
-func (p *Processes) reap() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for pid := range p.children {
-		if ended, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); ended == pid || errors.Is(err, syscall.ECHILD) {
-			delete(p.children, pid)
+// watchEvery is how often Watch looks: a few files per attempt.
+const watchEvery = 200 * time.Millisecond
+
+// Watch calls changed, from one goroutine, at the beginning and whenever the list has changed, until ctx ends; it returns
+// ctx's error.
+func (p *Processes) Watch(ctx context.Context, changed func()) error {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var before []Status
+	for listed, failing := false, false; ; {
+		now, err := p.List(ctx)
+		if err != nil && !failing {
+			p.log.Warn("processes cannot be watched", zap.Error(err))
+		}
+		if failing = err != nil; !failing && (!listed || !slices.Equal(before, now)) {
+			before, listed = now, true
+			changed()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

@@ -9,38 +9,34 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"go.uber.org/zap"
-
 	"retake/internal/container/supervisor"
+	"retake/internal/safefile"
 )
 
-// imagePath is the PATH of common base images, which a container has when its image says nothing.
+// imagePath is the PATH of common base images, which a container has when its image sets none.
 const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Ensure makes sure that the attempt's worker was started, and returns its id. See the package comment for what happens when
-// it was before. Errors: ErrSpec, ErrHost. Whatever the spec says of Dir is meant for the attempt's own folder: the worker
-// gets the true path in its arguments.
-func (p *Processes) Ensure(ctx context.Context, spec Spec) (id string, err error) {
+// Ensure makes sure that the attempt's worker was started. See the package comment for what happens when it was before.
+// Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own folder: the worker gets the true path in its arguments.
+func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 	if err := checkProcess(spec); err != nil {
-		return "", err
+		return err
 	}
-	_, release, err := p.takes.take(ctx, spec.AttemptID)
+	_, release, err := p.attempts.acquire(ctx, spec.AttemptID)
 	if err != nil {
-		return "", hostFailure("wait for attempt "+spec.AttemptID, err)
+		return hostFailure("wait for attempt "+spec.AttemptID, err)
 	}
 	defer release(false)
 	here, found, err := p.lookup(spec.AttemptID)
-	if err != nil {
-		return "", err
-	}
-	if found && here.started != nil {
-		return here.id(), nil
+	if err != nil || found && here.started != nil {
+		return err
 	}
 	return p.start(ctx, spec)
 }
@@ -54,16 +50,9 @@ func checkProcess(spec Spec) error {
 	if !clean(spec.Entrypoint[0]) {
 		return refused(doing, "entrypoint %q: want an absolute path", spec.Entrypoint[0])
 	}
-	for _, f := range spec.Files {
-		if !within(f.Path, Dir) || f.Path == Dir {
-			return refused(doing, "file %s: a plain process is given files in %s only", f.Path, Dir)
-		}
-	}
 	for _, m := range spec.Mounts {
 		if err := checkProcessMount(m); err != nil {
-			e := refused(doing, "%w", err)
-			e.Next = `give it the same path on both sides, or run workers in Docker`
-			return e
+			return &Error{Kind: ErrSpec, Doing: doing, Cause: err, Next: "give it the same path on both sides, or run workers in Docker"}
 		}
 	}
 	return nil
@@ -84,95 +73,92 @@ func checkProcessMount(m Mount) error {
 }
 
 // start makes the folder and the supervisor. The lock keeps everybody else out from here until nothing of the attempt is left.
-func (p *Processes) start(ctx context.Context, spec Spec) (id string, err error) {
+func (p *Processes) start(ctx context.Context, spec Spec) error {
 	dir := filepath.Join(p.dir, spec.AttemptID)
 	doing := "start " + spec.AttemptID
 	if err := os.MkdirAll(dir, p.folderMode()); err != nil {
-		return "", hostFailure(doing, err)
+		return hostFailure(doing, err)
 	}
-	lock, id, err := p.lock(ctx, dir, spec)
-	if err != nil || id != "" {
-		return id, err
+	lock, running, err := p.lock(ctx, dir, spec)
+	if err != nil || running {
+		return err
 	}
 	defer lock.Close()
-	if err := p.furnish(dir, spec); err != nil {
-		return "", err
+	if err := p.prepare(dir, spec); err != nil {
+		return err
 	}
 	ready, err := p.launch(dir, lock, spec)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer ready.Close()
-	// The supervisor lets go of its end when it has written something down, or when it dies.
+	// The supervisor closes its end when it has recorded something, or when it dies.
 	_ = ready.SetReadDeadline(time.Now().Add(p.limits.operation))
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Now()) })
 	defer stop()
 	if _, err := io.Copy(io.Discard, ready); err != nil {
-		return "", hostFailure(doing, errors.Join(err, ctx.Err()))
+		return hostFailure(doing, errors.Join(err, ctx.Err()))
 	}
-	return p.startOutcome(dir, spec)
+	return startOutcome(dir, spec)
 }
 
-// startOutcome reads what the supervisor says.
-func (p *Processes) startOutcome(dir string, spec Spec) (id string, err error) {
+// startOutcome reads what the supervisor has recorded.
+func startOutcome(dir string, spec Spec) error {
 	here, err := readProcess(dir)
 	switch doing := "start " + spec.AttemptID; {
 	case err != nil:
-		return "", hostFailure(doing, err)
+		return hostFailure(doing, err)
 	case here.ended != nil && here.ended.StartError != "":
 		e := refused(doing, "%s", here.ended.StartError)
 		e.Next = "check the entrypoint, the checkout and the user"
-		return "", e
+		return e
 	case here.started == nil:
-		said, _ := os.ReadFile(filepath.Join(dir, supervisor.LogFile))
-		e := refused(doing, "%s %s: %s", spec.WorkerBinary, supervisor.Command, said)
+		output, _ := os.ReadFile(filepath.Join(dir, supervisor.LogFile))
+		e := refused(doing, "%s %s: %s", spec.WorkerBinary, supervisor.Command, output)
 		e.Next = "is this the worker that belongs to this director?"
-		return "", e
-	default:
-		return here.id(), nil
+		return e
 	}
+	return nil
 }
 
-// lock takes the folder's lock, or returns the id of a worker that somebody else has started meanwhile. A supervisor whose
-// worker could not be started lets go of it in a moment.
-func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.File, id string, err error) {
+// lock takes the folder's lock, unless somebody else has started the worker meanwhile: then it runs. A supervisor whose
+// worker could not be started lets go of the lock in a moment.
+func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.File, running bool, err error) {
 	doing := "start " + spec.AttemptID
-	ours := false
-	done, err := p.until(ctx, p.limits.confirm, func() (bool, error) {
-		if lock, ours, err = supervisor.Lock(dir); err != nil {
+	locked := false
+	done, err := until(ctx, p.limits.confirm, func() (bool, error) {
+		if lock, locked, err = supervisor.Lock(dir); err != nil {
 			return false, hostFailure(doing, err)
 		}
 		here, found, err := p.lookup(spec.AttemptID)
-		if found && here.started != nil {
-			id = here.id()
-		}
-		return ours || id != "", err
+		running = found && here.started != nil
+		return locked || running, err
 	})
-	if ours && (err != nil || id != "") {
+	if locked && (err != nil || running) {
 		lock.Close()
 	}
 	if err == nil && !done {
-		err = hostFailure(doing, errors.New("somebody else has begun to, and does not end"))
+		err = hostFailure(doing, errors.New("another start of it has begun, and does not end"))
 	}
-	return lock, id, err
+	return lock, running, err
 }
 
-// furnish puts everything into the folder that has to be there before the worker runs, and nothing else.
-func (p *Processes) furnish(dir string, spec Spec) error {
+// prepare puts everything into the folder that has to be there before the worker runs, and nothing else.
+func (p *Processes) prepare(dir string, spec Spec) error {
 	uid, gid := -1, -1 // as ourselves
 	if os.Geteuid() == 0 {
 		uid, gid, _ = spec.ids() // valid
 	}
 	err := supervisor.Forget(dir)
 	for _, name := range []string{retakeDir, homeDir, tmpDir} {
-		err = errors.Join(err, removeTree(filepath.Join(dir, name)), os.Mkdir(filepath.Join(dir, name), 0o700))
+		err = errors.Join(err, safefile.RemoveAll(filepath.Join(dir, name)), os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	if err == nil {
 		err = copyFiles(dir, spec)
 	}
 	for _, name := range []string{retakeDir, homeDir, tmpDir} {
 		if err == nil {
-			err = giveAway(filepath.Join(dir, name), uid, gid)
+			err = chownTree(filepath.Join(dir, name), uid, gid)
 		}
 	}
 	if err == nil {
@@ -195,11 +181,7 @@ func copyFiles(dir string, spec Spec) error {
 		return err
 	}
 	for _, f := range spec.Files {
-		at := truePath(dir, f.Path)
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			return err
-		}
-		if err := putFile(at, bytes.NewReader(f.Data), f.Mode); err != nil {
+		if err := putFile(filepath.Join(dir, retakeDir, f.Name), bytes.NewReader(f.Data), 0o600); err != nil {
 			return err
 		}
 	}
@@ -215,9 +197,9 @@ func putFile(at string, from io.Reader, mode os.FileMode) error {
 	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 
-// giveAway makes the worker's user the owner of a folder and all in it, of the folder at last: until then nobody of that user
-// can get in, to put a link to something else in our way.
-func giveAway(dir string, uid, gid int) error {
+// chownTree makes the worker's user the owner of a folder and all in it, of the folder last: until then no process of that
+// user can get in, to put a link to something else in our way.
+func chownTree(dir string, uid, gid int) error {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || path == dir {
 			return err
@@ -243,60 +225,34 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 	if err != nil {
 		return nil, refused(doing, "%w", err)
 	}
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
-	orderRead, orderWrite, err := os.Pipe()
+	log, err := os.OpenFile(filepath.Join(dir, supervisor.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, hostFailure(doing, err)
 	}
-	files = append(files, orderRead, orderWrite)
+	defer log.Close()
 	ready, readyWrite, err := os.Pipe()
 	if err != nil {
 		return nil, hostFailure(doing, err)
 	}
-	files = append(files, readyWrite)
-	log, err := os.OpenFile(filepath.Join(dir, supervisor.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err == nil {
-		files = append(files, log)
-		err = p.fork(spec.WorkerBinary, []string{spec.WorkerBinary, supervisor.Command, dir}, &syscall.ProcAttr{
-			Dir: "/", Env: []string{"PATH=" + imagePath, supervisor.Marker + "=" + spec.AttemptID},
-			Files: []uintptr{orderRead.Fd(), readyWrite.Fd(), log.Fd(), lock.Fd()}, // the last one as supervisor.LockFD
-			Sys:   &syscall.SysProcAttr{Setsid: true},
-		})
-	}
-	if err != nil {
+	defer readyWrite.Close()
+	cmd := exec.Command(spec.WorkerBinary, supervisor.Command, dir)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + imagePath, supervisor.Marker + "=" + spec.AttemptID}
+	cmd.Stdin = bytes.NewReader(order)                                         // not in a file, since it may hold secrets
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = readyWrite, log, []*os.File{lock} // the last one as supervisor.LockFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
 		ready.Close()
-		e := hostFailure(doing, fmt.Errorf("%s: %w", spec.WorkerBinary, err))
+		e := hostFailure(doing, err)
 		if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
 			e.Kind, e.Transient, e.Next = ErrSpec, false, "build the worker for this machine, where programs may be executed"
 		}
 		return nil, e
 	}
-	// Through a pipe, since it may hold secrets. One that dies before it has read all shows in what it leaves.
-	orderRead.Close()
-	_ = orderWrite.SetWriteDeadline(time.Now().Add(p.limits.operation))
-	if _, err := orderWrite.Write(order); err != nil {
-		p.log.Warn("the supervisor did not take its order", zap.String("worker", spec.AttemptID), zap.Error(err))
-	}
+	go func() { _ = cmd.Wait() }() // so that no zombie stays; how it ended is in the folder
 	return ready, nil
 }
 
-// fork makes a child that nobody waits for; reap clears up after it.
-func (p *Processes) fork(program string, argv []string, attr *syscall.ProcAttr) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	pid, err := syscall.ForkExec(program, argv, attr)
-	if err == nil {
-		p.children[pid] = struct{}{}
-	}
-	return err
-}
-
-// newOrder says what the worker is: its environment is the spec's and what an engine adds, with a home of its own.
+// newOrder describes the worker: its environment is the spec's and what an engine adds, with a home of its own.
 func newOrder(dir string, spec Spec) supervisor.Order {
 	o := supervisor.Order{Workdir: spec.Checkout}
 	for _, arg := range spec.Entrypoint {

@@ -13,11 +13,14 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/container/supervisor"
+	"retake/internal/procfs"
+	"retake/internal/ring"
+	"retake/internal/safefile"
 )
 
-// sweepPatience is how long a supervisor may take to end what its dead worker has left, before it is done from here: it needs
+// sweepLimit is how long a supervisor may take to end what its dead worker has left, before it is done from here: it needs
 // milliseconds, unless it is frozen itself.
-const sweepPatience = 2 * time.Second
+const sweepLimit = 2 * time.Second
 
 // Stop ends the attempt's worker and everything that it has started, collects how it ended, removes its folder, and returns
 // once nothing is left. A running worker gets SIGTERM, for it to end its stages, and grace (0: none), then all get
@@ -26,38 +29,37 @@ const sweepPatience = 2 * time.Second
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()
-	ours, release, err := p.takes.take(ctx, attemptID)
+	a, release, err := p.attempts.acquire(ctx, attemptID)
 	if err != nil {
 		return Exit{}, hostFailure("wait for attempt "+attemptID, err)
 	}
-	exit, err := p.stop(ctx, ours, attemptID, grace, record)
-	p.reap()
+	exit, err := p.stop(ctx, &a.sent, attemptID, grace, record)
 	release(err == nil)
 	return exit, err
 }
 
-func (p *Processes) stop(ctx context.Context, ours *sent, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
+func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	here, found, err := p.lookup(attemptID)
 	if err != nil {
 		return Exit{}, err
 	}
 	if !found {
-		return Exit{}, p.removeUnborn(attemptID)
+		return Exit{}, p.removeUnrecorded(attemptID)
 	}
 	if here.state().Live() {
-		if err := p.endWorker(ctx, ours, attemptID, grace); err != nil {
+		if err := p.endWorker(ctx, sent, attemptID, grace); err != nil {
 			return Exit{}, err
 		}
 	}
-	if err := p.silence(ctx, attemptID); err != nil {
+	if err := p.killLeftovers(ctx, attemptID); err != nil {
 		return Exit{}, err
 	}
 	if here, found, err = p.lookup(attemptID); err != nil || !found {
 		return Exit{}, err
 	}
-	exit := here.ending().exit(*ours)
-	if here.lost() { // its supervisor died with it; whatever code stands here is nobody's
-		exit = Exit{Killed: ours.kill}
+	exit := here.ending().exit(*sent)
+	if here.lost() { // its supervisor died with it: nobody knows the exit code
+		exit = Exit{Killed: sent.kill}
 	}
 	exit.Stdout, exit.Stderr = p.tails(here)
 	if err := record.Keep(exit); err != nil {
@@ -67,7 +69,7 @@ func (p *Processes) stop(ctx context.Context, ours *sent, attemptID string, grac
 }
 
 // endWorker makes the worker end, or at least leaves nothing undone that should make it.
-func (p *Processes) endWorker(ctx context.Context, ours *sent, attemptID string, grace time.Duration) error {
+func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID string, grace time.Duration) error {
 	here := &process{}
 	ended := func() (bool, error) {
 		now, found, err := p.lookup(attemptID)
@@ -76,8 +78,8 @@ func (p *Processes) endWorker(ctx context.Context, ours *sent, attemptID string,
 		}
 		return err == nil && (!found || !here.state().Live()), err
 	}
-	// A worker that is just being started can be told only when it is there.
-	if done, err := p.until(ctx, p.limits.confirm, func() (bool, error) {
+	// A worker that is just being started can be signalled only when it is there.
+	if done, err := until(ctx, p.limits.confirm, func() (bool, error) {
 		done, err := ended()
 		return done || err != nil || here.started != nil, err
 	}); err != nil || !done {
@@ -92,9 +94,9 @@ func (p *Processes) endWorker(ctx context.Context, ours *sent, attemptID string,
 		if err != nil {
 			return hostFailure("send SIGTERM to "+attemptID, err)
 		}
-		ours.term = ours.term || accepted
+		sent.term = sent.term || accepted
 		gone := false
-		if _, err := p.until(ctx, grace, func() (bool, error) {
+		if _, err := until(ctx, grace, func() (bool, error) {
 			gone, err = ended()
 			return gone || here.state() == StatePaused, err // a frozen one cannot obey
 		}); err != nil || gone {
@@ -105,22 +107,22 @@ func (p *Processes) endWorker(ctx context.Context, ours *sent, attemptID string,
 	if err != nil {
 		return hostFailure("send SIGKILL to "+attemptID, err)
 	}
-	ours.kill = ours.kill || accepted
-	_, err = p.until(ctx, sweepPatience, ended) // not in time: silence goes on
+	sent.kill = sent.kill || accepted
+	_, err = until(ctx, sweepLimit, ended) // not in time: killLeftovers goes on
 	return err
 }
 
-// silence returns when no process of an attempt, whose worker has been told to end, is left. The supervisor does it; if it
-// is gone, or does not, it is done from here, to the supervisor too.
-func (p *Processes) silence(ctx context.Context, attemptID string) error {
+// killLeftovers returns when no process of an attempt, whose worker has been told to end, is left. The supervisor does it; if
+// it is gone, or does not, it is done from here, to the supervisor too.
+func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 	began := time.Now()
-	var left []supervisor.Process
-	done, err := p.until(ctx, p.limits.confirm, func() (bool, error) {
+	var left []procfs.Process
+	done, err := until(ctx, p.limits.confirm, func() (bool, error) {
 		here, found, err := p.lookup(attemptID)
 		if err != nil || !found {
 			return !found, err
 		}
-		if here.supervised && time.Since(began) < sweepPatience {
+		if here.supervised && time.Since(began) < sweepLimit {
 			return false, nil
 		}
 		if !here.supervised && here.ended != nil && here.ended.Clean {
@@ -131,7 +133,7 @@ func (p *Processes) silence(ctx context.Context, attemptID string) error {
 		}
 		for _, l := range left {
 			if _, err := l.Signal(syscall.SIGKILL); err != nil {
-				p.log.Warn("process not killed", zap.String("worker", attemptID), zap.Int("worker", l.PID), zap.Error(err))
+				p.log.Warn("a process was not killed", zap.String("worker", attemptID), zap.Int("pid", l.PID), zap.Error(err))
 			}
 		}
 		return len(left) == 0 && !here.supervised, nil
@@ -142,82 +144,47 @@ func (p *Processes) silence(ctx context.Context, attemptID string) error {
 	return err
 }
 
-// until polls a condition, at most for limit. Its error, and the end of ctx, end the wait.
-func (p *Processes) until(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		p.reap()
-		if done, err := ok(); done || err != nil {
-			return done, err
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			return false, nil
-		case <-ctx.Done():
-			return false, hostFailure("wait for a process", ctx.Err())
-		}
+// until is pollUntil with errors of this package.
+func until(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
+	done, err := pollUntil(ctx, limit, ok)
+	if err != nil && errors.Is(err, ctx.Err()) {
+		err = hostFailure("wait for a process", err)
 	}
+	return done, err
 }
 
 func (p *Processes) tails(here *process) (stdout, stderr []byte) {
 	tail := func(name string) []byte {
-		var newest ring
-		if err := supervisor.CopyStream(&newest, here.dir, name); err != nil {
-			p.log.Warn("output is not readable", zap.String("worker", here.AttemptID), zap.Error(err))
+		newest := ring.New(tailBytes)
+		if err := supervisor.CopyStream(newest, here.dir, name); err != nil {
+			p.log.Warn("the output is not readable", zap.String("worker", here.AttemptID), zap.Error(err))
 		}
-		return newest.tail()
+		return newest.Bytes()
 	}
 	return tail(supervisor.StdoutFile), tail(supervisor.StderrFile)
 }
 
-// removeUnborn removes the folder of an Ensure that was cut off before it was one.
-func (p *Processes) removeUnborn(attemptID string) error {
+// removeUnrecorded removes the folder of an Ensure that was cut off before it was one.
+func (p *Processes) removeUnrecorded(attemptID string) error {
 	dir := filepath.Join(p.dir, attemptID)
 	if _, err := os.Lstat(dir); !attemptName.MatchString(attemptID) || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	lock, ours, err := supervisor.Lock(dir)
-	if err != nil || !ours {
-		return hostFailure("remove "+attemptID, errors.Join(err, errors.New("somebody is making it")))
+	lock, locked, err := supervisor.Lock(dir)
+	if err != nil || !locked {
+		return hostFailure("remove "+attemptID, errors.Join(err, errors.New("it is just being started")))
 	}
 	defer lock.Close()
 	return p.remove(dir)
 }
 
-// remove makes the folder disappear at once, and then takes its time.
+// remove removes the record first: what is half removed is no attempt any more.
 func (p *Processes) remove(dir string) error {
-	gone := filepath.Join(p.dir, gonePrefix+filepath.Base(dir))
-	err := removeTree(gone) // of a namesake, which cannot be
-	if err == nil {
-		err = os.Rename(dir, gone)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return hostFailure("remove "+dir, err)
 	}
-	if err := removeTree(gone); err != nil {
-		p.log.Warn("what is left of a process cannot be removed", zap.String("path", gone), zap.Error(err))
+	if err := safefile.RemoveAll(dir); err != nil {
+		p.log.Warn("the folder of a process cannot be removed", zap.String("path", dir), zap.Error(err))
 	}
 	return nil
 }
-
-// removeTree removes a folder, also one with folders in it that their own owner may not write: Go's module cache is such.
-func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
-		if e != nil && e.IsDir() { // visited before it is read
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil // what cannot be reached shows in the second try
-	})
-	return os.RemoveAll(dir)
-}
-
-// EnsureImage has nothing to do: processes run from this machine's own files.
-func (p *Processes) EnsureImage(context.Context, string) error { return nil }

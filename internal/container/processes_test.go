@@ -19,6 +19,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/container/containertest"
 	"retake/internal/container/supervisor"
+	"retake/internal/procfs"
 )
 
 // Variables with which this test program runs itself.
@@ -91,7 +92,7 @@ func started(t testing.TB, attemptID string) *supervisor.Started {
 	return s
 }
 
-func workerOf(t testing.TB, attemptID string) supervisor.ID {
+func workerOf(t testing.TB, attemptID string) procfs.ID {
 	t.Helper()
 	return started(t, attemptID).Worker
 }
@@ -117,7 +118,7 @@ func beginSpec(t testing.TB, p *container.Processes, s container.Spec) container
 			t.Errorf("clean up %s: %v", s.AttemptID, err)
 		}
 	})
-	if _, err := p.Ensure(t.Context(), s); err != nil {
+	if err := p.Ensure(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -164,7 +165,7 @@ func playDirector(order string) int {
 	if err == nil {
 		var p *container.Processes
 		if p, err = container.OpenProcesses(context.Background(), container.Options{Fleet: o.Fleet, Dir: o.Dir}); err == nil {
-			_, err = p.Ensure(context.Background(), o.Spec)
+			err = p.Ensure(context.Background(), o.Spec)
 		}
 	}
 	if err != nil {
@@ -199,8 +200,8 @@ func TestProcessSurvivesItsDirector(t *testing.T) {
 	_ = director.Wait()
 
 	heir := openProcesses(t, engine.fleet)
-	if again, err := heir.Ensure(t.Context(), s); err != nil || again == "" {
-		t.Errorf("Ensure = %q, %v; want the one that runs", again, err)
+	if err := heir.Ensure(t.Context(), s); err != nil {
+		t.Errorf("Ensure: %v", err)
 	}
 	awaitReady(t, s)
 	exit, err := heir.Stop(t.Context(), s.AttemptID, 30*time.Second, nil)
@@ -281,7 +282,7 @@ func TestProcessFrozenWhileItIsBeingStopped(t *testing.T) {
 
 // The numbers in an old folder may be anybody's by now.
 func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
-	boot, err := supervisor.Boot()
+	boot, err := procfs.Boot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,8 +301,8 @@ func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 				_ = bystander.Process.Kill()
 				_ = bystander.Wait()
 			}()
-			now, _ := supervisor.Find(bystander.Process.Pid)
-			past := supervisor.Started{Boot: boot, Supervisor: now.ID, Worker: now.ID, At: time.Now()}
+			now, _ := procfs.Find(bystander.Process.Pid)
+			past := supervisor.Started{Boot: boot, Supervisor: now.ID, Worker: now.ID}
 			forge(&past)
 
 			p := openProcesses(t, engine.fleet)
@@ -317,9 +318,6 @@ func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := p.Signal(attempt, syscall.SIGKILL); !errors.Is(err, container.ErrSpec) {
-				t.Errorf("Signal = %v, want a refusal", err)
-			}
 			exit, err := p.Stop(t.Context(), attempt, time.Minute, nil)
 			if err != nil || exit.Known || exit.Killed {
 				t.Errorf("Stop = %+v, %v; want nothing known", exit, err)
@@ -328,18 +326,6 @@ func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 				t.Error("killed a bystander")
 			}
 		})
-	}
-}
-
-func TestProcessSignal(t *testing.T) {
-	p := openProcesses(t, engine.fleet)
-	s := begin(t, p, "wait")
-	awaitReady(t, s)
-	if err := p.Signal(s.AttemptID, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if exit := end(t, p, s); exit.Signal != "SIGTERM" || exit.Killed {
-		t.Errorf("got %+v", exit)
 	}
 }
 

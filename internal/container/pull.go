@@ -2,14 +2,13 @@ package container
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
+	"github.com/docker/docker/pkg/jsonmessage"
 	"go.uber.org/zap"
 )
 
@@ -21,7 +20,7 @@ func (d *Docker) pull(ctx context.Context, name string) error {
 	d.log.Info("image is not on this host, pulling it", zap.String("image", name))
 	stream, err := d.api.ImagePull(ctx, name, image.PullOptions{})
 	if err == nil {
-		err = pulled(stream)
+		err = jsonmessage.DisplayJSONMessagesStream(stream, io.Discard, 0, false, nil) // failures that come late are in here
 		stream.Close()
 	}
 	if err == nil {
@@ -45,24 +44,6 @@ func (d *Docker) EnsureImage(ctx context.Context, name string) error {
 		return d.pull(ctx, name)
 	}
 	return failure("look for image "+name, err)
-}
-
-// pulled reads a pull's progress to its end; the daemon reports late failures inside of it, after a 200.
-func pulled(stream io.Reader) error {
-	decoder := json.NewDecoder(stream)
-	for {
-		var message struct {
-			Error string `json:"error"`
-		}
-		switch err := decoder.Decode(&message); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("the pull's progress broke off: %w", err)
-		case message.Error != "":
-			return errors.New(message.Error)
-		}
-	}
 }
 
 func nextImage(name string) string {

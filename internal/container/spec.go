@@ -2,7 +2,6 @@ package container
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"strconv"
@@ -26,7 +25,7 @@ const WorkerPath = Dir + "/worker"
 // minMemory is the least limit that Docker accepts.
 const minMemory = 6 << 20
 
-// Spec says what an attempt's container is. Every field is required unless it says otherwise.
+// Spec describes an attempt's container. Every field is required unless its comment says otherwise.
 type Spec struct {
 	AttemptID    string   // container name; letters, digits, "_.-"
 	Task         string   // issue key, for people and lists
@@ -34,7 +33,7 @@ type Spec struct {
 	Workdir      string   // absolute path in the container, outside of Dir
 	Checkout     string   // absolute path on the daemon's host, mounted writable at Workdir
 	Entrypoint   []string // argument vector of the first process; the image's CMD is not appended
-	Files        []File   // optional; put into the container before it starts, owned by User
+	Files        []File   // optional; put into Dir before the start, owned by User and readable by nobody else
 	WorkerBinary string   // static executable readable by this process, put at WorkerPath; knows supervisor.Command
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional
@@ -44,14 +43,13 @@ type Spec struct {
 	User         string   // numeric "uid" or "uid:gid", not root; need not exist in the image
 }
 
-// File is put into the container before it starts.
+// File is put into Dir before the container starts.
 type File struct {
-	Path string      // absolute
-	Mode fs.FileMode // permission bits
+	Name string // without a folder
 	Data []byte
 }
 
-// Mount makes a host path or a volume visible in the container.
+// Mount makes a host path or a volume visible in the container. Which ones are allowed is checked with the configuration.
 type Mount struct {
 	Source   string // absolute path on the daemon's host, or a volume's name (made when absent)
 	Target   string // absolute path in the container
@@ -92,13 +90,8 @@ func (s Spec) validate() error {
 		}
 	}
 	for _, f := range s.Files {
-		if !clean(f.Path) || f.Path == "/" || f.Path == WorkerPath || f.Mode.Perm() == 0 || f.Mode != f.Mode.Perm() {
-			return refused(doing, "file %q, mode %v: want a clean absolute path other than %s, and permission bits", f.Path, f.Mode, WorkerPath)
-		}
-	}
-	for _, m := range s.Mounts {
-		if err := m.validate(); err != nil {
-			return refused(doing, "%w", err)
+		if f.Name == "" || path.Base(f.Name) != f.Name || f.Name == path.Base(WorkerPath) {
+			return refused(doing, "file %q: want a name without a folder, other than the worker's", f.Name)
 		}
 	}
 	return nil
@@ -121,32 +114,6 @@ func (s Spec) ids() (uid, gid int, err error) {
 
 // sockets are where a Docker socket usually is. Whoever holds one is root on the host.
 var sockets = []string{"/var/run/docker.sock", "/run/docker.sock"}
-
-func (m Mount) validate() error {
-	if !clean(m.Target) || m.Target == "/" || within(m.Target, Dir) {
-		return fmt.Errorf("mount target %q: want a clean absolute path, not / and not in %s", m.Target, Dir)
-	}
-	if m.Volume {
-		if m.Source == "" || strings.Contains(m.Source, "/") {
-			return fmt.Errorf("volume %q: want a name without '/'", m.Source)
-		}
-		return nil
-	}
-	if !clean(m.Source) {
-		return fmt.Errorf("mount source %q: want a clean absolute path on the daemon's host", m.Source)
-	}
-	return nil
-}
-
-// exposes reports whether a bind of source would show the worker one of the sockets.
-func exposes(source string, sockets []string) bool {
-	for _, socket := range sockets {
-		if within(socket, source) {
-			return true
-		}
-	}
-	return false
-}
 
 func clean(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }
 

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// poll is how often the daemon is asked whether a container is gone yet.
-const poll = 20 * time.Millisecond
+// pollEvery is how often the daemon, or the machine, is asked whether something is gone yet.
+const pollEvery = 20 * time.Millisecond
 
 // Recorder keeps how an attempt ended before the last trace of it is removed; what is not kept then is lost if the process
 // is killed a moment later. Its error ends Stop with nothing removed, so that it can be called again. nil: nobody cares.
@@ -32,41 +32,40 @@ func (r Recorder) Keep(x Exit) error {
 func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*d.limits.confirm+d.limits.operation)
 	defer cancel()
-	t, release, err := d.takes.take(ctx, attemptID)
+	a, release, err := d.attempts.acquire(ctx, attemptID)
 	if err != nil {
 		return Exit{}, failure("wait for attempt "+attemptID, err)
 	}
-	exit, err := d.stop(ctx, t, attemptID, grace, record)
-	if err == nil && t.streams != nil {
-		t.streams.close()
+	exit, err := d.stop(ctx, a, attemptID, grace, record)
+	if err == nil && a.streams != nil {
+		a.streams.close()
 	}
 	release(err == nil)
 	return exit, err
 }
 
-func (d *Docker) stop(ctx context.Context, t *take, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
+func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	info, found, err := d.lookup(ctx, attemptID)
 	if err != nil {
 		return Exit{}, err
 	}
 	if !found { // removed by somebody else, or never there
 		var exit Exit
-		d.wholeStreams(ctx, t)
-		exit.Stdout, exit.Stderr = t.tails()
+		exit.Stdout, exit.Stderr = d.tails(ctx, a)
 		return exit, nil
 	}
 	if state := stateOf(info); state != StateExited && state != StateCreated && state != StateRemoving {
-		if err := d.endOf(ctx, t, info, attemptID, grace); err != nil {
+		if err := d.end(ctx, a, info, attemptID, grace); err != nil {
 			return Exit{}, err
 		}
 		if info, found, err = d.lookup(ctx, attemptID); err != nil {
 			return Exit{}, err
 		}
 		if !found {
-			return d.stop(ctx, t, attemptID, 0, record)
+			return d.stop(ctx, a, attemptID, 0, record)
 		}
 	}
-	exit, err := d.autopsy(ctx, t, info, attemptID)
+	exit, err := d.examine(ctx, a, info, attemptID)
 	if err == nil {
 		err = record.Keep(exit)
 	}
@@ -76,28 +75,30 @@ func (d *Docker) stop(ctx context.Context, t *take, attemptID string, grace time
 	if err := d.remove(ctx, info.ID, attemptID); err != nil {
 		return Exit{}, err
 	}
-	d.forgetOOM(info.ID)
+	d.mu.Lock()
+	delete(d.ooms, info.ID)
+	d.mu.Unlock()
 	return exit, nil
 }
 
-// endOf makes a live container end, and returns after the daemon said that it does not run.
-func (d *Docker) endOf(ctx context.Context, t *take, info apicontainer.InspectResponse, attemptID string, grace time.Duration) error {
+// end makes a live container end, and returns once the daemon reports that it does not run.
+func (d *Docker) end(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string, grace time.Duration) error {
 	// A paused container does not see a SIGTERM: it would only wait out its grace.
 	if grace > 0 && stateOf(info) != StatePaused {
-		accepted, err := d.signal(ctx, info.ID, "SIGTERM")
+		accepted, err := d.signal(ctx, info.ID, attemptID, "SIGTERM")
 		if err != nil {
 			return err
 		}
-		t.sent.term = t.sent.term || accepted
+		a.sent.term = a.sent.term || accepted
 		if ended, err := d.awaitEnd(ctx, info.ID, grace); err != nil || ended {
 			return err
 		}
 	}
-	accepted, err := d.signal(ctx, info.ID, "SIGKILL")
+	accepted, err := d.signal(ctx, info.ID, attemptID, "SIGKILL")
 	if err != nil {
 		return err
 	}
-	t.sent.kill = t.sent.kill || accepted
+	a.sent.kill = a.sent.kill || accepted
 	if now, err := d.api.ContainerInspect(ctx, info.ID); err == nil && now.State != nil && now.State.Paused {
 		// Frozen processes die when they are thawed. Newer daemons do it by themselves.
 		if err := d.api.ContainerUnpause(ctx, info.ID); err != nil {
@@ -112,7 +113,7 @@ func (d *Docker) endOf(ctx context.Context, t *take, info apicontainer.InspectRe
 }
 
 // signal sends a signal. Not accepted: the container did not run any more.
-func (d *Docker) signal(ctx context.Context, id, name string) (accepted bool, err error) {
+func (d *Docker) signal(ctx context.Context, id, attemptID, name string) (accepted bool, err error) {
 	err = d.api.ContainerKill(ctx, id, name)
 	switch {
 	case err == nil:
@@ -120,15 +121,15 @@ func (d *Docker) signal(ctx context.Context, id, name string) (accepted bool, er
 	case cerrdefs.IsConflict(err), cerrdefs.IsNotFound(err):
 		return false, nil
 	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
-		// E.g. the process ended between the daemon's look and its kill. The wait that follows tells.
-		d.log.Warn("signal was not delivered", zap.String("worker", id), zap.String("effect", name), zap.Error(err))
+		// E.g. the process ended between the daemon's look and its kill. The wait that follows finds out.
+		d.log.Warn("signal was not delivered", zap.String("worker", attemptID), zap.String("signal", name), zap.Error(err))
 		return false, nil
 	default:
-		return false, failure("send "+name+" to "+id, err)
+		return false, failure("send "+name+" to "+attemptID, err)
 	}
 }
 
-// awaitEnd waits until the daemon says that the container does not run (or is gone), at most for limit.
+// awaitEnd waits until the daemon reports that the container does not run (or is gone), at most for limit.
 func (d *Docker) awaitEnd(ctx context.Context, id string, limit time.Duration) (bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -152,14 +153,14 @@ func (d *Docker) awaitEnd(ctx context.Context, id string, limit time.Duration) (
 	}
 }
 
-// autopsy says how a container that does not run ended.
-func (d *Docker) autopsy(ctx context.Context, t *take, info apicontainer.InspectResponse, attemptID string) (Exit, error) {
+// examine finds out how a container that does not run ended.
+func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer.InspectResponse, attemptID string) (Exit, error) {
 	state := stateOf(info)
 	if state.Live() {
 		return Exit{}, failure("stop "+attemptID, errors.New("it runs again"))
 	}
 	e := ending{state: state, exitCode: info.State.ExitCode, oom: info.State.OOMKilled, startError: info.State.Error}
-	exit := e.exit(t.sent)
+	exit := e.exit(a.sent)
 	if state == StateExited && !exit.OOM {
 		exit.OOM = d.oomHappened(ctx, info, exit)
 	}
@@ -167,7 +168,7 @@ func (d *Docker) autopsy(ctx context.Context, t *take, info apicontainer.Inspect
 		return exit, nil
 	}
 	var err error
-	exit.Stdout, exit.Stderr, err = d.collect(ctx, t, attemptID, info.ID)
+	exit.Stdout, exit.Stderr, err = d.collect(ctx, a, attemptID, info.ID)
 	return exit, err
 }
 
@@ -180,20 +181,35 @@ func (d *Docker) remove(ctx context.Context, id, attemptID string) error {
 	if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
 		return failure("remove "+attemptID, err)
 	}
-	ticker := time.NewTicker(poll)
-	defer ticker.Stop()
-	for {
+	gone, err := pollUntil(ctx, d.limits.confirm, func() (bool, error) {
 		_, err := d.api.ContainerInspect(ctx, id)
-		if cerrdefs.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return failure("confirm the removal of "+attemptID, err)
+		return cerrdefs.IsNotFound(err), err
+	})
+	switch {
+	case gone:
+		return nil
+	case err != nil && ctx.Err() == nil:
+		return failure("confirm the removal of "+attemptID, err)
+	}
+	return failure("remove "+attemptID, errors.New("the daemon still knows it"))
+}
+
+// pollUntil asks again and again whether something is so, at most for limit. An error ends it, and so does the end of ctx.
+func pollUntil(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if done, err := ok(); done || err != nil {
+			return done, err
 		}
 		select {
-		case <-ticker.C:
+		case <-tick.C:
+		case <-deadline.C:
+			return false, nil
 		case <-ctx.Done():
-			return failure("remove "+attemptID, errors.New("the daemon still knows it"))
+			return false, ctx.Err()
 		}
 	}
 }

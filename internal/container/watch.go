@@ -1,14 +1,11 @@
 package container
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
@@ -19,18 +16,17 @@ import (
 // order. The daemon keeps 256 events of all kinds, hence the relist besides.
 const overlap = 2 * time.Second
 
-// hintKinds are the events that matter.
-var hintKinds = map[events.Action]HintKind{
-	events.ActionDie: HintDied, events.ActionOOM: HintOOM, events.ActionDestroy: HintDestroyed,
-}
+// watched are the events after which the list may have changed.
+var watched = []events.Action{events.ActionDie, events.ActionOOM, events.ActionDestroy}
 
-// Watch calls hint, from one goroutine, for what happens to this fleet's containers, until ctx ends; it returns ctx's
-// error. It begins with a HintRelist, and gives another one after each reconnection: what happened before, the list says.
-func (d *Docker) Watch(ctx context.Context, hint func(Hint)) error {
+// Watch calls changed, from one goroutine, when something has happened to this fleet's containers, once at the beginning and
+// after each reconnection, until ctx ends; it returns ctx's error. A call may come twice or not at all: the list decides.
+func (d *Docker) Watch(ctx context.Context, changed func()) error {
 	var last time.Time // the daemon's time of the newest event seen
-	wait := d.limits.backoff
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval, wait.Multiplier = d.limits.backoff, maxBackoff, 2
 	for down := false; ; {
-		seen, connected, err := d.watchOnce(ctx, last, hint)
+		seen, connected, err := d.watchOnce(ctx, last, changed)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -38,72 +34,64 @@ func (d *Docker) Watch(ctx context.Context, hint func(Hint)) error {
 			last = seen
 		}
 		if connected {
-			wait, down = d.limits.backoff, false
+			wait.Reset()
+			down = false
 		}
 		if !down {
-			d.log.Warn("Docker's events broke off, reconnecting", zap.Error(err))
+			d.log.Warn("Docker's event stream broke, reconnecting", zap.Error(err))
 			down = true
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait.NextBackOff()):
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
 		}
-		wait = min(2*wait, maxBackoff)
 	}
 }
 
 // watchOnce is one connection. It ends with an error, always.
-func (d *Docker) watchOnce(ctx context.Context, last time.Time, hint func(Hint)) (seen time.Time, connected bool, err error) {
+func (d *Docker) watchOnce(ctx context.Context, last time.Time, changed func()) (seen time.Time, connected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	options := events.ListOptions{Filters: eventFilter(d.fleet)}
 	if !last.IsZero() {
 		options.Since = apiStamp(last.Add(-overlap))
 	}
 	messages, failed := d.api.Events(ctx, options)
-	defer func() { // the client's goroutine ends after it has said so
+	defer func() { // the client's goroutine ends after it has sent its error
 		cancel()
 		for range failed { // drained, not read
 		}
 	}()
 	select {
 	case err := <-failed: // before the answer's head: not connected
-		return seen, false, endOfEvents(err)
+		return seen, false, err
 	default:
 	}
-	hint(Hint{Kind: HintRelist})
+	changed()
 	for {
 		select {
 		case m := <-messages:
 			if at := time.Unix(0, m.TimeNano); at.After(seen) {
 				seen = at
 			}
-			if h, ok := d.hintOf(m); ok {
-				hint(h)
-			}
+			d.noteOOM(m)
+			changed()
 		case err := <-failed:
-			return seen, true, endOfEvents(err)
+			return seen, true, err
 		}
 	}
 }
 
-// hintOf translates an event and remembers an out-of-memory kill, which the container's own flag can miss.
-func (d *Docker) hintOf(m events.Message) (Hint, bool) {
-	kind, ok := hintKinds[m.Action]
-	if !ok {
-		return Hint{}, false
-	}
+// noteOOM remembers an out-of-memory kill, which the container's own flag can miss.
+func (d *Docker) noteOOM(m events.Message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch kind {
-	case HintOOM:
+	switch m.Action {
+	case events.ActionOOM:
 		d.ooms[m.Actor.ID] = struct{}{}
-	case HintDestroyed:
+	case events.ActionDestroy:
 		delete(d.ooms, m.Actor.ID)
 	}
-	return Hint{Kind: kind, AttemptID: m.Actor.Attributes[LabelAttempt], ContainerID: m.Actor.ID}, true
 }
 
 func (d *Docker) sawOOM(id string) bool {
@@ -111,12 +99,6 @@ func (d *Docker) sawOOM(id string) bool {
 	defer d.mu.Unlock()
 	_, ok := d.ooms[id]
 	return ok
-}
-
-func (d *Docker) forgetOOM(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.ooms, id)
 }
 
 // oomHappened looks for what the flag missed: an oom event that Watch saw, or one in the daemon's buffer. Both the event and
@@ -155,7 +137,7 @@ func (d *Docker) oomEvent(ctx context.Context, id string, since, until time.Time
 		case <-messages:
 			found = true
 		case err := <-failed:
-			d.log.Debug("oom events read", zap.String("worker", id), zap.Bool("found", found), zap.Error(err))
+			d.log.Debug("oom events were read", zap.String("worker", id), zap.Bool("found", found), zap.Error(err))
 			return found
 		}
 	}
@@ -164,22 +146,11 @@ func (d *Docker) oomEvent(ctx context.Context, id string, since, until time.Time
 func eventFilter(fleet string) filters.Args {
 	f := fleetFilter(fleet)
 	f.Add("type", string(events.ContainerEventType))
-	for action := range hintKinds {
+	for _, action := range watched {
 		f.Add("event", string(action))
 	}
 	return f
 }
 
-func endOfEvents(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
-		return errors.New("the daemon ended the stream")
-	}
-	return err
-}
-
 // apiStamp is a time as the events API wants it: seconds and nanoseconds since 1970.
 func apiStamp(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
-
-func sortStatuses(list []Status) {
-	slices.SortFunc(list, func(a, b Status) int { return cmp.Compare(a.AttemptID, b.AttemptID) })
-}

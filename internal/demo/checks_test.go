@@ -12,11 +12,11 @@ import (
 	"retake/internal/recovery"
 )
 
-func TestTwins(t *testing.T) {
-	one := func(action, attempt string) life {
-		return life{action: action, attempt: attempt, task: "demo/widgets#7"}
+func TestDuplicateContainers(t *testing.T) {
+	one := func(action, attempt string) containerEvent {
+		return containerEvent{action: action, attempt: attempt, task: "demo/widgets#7"}
 	}
-	good := []life{
+	good := []containerEvent{
 		one("create", "a-1"), one("start", "a-1"),
 		{action: "create", attempt: "b-1", task: "x"},
 		{action: "start", attempt: "b-1", task: "x"},
@@ -24,20 +24,20 @@ func TestTwins(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		all  []life
+		all  []containerEvent
 		want []string
 	}{
 		{"one after the other", good, nil},
 		{"created twice", append(slices.Clone(good), one("create", "a-2"), one("create", "a-2")), []string{"demo/widgets#7: the container of attempt a-2 was created twice"}},
-		{"together", []life{one("start", "a-1"), one("start", "a-2"), one("die", "a-1")}, []string{"demo/widgets#7: attempts a-1 and a-2 ran at the same time"}},
+		{"together", []containerEvent{one("start", "a-1"), one("start", "a-2"), one("die", "a-1")}, []string{"demo/widgets#7: attempts a-1 and a-2 ran at the same time"}},
 	} {
-		if got := twins(c.all); !slices.Equal(got, c.want) {
+		if got := duplicateContainers(c.all); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
-func TestTwiceSaid(t *testing.T) {
+func TestDuplicateComments(t *testing.T) {
 	said := func(author string, bodies ...string) (i githubtest.Issue, events []githubtest.Event) {
 		i.Key = "demo/widgets#1"
 		for n, b := range bodies {
@@ -60,18 +60,18 @@ func TestTwiceSaid(t *testing.T) {
 		{"people may repeat themselves", person, []string{"please", "please"}, 0},
 	} {
 		issue, events := said(c.author, c.bodies...)
-		if got := twiceSaid([]githubtest.Issue{issue}, events); len(got) != c.want {
+		if got := duplicateComments([]githubtest.Issue{issue}, events); len(got) != c.want {
 			t.Errorf("%s: got %q, want %d", c.name, got, c.want)
 		}
 	}
 	issue, events := said(bot, first, blocked)
 	issue.Comments = issue.Comments[:1] // the other one was deleted again, and somebody was told of it
-	if got := twiceSaid([]githubtest.Issue{issue}, events); len(got) != 1 {
+	if got := duplicateComments([]githubtest.Issue{issue}, events); len(got) != 1 {
 		t.Errorf("deleted: got %q", got)
 	}
 }
 
-func TestLabelsAndStrangers(t *testing.T) {
+func TestDuplicateLabelsAndOtherIssues(t *testing.T) {
 	event := func(issue int, actor, what, detail string) githubtest.Event {
 		return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", issue), Actor: actor, Event: what, Detail: detail}
 	}
@@ -79,31 +79,31 @@ func TestLabelsAndStrangers(t *testing.T) {
 		event(1, person, "labeled", labelTask), event(1, bot, "unlabeled", labelTask), event(1, bot, "labeled", labelClaimed),
 		event(2, person, "labeled", labelTask), event(2, bot, "labeled", labelClaimed), event(3, person, "commented", "1"),
 	}
-	if got := twiceLabelled(events); len(got) > 0 {
+	if got := duplicateLabels(events); len(got) > 0 {
 		t.Errorf("nothing was twice, got %q", got)
 	}
-	if got := touched(events); len(got) > 0 {
+	if got := touchedOthers(events); len(got) > 0 {
 		t.Errorf("nothing else was touched, got %q", got)
 	}
 	events = append(events, event(2, bot, "unlabeled", labelClaimed), event(2, bot, "labeled", labelClaimed), event(3, bot, "commented", "2"))
-	if got, want := twiceLabelled(events), []string{"demo/widgets#2: labeled agent-claimed"}; !slices.Equal(got, want) {
+	if got, want := duplicateLabels(events), []string{"demo/widgets#2: labeled agent-claimed"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	// An answer begins anew: what is done twice after it is wrong again.
 	again := []githubtest.Event{event(9, bot, "labeled", labelClaimed), event(9, person, "commented", "1"), event(9, bot, "labeled", labelClaimed)}
-	if got := twiceLabelled(again); len(got) > 0 {
+	if got := duplicateLabels(again); len(got) > 0 {
 		t.Errorf("after an answer: got %q", got)
 	}
 	again = append(again, event(9, bot, "labeled", labelClaimed))
-	if got, want := twiceLabelled(again), []string{"demo/widgets#9: labeled agent-claimed after answer 1"}; !slices.Equal(got, want) {
+	if got, want := duplicateLabels(again), []string{"demo/widgets#9: labeled agent-claimed after answer 1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := touched(events), []string{"demo/widgets#3: commented"}; !slices.Equal(got, want) {
+	if got, want := touchedOthers(events), []string{"demo/widgets#3: commented"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestImpatient(t *testing.T) {
+func TestRequestsWhileLimited(t *testing.T) {
 	at := func(ms int) time.Time { return time.Date(2026, 11, 21, 10, 0, 0, ms*1e6, time.UTC) }
 	log := []githubtest.Request{
 		{At: at(0), Method: "GET", Path: "/user", Status: 200},
@@ -111,20 +111,20 @@ func TestImpatient(t *testing.T) {
 		{At: at(101), Method: "PATCH", Path: "/issues/1", Status: 200, DuringLimit: true}, // was under way
 		{At: at(8200), Method: "GET", Path: "/issues", Status: 200},
 	}
-	if got := impatient(log); len(got) > 0 {
+	if got := requestsWhileLimited(log); len(got) > 0 {
 		t.Errorf("got %q, want none", got)
 	}
-	if l := limitAt(log); !l.at.Equal(at(100)) || l.until.Sub(l.at) != pauseFor {
+	if l := findRateLimit(log); !l.at.Equal(at(100)) || l.until.Sub(l.at) != limitFor {
 		t.Errorf("limitAt = %+v", l)
 	}
 	log = append(log, githubtest.Request{At: at(2100), Method: "GET", Path: "/labels", Status: 200, DuringLimit: true})
-	if got, want := impatient(log), []string{"GET /labels, 2s after it"}; !slices.Equal(got, want) {
+	if got, want := requestsWhileLimited(log), []string{"GET /labels, 2s after it"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestLivesOfProcesses(t *testing.T) {
-	l := &lives{end: func() {}}
+func TestContainerLogOfProcesses(t *testing.T) {
+	l := &containerLog{end: func() {}}
 	status := func(attempt string, s retake.State) retake.Status {
 		return retake.Status{AttemptID: attempt, Task: "demo/widgets#6", State: s}
 	}
@@ -152,15 +152,15 @@ func TestLivesOfProcesses(t *testing.T) {
 	want := []string{
 		"create a-1", "start a-1", "die a-1", "create a-2", "start a-2", "die a-2", "create a-3", "start a-3", "die a-3",
 	}
-	if err != nil || !slices.Equal(got, want) || len(twins(all)) > 0 {
+	if err != nil || !slices.Equal(got, want) || len(duplicateContainers(all)) > 0 {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
 
-func TestStoryOfTheJournal(t *testing.T) {
+func TestTaskHistory(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 11, 21, 10, 0, s, 0, time.UTC) }
-	stories := map[string]*story{}
-	tell(stories, []fsm.Record{
+	histories := map[string]*taskHistory{}
+	addRecords(histories, []fsm.Record{
 		{At: at(1), Facts: []fsm.Fact{fsm.TaskQueued{Task: "demo/widgets#7"}, fsm.Moved{Task: "demo/widgets#7", To: fsm.Claiming}}},
 		{At: at(2), Facts: []fsm.Fact{fsm.AttemptBegan{Task: "demo/widgets#7", N: 1}}},
 		{At: at(3), Facts: []fsm.Fact{fsm.VerdictMade{
@@ -169,7 +169,7 @@ func TestStoryOfTheJournal(t *testing.T) {
 		{At: at(4), Facts: []fsm.Fact{fsm.AttemptBegan{Task: "demo/widgets#7", N: 2}}},
 		{At: at(9), Facts: []fsm.Fact{fsm.Moved{Task: "demo/widgets#7", From: fsm.Delivering, To: fsm.Done}}},
 	})
-	got := stories["demo/widgets#7"]
+	got := histories["demo/widgets#7"]
 	if got == nil || got.attempts != 2 || got.final != "Done" || !slices.Equal(got.verdicts, scenarios[6].Verdicts) || got.ended.Sub(got.begun) != 8*time.Second {
 		t.Errorf("got %+v", got)
 	}
@@ -177,12 +177,12 @@ func TestStoryOfTheJournal(t *testing.T) {
 
 func TestPauseIsJudgedByWhoEndedInIt(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 11, 21, 10, 0, s, 0, time.UTC) }
-	l := limit{ordered: true, at: at(0), until: at(8)}
-	death := []life{{action: "die", attempt: "a-1", at: at(2)}}
+	l := rateLimit{ordered: true, at: at(0), until: at(8)}
+	death := []containerEvent{{action: "die", attempt: "a-1", at: at(2)}}
 	for _, c := range []struct {
 		name     string
 		reported int // when the other issue's report was accepted
-		all      []life
+		all      []containerEvent
 		claimed  int
 		late     bool
 		wrong    int
@@ -194,8 +194,8 @@ func TestPauseIsJudgedByWhoEndedInIt(t *testing.T) {
 		{"claimed in the pause", 2, death, 3, false, 1},
 	} {
 		var r result
-		told := &story{claiming: at(c.claimed)}
-		r.pause(told, map[string]*story{"10": told, "1": {reported: []time.Time{at(c.reported), at(20)}}}, l, c.all, c.late)
+		history := &taskHistory{claiming: at(c.claimed)}
+		r.checkRateLimit(history, map[string]*taskHistory{"10": history, "1": {reported: []time.Time{at(c.reported), at(20)}}}, l, c.all, c.late)
 		if len(r.wrong) != c.wrong {
 			t.Errorf("%s: %q, want %d faults", c.name, r.wrong, c.wrong)
 		}

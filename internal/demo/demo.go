@@ -19,12 +19,13 @@ type Options struct {
 	KillDirector int       // how often the director is killed with SIGKILL, at moments spread over the run
 	Keep         bool      // at the end leave director and issue pages up until ctx ends
 	Runtime      string    // "docker" or "process"; empty: docker
-	Director     string    // program that is run as the director; empty: this one
 	Log          io.Writer // the director's log as it is; nil: nowhere
 
-	// For tests; zero: a new name, runLimit.
-	fleet string
-	limit time.Duration
+	// For tests.
+	fleet    string        // empty: a new name
+	limit    time.Duration // zero: runLimit
+	programs string        // folder of director, worker and agent; empty: this program's own
+	director string        // program that is run as the director; empty: the one in programs
 }
 
 // runLimit bounds a run, from the director's start to the last outcome, and what comes before it, too. A run takes two
@@ -38,8 +39,7 @@ const (
 // errLate ends a run that takes too long.
 var errLate = errors.New("demo: time is up")
 
-// Run plays the scenarios. ok says that each ended as promised; err that the demo could not be made, or not be cleared
-// away.
+// Run runs the scenarios. ok reports that each ended as promised, err that the demo could not be set up or cleaned up.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
 	if o.Runtime == "" {
 		o.Runtime = runtimeDocker
@@ -59,18 +59,18 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	if isTerminal {
 		progress = live
 	}
-	n := &narrator{out: progress, began: time.Now()}
+	n := &progressLog{out: progress, began: time.Now()}
 	limit := o.limit
 	if limit == 0 {
 		limit = runLimit + time.Duration(o.KillDirector)*limitPerKill
 	}
 	preparing, prepared := within(ctx, runLimit)
 	defer prepared()
-	if err := sweep(preparing, n); err != nil {
-		n.say("what an earlier demo left could not be removed: %v", err)
+	if err := removeLeftovers(preparing, n); err != nil {
+		n.print("what an earlier demo left could not be removed: %v", err)
 	}
-	n.say("preparing: worker, agent, image, repository")
-	s, err := raise(preparing, o)
+	n.print("preparing: worker, agent, image, repository")
+	s, err := setUp(preparing, o)
 	if err != nil {
 		return false, err
 	}
@@ -79,20 +79,20 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 			ok, err = false, errors.Join(err, cleared)
 		}
 	}()
-	n.introduce(s)
+	n.header(s)
 	if s.cache.cold {
-		if err := s.warm(preparing); err != nil {
+		if err := s.fillBuildCache(preparing); err != nil {
 			return false, err
 		}
 	}
 	bounded, cancel := within(ctx, limit)
 	defer cancel()
-	p, err := perform(bounded, s, n, live, chosen, o)
+	p, err := runScenarios(bounded, s, n, live, chosen, o)
 	late := errors.Is(err, errLate)
 	if err != nil && !late {
 		return false, err
 	}
-	results, checks, err := s.conclude(context.WithoutCancel(ctx), p)
+	results, checks, err := s.results(context.WithoutCancel(ctx), p)
 	if err != nil {
 		return false, err
 	}
@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 		ok = false
 	}
 	if o.Keep && ctx.Err() == nil {
-		err = p.stay(ctx)
+		err = p.keepRunning(ctx)
 	}
 	return ok, err
 }
@@ -111,8 +111,8 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%v)", errLate, limit))
 }
 
-// introduce says where to look.
-func (n *narrator) introduce(s *site) {
+// header prints where to look.
+func (n *progressLog) header(s *testbed) {
 	stays := "kept for the next run; everything else is removed at the end"
 	if !s.cache.stays {
 		stays = "of this run only: no folder for caches was found"
@@ -126,17 +126,17 @@ func (n *narrator) introduce(s *site) {
 	fmt.Fprintln(n.out)
 }
 
-// perform runs the director until all has ended, and stops it.
-func perform(ctx context.Context, s *site, n *narrator, live *screen, chosen []scenario, o Options) (*play, error) {
-	log := &troubles{out: o.Log}
-	p := &play{narrator: n, screen: live, site: s, child: newChild(s, log), log: log, kills: o.KillDirector}
+// runScenarios runs the director until all has ended, and stops it.
+func runScenarios(ctx context.Context, s *testbed, n *progressLog, live *screen, chosen []scenario, o Options) (*run, error) {
+	log := &logTail{out: o.Log}
+	p := &run{progressLog: n, screen: live, testbed: s, director: newDirectorProcess(s, log), log: log, kills: o.KillDirector}
 	for _, x := range chosen {
-		p.acts = append(p.acts, &act{scenario: x})
+		p.scenarios = append(p.scenarios, &activeScenario{scenario: x})
 	}
 	if o.Runtime == runtimeProcess && len(o.Only) == 0 {
-		n.say("scenario 5 is left out: plain processes have no limit of memory that could kill them")
+		n.print("scenario 5 is left out: plain processes have no memory limit that could kill them")
 	}
-	s.invite(chosen)
+	s.labelIssues(chosen)
 	err := p.run(ctx)
 	if live != nil {
 		live.show(nil) // the last word is the table of the end
@@ -144,33 +144,33 @@ func perform(ctx context.Context, s *site, n *narrator, live *screen, chosen []s
 	return p, err
 }
 
-// conclude finds out what really happened, in order of ending.
-func (s *site) conclude(ctx context.Context, p *play) ([]result, []check, error) {
+// results finds out what really happened, in the order of ending.
+func (s *testbed) results(ctx context.Context, p *run) ([]result, []check, error) {
 	ctx, cancel := context.WithTimeout(ctx, journalWithin)
 	defer cancel()
-	stories, err := readJournal(ctx, s.data(), s.fleet)
+	histories, err := readJournal(ctx, s.data(), s.fleet)
 	if err != nil {
 		return nil, nil, err
 	}
-	all, gap := s.lives.stop()
-	slices.SortStableFunc(p.acts, func(a, b *act) int { return endOf(stories, a).Compare(endOf(stories, b)) })
+	all, gap := s.containerLog.stop()
+	slices.SortStableFunc(p.scenarios, func(a, b *activeScenario) int { return endOf(histories, a).Compare(endOf(histories, b)) })
 	var results []result
-	for _, a := range p.acts {
-		results = append(results, s.judge(a, stories, all, p.killed > 0))
+	for _, a := range p.scenarios {
+		results = append(results, s.evaluate(a, histories, all, p.killed > 0))
 	}
 	return results, s.checks(ctx, all, gap), nil
 }
 
 // endOf is when a scenario ended; what never began comes last.
-func endOf(stories map[string]*story, a *act) time.Time {
-	if s := stories[a.key()]; s != nil {
+func endOf(histories map[string]*taskHistory, a *activeScenario) time.Time {
+	if s := histories[a.key()]; s != nil {
 		return s.ended
 	}
 	return time.Unix(math.MaxUint32, 0)
 }
 
-// print writes the end of the run, and says whether all was as promised.
-func (o Options) print(progress io.Writer, p *play, results []result, checks []check) bool {
+// print writes the results, and reports whether all was as promised.
+func (o Options) print(progress io.Writer, p *run, results []result, checks []check) bool {
 	ok := true
 	for _, r := range results {
 		ok = ok && r.OK
@@ -187,9 +187,9 @@ func (o Options) print(progress io.Writer, p *play, results []result, checks []c
 		writeTable(o.Out, results)
 	}
 	fmt.Fprintln(progress)
-	for _, a := range p.acts {
-		if a.seen > 0 {
-			fmt.Fprintf(progress, "the killed worker of %s was noticed after %d ms\n", a.key(), a.seen.Milliseconds())
+	for _, a := range p.scenarios {
+		if a.noticedAfter > 0 {
+			fmt.Fprintf(progress, "the killed worker of %s was noticed after %d ms\n", a.key(), a.noticedAfter.Milliseconds())
 		}
 	}
 	if p.killed > 0 {

@@ -27,7 +27,7 @@ func playAll(t *testing.T, runtime string, want []int) {
 	var out, progress, log buffer
 	fleet := newFleet()
 	ok, err := Run(t.Context(), Options{
-		Out: &out, Progress: &progress, Log: &log, JSON: true, Runtime: runtime, Director: programs(t), fleet: fleet,
+		Out: &out, Progress: &progress, Log: &log, JSON: true, Runtime: runtime, programs: programs(t), fleet: fleet,
 	})
 	if !ok || err != nil {
 		t.Fatalf("Run = %v, %v\n%s\n%s\n%s", ok, err, &out, &progress, &log)
@@ -61,7 +61,7 @@ func TestKillingTheDirectorChangesNothing(t *testing.T) {
 	t.Parallel()
 	var out, log buffer
 	fleet := newFleet()
-	ok, err := Run(t.Context(), Options{Out: &out, Log: &log, KillDirector: 10, Director: programs(t), fleet: fleet})
+	ok, err := Run(t.Context(), Options{Out: &out, Log: &log, KillDirector: 10, programs: programs(t), fleet: fleet})
 	if !ok || err != nil {
 		t.Fatalf("Run = %v, %v\n%s\n%s", ok, err, &out, &log)
 	}
@@ -81,7 +81,7 @@ func TestKeepGoesOnUntilInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	out := buffer{on: map[string]func(){"the director goes on": func() { time.AfterFunc(time.Second, cancel) }}}
 	fleet := newFleet()
-	ok, err := Run(ctx, Options{Out: &out, Only: []int{1}, Keep: true, Runtime: runtimeProcess, Director: programs(t), fleet: fleet})
+	ok, err := Run(ctx, Options{Out: &out, Only: []int{1}, Keep: true, Runtime: runtimeProcess, programs: programs(t), fleet: fleet})
 	if !ok || err != nil || ctx.Err() == nil {
 		t.Errorf("Run = %v, %v\n%s", ok, err, &out)
 	}
@@ -95,7 +95,7 @@ func TestInterruptedRunLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	out := buffer{on: map[string]func(){"CODE: the agent works": func() { cancel(interrupt) }}}
 	fleet := newFleet()
-	ok, err := Run(ctx, Options{Out: &out, Only: []int{7}, Director: programs(t), fleet: fleet})
+	ok, err := Run(ctx, Options{Out: &out, Only: []int{7}, programs: programs(t), fleet: fleet})
 	if ok || !errors.Is(err, interrupt) {
 		t.Errorf("Run = %v, %v, want the cause of the interruption\n%s", ok, err, &out)
 	}
@@ -107,7 +107,7 @@ func TestLateRunSaysWhatWasNotReached(t *testing.T) {
 	t.Parallel()
 	var out buffer
 	fleet := newFleet()
-	ok, err := Run(t.Context(), Options{Out: &out, Only: []int{1}, Director: programs(t), fleet: fleet, limit: 4 * time.Second})
+	ok, err := Run(t.Context(), Options{Out: &out, Only: []int{1}, programs: programs(t), fleet: fleet, limit: 4 * time.Second})
 	if ok || err != nil {
 		t.Errorf("Run = %v, %v, want no\n%s", ok, err, &out)
 	}
@@ -123,7 +123,7 @@ func TestDirectorThatDoesNotStart(t *testing.T) {
 	needEngine(t)
 	var out buffer
 	fleet := newFleet()
-	_, err := Run(t.Context(), Options{Out: &out, Director: "/bin/false", fleet: fleet})
+	_, err := Run(t.Context(), Options{Out: &out, director: "/bin/false", programs: programs(t), fleet: fleet})
 	if !errors.Is(err, errDirector) {
 		t.Errorf("Run = %v, want %v", err, errDirector)
 	}
@@ -134,21 +134,21 @@ func TestDeadRunIsSweptByTheNext(t *testing.T) {
 	needEngine(t)
 	fleet := newFleet()
 	var out buffer
-	s, err := raise(t.Context(), Options{fleet: fleet, Runtime: runtimeDocker, Director: programs(t)})
+	s, err := setUp(t.Context(), Options{fleet: fleet, Runtime: runtimeDocker, programs: programs(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &narrator{out: &out, began: time.Now()}
-	if err := sweep(t.Context(), n); err != nil || out.String() != "" {
+	n := &progressLog{out: &out, began: time.Now()}
+	if err := removeLeftovers(t.Context(), n); err != nil || out.String() != "" {
 		t.Errorf("a living run was swept: %v\n%s", err, &out)
 	}
 	s.web.Close()
 	<-s.served
 	s.model.close()
-	_, _ = s.lives.stop()
+	_, _ = s.containerLog.stop()
 	s.host.close()
 	s.lock.Close() // as its death would
-	if err := sweep(t.Context(), n); err != nil || !strings.Contains(out.String(), fleet) {
+	if err := removeLeftovers(t.Context(), n); err != nil || !strings.Contains(out.String(), fleet) {
 		t.Errorf("sweep = %v\n%s", err, &out)
 	}
 	nothingLeft(t, fleet)

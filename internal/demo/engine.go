@@ -22,7 +22,7 @@ import (
 	retake "retake/internal/container"
 )
 
-// engine is Docker as the demo uses it, beside the director: to bring an image, to do harm, to look, and to clean up.
+// engine is Docker as the demo uses it, beside the director: to make an image, to inject faults, to look, and to clean up.
 type engine struct {
 	api   *client.Client
 	fleet string // in the label of everything that belongs to this run
@@ -47,8 +47,8 @@ func openEngine(ctx context.Context, fleet string) (*engine, error) {
 
 func imageOf(fleet string) string { return "retake-demo:" + strings.TrimPrefix(fleet, "demo-") }
 
-// bring makes the image: the agent and nothing else.
-func (e *engine) bring(ctx context.Context, agent string) (path string, err error) {
+// installAgent makes the image: the agent and nothing else.
+func (e *engine) installAgent(ctx context.Context, agent string) (path string, err error) {
 	data, err := os.ReadFile(agent)
 	if err != nil {
 		return "", fmt.Errorf("demo: agent: %w", err)
@@ -90,22 +90,22 @@ func (e *engine) gateway(ctx context.Context) (address string, err error) {
 // memoryLimit is enough for go test, and little for an agent that has lost its way.
 const memoryLimit = "1GiB"
 
-func (e *engine) settings(s *site) string {
+func (e *engine) settings(s *testbed) string {
 	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nnetwork = %q\nmemory = %q\ncpus = 1.0\nmounts = [%s]\n",
 		runtimeDocker, e.image, s.user, e.fleet, memoryLimit, s.mounts("/cache"))
 }
 
 // env: the image has nothing that says where home is.
-func (e *engine) env(*site) map[string]string {
+func (e *engine) env(*testbed) map[string]string {
 	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
 }
 
-// harm does to a container what the kernel or an operator could: nobody in it is asked.
-func (e *engine) harm(ctx context.Context, attempt string, h harm) (err error) {
+// inject does to a container what the kernel or an operator could: nobody in it is asked.
+func (e *engine) inject(ctx context.Context, attempt string, h fault) (err error) {
 	switch h {
-	case harmKill:
+	case faultKill:
 		err = e.api.ContainerKill(ctx, attempt, "SIGKILL")
-	case harmFreeze:
+	case faultFreeze:
 		err = e.api.ContainerPause(ctx, attempt)
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (e *engine) harm(ctx context.Context, attempt string, h harm) (err error) {
 	return nil
 }
 
-func (e *engine) ours() filters.Args {
+func (e *engine) fleetFilter() filters.Args {
 	return filters.NewArgs(filters.Arg("label", retake.LabelFleet+"="+e.fleet))
 }
 
@@ -126,12 +126,12 @@ func (e *engine) clear(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	containers, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: e.ours()})
+	containers, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: e.fleetFilter()})
 	note(err)
 	for _, c := range containers {
 		note(e.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}))
 	}
-	networks, err := e.api.NetworkList(ctx, network.ListOptions{Filters: e.ours()})
+	networks, err := e.api.NetworkList(ctx, network.ListOptions{Filters: e.fleetFilter()})
 	note(err)
 	for _, n := range networks {
 		note(e.api.NetworkRemove(ctx, n.ID))
@@ -152,7 +152,7 @@ var _ host = (*engine)(nil)
 
 // workers lists the containers of the run, running or not.
 func (e *engine) workers(ctx context.Context) (out []string, err error) {
-	containers, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: e.ours()})
+	containers, err := e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: e.fleetFilter()})
 	for _, c := range containers {
 		out = append(out, "container "+strings.Join(c.Names, " "))
 	}
@@ -162,15 +162,15 @@ func (e *engine) workers(ctx context.Context) (out []string, err error) {
 // left lists what carries the run's label.
 func (e *engine) left(ctx context.Context) ([]string, error) {
 	out, err1 := e.workers(ctx)
-	networks, err2 := e.api.NetworkList(ctx, network.ListOptions{Filters: e.ours()})
+	networks, err2 := e.api.NetworkList(ctx, network.ListOptions{Filters: e.fleetFilter()})
 	for _, n := range networks {
 		out = append(out, "network "+n.Name)
 	}
-	volumes, err3 := e.api.VolumeList(ctx, volume.ListOptions{Filters: e.ours()})
+	volumes, err3 := e.api.VolumeList(ctx, volume.ListOptions{Filters: e.fleetFilter()})
 	for _, v := range volumes.Volumes {
 		out = append(out, "volume "+v.Name)
 	}
-	images, err4 := e.api.ImageList(ctx, image.ListOptions{Filters: e.ours()})
+	images, err4 := e.api.ImageList(ctx, image.ListOptions{Filters: e.fleetFilter()})
 	for _, i := range images {
 		out = append(out, "image "+strings.Join(i.RepoTags, " "))
 	}

@@ -11,22 +11,22 @@ const (
 	runtimeProcess = "process"
 )
 
-// host is what runs the workers as the demo uses it, beside the director: to bring the agent, to do harm, to look, and to
-// clean up. Everything that belongs to a run is known by its fleet.
+// host is what runs the workers as the demo uses it, beside the director: to install the agent, to inject faults, to look,
+// and to clean up. Everything that belongs to a run is known by its fleet.
 type host interface {
-	// bring puts the agent where workers find it, and returns its path there.
-	bring(ctx context.Context, agent string) (path string, err error)
+	// installAgent puts the agent where workers find it, and returns its path there.
+	installAgent(ctx context.Context, agent string) (path string, err error)
 	// gateway is the address at which workers reach this machine.
 	gateway(ctx context.Context) (string, error)
 	// settings are the containers section of the director's configuration, without env.
-	settings(s *site) string
+	settings(s *testbed) string
 	// env are variables of the workers that are this host's only.
-	env(s *site) map[string]string
-	record() *lives
-	harm(ctx context.Context, attempt string, h harm) error
+	env(s *testbed) map[string]string
+	recordEvents() *containerLog
+	inject(ctx context.Context, attempt string, h fault) error
 	// workers lists those of the run, running or not.
 	workers(ctx context.Context) ([]string, error)
-	// clear removes everything of the run, and says what it could not.
+	// clear removes everything of the run; its error names what is left.
 	clear(ctx context.Context) error
 	close() error
 }
@@ -40,9 +40,15 @@ var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error
 }
 
 func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
-	open, ok := hosts[runtime]
-	if !ok {
-		return nil, fmt.Errorf("demo: runtime %q: want %s or %s", runtime, runtimeDocker, runtimeProcess)
+	if err := checkRuntime(runtime); err != nil {
+		return nil, err
 	}
-	return open(ctx, fleet, dir)
+	return hosts[runtime](ctx, fleet, dir)
+}
+
+func checkRuntime(runtime string) error {
+	if _, ok := hosts[runtime]; !ok {
+		return fmt.Errorf("demo: runtime %q: want %s or %s", runtime, runtimeDocker, runtimeProcess)
+	}
+	return nil
 }

@@ -3,11 +3,8 @@ package demo
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -64,31 +61,22 @@ func needTime(t *testing.T) {
 	}
 }
 
-// programs builds what "make build" builds, once, and returns the director.
+// programs builds what "make build" builds, once, and returns its folder.
 func programs(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() { built.dir, built.err = build() })
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
-	return filepath.Join(built.dir, "director")
+	return built.dir
 }
 
 func build() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "programs-*"); err != nil {
 		return "", err
 	}
-	root, ok := moduleRoot()
-	if !ok {
-		return dir, errors.New("the module's root is not above the test")
-	}
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "director"), "./cmd/director")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	for _, p := range []program{workerProgram, agentProgram} {
-		if _, err := binary(context.Background(), p, "/nowhere/director", dir); err != nil {
+	for _, p := range []program{directorProgram, workerProgram, agentProgram} {
+		if _, err := binary(context.Background(), p, "/nowhere", dir); err != nil {
 			return dir, err
 		}
 	}

@@ -44,17 +44,17 @@ func (m *model) serve() {
 			return
 		}
 		if err == nil {
-			m.converse(c)
+			m.answerOne(c)
 		}
 	}
 }
 
-// patience bounds a conversation: whoever connects has something to say.
-const patience = 5 * time.Second
+// requestTimeout bounds a conversation: whoever connects has something to say.
+const requestTimeout = 5 * time.Second
 
-func (m *model) converse(c net.Conn) {
+func (m *model) answerOne(c net.Conn) {
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience)) // fails with the connection, and so does what follows
+	_ = c.SetDeadline(time.Now().Add(requestTimeout)) // fails with the connection, and so does what follows
 	req, err := http.ReadRequest(bufio.NewReader(c))
 	if err == nil {
 		_, err = io.Copy(io.Discard, req.Body)
@@ -75,8 +75,8 @@ func (m *model) converse(c net.Conn) {
 	}
 }
 
-// told returns how many connections were cut, and how many were answered.
-func (m *model) told() (cut, answered int) {
+// counts returns how many connections were cut, and how many were answered.
+func (m *model) counts() (cut, answered int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cut, m.answered

@@ -37,7 +37,7 @@ func TestModelResetsAndThenAnswers(t *testing.T) {
 	if text, err := ask(); err != nil || text == "" {
 		t.Errorf("got %q, %v, want an answer", text, err)
 	}
-	if cut, answered := m.told(); cut != 2 || answered != 1 {
+	if cut, answered := m.counts(); cut != 2 || answered != 1 {
 		t.Errorf("told = %d, %d, want 2 and 1", cut, answered)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	retake "retake/internal/container"
+	"retake/internal/container/supervisor"
 )
 
 // processes are workers without an engine.
@@ -30,8 +31,8 @@ func openProcesses(ctx context.Context, fleet, dir string) (*processes, error) {
 	return &processes{p, dir}, nil
 }
 
-// bring copies the agent into the folder of the run: the worker's user may not look into the one that it comes from.
-func (p *processes) bring(_ context.Context, agent string) (string, error) {
+// installAgent copies the agent into the folder of the run: the worker's user may not look into the one that it comes from.
+func (p *processes) installAgent(_ context.Context, agent string) (string, error) {
 	data, err := os.ReadFile(agent)
 	if err != nil {
 		return "", fmt.Errorf("demo: agent: %w", err)
@@ -45,20 +46,22 @@ func (p *processes) bring(_ context.Context, agent string) (string, error) {
 
 func (p *processes) gateway(ctx context.Context) (string, error) { return p.EnsureNetwork(ctx) }
 
-func (p *processes) settings(s *site) string {
+func (p *processes) settings(s *testbed) string {
 	return fmt.Sprintf("runtime = %q\nuser = %q\nmounts = [%s]\n", runtimeProcess, s.user, s.mounts(s.cache.dir))
 }
 
 // env: home and temporary files are the runtime's.
-func (p *processes) env(s *site) map[string]string { return map[string]string{"GOCACHE": s.cache.dir} }
+func (p *processes) env(s *testbed) map[string]string {
+	return map[string]string{"GOCACHE": s.cache.dir}
+}
 
 // listEvery is how often the demo looks at processes, which tell nobody when they begin and end.
 const listEvery = 20 * time.Millisecond
 
-// record writes down what it sees; what is shorter than a glance is not there.
-func (p *processes) record() *lives {
+// recordEvents writes down what it sees; what is shorter than a glance is not there.
+func (p *processes) recordEvents() *containerLog {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &lives{end: cancel}
+	l := &containerLog{end: cancel}
 	l.wg.Go(func() {
 		tick := time.NewTicker(listEvery)
 		defer tick.Stop()
@@ -77,21 +80,21 @@ func (p *processes) record() *lives {
 	return l
 }
 
-// compare adds what has happened since the last list: that said of each worker whether it lives. Deaths come first: on a
+// compare adds what has happened since the last list, which is given as attempt id → lives. Deaths come first: on a
 // busy machine an attempt can end and the next one begin between two lists.
-func (l *lives) compare(before map[string]bool, list []retake.Status) map[string]bool {
+func (l *containerLog) compare(before map[string]bool, list []retake.Status) map[string]bool {
 	now, at := map[string]bool{}, time.Now()
 	for _, s := range list {
 		now[s.AttemptID] = s.State.Live()
 	}
 	for attempt, lived := range before {
 		if lived && !now[attempt] {
-			l.add(life{action: "die", attempt: attempt, task: l.taskOf(attempt), at: at})
+			l.add(containerEvent{action: "die", attempt: attempt, task: l.taskOf(attempt), at: at})
 		}
 	}
 	for _, s := range list {
 		lived, known := before[s.AttemptID]
-		one := life{attempt: s.AttemptID, task: s.Task, at: at}
+		one := containerEvent{attempt: s.AttemptID, task: s.Task, at: at}
 		if !known {
 			one.action = "create"
 			l.add(one)
@@ -104,8 +107,13 @@ func (l *lives) compare(before map[string]bool, list []retake.Status) map[string
 	return now
 }
 
-func (p *processes) harm(_ context.Context, attempt string, h harm) error {
-	return p.Signal(attempt, map[harm]syscall.Signal{harmKill: syscall.SIGKILL, harmFreeze: syscall.SIGSTOP}[h])
+func (p *processes) inject(_ context.Context, attempt string, h fault) error {
+	started, err := supervisor.ReadStarted(filepath.Join(p.dir, attempt))
+	if err != nil || started == nil {
+		return fmt.Errorf("demo: %s: no worker: %w", attempt, err)
+	}
+	_, err = started.Worker.Signal(map[fault]syscall.Signal{faultKill: syscall.SIGKILL, faultFreeze: syscall.SIGSTOP}[h])
+	return err
 }
 
 func (p *processes) workers(ctx context.Context) (out []string, err error) {

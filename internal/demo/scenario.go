@@ -35,20 +35,20 @@ type scenario struct {
 	// Answer is what the demo's human then comments; empty: nobody answers.
 	Answer string
 
-	Harm    harm   // what the demo does to the worker of the first attempt; empty: nothing
-	Half    string // harm is done once this file is in the checkout, and the second attempt goes on with it
+	Fault   fault  // what the demo does to the worker of the first attempt; empty: nothing
+	Half    string // the fault comes once this file is in the checkout, and the second attempt goes on with it
 	Resets  int    // how many connections the model cuts
 	Limit   bool   // the demo lets GitHub ask for a pause, and offers this issue meanwhile
 	Limited bool   // it needs a limit of memory, which only containers have
 	Through string // state that it must have been in; empty: any
 }
 
-// harm is what somebody does to a worker from outside.
-type harm string
+// fault is what somebody does to a worker from outside.
+type fault string
 
 const (
-	harmKill   harm = "killing it (SIGKILL)"
-	harmFreeze harm = "freezing it: it is there, and silent"
+	faultKill   fault = "killing it (SIGKILL)"
+	faultFreeze fault = "freezing it: it is there, and silent"
 )
 
 var scenarios = []scenario{
@@ -75,12 +75,12 @@ var scenarios = []scenario{
 	},
 	{
 		Number: 6, Title: "worker gone silent", Final: "Done", Label: labelReview, Attempts: 2,
-		Verdicts: []string{"worker_lost: restart_worker"}, Harm: harmFreeze, Half: "stock/limits.go", Through: "Suspect",
+		Verdicts: []string{"worker_lost: restart_worker"}, Fault: faultFreeze, Half: "stock/limits.go", Through: "Suspect",
 		Files: []string{"stock/level.go", "stock/level_test.go", "stock/limits.go"},
 	},
 	{
 		Number: 7, Title: "worker killed mid-stage", Final: "Done", Label: labelReview, Attempts: 2,
-		Verdicts: []string{"worker_lost: restart_worker"}, Harm: harmKill, Half: "quantity/units.go",
+		Verdicts: []string{"worker_lost: restart_worker"}, Fault: faultKill, Half: "quantity/units.go",
 		Files: []string{"quantity/parse.go", "quantity/parse_test.go", "quantity/units.go"},
 	},
 	{
@@ -113,9 +113,12 @@ func (s scenario) key() string { return fmt.Sprintf("%s#%d", repository, s.Numbe
 // branch is where the work of the last attempt is delivered.
 func (s scenario) branch() string { return fmt.Sprintf("retake/%d-a%d", s.Number, s.Attempts) }
 
-// choose returns the scenarios with these numbers that a runtime can play; all of those if there are none. A limit is told
-// while somebody works: whoever wants that scenario alone gets the first one with it.
+// choose returns the scenarios with these numbers that a runtime can run; all of those if there are none. GitHub limits
+// requests while somebody works: whoever wants that scenario alone gets the first one with it.
 func choose(only []int, runtime string) ([]scenario, error) {
+	if err := checkRuntime(runtime); err != nil {
+		return nil, err
+	}
 	var known []int
 	for _, s := range scenarios {
 		if runtime == runtimeDocker || !s.Limited {

@@ -73,7 +73,7 @@ func TestConfigurationHasNoProblems(t *testing.T) {
 	for runtime, h := range map[string]host{
 		runtimeDocker: &engine{fleet: fleet, image: imageOf(fleet)}, runtimeProcess: &processes{},
 	} {
-		s := &site{
+		s := &testbed{
 			fleet: fleet, dir: t.TempDir(), host: h, url: "http://127.0.0.1:1234", model: &model{url: "http://127.0.0.1:5678"},
 			user: "1000:1000", agent: agentPath, cache: cache{dir: "/home/somebody/.cache/retake-demo/go-build"},
 			tools: toolchain{root: "/usr/local/go", mounts: []string{"/usr/share/go/src"}},
@@ -82,13 +82,13 @@ func TestConfigurationHasNoProblems(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, problems := config.Load(s.config(), nil, nil)
-		if problems = append(problems, c.CheckRun()...); len(problems) > 0 {
+		if problems = append(problems, c.CheckRun(func(string) (string, bool) { return "set", true })...); len(problems) > 0 {
 			t.Fatal(problems)
 		}
 		if c.Director.Fleet != fleet || c.Containers.Runtime != runtime || len(c.Containers.Mounts) != 3 || len(c.Stages) != 5 {
 			t.Errorf("%s: got\n%s", runtime, c)
 		}
-		for i, m := range c.Containers.Mounts {
+		for i, m := range c.Containers.ParsedMounts() {
 			if m.ReadOnly != (i < 2) || runtime == runtimeProcess && m.Source != m.Target {
 				t.Errorf("%s: mount %v: read-only: %v", runtime, m, m.ReadOnly)
 			}
@@ -96,14 +96,14 @@ func TestConfigurationHasNoProblems(t *testing.T) {
 		if l := c.GitHub.Labels; !slices.Equal(allLabels, []string{l.Task, l.Claimed, l.Blocked, l.Review}) {
 			t.Errorf("the labels by default are %v", l)
 		}
-		if memory := c.Containers.Memory.String(); runtime == runtimeDocker && memory != memoryLimit {
+		if memory := c.Containers.Memory; runtime == runtimeDocker && memory != memoryLimit {
 			t.Errorf("the limit is shown as %s, want %s", memory, memoryLimit)
 		}
 	}
 }
 
 func TestChildEnvironment(t *testing.T) {
-	got := childEnvironment([]string{"HOME=/x", "GITHUB_TOKEN=somebody's", config.EnvPrefix + "GITHUB_API_URL=https://api.github.com/"}, "ours")
+	got := directorEnvironment([]string{"HOME=/x", "GITHUB_TOKEN=somebody's", config.EnvPrefix + "GITHUB_API_URL=https://api.github.com/"}, "ours")
 	want := []string{"HOME=/x", "GITHUB_TOKEN=ours", "NO_PROXY=127.0.0.1", "no_proxy=127.0.0.1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -123,7 +123,7 @@ func TestToolchainWithLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := linked(root)
+	got, err := linkedFolders(root)
 	if err != nil || !slices.Equal(got, []string{elsewhere}) {
 		t.Errorf("linked = %v, %v, want %s", got, err, elsewhere)
 	}
@@ -133,8 +133,10 @@ func TestToolchainWithLinks(t *testing.T) {
 func TestTransitionsHaveWords(t *testing.T) {
 	var silent []string
 	for _, x := range fsm.Transitions {
-		if wordsFor(line{From: x.From.String(), To: x.To.String(), Event: string(x.On)}) == "" {
-			silent = append(silent, fmt.Sprintf("%v-%v", x.From, x.To))
+		for _, from := range x.From {
+			if transitionText(line{From: from.String(), To: x.To.String(), Event: string(x.On)}) == "" {
+				silent = append(silent, fmt.Sprintf("%v-%v", from, x.To))
+			}
 		}
 	}
 	want := []string{"Queued-Forgotten", "Claiming-Forgotten", "Starting-Stopping", "Running-Stopping", "Suspect-Stopping"}
@@ -145,11 +147,11 @@ func TestTransitionsHaveWords(t *testing.T) {
 
 func TestNarratorAligns(t *testing.T) {
 	var out strings.Builder
-	n := &narrator{out: &out, began: time.Now()}
-	n.told(line{Message: "transition", Issue: "demo/widgets#7", From: "Starting", To: "Running"})
-	n.told(line{Message: "verdict", Issue: "demo/widgets#12", Reason: "worker_lost", Action: "restart_worker", Cause: strings.Repeat("long ", 40)})
-	n.told(line{Message: "poll", Issue: "demo/widgets#7", Level: "info"})
-	n.say("the end")
+	n := &progressLog{out: &out, began: time.Now()}
+	n.logLine(line{Message: "transition", Issue: "demo/widgets#7", From: "Starting", To: "Running"})
+	n.logLine(line{Message: "verdict", Issue: "demo/widgets#12", Reason: "worker_lost", Action: "restart_worker", Cause: strings.Repeat("long ", 40)})
+	n.logLine(line{Message: "poll", Issue: "demo/widgets#7", Level: "info"})
+	n.print("the end")
 	const want = "   0.0s  #7   the worker is up\n" +
 		"   0.0s  #12  worker_lost: restart_worker  (long long long long long long long long long long long long long lo...)\n" +
 		"   0.0s       the end\n"
@@ -160,7 +162,7 @@ func TestNarratorAligns(t *testing.T) {
 
 func TestTroublesKeepWhatMatters(t *testing.T) {
 	var all strings.Builder
-	log := &troubles{out: &all}
+	log := &logTail{out: &all}
 	for i := range 100 {
 		fmt.Fprintf(log, `{"level":"info","msg":"%d"}`+"\n", i)
 		fmt.Fprintf(log, `{"level":"warn","msg":"%d"}`+"\n", i)
@@ -169,18 +171,18 @@ func TestTroublesKeepWhatMatters(t *testing.T) {
 	if n := strings.Count(all.String(), "\n"); n != 201 {
 		t.Errorf("%d lines were passed on, want 201", n)
 	}
-	if len(log.lines) != maxTroubles || strings.Contains(strings.Join(log.lines, ""), "info") || !strings.HasSuffix(log.last(), "config: no such file") {
+	if len(log.lines) != maxLogLines || strings.Contains(strings.Join(log.lines, ""), "info") || !strings.HasSuffix(log.last(), "config: no such file") {
 		t.Errorf("got %q", log.lines)
 	}
 }
 
-func TestBinaryBesideTheDirectorIsTaken(t *testing.T) {
+func TestBinaryBesideTheDemoIsTaken(t *testing.T) {
 	dir := t.TempDir()
 	beside := filepath.Join(dir, workerProgram.file)
 	if err := os.WriteFile(beside, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	got, err := binary(t.Context(), workerProgram, filepath.Join(dir, "director"), t.TempDir())
+	got, err := binary(t.Context(), workerProgram, dir, t.TempDir())
 	if err != nil || got != beside {
 		t.Errorf("got %s, %v, want %s", got, err, beside)
 	}
@@ -188,7 +190,7 @@ func TestBinaryBesideTheDirectorIsTaken(t *testing.T) {
 
 func TestNoBinaryAndNoSource(t *testing.T) {
 	t.Chdir(t.TempDir())
-	_, err := binary(t.Context(), agentProgram, filepath.Join(t.TempDir(), "director"), t.TempDir())
+	_, err := binary(t.Context(), agentProgram, t.TempDir(), t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), `run "make build"`) {
 		t.Errorf("got %v, want the next step", err)
 	}

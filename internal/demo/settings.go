@@ -15,7 +15,7 @@ const smokeTest = "./bin/pricelist"
 
 // writeConfig writes the director's configuration. The times are a demo's: everything that a person would wait for is
 // as short as the configuration allows.
-func (s *site) writeConfig() error {
+func (s *testbed) writeConfig() error {
 	env := s.goEnv()
 	env["PATH"], env["DEMO_MODEL"] = s.tools.root+"/bin", s.model.url
 	maps.Copy(env, s.host.env(s))
@@ -32,14 +32,14 @@ func (s *site) writeConfig() error {
 }
 
 // goEnv is how Go works for the workers: alone with what is there.
-func (s *site) goEnv() map[string]string {
+func (s *testbed) goEnv() map[string]string {
 	return map[string]string{
 		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local", "CGO_ENABLED": "0",
 	}
 }
 
 // mounts are what a worker needs of this machine, with the build cache at target.
-func (s *site) mounts(target string) string {
+func (s *testbed) mounts(target string) string {
 	var list []string
 	for _, m := range append([]string{s.tools.root}, s.tools.mounts...) {
 		list = append(list, fmt.Sprintf("%q", m+":"+m))

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// lateAfter is how long the owner may be away before it says so. It is turned at least once a second.
+// lateAfter is how long the owner may be away before that counts as a gap. It takes a turn at least once a second.
 const lateAfter = 5 * time.Second
 
 // clock gives the time of events: wall time that never goes back. A step of the wall clock backwards is ignored; a
-// step forwards (usually a suspended machine, during which the monotonic clock stands still) is followed and told.
+// step forwards (usually a suspended machine, during which the monotonic clock stands still) is followed and reported as a gap.
 type clock struct {
 	start  time.Time    // has a monotonic reading
 	offset atomic.Int64 // nanoseconds by which the wall clock ran ahead since start
@@ -26,8 +26,8 @@ func (c *clock) peek() time.Time {
 	return c.start.Round(0).Add(time.Since(c.start) + time.Duration(c.offset.Load())).UTC()
 }
 
-// here says that the owner listens from now on.
-func (c *clock) here() { c.last = c.peek() }
+// restart forgets the time before the owner began to listen.
+func (c *clock) restart() { c.last = c.peek() }
 
 // now is the owner's: it returns the time, and for how long the owner could not listen (0: it could).
 func (c *clock) now() (at time.Time, gap time.Duration) {

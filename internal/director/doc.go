@@ -1,4 +1,4 @@
-// Package director is the shell around fsm.Driver: it tells the machine what happens, makes its decisions durable, and
+// Package director is the shell around fsm.Driver: it hands the machine what happens, makes its decisions durable, and
 // carries out its effects.
 //
 //	poll ─────┐                        ┌─▶ github
@@ -18,10 +18,22 @@
 // # Clock
 //
 // The owner stamps every event with a clock that follows the monotonic one and never goes back. When the wall clock ran
-// ahead of it (a suspended machine), or the owner itself did not get to run, it first offers fsm.Resumed.
+// ahead of it (a suspended machine), or the owner itself did not get to run, it first offers fsm.DirectorResumed.
 //
 // # Failure policy
 //
 // What is missing at boot ends Run with one line for each thing, saying what to do. The same later never does: the bus
 // reconnects, effects are tried again, GitHub cools down.
+//
+// # Files
+//
+// session runs everything; owner decides, durable and recorder follow what became durable; executors runs effects. By topic:
+// intake (issues), comments (people), workers (heartbeats, hellos, containers), attempt (claim to stop), reports,
+// operator (the socket). open makes the adapters.
+//
+// # Imports
+//
+// It joins everything: fsm, recovery and agent, the adapters (bus, container, github, workspace),
+// config, audit and budget. Only cmd/director
+// and the demo import it.
 package director

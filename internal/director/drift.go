@@ -3,7 +3,6 @@ package director
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -54,36 +53,34 @@ func answeredConflict(o *fsm.StartOrder) bool {
 // driftEvery is how often running checkouts are compared with their base branch: each look is a fetch.
 const driftEvery = 10 * time.Minute
 
-// watchDrift tells running workers when their checkout has fallen behind. They go on; the merge comes before the next
+// watchDrift warns running workers whose checkout has fallen behind. They go on; the merge comes before the next
 // attempt.
 func (s *session) watchDrift(ctx context.Context) error {
-	told := map[string]string{} // worker → base that it was told of
+	warned := map[string]string{} // worker → base that it was last warned about
 	for {
 		select {
 		case <-time.After(s.driftEvery):
 		case <-ctx.Done():
 			return nil
 		}
-		live := s.liveAttempts(ctx)
-		for worker := range told {
-			if !slices.ContainsFunc(live, func(a liveAttempt) bool { return a.worker == worker }) {
-				delete(told, worker)
-			}
-		}
-		for _, a := range live {
-			drift, err := s.workspace.Drift(ctx, s.checkoutOf(a.task, a.nonce))
+		before := warned
+		warned = map[string]string{}
+		for _, t := range s.liveTasks(ctx) {
+			worker := t.AttemptID()
+			warned[worker] = before[worker]
+			drift, err := s.workspace.Drift(ctx, s.checkoutOf(t.Key, t.Nonce))
 			if err != nil {
-				s.log.Debug("drift unknown", zap.String("issue", string(a.task)), zap.Error(err))
+				s.log.Debug("drift unknown", zap.String("issue", string(t.Key)), zap.Error(err))
 				continue
 			}
 			why := s.syncPolicy().Reason(drift.Commits, drift.Behind)
-			if why == "" || told[a.worker] == drift.HeadSHA {
+			if why == "" || warned[worker] == drift.HeadSHA {
 				continue
 			}
-			told[a.worker] = drift.HeadSHA
-			s.log.Info("worker's checkout has fallen behind", zap.String("issue", string(a.task)), zap.String("worker", a.worker),
+			warned[worker] = drift.HeadSHA
+			s.log.Info("worker's checkout has fallen behind", zap.String("issue", string(t.Key)), zap.String("worker", worker),
 				zap.Int("commits", drift.Commits), zap.Duration("behind", drift.Behind))
-			s.say(ctx, a.worker, wire.SyncRequired{
+			s.sendControl(ctx, worker, wire.SyncRequired{
 				Reason: why, MainSHAExpected: drift.HeadSHA, RequiredAction: "merge_main",
 				Policy: wire.SyncPolicy{MaxCommitsBehind: s.config.SyncMain.MaxCommitsBehind},
 			})
@@ -91,45 +88,33 @@ func (s *session) watchDrift(ctx context.Context) error {
 	}
 }
 
-// liveAttempt is what the shell needs to know of an attempt outside of an effect.
-type liveAttempt struct {
-	task    fsm.IssueKey
-	nonce   string
-	worker  string
-	attempt int
-	state   fsm.State
-	stage   string
-	phase   fsm.Phase
-}
-
-func (s *session) liveAttempts(ctx context.Context) []liveAttempt {
-	var out []liveAttempt
-	err := s.owner.read(ctx, func(m *fsm.Machine) {
-		for _, t := range m.Tasks() {
-			if a, _ := t.Activity(); t.State.Info().Live && !t.UpAt.IsZero() {
-				out = append(out, liveAttempt{t.Key, t.Nonce, t.AttemptID(), t.Attempt, t.State, a.Stage, m.Phase()})
+// liveTasks are the tasks with a worker that is up, as they are now.
+func (s *session) liveTasks(ctx context.Context) []fsm.Task {
+	tasks, _ := look(ctx, s.owner, func(d *fsm.Driver) (out []fsm.Task) { // no answer: the session is over
+		for _, t := range d.Machine().Tasks() {
+			if t.State.Info().Live && !t.UpAt.IsZero() {
+				out = append(out, *t)
 			}
 		}
+		return out
 	})
-	if err != nil {
-		return nil // the session is over
-	}
-	return out
+	return tasks
 }
 
 // writeStates keeps .retake/STATE.json in the checkouts of running attempts up to date, for agents that want to know.
-func (s *session) writeStates(ctx context.Context) {
-	for _, a := range s.liveAttempts(ctx) {
-		err := s.workspace.WriteState(a.nonce, workspace.State{
+func (s *session) writeStates(ctx context.Context, phase string) {
+	for _, t := range s.liveTasks(ctx) {
+		doing, _ := t.Activity()
+		err := s.workspace.WriteState(t.Nonce, workspace.State{
 			UpdatedAt: s.owner.clock.peek(),
-			Director:  workspace.DirectorState{RunID: s.runID, Phase: string(a.phase)},
+			Director:  workspace.DirectorState{RunID: s.runID, Phase: phase},
 			Worker: &workspace.WorkerState{
-				WorkerID: a.worker, AttemptID: a.worker, Issue: string(a.task), Attempt: a.attempt,
-				State: a.state.String(), Stage: a.stage, BranchName: branchName(a.task, a.attempt),
+				WorkerID: t.AttemptID(), AttemptID: t.AttemptID(), Issue: string(t.Key), Attempt: t.Attempt,
+				State: t.State.String(), Stage: doing.Stage, BranchName: branchName(t.Key, t.Attempt),
 			},
 		})
 		if err != nil {
-			s.log.Debug("STATE.json not written", zap.String("issue", string(a.task)), zap.Error(err))
+			s.log.Debug("STATE.json not written", zap.String("issue", string(t.Key)), zap.Error(err))
 		}
 	}
 }

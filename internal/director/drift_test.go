@@ -13,7 +13,7 @@ import (
 )
 
 // advance puts commits on the remote's main branch, each of which writes a file.
-func (s *set) advance(name string, commits int) (head string) {
+func (s *harness) advance(name string, commits int) (head string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	git := func(args ...string) string {
@@ -41,10 +41,10 @@ func (s *set) advance(name string, commits int) (head string) {
 	return git("rev-parse", "HEAD")
 }
 
-// newDrift is a set whose first attempt writes a file, says so, and then waits to be killed.
-func newDrift(t *testing.T, writes string, next func(ctx context.Context, a *actor) int) (*set, chan string) {
+// newDrift is a harness whose first attempt writes a file, says so, and then waits to be killed.
+func newDrift(t *testing.T, writes string, next func(ctx context.Context, a *fakeWorker) int) (*harness, chan string) {
 	began := make(chan string, 1)
-	s := newSet(t, func(ctx context.Context, a *actor) int {
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		if a.plan.Attempt > 1 {
 			return next(ctx, a)
 		}
@@ -67,7 +67,7 @@ func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 		t.Run(fmt.Sprintf("%d commits", behind), func(t *testing.T) {
 			t.Parallel()
 			seen := make(chan [2]bool, 1) // the base branch's file, the first attempt's
-			s, began := newDrift(t, "half.txt", func(ctx context.Context, a *actor) int {
+			s, began := newDrift(t, "half.txt", func(ctx context.Context, a *fakeWorker) int {
 				_, news := os.Stat(filepath.Join(a.checkout, "news.txt"))
 				_, half := os.Stat(filepath.Join(a.checkout, "half.txt"))
 				seen <- [2]bool{news == nil, half == nil}
@@ -77,7 +77,7 @@ func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 			s.start()
 			worker := <-began
 			s.advance("news.txt", behind)
-			s.hall.murder(worker)
+			s.runtime.killFromOutside(worker)
 			s.until("review", s.labelled(key, "agent-review"))
 			if got, want := <-seen, [2]bool{merged, true}; got != want {
 				t.Errorf("the second attempt found main's and the first one's file: %v, want %v", got, want)
@@ -95,12 +95,12 @@ func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 // What cannot be merged is a human's matter; whose answer means: go on without.
 func TestConflictWithTheBaseBranchAsksAHuman(t *testing.T) {
 	t.Parallel()
-	s, began := newDrift(t, "README.md", func(ctx context.Context, a *actor) int { return a.work(ctx) })
+	s, began := newDrift(t, "README.md", func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
 	key := s.github.CreateIssue(repo, "octocat", "Two at one file", "", "agent-task")
 	s.start()
 	worker := <-began
 	s.advance("README.md", 3)
-	s.hall.murder(worker)
+	s.runtime.killFromOutside(worker)
 	s.until("blocked", s.labelled(key, "agent-blocked"))
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost", "git_conflict"}) {
 		t.Errorf("verdicts %q; want worker_lost, git_conflict", v)

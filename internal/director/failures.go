@@ -1,6 +1,7 @@
 package director
 
 import (
+	"context"
 	"errors"
 
 	"retake/internal/bus"
@@ -11,9 +12,12 @@ import (
 	"retake/internal/workspace"
 )
 
-// failed says what an adapter's error means to the machine.
+// errBus is wrapped by what failed on the agent bus.
+var errBus = errors.New("director: agent bus")
+
+// failed translates an adapter's error for the machine. An unknown one counts as transient: the machine bounds the tries.
 func failed(err error) fsm.EffectEnded {
-	f := fsm.Failed{Reason: recovery.Unknown, Text: err.Error()}
+	f := fsm.EffectError{Reason: recovery.Unknown, Text: err.Error()}
 	var gh *github.Error
 	var ws *workspace.Error
 	switch {
@@ -36,8 +40,12 @@ func failed(err error) fsm.EffectEnded {
 		f.Reason = recovery.InvalidConfig
 	case errors.Is(err, container.ErrDaemon), errors.Is(err, container.ErrNetwork):
 		f.Reason, f.Transient = recovery.DockerDaemon, container.Transient(err)
-	default: // the bus, or a context that ended
+	case errors.Is(err, errBus), errors.Is(err, bus.ErrNoAnswer), bus.Permanent(err):
 		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
+	case errors.Is(err, context.DeadlineExceeded):
+		f.Reason, f.Transient = recovery.Timeout, true
+	default:
+		f.Transient = true
 	}
 	return fsm.EffectEnded{Failure: &f}
 }

@@ -1,6 +1,8 @@
 package director
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,12 +11,17 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
-// SocketName is the operator's door in the data directory: HTTP on a Unix socket. Who may open it is the file system's
+// SocketName is the operator's socket in the data directory: HTTP on a Unix socket. Who may open it is the file system's
 // business.
 const SocketName = "director.sock"
 
@@ -27,8 +34,15 @@ type Health struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// openDoor begins to listen.
-func (s *session) openDoor(ctx context.Context) (net.Listener, error) {
+// BudgetReset is what is posted to /budget/reset, and its answer.
+type BudgetReset struct {
+	Issue         string `json:"issue"`
+	PaidCallsUsed int64  `json:"paid_calls_used"`
+	Problem       string `json:"problem,omitempty"` // why it was refused
+}
+
+// listenOperator begins to listen.
+func (s *session) listenOperator(ctx context.Context) (net.Listener, error) {
 	path := filepath.Join(s.config.Director.DataDir, SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("director: old operator socket: %w", err)
@@ -41,7 +55,7 @@ func (s *session) openDoor(ctx context.Context) (net.Listener, error) {
 }
 
 // serveOperator answers on the socket until ctx ends.
-func (s *session) serveOperator(ctx context.Context, door net.Listener) error {
+func (s *session) serveOperator(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		h := s.health(r.Context())
@@ -55,10 +69,11 @@ func (s *session) serveOperator(ctx context.Context, door net.Listener) error {
 		respond(w, http.StatusOK, s.snapshot(r.Context()))
 	})
 	mux.HandleFunc("POST /{command}", s.operate)
+	mux.HandleFunc("POST /budget/reset", s.resetBudget)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // nobody waits for an answer that the end interrupts
 	defer stop()
-	if err := server.Serve(door); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("director: operator socket: %w", err)
 	}
 	return nil
@@ -67,20 +82,37 @@ func (s *session) serveOperator(ctx context.Context, door net.Listener) error {
 // commands are what the operator may post.
 var commands = map[string]fsm.OperatorCommand{"pause": fsm.Pause, "resume": fsm.Resume, "drain": fsm.Drain}
 
-// operate tells the machine, and answers when the decision is in the journal.
+// operate carries out a command, and answers when the decision is in the journal.
 func (s *session) operate(w http.ResponseWriter, r *http.Request) {
 	command, ok := commands[r.PathValue("command")]
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
-	durable := make(chan struct{})
-	s.owner.tell(r.Context(), fsm.OperatorSaid{Command: command}, func() { close(durable) })
-	select {
-	case <-durable:
+	if s.decided(r.Context(), fsm.OperatorCommanded{Command: command}) {
 		respond(w, http.StatusOK, s.health(r.Context()))
-	case <-s.owner.done:
-	case <-r.Context().Done():
+	}
+}
+
+// resetBudget sets what a task has used up of its paid calls.
+func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
+	var b BudgetReset
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&b); err != nil || b.PaidCallsUsed < 0 {
+		respond(w, http.StatusBadRequest, BudgetReset{Problem: `want {"issue": "owner/repo#1", "paid_calls_used": 0}`})
+		return
+	}
+	key := fsm.IssueKey(b.Issue)
+	switch known, err := look(r.Context(), s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(key) != nil }); {
+	case err != nil:
+		return
+	case !known:
+		b.Problem = "the director has no task " + b.Issue + " (any more); director tasks lists those that it has"
+		respond(w, http.StatusNotFound, b)
+		return
+	}
+	if s.decided(r.Context(), fsm.BudgetEdited{Task: key, PaidCalls: b.PaidCallsUsed}) {
+		s.log.Info("budget reset", zap.String("issue", b.Issue), zap.Int64("paid_calls_used", b.PaidCallsUsed))
+		respond(w, http.StatusOK, b)
 	}
 }
 
@@ -93,8 +125,10 @@ func respond(w http.ResponseWriter, status int, body any) {
 func (s *session) health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	h := Health{RunID: s.runID}
-	err := s.owner.read(ctx, func(m *fsm.Machine) { h.Phase, h.Tasks = string(m.Phase()), len(m.Tasks()) })
+	h, err := look(ctx, s.owner, func(d *fsm.Driver) Health {
+		return Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
+	})
+	h.RunID = s.runID
 	switch {
 	case err != nil:
 		h.Problem = "the owner of the machine does not answer: " + err.Error()
@@ -104,4 +138,151 @@ func (s *session) health(ctx context.Context) Health {
 		h.OK = true
 	}
 	return h
+}
+
+// ErrNotThere: no director answers on the data directory.
+var ErrNotThere = errors.New("director: no answer")
+
+// String is one line for a person.
+func (h Health) String() string {
+	if !h.OK {
+		return fmt.Sprintf("unhealthy: %s (%s)", cmp.Or(h.Problem, "it does not say why"), h.Summary())
+	}
+	return "healthy: " + h.Summary()
+}
+
+// Summary names the run, its phase and the number of its tasks.
+func (h Health) Summary() string {
+	tasks := "1 task"
+	if h.Tasks != 1 {
+		tasks = fmt.Sprintf("%d tasks", h.Tasks)
+	}
+	return fmt.Sprintf("%s, phase %s, %s", h.RunID, cmp.Or(h.Phase, "unknown"), tasks)
+}
+
+// AskHealth asks the director that runs on a data directory how it is.
+func AskHealth(ctx context.Context, dataDir string) (Health, error) {
+	return ask[Health](ctx, dataDir, http.MethodGet, "/healthz", nil)
+}
+
+// AskSnapshot asks it for its state.
+func AskSnapshot(ctx context.Context, dataDir string) (wire.Snapshot, error) {
+	return ask[wire.Snapshot](ctx, dataDir, http.MethodGet, "/snapshot", nil)
+}
+
+// SendCommand gives it a command. It returns when the command is in the journal.
+func SendCommand(ctx context.Context, dataDir string, c fsm.OperatorCommand) (Health, error) {
+	return ask[Health](ctx, dataDir, http.MethodPost, "/"+string(c), nil)
+}
+
+// ResetBudget sets what a task has used up of its paid calls. It returns when that is in the journal.
+func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) error {
+	b, err := ask[BudgetReset](ctx, dataDir, http.MethodPost, "/budget/reset", BudgetReset{Issue: issue, PaidCallsUsed: int64(paidCalls)})
+	if err == nil && b.Problem != "" {
+		err = errors.New("director: " + b.Problem)
+	}
+	return err
+}
+
+// askTimeout bounds one question to a director on the same machine.
+const askTimeout = 5 * time.Second
+
+// ask sends one request over the operator's socket and reads the JSON that comes back.
+func ask[T any](ctx context.Context, dataDir, method, path string, body any) (answer T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	socket := filepath.Join(dataDir, SocketName)
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+		DisableKeepAlives: true,
+	}}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return answer, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://director"+path, bytes.NewReader(text))
+	if err != nil {
+		return answer, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket, err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		return answer, fmt.Errorf("director: answer to %s %s: %w", method, path, err)
+	}
+	return answer, nil
+}
+
+// snapshot is the state as the bus and the operator get it.
+func (s *session) snapshot(ctx context.Context) wire.Snapshot {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	out, err := look(ctx, s.owner, func(d *fsm.Driver) wire.Snapshot { return machineSnapshot(d.Machine()) })
+	if err != nil { // the lists are empty then
+		out.Director.Phase = "UNRESPONSIVE"
+	}
+	out.Director.RunID, out.Director.Leader, out.Director.Since = s.runID, true, wire.At(s.since)
+	out.Meters = map[string]float64{}
+	for _, d := range s.bus.DeadLetters() {
+		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
+	}
+	written := s.audit.Counts()
+	out.Meters["audit.dropped"], out.Meters["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
+	return out
+}
+
+func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
+	out.Director.Phase = string(m.Phase())
+	for _, t := range m.Tasks() {
+		out.Tasks = append(out.Tasks, viewTask(t))
+		switch {
+		case t.State == fsm.Queued:
+			out.Queue.EligibleIssueNumbers = append(out.Queue.EligibleIssueNumbers, t.Key.Number())
+		case t.State == fsm.Claiming, t.State.Info().Label == fsm.LabelClaimed:
+			out.Queue.ClaimedIssueNumbers = append(out.Queue.ClaimedIssueNumbers, t.Key.Number())
+		}
+		if t.State.Info().Live {
+			a, at := t.Activity()
+			w := wire.SnapshotWorker{
+				WorkerID: t.AttemptID(), Issue: string(t.Key), State: t.State.String(), Stage: a.Stage, Attempt: t.Attempt,
+				Retries: t.Tally.Redispatches,
+			}
+			if !at.IsZero() {
+				w.HeartbeatAgeSeconds = max(m.Now().Sub(at).Seconds(), 0)
+			}
+			out.Workers = append(out.Workers, w)
+		}
+	}
+	for _, c := range m.Cooldowns() {
+		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{Resource: c.Resource, Until: wire.At(c.Until), Why: c.Why})
+	}
+	for _, i := range m.Incidents() {
+		until := i.Breaker.NextDeadline(recovery.DefaultBreaker, m.Now())
+		if until.IsZero() { // it depends on how the canary does
+			until = m.Now()
+		}
+		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{
+			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause,
+		})
+	}
+	slices.Sort(out.Queue.EligibleIssueNumbers)
+	slices.Sort(out.Queue.ClaimedIssueNumbers)
+	return out
+}
+
+func viewTask(t *fsm.Task) wire.SnapshotTask {
+	v := wire.SnapshotTask{Issue: string(t.Key), State: t.State.String(), Attempt: t.Attempt}
+	if n := len(t.History); n > 0 {
+		reason := string(t.History[n-1].Reason)
+		v.Reason = &reason
+	}
+	if !t.Until.IsZero() {
+		at := wire.At(t.Until)
+		v.NextDeadline = &at
+	}
+	return v
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,7 +23,7 @@ var (
 // appendTimeout bounds one append, read-back included. The bus's own timeouts are shorter.
 const appendTimeout = 30 * time.Second
 
-// input is what the owner is told.
+// input is something for the owner to handle.
 type input struct {
 	body fsm.EventBody
 	ack  func()            // called once the decision is durable; may be nil
@@ -38,11 +37,11 @@ type journal interface {
 
 // owner is the one goroutine that touches the machine.
 type owner struct {
-	driver  *fsm.Driver
-	journal journal
-	log     *zap.Logger
-	effects func(fsm.Effect) // must not block
-	told    func(fsm.Record) // a record became durable; must not block
+	driver    *fsm.Driver
+	journal   journal
+	log       *zap.Logger
+	effects   func(fsm.Effect) // must not block
+	onDurable func(fsm.Record) // must not block
 
 	inputs   chan input
 	appended chan appendResult
@@ -66,8 +65,8 @@ func newOwner(d *fsm.Driver, j journal, log *zap.Logger) *owner {
 	}
 }
 
-// tell sends an event; it waits while the owner is behind, and gives up when the session is over.
-func (o *owner) tell(ctx context.Context, body fsm.EventBody, ack func()) {
+// send offers an event; it waits while the owner is behind, and gives up when the session is over.
+func (o *owner) send(ctx context.Context, body fsm.EventBody, ack func()) {
 	select {
 	case o.inputs <- input{body: body, ack: ack}:
 	case <-o.done:
@@ -75,56 +74,23 @@ func (o *owner) tell(ctx context.Context, body fsm.EventBody, ack func()) {
 	}
 }
 
-// read lets f look at the machine, and waits until it has.
-func (o *owner) read(ctx context.Context, f func(*fsm.Machine)) error {
-	return o.look(ctx, func(d *fsm.Driver) { f(d.Machine()) })
-}
-
-// errBusy: decisions are on their way to the journal; what the machine holds now may not be in it.
-var errBusy = errors.New("director: decisions are on their way to the journal")
-
-// readDurable lets f look at a machine whose state is wholly in the journal; errBusy if it is not just now.
-func (o *owner) readDurable(ctx context.Context, f func(*fsm.Driver) error) error {
-	var err error
-	seen := o.look(ctx, func(d *fsm.Driver) {
-		if err = errBusy; d.Idle() {
-			err = f(d)
-		}
-	})
-	return errors.Join(seen, err)
-}
-
-// look has f called by the owner. When it returns, f has been called, or will never be: its variables are the caller's again.
-func (o *owner) look(ctx context.Context, f func(*fsm.Driver)) error {
-	seen := make(chan struct{})
-	var taken atomic.Bool // by the owner, who looks, or by the caller, who gives up
-	look := func(d *fsm.Driver) {
-		if taken.CompareAndSwap(false, true) {
-			f(d)
-			close(seen)
-		}
-	}
-	giveUp := func(why error) error {
-		if taken.CompareAndSwap(false, true) {
-			return why
-		}
-		<-seen // it has begun, and it is short
-		return nil
+// look returns what f sees of the machine. Nothing but the result leaves the owner's goroutine: whoever asked may have given up.
+func look[T any](ctx context.Context, o *owner, f func(*fsm.Driver) T) (seen T, err error) {
+	answer := make(chan T, 1)
+	select {
+	case o.inputs <- input{read: func(d *fsm.Driver) { answer <- f(d) }}:
+	case <-o.done:
+		return seen, errReload
+	case <-ctx.Done():
+		return seen, context.Cause(ctx)
 	}
 	select {
-	case o.inputs <- input{read: look}:
+	case seen = <-answer:
+		return seen, nil
 	case <-o.done:
-		return errReload
+		return seen, errReload
 	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case <-seen:
-		return nil
-	case <-o.done:
-		return giveUp(errReload)
-	case <-ctx.Done():
-		return giveUp(context.Cause(ctx))
+		return seen, context.Cause(ctx)
 	}
 }
 
@@ -144,7 +110,7 @@ func (o *owner) run(ctx context.Context) error {
 				return err
 			}
 		case r := <-o.appended:
-			if err := o.landed(r); err != nil {
+			if err := o.appendEnded(r); err != nil {
 				return err
 			}
 		case <-timer.C:
@@ -159,7 +125,7 @@ func (o *owner) run(ctx context.Context) error {
 
 // finish decides the signal and waits, bounded, until everything is in the journal.
 func (o *owner) finish(ctx context.Context) error {
-	if err := o.handle(input{body: fsm.Signalled{Signal: fmt.Sprint(context.Cause(ctx))}}); err != nil {
+	if err := o.handle(input{body: fsm.SignalReceived{Signal: fmt.Sprint(context.Cause(ctx))}}); err != nil {
 		return err
 	}
 	late := time.NewTimer(appendTimeout)
@@ -167,7 +133,7 @@ func (o *owner) finish(ctx context.Context) error {
 	for o.flush(); !o.driver.Idle(); o.flush() {
 		select {
 		case r := <-o.appended:
-			if err := o.landed(r); err != nil {
+			if err := o.appendEnded(r); err != nil {
 				return err
 			}
 		case <-late.C:
@@ -191,8 +157,8 @@ func (o *owner) wait() time.Duration {
 func (o *owner) handle(in input) error {
 	at, gap := o.clock.now()
 	if gap > 0 {
-		o.log.Warn("the director could not listen for a while; workers get time to be heard", zap.Duration("gap", gap))
-		if err := o.driver.Offer(fsm.Event{At: at, Body: fsm.Resumed{Gap: gap}}, 0); err != nil {
+		o.log.Warn("the director was not running for a while; workers get time to report again", zap.Duration("gap", gap))
+		if err := o.driver.Offer(fsm.Event{At: at, Body: fsm.DirectorResumed{Gap: gap}}, 0); err != nil {
 			return err
 		}
 	}
@@ -229,12 +195,12 @@ func (o *owner) flush() {
 	}
 }
 
-func (o *owner) landed(r appendResult) error {
+func (o *owner) appendEnded(r appendResult) error {
 	switch {
 	case r.err == nil:
 		o.driver.Appended(r.seq)
 		for _, rec := range r.batch.Records {
-			o.told(rec)
+			o.onDurable(rec)
 		}
 		return nil
 	case errors.Is(r.err, bus.ErrRefused):
@@ -244,4 +210,17 @@ func (o *owner) landed(r appendResult) error {
 		o.driver.Stop()
 		return fmt.Errorf("%w: %w", errReload, r.err)
 	}
+}
+
+// decided hands the machine an event, waits, and reports whether the decision has become durable.
+func (s *session) decided(ctx context.Context, body fsm.EventBody) bool {
+	durable := make(chan struct{})
+	s.owner.send(ctx, body, func() { close(durable) })
+	select {
+	case <-durable:
+		return true
+	case <-s.owner.done:
+	case <-ctx.Done():
+	}
+	return false
 }

@@ -14,16 +14,17 @@ import (
 	"retake/internal/bus"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
-// paper is a journal that answers when it is told to.
-type paper struct {
+// fakeJournal is a journal that answers when it is told to.
+type fakeJournal struct {
 	mu      sync.Mutex
 	seq     uint64
 	answers chan error // one for each append
 }
 
-func (p *paper) Append(ctx context.Context, _ string, after uint64, _ []byte) (uint64, error) {
+func (p *fakeJournal) Append(ctx context.Context, _ string, after uint64, _ []byte) (uint64, error) {
 	select {
 	case err := <-p.answers:
 		if err != nil {
@@ -42,7 +43,7 @@ func (p *paper) Append(ctx context.Context, _ string, after uint64, _ []byte) (u
 }
 
 func testConfig() fsm.Config {
-	policy, err := recovery.Preset("director")
+	policy, err := policy.Preset("director")
 	if err != nil {
 		panic(err)
 	}
@@ -54,19 +55,19 @@ func testConfig() fsm.Config {
 	}
 }
 
-// bench is an owner with a paper journal, and what it let out.
-type bench struct {
+// ownerHarness is an owner with a fakeJournal, and what it let out.
+type ownerHarness struct {
 	*owner
-	paper   *paper
-	effects chan fsm.Effect
-	ended   chan error
+	fakeJournal *fakeJournal
+	effects     chan fsm.Effect
+	ended       chan error
 }
 
-func newBench(t *testing.T, ctx context.Context) *bench {
-	b := &bench{paper: &paper{answers: make(chan error, 16)}, effects: make(chan fsm.Effect, 16), ended: make(chan error, 1)}
-	b.owner = newOwner(fsm.NewDriver(fsm.New(testConfig()), 0, "test"), b.paper, zaptest.NewLogger(t))
+func newOwnerHarness(t *testing.T, ctx context.Context) *ownerHarness {
+	b := &ownerHarness{fakeJournal: &fakeJournal{answers: make(chan error, 16)}, effects: make(chan fsm.Effect, 16), ended: make(chan error, 1)}
+	b.owner = newOwner(fsm.NewDriver(fsm.New(testConfig()), 0, "test"), b.fakeJournal, zaptest.NewLogger(t))
 	b.owner.effects = func(e fsm.Effect) { b.effects <- e }
-	b.told = func(fsm.Record) {}
+	b.onDurable = func(fsm.Record) {}
 	go func() { b.ended <- b.run(ctx) }()
 	return b
 }
@@ -80,9 +81,9 @@ func eligible(n int) fsm.IssuesSeen {
 func TestAcksAndEffectsWaitForTheAppend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		b := newBench(t, ctx)
+		b := newOwnerHarness(t, ctx)
 		acked := make(chan struct{})
-		b.tell(ctx, eligible(1), func() { close(acked) })
+		b.send(ctx, eligible(1), func() { close(acked) })
 		synctest.Wait()
 		select {
 		case <-acked:
@@ -91,12 +92,12 @@ func TestAcksAndEffectsWaitForTheAppend(t *testing.T) {
 			t.Errorf("%s before the append", e.ID)
 		default:
 		}
-		b.paper.answers <- nil
+		b.fakeJournal.answers <- nil
 		<-acked
 		if e := <-b.effects; e.Kind != fsm.DoClaim {
 			t.Errorf("got %s, want a claim", e.Kind)
 		}
-		b.paper.answers <- nil // the signal's own record
+		b.fakeJournal.answers <- nil // the signal's own record
 		cancel()
 		if err := <-b.ended; err != nil {
 			t.Error(err)
@@ -112,9 +113,9 @@ func TestJournalThatRefusesEndsTheOwner(t *testing.T) {
 	} {
 		t.Run(c.answer.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, t.Context())
-				b.tell(t.Context(), eligible(1), func() { t.Error("acknowledged, though nothing was appended") })
-				b.paper.answers <- c.answer
+				b := newOwnerHarness(t, t.Context())
+				b.send(t.Context(), eligible(1), func() { t.Error("acknowledged, though nothing was appended") })
+				b.fakeJournal.answers <- c.answer
 				if err := <-b.ended; !errors.Is(err, c.want) {
 					t.Errorf("got %v, want %v", err, c.want)
 				}
@@ -123,8 +124,8 @@ func TestJournalThatRefusesEndsTheOwner(t *testing.T) {
 					t.Errorf("%s was let out, though its fact is not in the journal", e.ID)
 				default:
 				}
-				b.tell(t.Context(), eligible(2), nil) // must not block for ever
-				if err := b.read(t.Context(), func(*fsm.Machine) {}); !errors.Is(err, errReload) {
+				b.send(t.Context(), eligible(2), nil) // must not block for ever
+				if _, err := look(t.Context(), b.owner, (*fsm.Driver).Idle); !errors.Is(err, errReload) {
 					t.Errorf("read after the end: got %v, want %v", err, errReload)
 				}
 			})
@@ -135,13 +136,13 @@ func TestJournalThatRefusesEndsTheOwner(t *testing.T) {
 func TestEndWaitsForTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		b := newBench(t, ctx)
+		b := newOwnerHarness(t, ctx)
 		acked := false
-		b.tell(ctx, eligible(1), func() { acked = true })
+		b.send(ctx, eligible(1), func() { acked = true })
 		synctest.Wait()
 		cancel(errors.New("terminated"))
-		b.paper.answers <- nil
-		b.paper.answers <- nil
+		b.fakeJournal.answers <- nil
+		b.fakeJournal.answers <- nil
 		if err := <-b.ended; err != nil || !acked {
 			t.Errorf("ended with %v, acknowledged: %v; want what was decided before the signal to be durable", err, acked)
 		}
@@ -154,8 +155,8 @@ func TestEndWaitsForTheJournal(t *testing.T) {
 func TestEndIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		b := newBench(t, ctx)
-		b.tell(ctx, eligible(1), nil)
+		b := newOwnerHarness(t, ctx)
+		b.send(ctx, eligible(1), nil)
 		synctest.Wait()
 		cancel() // and the journal never answers
 		if err := <-b.ended; err == nil {
@@ -164,49 +165,58 @@ func TestEndIsBounded(t *testing.T) {
 	})
 }
 
-func TestDurableReadRefusesHalfTruths(t *testing.T) {
+func TestNothingIsSavedBeforeItIsInTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		b := newBench(t, ctx)
-		b.tell(ctx, eligible(1), nil)
-		synctest.Wait()
-		if err := b.readDurable(ctx, func(*fsm.Driver) error { return nil }); !errors.Is(err, errBusy) {
-			t.Errorf("during an append: got %v, want %v", err, errBusy)
+		b := newOwnerHarness(t, ctx)
+		s := &session{daemon: &daemon{log: zaptest.NewLogger(t)}, owner: b.owner}
+		save := func() savedState {
+			state, err := look(ctx, b.owner, func(d *fsm.Driver) savedState { return s.stateToSave(d, true) })
+			if err != nil {
+				t.Error(err)
+			}
+			return state
 		}
-		b.paper.answers <- nil
+		b.send(ctx, eligible(1), nil)
 		synctest.Wait()
-		if err := b.readDurable(ctx, func(*fsm.Driver) error { return nil }); err != nil {
-			t.Errorf("after the append: %v", err)
+		b.fakeJournal.answers <- nil
+		synctest.Wait()
+		if state := save(); state.seq != 1 || state.data == nil {
+			t.Errorf("after the append: got %d bytes at %d", len(state.data), state.seq)
 		}
-		b.paper.answers <- nil
+		b.send(ctx, eligible(2), nil)
+		synctest.Wait()
+		if state := save(); state.data != nil {
+			t.Errorf("during an append: got %d bytes at %d", len(state.data), state.seq)
+		}
+		b.fakeJournal.answers <- nil
+		b.fakeJournal.answers <- nil
 		cancel()
 		<-b.ended
 	})
 }
 
-// What the owner has begun to read is read to its end, even if nobody wants it any more: it writes to the asker's variables.
-func TestReadThatIsGivenUpIsOverWhenItReturns(t *testing.T) {
+// Whoever gives up gets no answer, even if the owner has begun to look; the owner goes on.
+func TestLookThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		b := newBench(t, ctx)
-		asking, giveUp := context.WithCancel(t.Context())
-		reading, goOn, returned := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		b := newOwnerHarness(t, ctx)
+		asking, abandon := context.WithCancel(t.Context())
+		looking, goOn, returned := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		go func() {
-			returned <- b.read(asking, func(*fsm.Machine) { close(reading); <-goOn })
+			_, err := look(asking, b.owner, func(*fsm.Driver) bool { close(looking); <-goOn; return true })
+			returned <- err
 		}()
-		<-reading
-		giveUp()
-		synctest.Wait()
-		select {
-		case err := <-returned:
-			t.Errorf("returned %v while the owner reads", err)
-		default:
-			close(goOn)
-			if err := <-returned; err != nil {
-				t.Error(err)
-			}
+		<-looking
+		abandon()
+		if err := <-returned; !errors.Is(err, context.Canceled) {
+			t.Errorf("returned %v", err)
 		}
-		b.paper.answers <- nil
+		close(goOn)
+		if _, err := look(ctx, b.owner, (*fsm.Driver).Idle); err != nil {
+			t.Error(err)
+		}
+		b.fakeJournal.answers <- nil
 		cancel()
 		<-b.ended
 	})

@@ -8,62 +8,26 @@ import (
 	"retake/internal/recovery"
 )
 
-// Apply changes the hard state by one fact that was decided at the given time. It is the only thing that does, and
-// reads nothing else: replaying the facts of a journal gives the state that the journal's writer had.
+// Apply changes the hard state by one fact that was decided at the given time. Nothing else changes it, and a fact's apply
+// reads nothing but the fact and the state: replaying a journal gives the state that its writer had.
 func (m *Machine) Apply(at time.Time, f Fact) {
+	m.apply(at, f)
+	m.dirty = m.dirty[:0] // nothing is emitted by a replay
+}
+
+func (m *Machine) apply(at time.Time, f Fact) {
 	m.advance(at)
-	m.decided = m.now
-	switch f := f.(type) {
-	case RunBegan:
-		m.runID = f.RunID
-	case PhaseChanged:
-		m.applyPhase(f)
-	case ClaimWentStale:
-		m.stale = append(m.stale, f.Task)
-		m.stale = m.stale[max(0, len(m.stale)-maxStale):]
-	case CursorAdvanced:
-		m.cursors = slices.DeleteFunc(m.cursors, func(c RepoCursor) bool { return c.Repo == f.Repo })
-		m.cursors = append(m.cursors, RepoCursor(f))
-	case CooldownSet:
-		m.cooldowns = slices.DeleteFunc(m.cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource || !c.Until.After(m.now) })
-		m.cooldowns = append(m.cooldowns, Cooldown(f))
-	case IncidentChanged:
-		m.incidents = slices.DeleteFunc(m.incidents, func(i Incident) bool { return i.Key == f.Incident.Key })
-		m.incidents = append(m.incidents, f.Incident)
-	case IncidentOver:
-		m.incidents = slices.DeleteFunc(m.incidents, func(i Incident) bool { return i.Key == f.Key })
-	case WorkerGreeted, StrangerMet: // nothing: they make an answer wait for the journal
-	case TaskQueued:
-		m.seq++
-		m.add(&Task{Key: f.Task, Nonce: f.Nonce, Seq: m.seq, Title: f.Title, URL: f.URL, State: Queued, Since: m.now})
-	case WorkDelivered: // told, not kept: the task ends with it
-		m.stale = slices.DeleteFunc(m.stale, func(k IssueKey) bool { return k == f.Task })
-	case taskFact:
-		m.applyTo(f.task(), f)
-	}
+	m.hard.Decided = m.now
+	f.apply(m)
 }
 
-// applyPhase: what the operator wants survives a cooldown and a shutdown; only the operator ends it.
-func (m *Machine) applyPhase(f PhaseChanged) {
-	m.phase = f.To
-	switch f.To {
-	case PhasePaused, PhaseDraining:
-		if m.intent != PhasePaused && f.To == PhasePaused {
-			m.pausedAt = m.now
-		}
-		m.intent = f.To
-	case PhaseMonitor, PhaseCooldown:
-		m.intent = ""
-	}
-}
-
-// applyTo changes one task and puts it where it belongs now. A final task with nothing left to do leaves memory.
-func (m *Machine) applyTo(k IssueKey, f Fact) {
+// change changes one task and puts it where it belongs now. A final task with nothing left to do leaves memory.
+func (m *Machine) change(k IssueKey, by func(*Task)) {
 	t := m.Task(k)
 	if t == nil {
 		return
 	}
-	t.apply(m.now, f)
+	by(t)
 	if over := t.State == Forgotten || t.State.Info().Final; over && len(t.Outbox) == 0 {
 		m.drop(t)
 		return
@@ -71,36 +35,114 @@ func (m *Machine) applyTo(k IssueKey, f Fact) {
 	m.index(t)
 }
 
-func (t *Task) apply(now time.Time, f Fact) {
-	switch f := f.(type) {
-	case TaskRenamed:
-		t.Title, t.URL = f.Title, f.URL
-	case Moved:
-		t.State, t.Since, t.Until = f.To, now, f.Until
-		switch f.On {
-		case OnHealed:
-			t.Spared++
-			fallthrough
-		case OnUnblocked:
+func (f RunBegan) apply(m *Machine) { m.hard.RunID = f.RunID }
+
+// What the operator wants survives a cooldown and a shutdown; only the operator ends it.
+func (f PhaseChanged) apply(m *Machine) {
+	m.hard.Phase = f.To
+	switch f.To {
+	case PhasePaused, PhaseDraining:
+		if m.hard.Intent != PhasePaused && f.To == PhasePaused {
+			m.hard.PausedAt = m.now
+		}
+		m.hard.Intent = f.To
+	case PhaseMonitor, PhaseCooldown:
+		m.hard.Intent = ""
+	}
+}
+
+func (f CursorAdvanced) apply(m *Machine) {
+	m.hard.Cursors = slices.DeleteFunc(m.hard.Cursors, func(c RepoCursor) bool { return c.Repo == f.Repo })
+	m.hard.Cursors = append(m.hard.Cursors, RepoCursor(f))
+}
+
+func (f CooldownSet) apply(m *Machine) {
+	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource || !c.Until.After(m.now) })
+	m.hard.Cooldowns = append(m.hard.Cooldowns, Cooldown(f))
+}
+
+func (f IncidentChanged) apply(m *Machine) {
+	m.hard.Incidents = slices.DeleteFunc(m.hard.Incidents, func(i Incident) bool { return i.Key == f.Incident.Key })
+	if !f.Over {
+		m.hard.Incidents = append(m.hard.Incidents, f.Incident)
+	}
+}
+
+func (f TaskQueued) apply(m *Machine) {
+	m.hard.Seq++
+	m.add(&Task{Key: f.Task, Nonce: f.Nonce, Seq: m.hard.Seq, Title: f.Title, URL: f.URL, State: Queued, Since: m.now})
+}
+
+func (f TaskRenamed) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) { t.Title, t.URL = f.Title, f.URL })
+}
+
+func (f Moved) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
+		t.State, t.Since, t.Until = f.To, m.now, f.Until
+		if f.On == OnIncidentOver {
+			t.IncidentWaits++
+		}
+		if f.On == OnIncidentOver || f.On == OnUnblocked {
 			t.Resumed = true
 			t.Answers++
 		}
-	case AttemptBegan:
-		t.begin(f)
-	case ContainerStarted:
-		t.UpAt, t.WatchdogAt = now, f.WatchdogAt
+	})
+}
+
+func (f AttemptBegan) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
+		t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
+		t.Next, t.Ending = Next{}, Ending{}
+		t.soft = soft{inFlight: t.soft.inFlight}
+	})
+}
+
+func (f ContainerStarted) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
+		t.UpAt, t.WatchdogAt = m.now, f.WatchdogAt
 		if t.State == Starting {
 			t.Until = f.HelloBy
 		}
-	case LabelsConfirmed:
-		t.LabelsAt, t.Resumed = now, false
-	case WatchdogMoved:
-		t.WatchdogAt = f.At
-	case HintsGiven:
-		t.Hints = f.Hints
-	case ReportAccepted:
-		t.accept(f)
-	case EndingSet:
+	})
+}
+
+func (f LabelsConfirmed) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) { t.LabelsAt, t.Resumed = m.now, false })
+}
+
+func (f ReportAccepted) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
+		t.Reports = append(t.Reports, f.Worker+"/"+f.Ref.ID)
+		t.Reports = t.Reports[max(0, len(t.Reports)-maxReports):]
+		switch {
+		case !f.Final:
+		case f.OK && t.Ending.Finding == nil:
+			t.Ending.end(OutcomeOK)
+		case !f.OK && t.Ending.Finding == nil && t.Ending.Outcome != OutcomeOK:
+			t.Ending.end(OutcomeFailed)
+			t.Ending.Finding, t.Ending.Stage, t.Ending.Report, t.Ending.Provider = f.Finding, f.Stage, &f.Ref, f.Provider
+		}
+	})
+}
+
+func (WorkerAnswered) apply(*Machine) {}
+
+func (f WatchdogMoved) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) { t.WatchdogAt = f.At })
+}
+
+func (f HintsGiven) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) { t.Hints = f.Hints })
+}
+
+func (f ClaimWentStale) apply(m *Machine) {
+	m.hard.StaleClaims = append(m.hard.StaleClaims, f.Task)
+	m.hard.StaleClaims = m.hard.StaleClaims[max(0, len(m.hard.StaleClaims)-maxStale):]
+}
+
+func (f EndingSet) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
 		t.Ending.end(f.Outcome)
 		switch {
 		case f.Outcome == OutcomeWithdrawn:
@@ -108,71 +150,80 @@ func (t *Task) apply(now time.Time, f Fact) {
 		case t.Ending.Known == "":
 			t.Ending.Known, t.Ending.KnownCause = f.Known, f.Cause
 		}
-	case VerdictMade:
+	})
+}
+
+// The verdict charges the tally; nothing else does.
+func (f VerdictMade) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
 		t.History = append(t.History, Failure{
 			Attempt: f.Attempt, Stage: f.Stage, Reason: f.Finding.Reason, Cause: f.Finding.Cause,
-			Action: f.Verdict.Action, At: now, Signature: f.Finding.Signature,
+			Action: f.Verdict.Action, At: m.now, Signature: f.Finding.Signature,
 		})
 		t.History = t.History[max(0, len(t.History)-maxHistory):]
-		t.Tally = t.Tally.After(f.Finding, f.Verdict) // charged here and nowhere else
+		t.Tally = t.Tally.After(f.Finding, f.Verdict)
 		t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason}
 		t.Incident = f.Incident
 		if f.Verdict.Row == rowIncident {
-			t.Spared++
+			t.IncidentWaits++
 		}
 		t.Alternative = t.Alternative || f.Verdict.Action == recovery.RetryAlternative
-	case TallyReset:
-		t.Tally, t.Next, t.Alternative, t.Spared = t.Tally.Answered(), Next{}, false, 0
-	case UsageSeen:
-		t.Used = f.Usage
-	case AttemptUsed:
-		t.Tally, t.Used = t.Tally.Use(f.Usage), recovery.Usage{}
-	case PaidCallsSet:
-		t.Tally.PaidCalls = f.PaidCalls
-	case EffectPlanned:
-		t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})
-	case EffectDone:
+	})
+}
+
+func (f UsageCounted) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
+		switch {
+		case f.PaidCalls != nil:
+			t.Tally.PaidCalls = *f.PaidCalls
+		case f.Ended:
+			t.Tally, t.Used = t.Tally.Use(f.Usage), recovery.Usage{}
+		default:
+			t.Used = f.Usage
+		}
+	})
+}
+
+func (f TallyReset) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
+		t.Tally, t.Next, t.Alternative, t.IncidentWaits = t.Tally.Answered(), Next{}, false, 0
+	})
+}
+
+// What was delivered is recorded for people; the task ends with the move that follows.
+func (f WorkDelivered) apply(m *Machine) {
+	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
+}
+
+func (f EffectPlanned) apply(m *Machine) {
+	m.change(f.Effect.Task, func(t *Task) { t.Outbox = append(t.Outbox, Planned{Effect: f.Effect}) })
+}
+
+func (f EffectDone) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
 		t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
-		t.land(f.Effect)
-	case EffectDeferred:
+		t.outcomeArrived(f.Effect)
+	})
+}
+
+func (f EffectDeferred) apply(m *Machine) {
+	m.change(f.Task, func(t *Task) {
 		for i := range t.Outbox {
 			if t.Outbox[i].Effect.ID == f.Effect {
 				t.Outbox[i].Tries, t.Outbox[i].NotBefore = f.Tries, f.Until
 			}
 		}
-		t.land(f.Effect)
-	}
+		t.outcomeArrived(f.Effect)
+	})
 }
 
-func (t *Task) land(effect string) {
+func (t *Task) outcomeArrived(effect string) {
 	if t.soft.inFlight == effect {
 		t.soft.inFlight = ""
 	}
 }
 
-// begin starts attempt n.
-func (t *Task) begin(f AttemptBegan) {
-	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
-	t.Next, t.Ending = Next{}, Ending{}
-	s := t.soft
-	t.soft = soft{inFlight: s.inFlight, touched: s.touched, counted: s.counted, timer: s.timer, ready: s.ready}
-}
-
-func (t *Task) accept(f ReportAccepted) {
-	t.Reports = append(t.Reports, f.Worker+"/"+f.Ref.ID)
-	t.Reports = t.Reports[max(0, len(t.Reports)-maxReports):]
-	switch {
-	case !f.Final:
-	case f.OK && t.Ending.Finding == nil:
-		t.Ending.end(OutcomeOK)
-	case !f.OK && t.Ending.Finding == nil && t.Ending.Outcome != OutcomeOK:
-		t.Ending.end(OutcomeFailed)
-		ref := f.Ref
-		t.Ending.Finding, t.Ending.Stage, t.Ending.Report, t.Ending.Provider = f.Finding, f.Stage, &ref, f.Provider
-	}
-}
-
-// end merges an outcome: a withdrawal stands, a success beats a failure, the first failure is told.
+// end merges an outcome: a withdrawal stands, a success beats a failure, the first failure is reported.
 func (e *Ending) end(o Outcome) {
 	if outcomeRank[o] > outcomeRank[e.Outcome] {
 		e.Outcome = o
@@ -183,57 +234,41 @@ var outcomeRank = map[Outcome]int{OutcomeFailed: 1, OutcomeOK: 2, OutcomeWithdra
 
 // add puts a task that is new to this process into memory.
 func (m *Machine) add(t *Task) {
-	t.soft.timer, t.soft.ready = -1, -1
-	m.order = append(m.order, t)
+	m.hard.Tasks = append(m.hard.Tasks, t)
 	m.tasks[t.Key.fold()], m.nonces[t.Nonce] = t, t
 	m.index(t)
 }
 
 func (m *Machine) drop(t *Task) {
-	m.timers.remove(t)
-	m.ready.remove(t)
-	m.count(t, false)
-	if i, ok := slices.BinarySearchFunc(m.order, t.Seq, func(t *Task, seq uint64) int { return cmp.Compare(t.Seq, seq) }); ok {
-		m.order = slices.Delete(m.order, i, i+1)
+	if i, ok := slices.BinarySearchFunc(m.hard.Tasks, t.Seq, func(t *Task, seq uint64) int { return cmp.Compare(t.Seq, seq) }); ok {
+		m.hard.Tasks = slices.Delete(m.hard.Tasks, i, i+1)
 	}
 	delete(m.tasks, t.Key.fold())
 	delete(m.nonces, t.Nonce)
-	t.soft.dropped = true
+	m.index(t)
 }
 
-// index puts the task where its state says: in the timers, in the ready queue, in the count of slots, among those that
-// have something to emit.
+// index puts the task into the queues where its state says; one that has left memory, into none.
 func (m *Machine) index(t *Task) {
-	if t.soft.dropped {
-		return
+	var timer, ready, slot place
+	if m.nonces[t.Nonce] == t {
+		if at := m.deadline(t); !at.IsZero() {
+			timer = place{in: true, at: at}
+		}
+		switch {
+		case t.State == Queued:
+			ready = place{in: true, rank: 1, at: t.Since}
+		case t.State == Backoff && len(t.Outbox) == 0 && !t.Until.After(m.now):
+			ready = place{in: true, at: t.Until}
+		}
+		if t.holdsSlot() {
+			slot = place{in: true}
+		}
+		if t.soft.inFlight == "" && len(t.Outbox) > 0 && !t.Outbox[0].NotBefore.After(m.now) {
+			m.dirty = append(m.dirty, t) // its timer is gone with the deadline
+		}
 	}
-	m.count(t, t.holdsSlot())
-	if at := m.due(t); at.IsZero() {
-		m.timers.remove(t)
-	} else {
-		m.timers.put(t, 0, at)
-	}
-	switch {
-	case t.State == Queued:
-		m.ready.put(t, 1, t.Since)
-	case t.State == Backoff && len(t.Outbox) == 0 && !t.Until.After(m.now):
-		m.ready.put(t, 0, t.Until)
-	default:
-		m.ready.remove(t)
-	}
-	if t.soft.inFlight == "" && len(t.Outbox) > 0 && !t.Outbox[0].NotBefore.After(m.now) {
-		m.touch(t) // its timer is gone with the deadline
-	}
-}
-
-func (m *Machine) count(t *Task, holds bool) {
-	if t.soft.counted == holds {
-		return
-	}
-	t.soft.counted = holds
-	if holds {
-		m.slots++
-	} else {
-		m.slots--
-	}
+	m.timers.move(t, timer)
+	m.ready.move(t, ready)
+	m.slots.move(t, slot)
 }

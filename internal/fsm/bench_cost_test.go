@@ -13,13 +13,15 @@ func TestStepDoesNotGrow(t *testing.T) {
 	}
 	few, many := crowd(t, 10), crowd(t, 10_000)
 	for name, step := range map[string]func(*Machine){
-		"a heartbeat": func(m *Machine) { m.Step(Event{At: at(5), Body: Heard{Worker: "k7-1"}}) },
+		"a heartbeat": func(m *Machine) { m.Step(Event{At: at(5), Body: WorkerSeen{Worker: "k7-1"}}) },
 		"a report": func(m *Machine) {
 			m.Task(issueKey("7")).Reports = nil
-			m.Step(Event{At: at(5), Body: Reported{Worker: "k7-1", Report: Report{Ref: ReportRef{ID: "k7-1/note"}}}})
+			m.Step(Event{At: at(5), Body: ReportReceived{Worker: "k7-1", Report: Report{Ref: ReportRef{ID: "k7-1/note"}}}})
 		},
-		"a tick":    func(m *Machine) { m.Step(Event{At: at(5), Body: Tick{}}) },
-		"an answer": func(m *Machine) { m.Step(Event{At: at(5), Body: Answered{Task: issueKey("7"), Command: "retry"}}) },
+		"a tick": func(m *Machine) { m.Step(Event{At: at(5), Body: Tick{}}) },
+		"an answer": func(m *Machine) {
+			m.Step(Event{At: at(5), Body: QuestionAnswered{Task: issueKey("7"), By: "octocat", Command: "retry"}})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			quietly(t, func() string {

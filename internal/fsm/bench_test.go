@@ -19,7 +19,7 @@ func crowd(b testing.TB, n int) *Machine {
 	for i := 1; i <= n; i++ {
 		s := strconv.Itoa(i)
 		m.Step(Event{At: at(1), Body: oneIssue(s)})
-		m.Step(Event{At: at(2), Body: EffectEnded{Task: issueKey(s), Effect: "k" + s + "-0/claim", Claim: &ClaimEnd{Ours: true}}})
+		m.Step(Event{At: at(2), Body: EffectEnded{Task: issueKey(s), Effect: "k" + s + "-0/claim", Claim: &ClaimResult{Ours: true}}})
 		m.Step(Event{At: at(3), Body: EffectEnded{Task: issueKey(s), Effect: "k" + s + "-1/start"}})
 		m.Step(Event{At: at(4), Body: Hello{Worker: "k" + s + "-1", Token: 1}})
 	}
@@ -38,7 +38,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 			m := crowd(b, n)
 			workers := make([]EventBody, n)
 			for i := range workers {
-				workers[i] = Heard{Worker: fmt.Sprintf("k%d-1", i+1)}
+				workers[i] = WorkerSeen{Worker: fmt.Sprintf("k%d-1", i+1)}
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -69,7 +69,7 @@ func BenchmarkReport(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
 			m := crowd(b, n)
-			body := Reported{Worker: "k7-1", Report: Report{Ref: ReportRef{ID: "k7-1/note"}}}
+			body := ReportReceived{Worker: "k7-1", Report: Report{Ref: ReportRef{ID: "k7-1/note"}}}
 			t := m.Task(issueKey("7"))
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -94,13 +94,13 @@ func BenchmarkCycle(b *testing.B) {
 				w := t.AttemptID()
 				step := func(body EventBody) { m.Step(Event{At: at(5), Body: body}) }
 				r := Report{Ref: ReportRef{ID: "end"}, Final: true}
-				r.Evidence.Claim.ErrorType = "agent_crash"
-				step(Reported{Worker: w, Report: r})
-				step(EffectEnded{Task: k, Effect: w + "/stop", Gone: &Gone{}})
+				r.Evidence.Assertion.ErrorType = "agent_crash"
+				step(ReportReceived{Worker: w, Report: r})
+				step(EffectEnded{Task: k, Effect: w + "/stop", Stop: &StopResult{}})
 				t.Until = at(5)
 				m.index(t)
 				step(Tick{})
-				step(EffectEnded{Task: k, Effect: w + "/recheck", Claim: &ClaimEnd{Ours: true}})
+				step(EffectEnded{Task: k, Effect: w + "/recheck", Claim: &ClaimResult{Ours: true}})
 				step(EffectEnded{Task: k, Effect: t.AttemptID() + "/start"})
 				step(Hello{Worker: t.AttemptID()})
 			}
@@ -116,7 +116,7 @@ func BenchmarkDriverOffer(b *testing.B) {
 	m := crowd(b, 1000)
 	d := NewDriver(m, 0, "p")
 	t := m.Task(issueKey("7"))
-	body := Reported{Worker: "k7-1", Report: Report{Ref: ReportRef{ID: "k7-1/note", Seq: 1, SHA256: "5f0c"}, Stage: "CODE"}}
+	body := ReportReceived{Worker: "k7-1", Report: Report{Ref: ReportRef{ID: "k7-1/note", Seq: 1, SHA256: "5f0c"}, Stage: "CODE"}}
 	var seq uint64
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -139,7 +139,7 @@ func BenchmarkList(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
 			m := crowd(b, n)
-			l := Listed{TakenAt: at(5)}
+			l := ContainersListed{TakenAt: at(5)}
 			for i := range n {
 				l.Containers = append(l.Containers, Container{Attempt: fmt.Sprintf("k%d-1", i+1), Running: true})
 			}

@@ -6,10 +6,11 @@
 //
 // # Invariants
 //
-//   - Apply is the only thing that changes hard state, and reads nothing but the fact: replay never rewrites history.
+//   - Apply alone changes hard state, and reads no policy or configuration: replay never decides anew.
 //   - An effect leaves the Driver only after every fact that was decided before it is durable.
 //   - At most one attempt of a task can have a container: the next one begins only after the last is confirmed gone.
-//   - Every dispatch charges the tally of its claim, by cause.
+//   - Every verdict charges the tally of its claim, by cause.
+//   - Words in the journal (kinds of facts, triggers, states) never change; what older versions wrote is still read.
 //
 // # Clock
 //
@@ -23,9 +24,23 @@
 //
 // # Hard and soft state
 //
-// Facts build the hard state (Task). Heartbeats, progress and what was emitted by this process are soft: they are lost
-// with it, and Booted gives every worker twice the heartbeat TTL to be heard again.
+// Facts build the hard state, which a snapshot holds (hardState, Task). Heartbeats, progress and what this process emitted are soft:
+// they are lost with it, and Booted gives every worker twice the heartbeat TTL to be seen again.
 //
-// The package is pure: no I/O, goroutine, channel, clock, randomness or logging. The tables of states and transitions
-// are in state.go, and docs/specs/orchestration-fsm.md is generated from them.
+// # Where decisions are made
+//
+//	schedule.go   which task goes next (nextReady), which resources are closed
+//	attempt.go    how an attempt begins and ends, and what is known of its end
+//	liveness.go   whether a worker is there: heartbeats (deadlinePassed), hello, the runtime's list
+//	verdict.go    what a failure leads to, and budgets
+//	claim.go      whether a claim is won, lost (claimChecked), withdrawn or stale
+//	breaker.go    many tasks that fail alike
+//	intake.go     what changed on GitHub, what people answered
+//	outbox.go     effects: emitted, failed, tried again, overtaken
+//
+// # Imports
+//
+// The package is pure: no I/O, goroutine, channel, clock, randomness or logging, and no iteration over maps that could show. It imports
+// recovery and its policy, and of the standard library only what purity_test.go lists. docs/specs/orchestration-fsm.md is generated from
+// the tables in state.go.
 package fsm

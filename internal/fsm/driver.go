@@ -3,10 +3,14 @@ package fsm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
+
+// ErrStopped: the driver was stopped, because the journal and the machine may differ. The shell reloads.
+var ErrStopped = errors.New("fsm: driver stopped")
 
 // Token stands for an input that wants to be acknowledged once its decision is durable. Zero: none.
 type Token uint64
@@ -16,7 +20,7 @@ type Batch struct {
 	ID      string // unique for ever; a second try of the same append carries the same
 	After   uint64 // the journal's last sequence must be this
 	Records []Record
-	Data    []byte // the records as JSON Lines; none after OmitData
+	Data    []byte // the records as JSON Lines
 }
 
 // Ready is what the shell has to do now.
@@ -30,41 +34,32 @@ type Ready struct {
 // of its own.
 const batchBytes = 256 << 10
 
-// Driver makes a machine durable: decided at once, seen only after the append. It knows of no I/O; the shell appends
-// what Ready returns and says with Appended how that went.
+// Driver makes a machine durable: decided at once, seen only after the append. It does no I/O: the shell appends
+// what Ready returns, and confirms it with Appended.
 type Driver struct {
-	m      *Machine
-	writer string // names this process in batch ids
+	// Encode makes a journal's line of what was decided. The simulator, whose journal keeps records in memory, has another one.
+	Encode func(at time.Time, e Event, facts []Fact) (Record, []byte, error)
 
-	last     uint64 // the journal's last sequence, as far as we know
-	records  []encoded
-	next     uint64 // number of the next record
-	inFlight int    // records in the batch under way
-	durable  uint64 // records below this number are durable
-	held     []held // in order of offering
+	m        *Machine
+	writer   string     // names this process in batch ids
+	last     uint64     // the journal's last sequence, as far as we know
+	records  []decision // not durable yet
+	inFlight int        // of them, in the batch under way
+	ready    Ready      // waits for nothing
 	stopped  bool
-	inMemory bool // OmitData
 }
 
-type encoded struct {
+// decision is a record, and what must not be seen before it is durable.
+type decision struct {
 	record Record
 	data   []byte
-}
-
-// held waits for the records below upTo.
-type held struct {
-	upTo    uint64
-	ack     Token
-	effects []Effect
+	then   Ready
 }
 
 // NewDriver wraps a machine that was restored up to the journal's sequence last. Writer must be unique to the process.
 func NewDriver(m *Machine, last uint64, writer string) *Driver {
-	return &Driver{m: m, writer: writer, last: last}
+	return &Driver{Encode: encode, m: m, writer: writer, last: last}
 }
-
-// OmitData makes batches carry their records only, whatever their size: for a journal that keeps them in memory.
-func (d *Driver) OmitData() { d.inMemory = true }
 
 // Machine returns the machine, for reading.
 func (d *Driver) Machine() *Machine { return d.m }
@@ -80,47 +75,41 @@ func (d *Driver) Offer(e Event, ack Token) error {
 	}
 	facts, effects := d.m.Step(e)
 	if len(facts) > 0 {
-		r, err := d.encode(d.m.now, e, facts)
+		r, data, err := d.Encode(d.m.now, e, facts)
 		if err != nil { // the machine holds a decision that cannot be journaled
 			d.Stop()
 			return fmt.Errorf("fsm: record of %s: %w", e.Body.eventKind(), err)
 		}
-		d.records = append(d.records, r)
-		d.next++
+		d.records = append(d.records, decision{record: r, data: data})
 	}
-	if ack != 0 || len(effects) > 0 {
-		d.held = append(d.held, held{upTo: d.next, ack: ack, effects: effects})
+	to := &d.ready
+	if n := len(d.records); n > 0 { // also what decided nothing waits for what was decided before it
+		to = &d.records[n-1].then
 	}
+	if ack != 0 {
+		to.Acks = append(to.Acks, ack)
+	}
+	to.Effects = append(to.Effects, effects...)
 	return nil
 }
 
-func (d *Driver) encode(at time.Time, e Event, facts []Fact) (encoded, error) {
-	if d.inMemory {
-		return encoded{record: Record{At: at, Facts: facts}}, nil
-	}
+func encode(at time.Time, e Event, facts []Fact) (Record, []byte, error) {
 	cause, err := causeOf(e)
 	if err != nil {
-		return encoded{}, err
+		return Record{}, nil, err
 	}
 	r := Record{At: at, Cause: cause, Facts: facts}
 	data, err := json.Marshal(r)
-	return encoded{r, data}, err
+	return r, append(data, '\n'), err
 }
 
 // Ready returns what is to be done now; what it has returned once it does not return again.
 func (d *Driver) Ready() Ready {
-	var r Ready
 	if d.stopped {
-		return r
+		return Ready{}
 	}
-	n := 0
-	for ; n < len(d.held) && d.held[n].upTo <= d.durable; n++ {
-		if d.held[n].ack != 0 {
-			r.Acks = append(r.Acks, d.held[n].ack)
-		}
-		r.Effects = append(r.Effects, d.held[n].effects...)
-	}
-	d.held = slices.Delete(d.held, 0, n)
+	r := d.ready
+	d.ready = Ready{}
 	if d.inFlight == 0 && len(d.records) > 0 {
 		r.Batch = d.batch()
 	}
@@ -129,18 +118,13 @@ func (d *Driver) Ready() Ready {
 
 func (d *Driver) batch() *Batch {
 	b := &Batch{ID: fmt.Sprintf("%s/%d", d.writer, d.last+1), After: d.last}
-	var data bytes.Buffer
-	for i, e := range d.records {
-		if i > 0 && data.Len()+len(e.data) >= batchBytes {
+	for i, one := range d.records {
+		if i > 0 && len(b.Data)+len(one.data) > batchBytes {
 			break
 		}
-		b.Records = append(b.Records, e.record)
-		if !d.inMemory {
-			data.Write(e.data)
-			data.WriteByte('\n')
-		}
+		b.Records, b.Data = append(b.Records, one.record), append(b.Data, one.data...)
 	}
-	b.Data, d.inFlight = data.Bytes(), len(b.Records)
+	d.inFlight = len(b.Records)
 	return b
 }
 
@@ -150,17 +134,19 @@ func (d *Driver) Appended(seq uint64) {
 		return
 	}
 	d.last = seq
-	d.durable += uint64(d.inFlight)
+	for _, one := range d.records[:d.inFlight] {
+		d.ready.Acks, d.ready.Effects = append(d.ready.Acks, one.then.Acks...), append(d.ready.Effects, one.then.Effects...)
+	}
 	d.records = slices.Delete(d.records, 0, d.inFlight)
 	d.inFlight = 0
 }
 
-// Stop ends the driver after an append that was refused, or whose fate is unknown: the machine holds decisions that
-// the journal does not. Nothing is handed out any more; the shell reloads.
+// Stop ends the driver after an append that was refused, or may not have landed: the machine holds decisions that the journal may
+// not have. Nothing more is handed out; the shell reloads.
 func (d *Driver) Stop() { d.stopped = true }
 
-// Idle says whether every decision is durable and was handed out.
-func (d *Driver) Idle() bool { return len(d.records) == 0 && len(d.held) == 0 }
+// Idle reports whether every decision is durable and was handed out.
+func (d *Driver) Idle() bool { return len(d.records)+len(d.ready.Acks)+len(d.ready.Effects) == 0 }
 
 // ReadBatch reads the records of a batch back. An unknown kind of fact is an error: skipping it would lose state.
 func ReadBatch(data []byte) ([]Record, error) {

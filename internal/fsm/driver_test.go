@@ -152,10 +152,10 @@ func TestDriverHandsOutNothingAfterStop(t *testing.T) {
 func TestDriverStopsAtWhatCannotBeJournaled(t *testing.T) {
 	d, _ := newDriver(t)
 	mustOffer(t, d, oneIssue("1"), 0)
-	mustOffer(t, d, Heard{Worker: "k1-1"}, 0) // a stranger, met once a minute
+	mustOffer(t, d, WorkerSeen{Worker: "k1-1"}, 0) // an unknown worker, fenced once a minute
 	nan := math.NaN()
-	mustOffer(t, d, Heard{Worker: "k1-1", Activity: Activity{Percent: &nan}}, 0) // soft: no record, no harm
-	d.m.cooldowns = nil
+	mustOffer(t, d, WorkerSeen{Worker: "k1-1", Activity: Activity{Percent: &nan}}, 0) // soft: no record, no harm
+	d.m.hard.Cooldowns = nil
 	err := d.Offer(Event{At: epoch, Body: CooldownReported{Resource: GitHubRead, Until: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}, 0)
 	if err == nil {
 		t.Fatal("a year of five digits is no RFC 3339")

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,52 +23,33 @@ const (
 	DoEscalate EffectKind = "escalate" // comment and agent-blocked
 	DoRelease  EffectKind = "release"  // take our labels off, say so
 
-	DoWelcome  EffectKind = "welcome"  // answer a hello
-	DoRefuse   EffectKind = "refuse"   // answer a hello: incompatible
-	DoFence    EffectKind = "fence"    // tell a worker that its attempt is over
-	DoProbe    EffectKind = "probe"    // ask a silent worker
-	DoRemove   EffectKind = "remove"   // remove a container that no task knows
-	DoLook     EffectKind = "look"     // read one issue now; saves waiting for the next poll
-	DoProgress EffectKind = "progress" // edit the task's one comment
-	DoRead     EffectKind = "read"     // read what people answered to a question
-	DoReclaim  EffectKind = "reclaim"  // look at a claim that no task knows; give it back if it is stale
-	DoPause    EffectKind = "pause"    // tell a worker to stop at its next stage boundary
-	DoGoOn     EffectKind = "go_on"    // tell a paused worker to go on
-	DoForget   EffectKind = "forget"   // the claim is over: remove checkout and credential
+	DoWelcome     EffectKind = "welcome"      // answer a hello
+	DoRefuse      EffectKind = "refuse"       // answer a hello: incompatible
+	DoFence       EffectKind = "fence"        // tell a worker that its attempt is over
+	DoProbe       EffectKind = "probe"        // ask a silent worker for a sign of life
+	DoRemove      EffectKind = "remove"       // remove a container that no task knows
+	DoReadIssue   EffectKind = "read_issue"   // read one issue now instead of waiting for the next poll
+	DoProgress    EffectKind = "progress"     // edit the task's one comment
+	DoReadAnswers EffectKind = "read_answers" // read what people answered to a question
+	DoReclaim     EffectKind = "reclaim"      // look at a claim that no task knows; give it back if it is stale
+	DoPause       EffectKind = "pause"        // tell a worker to stop at its next stage boundary
+	DoResume      EffectKind = "resume"       // tell a paused worker to go on
+	DoForget      EffectKind = "forget"       // the claim is over: remove checkout and credential
 )
 
-// effectInfo is what the machine must know of a kind.
-type effectInfo struct {
-	durable bool
-	github  bool // waits while GitHub cools down
-	// overtaken: pointless once the attempt is stopped or the claim released, if it was not begun.
-	overtaken bool
+// durableEffects are planned by a fact.
+var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease}
+
+// githubEffects wait while GitHub cools down. A start reads the issue and fetches the base branch.
+var githubEffects = []EffectKind{
+	DoClaim, DoRecheck, DoStart, DoDeliver, DoEscalate, DoRelease, DoReadIssue, DoProgress, DoReadAnswers, DoReclaim,
 }
 
-var effects = map[EffectKind]effectInfo{
-	DoClaim:    {durable: true, github: true, overtaken: true},
-	DoRecheck:  {durable: true, github: true, overtaken: true},
-	DoStart:    {durable: true, github: true, overtaken: true}, // reads the issue and fetches the base branch
-	DoStop:     {durable: true},
-	DoDeliver:  {durable: true, github: true},
-	DoEscalate: {durable: true, github: true, overtaken: true},
-	DoRelease:  {durable: true, github: true},
-	DoWelcome:  {},
-	DoRefuse:   {},
-	DoFence:    {},
-	DoProbe:    {},
-	DoRemove:   {},
-	DoLook:     {github: true},
-	DoProgress: {github: true},
-	DoRead:     {github: true},
-	DoReclaim:  {github: true},
-	DoPause:    {},
-	DoGoOn:     {},
-	DoForget:   {},
-}
+// overtakenEffects are pointless once the attempt is stopped or the claim released, if they were not begun.
+var overtakenEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoEscalate}
 
-// Durable says whether the kind is planned by a fact.
-func (k EffectKind) Durable() bool { return effects[k].durable }
+// Durable reports whether the kind is planned by a fact.
+func (k EffectKind) Durable() bool { return slices.Contains(durableEffects, k) }
 
 // About names what an effect is about: its attempt, and which answer of a human it follows. A second effect of the same
 // kind is never about the same.
@@ -105,13 +87,13 @@ type StartOrder struct {
 	WatchdogAt  time.Time `json:"watchdog_at"`
 }
 
-// StopOrder says how gently.
+// StopOrder says how gently the attempt is stopped, and why.
 type StopOrder struct {
-	Grace time.Duration `json:"grace"` // 0: kill at once
-	Why   string        `json:"why"`   // "reported", "withdrawn", "watchdog", "silent", …
+	Grace  time.Duration `json:"grace"` // 0: kill at once
+	Reason StopReason    `json:"why"`
 }
 
-// Escalation is what a human is told.
+// Escalation is the question to a human.
 type Escalation struct {
 	Stage  string          `json:"stage,omitempty"`
 	Reason recovery.Reason `json:"reason"`
@@ -126,7 +108,7 @@ type Escalation struct {
 // ReleaseNote says why a claim was given up.
 type ReleaseNote struct {
 	Why string `json:"why"`
-	// Restore: the issue is offered again, with a reclaim comment. Else no label of ours stays.
+	// Restore: the issue is offered again, with a reclaim comment. Otherwise none of our labels stays.
 	Restore bool `json:"restore,omitempty"`
 }
 

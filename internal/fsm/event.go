@@ -8,14 +8,17 @@ import (
 	"retake/internal/recovery"
 )
 
-// Event is something that happened, as the shell tells it.
+// Event is something that happened in the world.
 type Event struct {
 	At   time.Time
 	Body EventBody
 }
 
 // EventBody is one of the kinds of events in this file.
-type EventBody interface{ eventKind() string }
+type EventBody interface {
+	eventKind() string
+	step(m *Machine)
+}
 
 // Booted is offered once, after replay and before anything else: this process begins to count.
 type Booted struct {
@@ -25,23 +28,23 @@ type Booted struct {
 // Tick says that time has passed. It decides nothing that another event at the same time would not.
 type Tick struct{}
 
-// Resumed says that the director itself was suspended, or cut off from the bus, for Gap: silence in that time is
-// nobody's.
-type Resumed struct {
+// DirectorResumed says that the director itself was suspended, or cut off from the bus, for Gap: silence in that
+// time counts against no worker.
+type DirectorResumed struct {
 	Gap time.Duration `json:"gap"`
 }
 
-// Signalled says that the director was asked to end. It stops intake; running workers are left to the next run.
-type Signalled struct {
+// SignalReceived says that the director was asked to end. It stops intake; running workers are left to the next run.
+type SignalReceived struct {
 	Signal string `json:"signal"`
 }
 
-// OperatorSaid is a command of the operator: pause, resume or drain.
-type OperatorSaid struct {
+// OperatorCommanded is a command of the operator: pause, resume or drain.
+type OperatorCommanded struct {
 	Command OperatorCommand `json:"command"`
 }
 
-// OperatorCommand is what an operator can say.
+// OperatorCommand is what an operator can command.
 type OperatorCommand string
 
 // The commands. Paused: no new attempts, and workers stop at their next stage boundary. Draining: no new attempts, and
@@ -52,21 +55,23 @@ const (
 	Drain  OperatorCommand = "drain"
 )
 
-// Answered says that a person with write access told a blocked task to go on.
-type Answered struct {
+// QuestionAnswered is what people with write access said about a blocked task. Without By nobody has told it to go on yet.
+type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
-	By      string   `json:"by"`
+	By      string   `json:"by,omitempty"`
 	Command string   `json:"command"`           // what they did, for people: "/agent retry", "removed the label"
 	Comment int64    `json:"comment,omitempty"` // the comment's id, if it was one
+	// Hints is everything said since the question was asked. The last maxHints count, cut to maxHintBytes each.
+	Hints []Hint `json:"hints,omitempty"`
 }
 
-// BudgetEdited says that an operator set what a task has used up of its paid calls.
+// BudgetEdited says that an operator set how many paid calls a task has used.
 type BudgetEdited struct {
 	Task      IssueKey `json:"task"`
 	PaidCalls int64    `json:"paid_calls"`
 }
 
-// IssuesSeen is the answer of one poll, or of one look at a single issue. While something in it cannot be decided yet
+// IssuesSeen is the answer of one poll, or of reading a single issue. While something in it cannot be decided yet
 // (it is older than our own labels, or a claim is under way), the cursor is not taken: offer the next answer, too, even
 // if GitHub says that nothing has changed since.
 type IssuesSeen struct {
@@ -98,14 +103,14 @@ type Hello struct {
 	Incompatible string `json:"incompatible,omitempty"`
 }
 
-// Heard is a sign of life: heartbeat, progress or answer to a probe.
-type Heard struct {
+// WorkerSeen is a sign of life: heartbeat, progress or answer to a probe.
+type WorkerSeen struct {
 	Worker   string   `json:"worker"`
 	Activity Activity `json:"activity,omitzero"`
 }
 
-// Reported is a worker's report, read from the stream.
-type Reported struct {
+// ReportReceived is a worker's report, read from the stream.
+type ReportReceived struct {
 	Worker string `json:"worker"`
 	Report Report `json:"report"`
 }
@@ -122,8 +127,8 @@ type Report struct {
 	Evidence recovery.Evidence `json:"-"`               // stays in the stream; Ref says where
 }
 
-// Listed is the runtime's list of this fleet's containers.
-type Listed struct {
+// ContainersListed is the runtime's list of this fleet's containers.
+type ContainersListed struct {
 	TakenAt    time.Time   `json:"taken_at"` // when the list was asked for
 	Containers []Container `json:"containers"`
 }
@@ -135,44 +140,38 @@ type Container struct {
 }
 
 // CooldownReported says that a resource must not be used until a deadline.
-type CooldownReported struct {
-	Resource string    `json:"resource"`
-	Until    time.Time `json:"until"`
-	Why      string    `json:"why"`
-}
+type CooldownReported Cooldown
 
 // EffectEnded is the outcome of an effect. Failure is nil on success; one of the results is set where the effect's
 // kind has one.
 type EffectEnded struct {
-	Task    IssueKey  `json:"task"`
-	Effect  string    `json:"effect"`
-	Failure *Failed   `json:"failure,omitempty"`
-	Claim   *ClaimEnd `json:"claim,omitempty"`
-	Gone    *Gone     `json:"gone,omitempty"`
-	Pushed  *Pushed   `json:"pushed,omitempty"`
+	Task     IssueKey       `json:"task"`
+	Effect   string         `json:"effect"`
+	Failure  *EffectError   `json:"failure,omitempty"`
+	Claim    *ClaimResult   `json:"claim,omitempty"`
+	Stop     *StopResult    `json:"gone,omitempty"`
+	Delivery *DeliverResult `json:"pushed,omitempty"`
 }
 
-// Failed says why an effect failed, and whether trying again can help.
-type Failed struct {
+// EffectError says why an effect failed, and whether trying again can help.
+type EffectError struct {
 	Reason recovery.Reason `json:"reason"`
 	Text   string          `json:"text"`
-	// Transient: the same effect may succeed later. Until, if set, is when (a rate limit): such a wait is no try.
+	// Transient: the same effect may succeed later. Until, if set, is when (a rate limit): such a wait does not count as a try.
 	Transient bool      `json:"transient,omitempty"`
 	GitHub    bool      `json:"github,omitempty"` // it was GitHub that failed or refused
 	Until     time.Time `json:"until,omitzero"`
 }
 
-// ClaimEnd is the outcome of Claim and Recheck.
-type ClaimEnd struct {
+// ClaimResult is the outcome of Claim and Recheck.
+type ClaimResult struct {
 	Ours  bool   `json:"ours"`
 	Why   string `json:"why,omitempty"` // if not ours
 	Title string `json:"title,omitempty"`
-	// Hints are what people said since the question was asked. The first maxHints count, cut to maxHintBytes each.
-	Hints []Hint `json:"hints,omitempty"`
 }
 
-// Gone is the outcome of Stop: the container is confirmed gone, and these are all reports that its worker ever sent.
-type Gone struct {
+// StopResult is the outcome of Stop: the container is confirmed gone, and these are all reports that its worker ever sent.
+type StopResult struct {
 	ExitCode *int     `json:"exit_code,omitempty"` // nil: there was no container
 	OOM      bool     `json:"oom,omitempty"`
 	Signal   string   `json:"signal,omitempty"`
@@ -181,28 +180,28 @@ type Gone struct {
 	Reports  []Report `json:"reports,omitempty"`
 }
 
-// Pushed is the outcome of Deliver. Nothing: the work tree is as the base was.
-type Pushed struct {
+// DeliverResult is the outcome of Deliver. Nothing: the work tree equals the base.
+type DeliverResult struct {
 	Nothing bool   `json:"nothing,omitempty"`
 	Branch  string `json:"branch,omitempty"`
 	SHA     string `json:"sha,omitempty"`
 	URL     string `json:"url,omitempty"`
 }
 
-func (Booted) eventKind() string           { return "booted" }
-func (Tick) eventKind() string             { return "tick" }
-func (Resumed) eventKind() string          { return "resumed" }
-func (Signalled) eventKind() string        { return "signalled" }
-func (OperatorSaid) eventKind() string     { return "operator_said" }
-func (Answered) eventKind() string         { return "answered" }
-func (BudgetEdited) eventKind() string     { return "budget_edited" }
-func (IssuesSeen) eventKind() string       { return "issues_seen" }
-func (Hello) eventKind() string            { return "hello" }
-func (Heard) eventKind() string            { return "heard" }
-func (Reported) eventKind() string         { return "reported" }
-func (Listed) eventKind() string           { return "listed" }
-func (CooldownReported) eventKind() string { return "cooldown_reported" }
-func (EffectEnded) eventKind() string      { return "effect_ended" }
+func (Booted) eventKind() string            { return "booted" }
+func (Tick) eventKind() string              { return "tick" }
+func (DirectorResumed) eventKind() string   { return "resumed" }
+func (SignalReceived) eventKind() string    { return "signalled" }
+func (OperatorCommanded) eventKind() string { return "operator_said" }
+func (QuestionAnswered) eventKind() string  { return "answered" }
+func (BudgetEdited) eventKind() string      { return "budget_edited" }
+func (IssuesSeen) eventKind() string        { return "issues_seen" }
+func (Hello) eventKind() string             { return "hello" }
+func (WorkerSeen) eventKind() string        { return "heard" }
+func (ReportReceived) eventKind() string    { return "reported" }
+func (ContainersListed) eventKind() string  { return "listed" }
+func (CooldownReported) eventKind() string  { return "cooldown_reported" }
+func (EffectEnded) eventKind() string       { return "effect_ended" }
 
 // Cause is an event as the journal keeps it: its kind and its small form, without bulk evidence.
 type Cause struct {

@@ -3,13 +3,16 @@ package fsm
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"retake/internal/recovery"
 )
 
 // Fact is one decided change of hard state. It carries every value that Apply needs.
-type Fact interface{ factKind() string }
+type Fact interface {
+	apply(m *Machine) // m.now is when the fact was decided
+}
 
 // RunBegan marks the start of a process in the journal.
 type RunBegan struct {
@@ -23,27 +26,16 @@ type PhaseChanged struct {
 	Why  string `json:"why"`
 }
 
-// CursorAdvanced says how far a repository was read.
-type CursorAdvanced struct {
-	Repo   string `json:"repo"`
-	Cursor string `json:"cursor"`
-}
+// CursorAdvanced is how far a repository was read.
+type CursorAdvanced RepoCursor
 
 // CooldownSet closes a resource.
-type CooldownSet struct {
-	Resource string    `json:"resource"`
-	Until    time.Time `json:"until"`
-	Why      string    `json:"why"`
-}
+type CooldownSet Cooldown
 
-// IncidentChanged is what is known of an incident now.
+// IncidentChanged is what is now known of an incident.
 type IncidentChanged struct {
 	Incident Incident `json:"incident"`
-}
-
-// IncidentOver is that nothing of an incident matters any more.
-type IncidentOver struct {
-	Key string `json:"key"`
+	Over     bool     `json:"over,omitempty"` // nothing of it matters any more: it is forgotten
 }
 
 // TaskQueued is a new task.
@@ -54,7 +46,7 @@ type TaskQueued struct {
 	URL   string   `json:"url"`
 }
 
-// TaskRenamed: the issue's title or address is another one now.
+// TaskRenamed: the issue's title or address has changed.
 type TaskRenamed struct {
 	Task  IssueKey `json:"task"`
 	Title string   `json:"title"`
@@ -72,7 +64,7 @@ type Moved struct {
 	Until   time.Time `json:"until,omitzero"` // To's own deadline
 }
 
-// AttemptBegan charges the tally and numbers the attempt. The move to Starting follows.
+// AttemptBegan numbers the attempt. The tally was charged by the verdict that granted it; the move to Starting follows.
 type AttemptBegan struct {
 	Task       IssueKey  `json:"task"`
 	N          int       `json:"n"`
@@ -81,7 +73,7 @@ type AttemptBegan struct {
 }
 
 // ContainerStarted: the start was confirmed; from HelloBy on a missing hello counts. The attempt's life is bounded from
-// here: a start that waits for a limit or an outage is not the worker's time.
+// here: the wait for a start that meets a limit or an outage does not count.
 type ContainerStarted struct {
 	Task       IssueKey  `json:"task"`
 	HelloBy    time.Time `json:"hello_by"`
@@ -105,20 +97,15 @@ type ReportAccepted struct {
 	// Provider is whose model a failure was about, if the report says.
 	Provider string            `json:"provider,omitempty"`
 	Finding  *recovery.Finding `json:"finding,omitempty"`
-	// Claim is what the worker says it means; kept, so that disagreement can be counted.
-	Claim *recovery.Claim `json:"claim,omitempty"`
+	// Assertion is what the worker says it means; kept, so that disagreement can be counted.
+	Assertion *recovery.Assertion `json:"claim,omitempty"`
 }
 
-// WorkerGreeted and StrangerMet change nothing: they are there so that an answer to a worker waits until the journal has
-// shown that this director is still the one that writes it.
-type WorkerGreeted struct {
-	Task   IssueKey `json:"task"`
-	Worker string   `json:"worker"`
-}
-
-// StrangerMet: a worker that has no attempt (any more) said something, or its container is there.
-type StrangerMet struct {
-	Worker string `json:"worker"`
+// WorkerAnswered changes no state. It makes an answer to a worker, or the removal of a container that no task knows, wait
+// until the journal has confirmed that this director is still its writer.
+type WorkerAnswered struct {
+	Worker  string `json:"worker"`
+	Welcome bool   `json:"welcome,omitempty"` // it is welcomed; otherwise it has no attempt, or none any more
 }
 
 // WatchdogMoved: the time in which the director was paused does not count.
@@ -127,13 +114,13 @@ type WatchdogMoved struct {
 	At   time.Time `json:"at"`
 }
 
-// HintsGiven replaces what people have said to the next attempts.
+// HintsGiven replaces the people's comments that the next attempts get.
 type HintsGiven struct {
 	Task  IssueKey `json:"task"`
 	Hints []Hint   `json:"hints"`
 }
 
-// ClaimWentStale counts how often a claim of an issue was given back because nothing happened in it.
+// ClaimWentStale: a claim of the issue was given back because nothing happened in it. The next time a human is asked.
 type ClaimWentStale struct {
 	Task IssueKey `json:"task"`
 }
@@ -157,25 +144,17 @@ type VerdictMade struct {
 	Incident string `json:"incident,omitempty"`
 }
 
-// AttemptUsed is what the attempt that ended has used; it comes before the verdict.
-type AttemptUsed struct {
+// UsageCounted is what the current attempt has used, or an operator's correction of what the claim has.
+type UsageCounted struct {
 	Task  IssueKey       `json:"task"`
 	Usage recovery.Usage `json:"usage"`
+	// Ended: the attempt is over, and its usage is added to the claim's. The verdict comes after that.
+	Ended bool `json:"ended,omitempty"`
+	// PaidCalls is what the claim has used before this attempt, according to an operator. Usage does not count then.
+	PaidCalls *int64 `json:"paid_calls,omitempty"`
 }
 
-// UsageSeen is what the current attempt has used so far, told when it has paid for another call.
-type UsageSeen struct {
-	Task  IssueKey       `json:"task"`
-	Usage recovery.Usage `json:"usage"`
-}
-
-// PaidCallsSet: an operator set what the task has used up.
-type PaidCallsSet struct {
-	Task      IssueKey `json:"task"`
-	PaidCalls int64    `json:"paid_calls"`
-}
-
-// TallyReset: a human answered, so the task gets its chances back.
+// TallyReset: a human answered, so that all meters start anew.
 type TallyReset struct {
 	Task IssueKey `json:"task"`
 	By   string   `json:"by"`
@@ -183,8 +162,8 @@ type TallyReset struct {
 
 // WorkDelivered says what was delivered.
 type WorkDelivered struct {
-	Task   IssueKey `json:"task"`
-	Pushed Pushed   `json:"pushed"`
+	Task     IssueKey      `json:"task"`
+	Delivery DeliverResult `json:"pushed"`
 }
 
 // EffectPlanned, EffectDone and EffectDeferred are the life of a durable effect.
@@ -209,95 +188,67 @@ type EffectDeferred struct {
 	Why    string    `json:"why"`
 }
 
-func (RunBegan) factKind() string         { return "run_began" }
-func (PhaseChanged) factKind() string     { return "phase_changed" }
-func (CursorAdvanced) factKind() string   { return "cursor_advanced" }
-func (CooldownSet) factKind() string      { return "cooldown_set" }
-func (IncidentChanged) factKind() string  { return "incident_changed" }
-func (IncidentOver) factKind() string     { return "incident_over" }
-func (TaskQueued) factKind() string       { return "task_queued" }
-func (TaskRenamed) factKind() string      { return "task_renamed" }
-func (Moved) factKind() string            { return "moved" }
-func (AttemptBegan) factKind() string     { return "attempt_began" }
-func (ContainerStarted) factKind() string { return "container_started" }
-func (LabelsConfirmed) factKind() string  { return "labels_confirmed" }
-func (ReportAccepted) factKind() string   { return "report_accepted" }
-func (WorkerGreeted) factKind() string    { return "worker_greeted" }
-func (StrangerMet) factKind() string      { return "stranger_met" }
-func (WatchdogMoved) factKind() string    { return "watchdog_moved" }
-func (HintsGiven) factKind() string       { return "hints_given" }
-func (ClaimWentStale) factKind() string   { return "claim_went_stale" }
-func (EndingSet) factKind() string        { return "ending_set" }
-func (VerdictMade) factKind() string      { return "verdict_made" }
-func (AttemptUsed) factKind() string      { return "attempt_used" }
-func (UsageSeen) factKind() string        { return "usage_seen" }
-func (PaidCallsSet) factKind() string     { return "paid_calls_set" }
-func (TallyReset) factKind() string       { return "tally_reset" }
-func (WorkDelivered) factKind() string    { return "work_delivered" }
-func (EffectPlanned) factKind() string    { return "effect_planned" }
-func (EffectDone) factKind() string       { return "effect_done" }
-func (EffectDeferred) factKind() string   { return "effect_deferred" }
-
-// taskFact is a fact that changes one task and nothing else.
-type taskFact interface {
-	Fact
-	task() IssueKey
+// factRow is how one kind of fact is written and read.
+type factRow struct {
+	kind string
+	is   func(Fact) bool // nil: it is not written any more
+	read func([]byte) (Fact, error)
 }
 
-func (f TaskRenamed) task() IssueKey      { return f.Task }
-func (f Moved) task() IssueKey            { return f.Task }
-func (f AttemptBegan) task() IssueKey     { return f.Task }
-func (f ContainerStarted) task() IssueKey { return f.Task }
-func (f LabelsConfirmed) task() IssueKey  { return f.Task }
-func (f ReportAccepted) task() IssueKey   { return f.Task }
-func (f EndingSet) task() IssueKey        { return f.Task }
-func (f VerdictMade) task() IssueKey      { return f.Task }
-func (f AttemptUsed) task() IssueKey      { return f.Task }
-func (f UsageSeen) task() IssueKey        { return f.Task }
-func (f PaidCallsSet) task() IssueKey     { return f.Task }
-func (f TallyReset) task() IssueKey       { return f.Task }
-func (f EffectDone) task() IssueKey       { return f.Task }
-func (f EffectDeferred) task() IssueKey   { return f.Task }
-func (f WatchdogMoved) task() IssueKey    { return f.Task }
-func (f HintsGiven) task() IssueKey       { return f.Task }
-func (f EffectPlanned) task() IssueKey    { return f.Effect.Task }
+// facts is the table of kinds. A kind is never renamed; one that was merged into another is only read.
+var facts = []factRow{
+	kindOf[RunBegan]("run_began"),
+	kindOf[PhaseChanged]("phase_changed"),
+	kindOf[CursorAdvanced]("cursor_advanced"),
+	kindOf[CooldownSet]("cooldown_set"),
+	kindOf[IncidentChanged]("incident_changed"),
+	kindOf[TaskQueued]("task_queued"),
+	kindOf[TaskRenamed]("task_renamed"),
+	kindOf[Moved]("moved"),
+	kindOf[AttemptBegan]("attempt_began"),
+	kindOf[ContainerStarted]("container_started"),
+	kindOf[LabelsConfirmed]("labels_confirmed"),
+	kindOf[ReportAccepted]("report_accepted"),
+	kindOf[WorkerAnswered]("worker_answered"),
+	kindOf[WatchdogMoved]("watchdog_moved"),
+	kindOf[HintsGiven]("hints_given"),
+	kindOf[ClaimWentStale]("claim_went_stale"),
+	kindOf[EndingSet]("ending_set"),
+	kindOf[VerdictMade]("verdict_made"),
+	kindOf[UsageCounted]("usage_counted"),
+	kindOf[TallyReset]("tally_reset"),
+	kindOf[WorkDelivered]("work_delivered"),
+	kindOf[EffectPlanned]("effect_planned"),
+	kindOf[EffectDone]("effect_done"),
+	kindOf[EffectDeferred]("effect_deferred"),
 
-// factKinds names every kind of fact once, and how it is read back.
-var factKinds = map[string]func([]byte) (Fact, error){
-	RunBegan{}.factKind():         readFact[RunBegan],
-	PhaseChanged{}.factKind():     readFact[PhaseChanged],
-	CursorAdvanced{}.factKind():   readFact[CursorAdvanced],
-	CooldownSet{}.factKind():      readFact[CooldownSet],
-	IncidentChanged{}.factKind():  readFact[IncidentChanged],
-	IncidentOver{}.factKind():     readFact[IncidentOver],
-	TaskQueued{}.factKind():       readFact[TaskQueued],
-	TaskRenamed{}.factKind():      readFact[TaskRenamed],
-	Moved{}.factKind():            readFact[Moved],
-	AttemptBegan{}.factKind():     readFact[AttemptBegan],
-	ContainerStarted{}.factKind(): readFact[ContainerStarted],
-	LabelsConfirmed{}.factKind():  readFact[LabelsConfirmed],
-	ReportAccepted{}.factKind():   readFact[ReportAccepted],
-	WorkerGreeted{}.factKind():    readFact[WorkerGreeted],
-	StrangerMet{}.factKind():      readFact[StrangerMet],
-	WatchdogMoved{}.factKind():    readFact[WatchdogMoved],
-	HintsGiven{}.factKind():       readFact[HintsGiven],
-	ClaimWentStale{}.factKind():   readFact[ClaimWentStale],
-	EndingSet{}.factKind():        readFact[EndingSet],
-	VerdictMade{}.factKind():      readFact[VerdictMade],
-	AttemptUsed{}.factKind():      readFact[AttemptUsed],
-	UsageSeen{}.factKind():        readFact[UsageSeen],
-	PaidCallsSet{}.factKind():     readFact[PaidCallsSet],
-	TallyReset{}.factKind():       readFact[TallyReset],
-	WorkDelivered{}.factKind():    readFact[WorkDelivered],
-	EffectPlanned{}.factKind():    readFact[EffectPlanned],
-	EffectDone{}.factKind():       readFact[EffectDone],
-	EffectDeferred{}.factKind():   readFact[EffectDeferred],
+	// Only in older journals.
+	legacy("worker_greeted", func(f *WorkerAnswered) { f.Welcome = true }),
+	legacy("stranger_met", func(*WorkerAnswered) {}),
+	legacy("usage_seen", func(*UsageCounted) {}),
+	legacy("attempt_used", func(f *UsageCounted) { f.Ended = true }),
+	legacy("paid_calls_set", func(*UsageCounted) {}),
+	{kind: "incident_over", read: func(b []byte) (Fact, error) {
+		f := IncidentChanged{Over: true}
+		err := json.Unmarshal(b, &f.Incident)
+		return f, err
+	}},
 }
 
-func readFact[T Fact](b []byte) (Fact, error) {
-	var f T
-	err := json.Unmarshal(b, &f)
-	return f, err
+func kindOf[T Fact](kind string) factRow {
+	row := legacy(kind, func(*T) {})
+	row.is = func(f Fact) bool { _, ok := f.(T); return ok }
+	return row
+}
+
+// legacy reads a kind as T; complete adds what only the kind said.
+func legacy[T Fact](kind string, complete func(*T)) factRow {
+	return factRow{kind: kind, read: func(b []byte) (Fact, error) {
+		var f T
+		err := json.Unmarshal(b, &f)
+		complete(&f)
+		return f, err
+	}}
 }
 
 // Record is one line of the journal: what happened, and what was decided about it.
@@ -319,16 +270,20 @@ type factJSON struct {
 func (l FactList) MarshalJSON() ([]byte, error) {
 	out := make([]factJSON, len(l))
 	for i, f := range l {
+		row := slices.IndexFunc(facts, func(r factRow) bool { return r.is != nil && r.is(f) })
+		if row < 0 {
+			return nil, fmt.Errorf("fsm: %T is not in the table of facts", f)
+		}
 		body, err := json.Marshal(f)
 		if err != nil {
-			return nil, fmt.Errorf("fsm: fact %s: %w", f.factKind(), err)
+			return nil, fmt.Errorf("fsm: fact %s: %w", facts[row].kind, err)
 		}
-		out[i] = factJSON{f.factKind(), body}
+		out[i] = factJSON{facts[row].kind, body}
 	}
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads the list; a kind that this version does not know is an error, since skipping it would lose state.
+// UnmarshalJSON reads the list. A kind that this version does not know is an error, since skipping it would lose state.
 func (l *FactList) UnmarshalJSON(b []byte) error {
 	var raw []factJSON
 	if err := json.Unmarshal(b, &raw); err != nil {
@@ -336,11 +291,11 @@ func (l *FactList) UnmarshalJSON(b []byte) error {
 	}
 	*l = make(FactList, len(raw))
 	for i, one := range raw {
-		read, ok := factKinds[one.Kind]
-		if !ok {
+		row := slices.IndexFunc(facts, func(r factRow) bool { return r.kind == one.Kind })
+		if row < 0 {
 			return fmt.Errorf("fsm: unknown kind of fact %q: the journal was written by a newer version", one.Kind)
 		}
-		f, err := read(one.Body)
+		f, err := facts[row].read(one.Body)
 		if err != nil {
 			return fmt.Errorf("fsm: fact %d (%s): %w", i, one.Kind, err)
 		}

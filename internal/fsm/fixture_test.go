@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of the specification")
@@ -28,18 +29,18 @@ func testConfig() Config {
 	}
 }
 
-func testPolicy(b recovery.Backoff) *recovery.Policy {
-	p, err := recovery.Preset("director")
+func testPolicy(b recovery.Backoff) *policy.Policy {
+	p, err := policy.Preset("director")
 	if err != nil {
 		panic(err)
 	}
-	return p.With(recovery.Limits{MaxRetries: 3, PaidCallBudget: 10, Backoff: b})
+	return p.With(policy.Limits{MaxRetries: 3, PaidCallBudget: 10, Backoff: b})
 }
 
 // classify believes what it is told: these tests are not about reading evidence.
 func classify(e recovery.Evidence) recovery.Finding {
 	return recovery.Finding{
-		Reason: cmp.Or(e.Known, recovery.Reason(e.Claim.ErrorType), recovery.Unknown),
+		Reason: cmp.Or(e.Known, recovery.Reason(e.Assertion.ErrorType), recovery.Unknown),
 		Cause:  cmp.Or(e.KnownCause, e.Message), RetryAfter: e.RetryAfter, Rule: "test", Confidence: 1,
 	}
 }
@@ -72,7 +73,7 @@ func (j *journal) replay(m *Machine, after uint64) error {
 // sound returns what is wrong with a machine between two steps, or nil.
 func sound(m *Machine) error {
 	slots := 0
-	for _, t := range m.order {
+	for _, t := range m.hard.Tasks {
 		if t.holdsSlot() {
 			slots++
 		}
@@ -90,16 +91,16 @@ func sound(m *Machine) error {
 		}
 	}
 	switch {
-	case slots != m.slots:
-		return fmt.Errorf("%d tasks hold slots, %d are counted", slots, m.slots)
+	case slots != len(m.slots.tasks):
+		return fmt.Errorf("%d tasks hold slots, %d are counted", slots, len(m.slots.tasks))
 	case slots > m.cfg.MaxWorkers:
 		return fmt.Errorf("%d slots are held, director.max_workers is %d", slots, m.cfg.MaxWorkers)
-	case len(m.tasks) != len(m.order) || len(m.nonces) != len(m.order):
-		return fmt.Errorf("%d tasks in order, %d by key, %d by nonce", len(m.order), len(m.tasks), len(m.nonces))
-	case m.phase == PhaseCooldown && m.NextDeadline().IsZero():
+	case len(m.tasks) != len(m.hard.Tasks) || len(m.nonces) != len(m.hard.Tasks):
+		return fmt.Errorf("%d tasks in order, %d by key, %d by nonce", len(m.hard.Tasks), len(m.tasks), len(m.nonces))
+	case m.hard.Phase == PhaseCooldown && m.NextDeadline().IsZero():
 		return fmt.Errorf("a cooldown without end")
-	case m.phase == PhaseMonitor && m.githubOpens().After(m.now):
-		return fmt.Errorf("GitHub cools down, but the phase is %s", m.phase)
+	case m.hard.Phase == PhaseMonitor && m.githubOpensAt().After(m.now):
+		return fmt.Errorf("GitHub cools down, but the phase is %s", m.hard.Phase)
 	}
 	return nil
 }
@@ -112,16 +113,16 @@ func (m *Machine) waits(t *Task) error {
 	if k, ok := mustPlan[t.State]; ok && !t.plans(k) {
 		return fmt.Errorf("%s without a planned %s", t.State, k)
 	}
-	timer := t.soft.timer >= 0
-	if len(t.Outbox) > 0 && m.phase != PhaseShutdown {
+	timer := t.timer.in
+	if len(t.Outbox) > 0 && m.hard.Phase != PhaseShutdown {
 		p := t.Outbox[0]
-		if t.soft.inFlight == "" && !m.held(p.Effect.Kind) && (!timer || !p.NotBefore.After(m.now)) {
+		if t.soft.inFlight == "" && !m.githubBlocked(p.Effect.Kind) && (!timer || !p.NotBefore.After(m.now)) {
 			return fmt.Errorf("%s: nobody carries out %s", t.State, p.Effect.ID)
 		}
 	}
 	switch t.State {
 	case Queued:
-		if t.soft.ready < 0 {
+		if !t.ready.in {
 			return fmt.Errorf("queued, but not in the queue")
 		}
 		if err := m.slotBeside(); err != nil {
@@ -136,10 +137,10 @@ func (m *Machine) waits(t *Task) error {
 			return fmt.Errorf("%s without a deadline", t.State)
 		}
 	case Backoff:
-		if !timer && t.soft.ready < 0 && len(t.Outbox) == 0 {
+		if !timer && !t.ready.in && len(t.Outbox) == 0 {
 			return fmt.Errorf("backoff without a deadline")
 		}
-		if err := m.slotBeside(); err != nil && t.soft.ready >= 0 {
+		if err := m.slotBeside(); err != nil && t.ready.in {
 			return fmt.Errorf("due %w", err)
 		}
 	case Blocked: // waits for a human
@@ -151,14 +152,14 @@ func (m *Machine) waits(t *Task) error {
 	return nil
 }
 
-// slotBeside says whether a slot is free that nothing keeps a ready task from.
+// slotBeside reports whether a slot is free that nothing keeps a ready task from.
 func (m *Machine) slotBeside() error {
 	switch {
-	case m.phase != PhaseMonitor || m.slots >= m.cfg.MaxWorkers:
+	case !m.slotFree():
 		return nil
 	case m.nextReady() != nil:
 		return errors.New("beside a free slot")
-	case m.NextDeadline().IsZero() && m.modelOpens().After(m.now):
+	case m.NextDeadline().IsZero() && m.modelOpensAt().After(m.now):
 		return errors.New("without a deadline, though the model cools down")
 	case m.NextDeadline().IsZero():
 		return errors.New("without a deadline, though an incident keeps it back")

@@ -57,9 +57,9 @@ func (f *fleet) carryOut(k IssueKey) {
 		end := EffectEnded{Task: k, Effect: e.ID}
 		switch e.Kind {
 		case DoClaim, DoRecheck:
-			end.Claim = &ClaimEnd{Ours: true}
+			end.Claim = &ClaimResult{Ours: true}
 		case DoStop:
-			end.Gone = &Gone{}
+			end.Stop = &StopResult{}
 		}
 		f.step(end)
 		if e.Kind == DoStart {
@@ -77,7 +77,7 @@ func (f *fleet) fails(k IssueKey, stage string, e recovery.Evidence, u *recovery
 	if t.State != Running {
 		f.t.Fatalf("%s is %s", k, t.State)
 	}
-	f.step(Reported{Worker: t.AttemptID(), Report: Report{Ref: ReportRef{ID: "e"}, Final: true, Stage: stage, Evidence: e, Usage: u}})
+	f.step(ReportReceived{Worker: t.AttemptID(), Report: Report{Ref: ReportRef{ID: "e"}, Final: true, Stage: stage, Evidence: e, Usage: u}})
 	f.carryOut(k)
 }
 
@@ -89,9 +89,9 @@ func (f *fleet) state(k IssueKey) State {
 }
 
 var (
-	overloaded = recovery.Evidence{Message: "529", Claim: recovery.Claim{ErrorType: "overloaded"}}
-	badKey     = recovery.Evidence{Message: "401", Claim: recovery.Claim{ErrorType: "auth_error"}}
-	brokenMain = recovery.Evidence{Message: "undefined: x", Claim: recovery.Claim{ErrorType: "build_failed"}}
+	overloaded = recovery.Evidence{Message: "529", Assertion: recovery.Assertion{ErrorType: "overloaded"}}
+	badKey     = recovery.Evidence{Message: "401", Assertion: recovery.Assertion{ErrorType: "auth_error"}}
+	brokenMain = recovery.Evidence{Message: "undefined: x", Assertion: recovery.Assertion{ErrorType: "build_failed"}}
 )
 
 // An incident spares no task a budget that is used up, and its end unblocks none.
@@ -114,9 +114,9 @@ func TestIncidentSparesNoBudget(t *testing.T) {
 	f.carryOut("a/a#5") // it was begun before
 	f.now = f.now.Add(2 * time.Hour)
 	f.step(Tick{})
-	f.step(Heard{Worker: "aa5-1"})
+	f.step(WorkerSeen{Worker: "aa5-1"})
 	f.carryOut("a/a#4")
-	f.step(Reported{Worker: f.m.Task("a/a#4").AttemptID(), Report: Report{Ref: ReportRef{ID: "r"}, Final: true, OK: true}})
+	f.step(ReportReceived{Worker: f.m.Task("a/a#4").AttemptID(), Report: Report{Ref: ReportRef{ID: "r"}, Final: true, OK: true}})
 	f.carryOut("a/a#4")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		if f.state(k) != Blocked {
@@ -167,10 +167,14 @@ func TestCanaryThatFailsLaterHasDoneWell(t *testing.T) {
 
 // Failures that are each task's own make no incident, however alike they are.
 func TestOwnFailuresMakeNoIncident(t *testing.T) {
-	for _, r := range own {
+	for _, about := range recovery.Reasons {
+		if about.Scope != recovery.OneTask {
+			continue
+		}
+		r := about.Reason
 		f := newFleet(t, "a/a#1", "a/a#2", "a/a#3", "a/a#4")
 		for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3", "a/a#4"} {
-			f.fails(k, "CODE", recovery.Evidence{Message: "alike", Claim: recovery.Claim{ErrorType: string(r)}}, nil)
+			f.fails(k, "CODE", recovery.Evidence{Message: "alike", Assertion: recovery.Assertion{ErrorType: string(r)}}, nil)
 		}
 		if i := f.m.Incidents(); len(i) > 0 {
 			t.Errorf("%s: %+v", r, i)

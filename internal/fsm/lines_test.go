@@ -24,19 +24,23 @@ func factLine(f Fact) string {
 	case CooldownSet:
 		return fmt.Sprintf("%s closed until %s: %s", f.Resource, clock(f.Until), f.Why)
 	case IncidentChanged:
+		if f.Over {
+			return fmt.Sprintf("incident %s: forgotten", f.Incident.Key)
+		}
 		return fmt.Sprintf("incident %s: %s%s", f.Incident.Key, f.Incident.Breaker.State(incidentRules, f.Incident.Breaker.Until.Add(-1)), breakerLine(f.Incident.Breaker))
-	case WorkerGreeted:
-		return fmt.Sprintf("#%d hello of %s again", f.Task.Number(), f.Worker)
-	case StrangerMet:
-		return "stranger " + f.Worker
-	case IncidentOver:
-		return fmt.Sprintf("incident %s: forgotten", f.Key)
-	case AttemptUsed:
-		return fmt.Sprintf("#%d used %d paid calls, %.2f USD", f.Task.Number(), f.Usage.PaidCalls, f.Usage.CostUSD)
-	case UsageSeen:
+	case WorkerAnswered:
+		if f.Welcome {
+			return "hello of " + f.Worker + " again"
+		}
+		return "unknown worker " + f.Worker
+	case UsageCounted:
+		switch {
+		case f.PaidCalls != nil:
+			return fmt.Sprintf("#%d paid calls set to %d by the operator", f.Task.Number(), *f.PaidCalls)
+		case f.Ended:
+			return fmt.Sprintf("#%d used %d paid calls, %.2f USD", f.Task.Number(), f.Usage.PaidCalls, f.Usage.CostUSD)
+		}
 		return fmt.Sprintf("#%d has made %d paid calls in this attempt", f.Task.Number(), f.Usage.PaidCalls)
-	case PaidCallsSet:
-		return fmt.Sprintf("#%d paid calls set to %d by the operator", f.Task.Number(), f.PaidCalls)
 	case TaskQueued:
 		return fmt.Sprintf("#%d queued as %s", f.Task.Number(), f.Nonce)
 	case TaskRenamed:
@@ -65,7 +69,7 @@ func factLine(f Fact) string {
 	case TallyReset:
 		return fmt.Sprintf("#%d meters reset: %s", f.Task.Number(), f.By)
 	case WorkDelivered:
-		return fmt.Sprintf("#%d delivered on %s", f.Task.Number(), f.Pushed.Branch)
+		return fmt.Sprintf("#%d delivered on %s", f.Task.Number(), f.Delivery.Branch)
 	case EffectPlanned:
 		return "planned " + f.Effect.ID
 	case EffectDone:
@@ -135,11 +139,11 @@ func effectLine(e Effect) string {
 		return fmt.Sprintf("%s (%s)", e.ID, e.Release.Why)
 	case e.Progress != nil:
 		return fmt.Sprintf("comment on #%d: %s", e.Task.Number(), joined(e.Progress.State.String(), e.Progress.Why))
-	case e.Kind == DoRead:
+	case e.Kind == DoReadAnswers:
 		return fmt.Sprintf("read answers on #%d", e.Task.Number())
 	case e.Kind == DoReclaim:
 		return fmt.Sprintf("look at the claim of #%d", e.Task.Number())
-	case e.Kind == DoLook:
+	case e.Kind == DoReadIssue:
 		return fmt.Sprintf("look at #%d", e.Task.Number())
 	case e.Kind == DoForget:
 		return "forget " + e.Nonce

@@ -3,10 +3,10 @@ package fsm
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // Phase is what the director as a whole is doing.
@@ -21,23 +21,15 @@ const (
 	PhaseShutdown Phase = "SHUTDOWN"
 )
 
-// The resources that limits close. A stage's model requests are the default model's, unless something says which.
-const (
-	GitHubRead   = "github.read"
-	GitHubWrite  = "github.write"
-	ModelDefault = "model.default"
-	modelPrefix  = "model."
-)
-
 // Config is what Step decides by. Apply never reads it.
 type Config struct {
 	MaxWorkers   int           // tasks that hold a slot, ≥ 1
-	HeartbeatTTL time.Duration // silence beyond it is suspect
+	HeartbeatTTL time.Duration // a worker silent for longer is suspect
 	Watchdog     time.Duration // an attempt's whole life
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
 	ClaimStale   time.Duration // a claim without progress is given back; 0: never
-	Policy       *recovery.Policy
+	Policy       *policy.Policy
 	// HasAlternative: another model is configured for the stages.
 	HasAlternative bool
 	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins. Empty: any
@@ -48,50 +40,32 @@ type Config struct {
 	Retry recovery.Backoff
 }
 
-// Cooldown is a deadline before which a resource is not used.
-type Cooldown struct {
-	Resource string    `json:"resource"`
-	Until    time.Time `json:"until"`
-	Why      string    `json:"why"`
-}
-
 // Machine decides. It is not safe for concurrent use: one goroutine owns it.
 type Machine struct {
 	cfg Config
 
-	// Hard state.
-	decided   time.Time // of the last fact
-	runID     string
-	phase     Phase
-	intent    Phase      // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
-	pausedAt  time.Time  // when the last pause began
-	stale     []IssueKey // claims that were given back without progress, newest last, at most maxStale
-	seq       uint64     // tasks so far
-	order     []*Task    // in order of arrival
-	cooldowns []Cooldown // at most one for each resource, in order of last use
-	cursors   []RepoCursor
-	incidents []Incident // at most maxIncidents, in order of last change
+	hard hardState
 
 	// Derived.
 	tasks  map[IssueKey]*Task // by folded key
 	nonces map[string]*Task
-	slots  int
-	timers queue
-	ready  queue
+	timers queue // by deadline
+	ready  queue // may begin an attempt
+	slots  queue // hold one of director.max_workers
 
 	// Soft.
-	now   time.Time // of the last event; never behind decided
-	began time.Time // when this process was told to begin
-	grace time.Time // no silence counts before it
-	holds bool      // effects may be held back by GitHub's cooldown
-	calm  time.Time // since when waiting tasks could have gone on: no pause, drain, cooldown, incident or absence since
-	// strangers are workers without an attempt that were heard, and when they were last fenced.
-	strangers map[string]time.Time
+	now               time.Time // of the last event; never behind decided
+	began             time.Time // when this process was told to begin
+	grace             time.Time // no silence counts before it
+	githubClosed      bool      // effects may be held back by GitHub's cooldown
+	dispatchableSince time.Time // since then no pause, drain, cooldown, incident or restart kept tasks waiting
+	// unknownWorkers are workers without an attempt, and when they were last answered.
+	unknownWorkers map[string]time.Time
 
 	// The step under way.
 	facts   []Fact
 	effects []Effect
-	touched []*Task
+	dirty   []*Task
 }
 
 // RepoCursor says how far a repository was read.
@@ -103,9 +77,14 @@ type RepoCursor struct {
 // New returns an empty machine.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, phase: PhaseMonitor, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{}, strangers: map[string]time.Time{},
-		timers: queue{pos: func(t *Task) *int { return &t.soft.timer }},
-		ready:  queue{pos: func(t *Task) *int { return &t.soft.ready }},
+		cfg: cfg, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{}, unknownWorkers: map[string]time.Time{},
+		hard: hardState{
+			Version: snapshotVersion, Phase: PhaseMonitor,
+			Cooldowns: []Cooldown{}, Cursors: []RepoCursor{}, Incidents: []Incident{}, Tasks: []*Task{},
+		},
+		timers: queue{of: func(t *Task) *place { return &t.timer }},
+		ready:  queue{of: func(t *Task) *place { return &t.ready }},
+		slots:  queue{of: func(t *Task) *place { return &t.slot }},
 	}
 }
 
@@ -115,43 +94,14 @@ func New(cfg Config) *Machine {
 func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	m.advance(e.At)
 	m.facts, m.effects = nil, nil
-	switch b := e.Body.(type) {
-	case Booted:
-		m.booted(b)
-	case Resumed:
-		m.resumed(b)
-	case Signalled:
-		m.setPhase(PhaseShutdown, "signal: "+b.Signal)
-	case OperatorSaid:
-		m.operatorSaid(b.Command)
-	case Answered:
-		m.answered(b)
-	case BudgetEdited:
-		m.budgetEdited(b)
-	case IssuesSeen:
-		m.issuesSeen(b)
-	case Hello:
-		m.hello(b)
-	case Heard:
-		m.heard(b)
-	case Reported:
-		m.reported(b)
-	case Listed:
-		m.listed(b)
-	case CooldownReported:
-		m.coolDown(b.Resource, b.Until, b.Why)
-	case EffectEnded:
-		m.effectEnded(b)
-	case Tick:
-	}
-	m.expire()
+	e.Body.step(m)
+	m.passDeadlines()
 	m.dispatch()
-	slices.SortFunc(m.touched, func(a, b *Task) int { return cmp.Compare(a.Seq, b.Seq) })
-	for _, t := range m.touched {
-		t.soft.touched = false
-		m.pump(t)
+	slices.SortFunc(m.dirty, func(a, b *Task) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, t := range slices.Compact(m.dirty) {
+		m.emitFor(t)
 	}
-	m.touched = m.touched[:0]
+	m.dirty = m.dirty[:0]
 	return m.facts, m.effects
 }
 
@@ -161,32 +111,22 @@ func (m *Machine) Decided() ([]Fact, []Effect) { return m.facts, m.effects }
 // NextDeadline returns when time alone will change something; zero if nothing waits for time.
 func (m *Machine) NextDeadline() time.Time {
 	_, at := m.timers.first()
-	if m.holds || m.phase == PhaseCooldown {
-		at = sooner(at, m.githubOpens())
+	if m.githubClosed || m.hard.Phase == PhaseCooldown {
+		at = sooner(at, m.githubOpensAt())
 	}
 	// Work is ready and only waits for the model.
-	if t, _ := m.ready.first(); t != nil && m.phase == PhaseMonitor && m.slots < m.cfg.MaxWorkers {
-		if end := m.modelOpens(); end.After(m.now) {
+	if len(m.ready.tasks) > 0 && m.slotFree() {
+		if end := m.modelOpensAt(); end.After(m.now) {
 			at = sooner(at, end)
 		}
 	}
 	return sooner(at, m.incidentDeadline())
 }
 
-// Pending lists the durable effects that are outstanding, the oldest task's first. Only the first of each task may be
-// under way.
-func (m *Machine) Pending() []Planned {
-	var all []Planned
-	for _, t := range m.order {
-		all = append(all, t.Outbox...)
-	}
-	return all
-}
-
 // Tasks lists the tasks in order of arrival. They belong to the machine: read, don't keep.
-func (m *Machine) Tasks() []*Task { return slices.Clone(m.order) }
+func (m *Machine) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
 
-// Task returns one task, or nil. GitHub does not tell upper from lower case in a repository's name, nor does this.
+// Task returns one task, or nil. Upper and lower case in a repository's name are the same, as on GitHub.
 func (m *Machine) Task(k IssueKey) *Task { return m.tasks[k.fold()] }
 
 // Worker returns the task that a worker's id belongs to, and whether its attempt is the current one and may still be
@@ -201,25 +141,14 @@ func (m *Machine) Worker(id string) (t *Task, current bool) {
 }
 
 // Phase returns the director's phase.
-func (m *Machine) Phase() Phase { return m.phase }
+func (m *Machine) Phase() Phase { return m.hard.Phase }
 
 // Now returns the time of the last event.
 func (m *Machine) Now() time.Time { return m.now }
 
-// Cooldowns lists the resources that are closed now.
-func (m *Machine) Cooldowns() []Cooldown {
-	var open []Cooldown
-	for _, c := range m.cooldowns {
-		if c.Until.After(m.now) {
-			open = append(open, c)
-		}
-	}
-	return open
-}
-
 // Cursor returns how far a repository was read; empty: not at all.
 func (m *Machine) Cursor(repo string) string {
-	for _, c := range m.cursors {
+	for _, c := range m.hard.Cursors {
 		if c.Repo == repo {
 			return c.Cursor
 		}
@@ -236,22 +165,23 @@ func (m *Machine) advance(at time.Time) {
 // record applies a fact and keeps it for the journal.
 func (m *Machine) record(f Fact) {
 	m.facts = append(m.facts, f)
-	m.Apply(m.now, f)
+	m.apply(m.now, f)
 }
 
 // move makes the table's transition; where the table has none, nothing happens.
 func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
-	to, ok := next(t.State, on)
+	to, ok := t.State.After(on)
 	if !ok {
 		return
 	}
 	m.record(Moved{Task: t.Key, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
 	if !to.Info().Slot {
-		m.left(t, on == OnGoneOK)
+		m.slotReleased(t, on == OnGoneOK)
 	}
-	m.touch(t)
-	if on != OnHeard { // the comment still says Running
-		t.soft.show, t.soft.why = true, why
+	m.revisit(t)
+	// Before a claim is won there is no comment, Done and Released have comments of their own, and the other states are too short.
+	if on != OnSeenAgain { // the comment still says Running
+		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Blocked, why
 	}
 }
 
@@ -261,7 +191,7 @@ func (m *Machine) plan(t *Task, e Effect) {
 	e.ID, e.At = effectID(e.Kind, t.AttemptID(), t.Answers), m.now
 	if !t.planned(e.ID) {
 		m.record(EffectPlanned{Effect: e})
-		m.touch(t)
+		m.revisit(t)
 	}
 }
 
@@ -277,126 +207,38 @@ func (m *Machine) emit(t *Task, e Effect) {
 	m.effects = append(m.effects, e)
 }
 
-func (m *Machine) touch(t *Task) {
-	if !t.soft.touched {
-		t.soft.touched = true
-		m.touched = append(m.touched, t)
+// A process begins: workers get twice the TTL to be seen again, and what was outstanding is emitted again.
+func (b Booted) step(m *Machine) {
+	m.record(RunBegan(b))
+	if m.hard.Phase == PhaseShutdown {
+		m.setPhase(cmp.Or(m.hard.Intent, m.defaultPhase()), "a new run")
 	}
-}
-
-// touchAll makes every task look for something to emit.
-func (m *Machine) touchAll() {
-	for _, t := range m.order {
-		m.touch(t)
-	}
-}
-
-// held says whether a kind of effect has to wait for GitHub.
-func (m *Machine) held(k EffectKind) bool { return effects[k].github && m.githubOpens().After(m.now) }
-
-// pump emits what a task's comment should say, and the first planned effect, if nothing keeps them back.
-func (m *Machine) pump(t *Task) {
-	if m.phase == PhaseShutdown {
-		return
-	}
-	if t.soft.show && !m.held(DoProgress) && !t.plans(DoEscalate) { // the comment points to the question: that comes first
-		t.soft.show = false
-		m.show(t, t.soft.why)
-	}
-	if len(t.Outbox) == 0 || t.soft.inFlight != "" {
-		return
-	}
-	p := t.Outbox[0]
-	if p.NotBefore.After(m.now) || m.held(p.Effect.Kind) {
-		return
-	}
-	t.soft.inFlight = p.Effect.ID
-	m.effects = append(m.effects, p.Effect)
-	m.index(t)
-}
-
-// dispatch fills free slots: tasks that wait for their next attempt first, then the queue, each in order.
-func (m *Machine) dispatch() {
-	for t := m.nextReady(); t != nil; t = m.nextReady() {
-		switch {
-		case t.State == Queued:
-			m.plan(t, Effect{Kind: DoClaim})
-			m.move(t, OnDispatch, "", time.Time{})
-		case t.Resumed:
-			m.plan(t, Effect{Kind: DoClaim})
-		default:
-			m.plan(t, Effect{Kind: DoRecheck})
-		}
-		m.dispatched(t)
-	}
-}
-
-// expire decides about every deadline that has passed.
-func (m *Machine) expire() {
-	if (m.holds || m.phase == PhaseCooldown) && !m.githubOpens().After(m.now) {
-		m.holds = false
-		if m.phase == PhaseCooldown {
-			m.setPhase(PhaseMonitor, "cooldown over")
-		}
-		m.touchAll()
-	}
-	m.prove()
-	for {
-		t, at := m.timers.first()
-		if t == nil || at.After(m.now) {
-			return
-		}
-		m.deadline(t)
-		m.touch(t)
-		m.index(t)
-	}
+	m.began, m.dispatchableSince, m.githubClosed = m.now, m.now, m.githubOpensAt().After(m.now)
+	m.grantGrace()
 }
 
 // setPhase records a change of phase.
 func (m *Machine) setPhase(to Phase, why string) {
-	if m.phase != to {
-		m.record(PhaseChanged{From: m.phase, To: to, Why: why})
-		m.calm = m.now
-		m.reindex() // which deadlines count depends on the phase
+	if m.hard.Phase != to {
+		m.record(PhaseChanged{From: m.hard.Phase, To: to, Why: why})
+		m.dispatchableSince = m.now
+		m.revisitAll() // which deadlines count depends on the phase
 	}
 }
 
-// coolDown closes a resource, if that is news.
-func (m *Machine) coolDown(resource string, until time.Time, why string) {
-	for _, c := range m.cooldowns {
-		if c.Resource == resource && !until.After(c.Until) {
-			return
-		}
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
 	}
-	if !until.After(m.now) {
-		return
-	}
-	m.record(CooldownSet{Resource: resource, Until: until.Round(0).UTC(), Why: why})
-	m.holds = m.githubOpens().After(m.now)
-	if m.phase == PhaseMonitor && m.githubOpens().After(m.now) {
-		m.setPhase(PhaseCooldown, resource+": "+why)
-	}
+	return a
 }
 
-// githubOpens returns when GitHub may be used again: a limit on either resource stops intake, re-reads and writes.
-func (m *Machine) githubOpens() time.Time { return later(m.opens(GitHubRead), m.opens(GitHubWrite)) }
-
-// modelOpens returns when the models that the stages use may be used again.
-func (m *Machine) modelOpens() (at time.Time) {
-	for _, c := range m.cooldowns {
-		if c.Resource == ModelDefault || slices.Contains(m.cfg.Models, c.Resource) || len(m.cfg.Models) == 0 && strings.HasPrefix(c.Resource, modelPrefix) {
-			at = later(at, c.Until)
-		}
+// sooner is the earlier of two deadlines; zero is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	return at
+	return a
 }
 
-// opens returns the end of a resource's last cooldown.
-func (m *Machine) opens(resource string) time.Time {
-	for _, c := range m.cooldowns {
-		if c.Resource == resource {
-			return c.Until
-		}
-	}
-	return time.Time{}
-}
+func passed(now, d time.Time) bool { return !d.After(now) }

@@ -18,7 +18,7 @@ func running(t testing.TB) *Machine {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})
 	mustStep(t, m, at(1), oneIssue("1"))
-	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimEnd{Ours: true}})
+	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimResult{Ours: true}})
 	mustStep(t, m, at(7), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start"})
 	mustStep(t, m, at(8), Hello{Worker: "k1-1", Token: 1})
 	if s := m.Task(issueKey("1")).State; s != Running {
@@ -30,7 +30,7 @@ func running(t testing.TB) *Machine {
 func TestTimeNeverGoesBack(t *testing.T) {
 	m := running(t)
 	mustStep(t, m, at(100), Tick{})
-	mustStep(t, m, at(50), Heard{Worker: "k1-1"})
+	mustStep(t, m, at(50), WorkerSeen{Worker: "k1-1"})
 	if !m.Now().Equal(at(100)) {
 		t.Fatalf("now is %s", m.Now())
 	}
@@ -109,7 +109,7 @@ func TestCursorWaitsForWhatCannotBeDecided(t *testing.T) {
 	if got := m.Cursor("acme/widgets"); got != "c1" {
 		t.Fatalf("cursor %q while the claim is under way", got)
 	}
-	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimEnd{Ours: true}})
+	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimResult{Ours: true}})
 	e.AskedAt = at(6)
 	mustStep(t, m, at(6), e)
 	if got := m.Cursor("acme/widgets"); got != "c2" || m.Task(issueKey("1")).State != Stopping {
@@ -122,15 +122,15 @@ func TestIntakeIsBounded(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})
 	e := IssuesSeen{Repo: "acme/widgets", Cursor: "c", AskedAt: at(1)}
-	for i := range intake + 1 {
+	for i := range maxQueuedPerEvent + 1 {
 		e.Issues = append(e.Issues, oneIssue(strconv.Itoa(i + 1)).Issues[0])
 	}
 	mustStep(t, m, at(1), e)
-	if n := len(m.Tasks()); n != intake || m.Cursor("acme/widgets") != "" {
+	if n := len(m.Tasks()); n != maxQueuedPerEvent || m.Cursor("acme/widgets") != "" {
 		t.Fatalf("%d tasks, cursor %q", n, m.Cursor("acme/widgets"))
 	}
 	mustStep(t, m, at(2), e) // the first three are being claimed: undecided, too
-	if n := len(m.Tasks()); n != intake+1 {
+	if n := len(m.Tasks()); n != maxQueuedPerEvent+1 {
 		t.Fatalf("%d tasks", n)
 	}
 }
@@ -153,7 +153,7 @@ func TestManyReportsOfOneAttempt(t *testing.T) {
 	m := running(t)
 	accepted := map[string]int{}
 	send := func(id string, final, ok bool) {
-		r := Reported{Worker: "k1-1", Report: Report{Ref: ReportRef{ID: id}, Final: final, OK: ok}}
+		r := ReportReceived{Worker: "k1-1", Report: Report{Ref: ReportRef{ID: id}, Final: final, OK: ok}}
 		facts, _ := mustStep(t, m, at(10), r)
 		for _, f := range facts {
 			if a, ok := f.(ReportAccepted); ok {
@@ -186,7 +186,7 @@ func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
 	for i := range maxReports {
 		task.Reports = append(task.Reports, "k1-1/"+strconv.Itoa(i))
 	}
-	if !task.room(false) {
+	if !task.hasRoomFor(false) {
 		t.Fatal("no room for a notice of attempt 2")
 	}
 }
@@ -203,7 +203,7 @@ func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 	}
 	mustStep(t, m, at(1000), Booted{RunID: "r2"})
 	mustStep(t, m, at(1180), Tick{})
-	mustStep(t, m, at(1190), Listed{TakenAt: at(1190), Containers: []Container{{Attempt: "k1-1", Running: true}}})
+	mustStep(t, m, at(1190), ContainersListed{TakenAt: at(1190), Containers: []Container{{Attempt: "k1-1", Running: true}}})
 	mustStep(t, m, at(1210), Tick{})
 	end := m.Task(issueKey("1")).Ending
 	if want := "no heartbeat for 3m30s and no answer to a probe, though its container is there"; end.KnownCause != want {
@@ -216,8 +216,8 @@ func TestWatchdogDoesNotCountWaitingForALimit(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})
 	mustStep(t, m, at(1), oneIssue("1"))
-	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimEnd{Ours: true}})
-	mustStep(t, m, at(6), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start", Failure: &Failed{
+	mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimResult{Ours: true}})
+	mustStep(t, m, at(6), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start", Failure: &EffectError{
 		Reason: recovery.RateLimited, Text: "primary", Transient: true, Until: at(2 * 3600),
 	}})
 	if _, effects := mustStep(t, m, at(2*3600), Tick{}); len(effects) != 1 || effects[0].Kind != DoStart {
@@ -244,7 +244,7 @@ func TestDeferredEffectWaitsALittle(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})
 	mustStep(t, m, at(1), oneIssue("1"))
-	_, effects := mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Failure: &Failed{Transient: true, Until: at(3)}})
+	_, effects := mustStep(t, m, at(5), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Failure: &EffectError{Transient: true, Until: at(3)}})
 	if len(effects) != 0 || !m.NextDeadline().After(at(5)) {
 		t.Fatalf("%v, next %s", effects, m.NextDeadline())
 	}
@@ -294,19 +294,24 @@ func TestTablesAreConsistent(t *testing.T) {
 		if err := back.UnmarshalText([]byte(s.Name)); err != nil || back != s.State {
 			t.Errorf("%s reads back as %s: %v", s.Name, back, err)
 		}
-		leaves := slices.ContainsFunc(Transitions, func(x Transition) bool { return x.From == s.State })
+		leaves := slices.ContainsFunc(Transitions, func(x Transition) bool { return slices.Contains(x.From, s.State) })
 		enters := s.State == Queued || slices.ContainsFunc(Transitions, func(x Transition) bool { return x.To == s.State })
 		if over := s.Final || s.State == Forgotten; leaves == over || !enters {
 			t.Errorf("%s: leaves %v, enters %v", s.Name, leaves, enters)
 		}
 	}
-	seen := map[Transition]bool{}
+	type way struct {
+		from State
+		on   Trigger
+	}
+	seen := map[way]bool{}
 	for _, x := range Transitions {
-		k := Transition{From: x.From, On: x.On}
-		if seen[k] {
-			t.Errorf("two rows for %s on %q", x.From, x.On)
+		for _, from := range x.From {
+			if seen[way{from, x.On}] {
+				t.Errorf("two rows for %s on %q", from, x.On)
+			}
+			seen[way{from, x.On}] = true
 		}
-		seen[k] = true
 	}
 }
 
@@ -316,9 +321,9 @@ func TestRetryOfAnEffectDoesNotMakeAWorkerSuspect(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})
 	mustStep(t, m, at(1), oneIssue("1"))
-	mustStep(t, m, at(500), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimEnd{Ours: true}})
+	mustStep(t, m, at(500), EffectEnded{Task: issueKey("1"), Effect: "k1-0/claim", Claim: &ClaimResult{Ours: true}})
 	mustStep(t, m, at(501), Hello{Worker: "k1-1"})
-	mustStep(t, m, at(502), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start", Failure: &Failed{Transient: true, Until: at(510)}})
+	mustStep(t, m, at(502), EffectEnded{Task: issueKey("1"), Effect: "k1-1/start", Failure: &EffectError{Transient: true, Until: at(510)}})
 	_, effects := mustStep(t, m, at(510), Tick{})
 	if s := m.Task(issueKey("1")).State; s != Running || len(effects) == 0 || effects[len(effects)-1].Kind != DoStart {
 		t.Fatalf("%s, %v", s, effects)

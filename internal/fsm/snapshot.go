@@ -9,42 +9,30 @@ import (
 // snapshotVersion is the form of the snapshot; another one is refused, and the journal is replayed from its start.
 const snapshotVersion = 2
 
-// snapshot is the hard state as it is kept.
-type snapshot struct {
-	Version   int          `json:"version"`
-	Decided   time.Time    `json:"decided"` // when the last fact was
-	RunID     string       `json:"run_id"`
-	Phase     Phase        `json:"phase"`
-	Intent    Phase        `json:"intent,omitempty"`
-	PausedAt  time.Time    `json:"paused_at,omitzero"`
-	Stale     []IssueKey   `json:"stale,omitempty"`
-	Seq       uint64       `json:"seq"`
-	Cooldowns []Cooldown   `json:"cooldowns"`
-	Cursors   []RepoCursor `json:"cursors"`
-	Incidents []Incident   `json:"incidents"`
-	Tasks     []*Task      `json:"tasks"` // in order of arrival
+// hardState is what facts build. A snapshot is its JSON. Lists are never nil, so that one that never had an element equals one
+// that has lost all.
+type hardState struct {
+	Version     int          `json:"version"`
+	Decided     time.Time    `json:"decided"` // when the last fact was
+	RunID       string       `json:"run_id"`
+	Phase       Phase        `json:"phase"`
+	Intent      Phase        `json:"intent,omitempty"`   // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
+	PausedAt    time.Time    `json:"paused_at,omitzero"` // when the last pause began
+	StaleClaims []IssueKey   `json:"stale,omitempty"`    // given back without progress, newest last, at most maxStale
+	Seq         uint64       `json:"seq"`                // tasks so far
+	Cooldowns   []Cooldown   `json:"cooldowns"`          // at most one for each resource, in order of last use
+	Cursors     []RepoCursor `json:"cursors"`
+	Incidents   []Incident   `json:"incidents"` // at most maxIncidents, in order of last change
+	Tasks       []*Task      `json:"tasks"`     // in order of arrival
 }
 
-// Snapshot returns the whole hard state. Equal states give equal bytes, whether they were lived or replayed. It says
-// what the journal says only while the Driver is Idle; before that, it holds decisions that may still be refused.
-func (m *Machine) Snapshot() ([]byte, error) {
-	return json.Marshal(snapshot{
-		snapshotVersion, m.decided, m.runID, m.phase, m.intent, m.pausedAt, m.stale, m.seq,
-		some(m.cooldowns), some(m.cursors), some(m.incidents), some(m.order),
-	})
-}
-
-// some makes a list that never had an element equal to one that has lost all.
-func some[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
+// Snapshot returns the whole hard state. Equal states give equal bytes, whether they were lived or replayed. It matches the
+// journal only while the Driver is Idle; before that, it holds decisions that may still be refused.
+func (m *Machine) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 
 // Restore replaces the state of a new machine by a snapshot's.
 func (m *Machine) Restore(data []byte) error {
-	var s snapshot
+	var s hardState
 	if err := json.Unmarshal(data, &s); err != nil {
 		return fmt.Errorf("fsm: snapshot: %w", err)
 	}
@@ -52,10 +40,11 @@ func (m *Machine) Restore(data []byte) error {
 		return fmt.Errorf("fsm: snapshot has version %d, want %d", s.Version, snapshotVersion)
 	}
 	*m = *New(m.cfg)
-	m.now, m.decided = s.Decided, s.Decided
-	m.runID, m.phase, m.intent, m.pausedAt, m.stale = s.RunID, s.Phase, s.Intent, s.PausedAt, s.Stale
-	m.seq, m.cooldowns, m.cursors, m.incidents = s.Seq, s.Cooldowns, s.Cursors, s.Incidents
-	for _, t := range s.Tasks {
+	m.now = s.Decided
+	tasks := s.Tasks
+	s.Tasks = m.hard.Tasks
+	m.hard = s
+	for _, t := range tasks {
 		m.add(t)
 	}
 	return nil

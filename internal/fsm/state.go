@@ -1,6 +1,10 @@
 package fsm
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // State is where a task stands. The order is the usual course of a task; only the zero value is not a state.
 type State uint8
@@ -54,7 +58,7 @@ var States = []StateInfo{
 	{State: Claiming, Name: "Claiming", Label: LabelTask, Slot: true, Means: "the claim protocol runs on GitHub"},
 	{State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true, Means: "checkout and container are made; the worker has not said hello"},
 	{State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker was welcomed and is heard"},
-	{State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker is silent beyond the TTL; probe and runtime are asked"},
+	{State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker is silent beyond the TTL; it is probed, and the runtime is asked"},
 	{State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true, Means: "the attempt is decided; its container must be confirmed gone"},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
 	{State: Delivering, Name: "Delivering", Label: LabelClaimed, Means: "the work is committed, pushed and shown"},
@@ -87,97 +91,125 @@ func (s *State) UnmarshalText(b []byte) error {
 	return fmt.Errorf("fsm: no state is called %q", b)
 }
 
-// Trigger is what makes a task leave a state.
+// Trigger is what makes a task leave a state. The journal keeps its word, so that the word is never changed.
 type Trigger string
 
 // The triggers.
 const (
-	OnDispatch       Trigger = "slot free, resource open"
-	OnWon            Trigger = "claim won"
-	OnLost           Trigger = "claim lost, or no longer eligible"
-	OnWithdrawn      Trigger = "closed, unlabelled or taken"
-	OnStillOurs      Trigger = "due, slot free, re-read and still ours"
-	OnHello          Trigger = "hello of this attempt"
-	OnStartFailed    Trigger = "start failed"
-	OnNoHello        Trigger = "no hello in time"
-	OnIncompatible   Trigger = "another protocol"
-	OnReport         Trigger = "final report"
-	OnContainerEnded Trigger = "container gone"
+	OnDispatch       Trigger = "slot_free"
+	OnWon            Trigger = "claim_won"
+	OnLost           Trigger = "claim_lost"
+	OnWithdrawn      Trigger = "withdrawn"
+	OnStillOurs      Trigger = "still_ours"
+	OnHello          Trigger = "hello"
+	OnStartFailed    Trigger = "start_failed"
+	OnNoHello        Trigger = "no_hello"
+	OnIncompatible   Trigger = "incompatible"
+	OnReport         Trigger = "final_report"
+	OnContainerEnded Trigger = "container_gone"
 	OnWatchdog       Trigger = "watchdog"
-	OnOverspent      Trigger = "a budget is overspent"
-	OnSilent         Trigger = "TTL passed"
-	OnHeard          Trigger = "heartbeat or probe answered"
-	OnStillSilent    Trigger = "second deadline"
-	OnGoneOK         Trigger = "confirmed gone: ok"
-	OnGoneWithdrawn  Trigger = "confirmed gone: withdrawn"
-	OnRetry          Trigger = "verdict: another attempt"
-	OnEscalate       Trigger = "verdict: ask a human"
+	OnOverspent      Trigger = "overspent"
+	OnSilent         Trigger = "silent"
+	OnSeenAgain      Trigger = "seen_again"
+	OnStillSilent    Trigger = "still_silent"
+	OnGoneOK         Trigger = "gone_ok"
+	OnGoneWithdrawn  Trigger = "gone_withdrawn"
+	OnRetry          Trigger = "retry"
+	OnEscalate       Trigger = "escalate"
 	OnDelivered      Trigger = "delivered"
-	OnReclaim        Trigger = "verdict: give the issue back"
-	OnUnblocked      Trigger = "a human answered"
-	OnHealed         Trigger = "the incident healed"
-	OnStale          Trigger = "claim without progress"
+	OnReclaim        Trigger = "reclaim"
+	OnUnblocked      Trigger = "answered"
+	OnIncidentOver   Trigger = "incident_over"
+	OnStale          Trigger = "claim_stale"
 )
+
+// StopReason is why an attempt is stopped.
+type StopReason string
+
+// The reasons. Only for a withdrawal and the watchdog a worker is asked first; in the other cases it has ended, is not heard,
+// or must not go on.
+const (
+	StopWithdrawn  StopReason = "withdrawn"
+	StopWatchdog   StopReason = "watchdog"
+	StopOverBudget StopReason = "over_budget"
+	StopNotStarted StopReason = "not_started" // or not fit to be welcomed
+	StopSilent     StopReason = "silent"
+	StopEnded      StopReason = "ended" // by itself, with a final report or without
+)
+
+// Info returns the trigger's first row that says what it means.
+func (t Trigger) Info() Transition {
+	for _, x := range Transitions {
+		if x.Means != "" && (x.On == t || x.old == string(t)) {
+			return x
+		}
+	}
+	return Transition{On: t, Means: string(t)}
+}
+
+// UnmarshalText reads a trigger's word, the old ones included. An unknown one is an error: a move may depend on it.
+func (t *Trigger) UnmarshalText(b []byte) error {
+	x := Trigger(b).Info()
+	if *t = x.On; x.From == nil {
+		return fmt.Errorf("fsm: unknown trigger %q: the journal was written by a newer version", b)
+	}
+	return nil
+}
+
+// UnmarshalText reads a reason. Old journals have the word of the trigger instead.
+func (r *StopReason) UnmarshalText(b []byte) error {
+	*r = cmp.Or(Trigger(b).Info().Stop, StopReason(b))
+	return nil
+}
 
 // Transition is one row of the table of transitions.
 type Transition struct {
-	From State
-	On   Trigger
-	To   State
+	From  []State
+	On    Trigger
+	To    State
+	Stop  StopReason // why the attempt is stopped, if it is
+	Means string     // a sentence for people, without its full stop; of a trigger with many rows only one has it
+	old   string     // the trigger's word in journals before there were stable ones; beside Means
 }
+
+// begun are the states of an attempt that goes on.
+var begun = []State{Starting, Running, Suspect}
 
 // Transitions is the whole life of a task. What is not in the table does not happen.
 var Transitions = []Transition{
-	{Queued, OnDispatch, Claiming},
-	{Queued, OnWithdrawn, Forgotten},
-	{Claiming, OnWon, Starting},
-	{Claiming, OnLost, Forgotten},
-	{Starting, OnHello, Running},
-	{Starting, OnStartFailed, Stopping},
-	{Starting, OnNoHello, Stopping},
-	{Starting, OnIncompatible, Stopping},
-	{Starting, OnReport, Stopping},
-	{Starting, OnContainerEnded, Stopping},
-	{Starting, OnWatchdog, Stopping},
-	{Starting, OnOverspent, Stopping},
-	{Starting, OnWithdrawn, Stopping},
-	{Running, OnSilent, Suspect},
-	{Running, OnIncompatible, Stopping},
-	{Running, OnReport, Stopping},
-	{Running, OnContainerEnded, Stopping},
-	{Running, OnWatchdog, Stopping},
-	{Running, OnOverspent, Stopping},
-	{Running, OnWithdrawn, Stopping},
-	{Suspect, OnHeard, Running},
-	{Suspect, OnIncompatible, Stopping},
-	{Suspect, OnReport, Stopping},
-	{Suspect, OnContainerEnded, Stopping},
-	{Suspect, OnStillSilent, Stopping},
-	{Suspect, OnWatchdog, Stopping},
-	{Suspect, OnOverspent, Stopping},
-	{Suspect, OnWithdrawn, Stopping},
-	{Stopping, OnGoneOK, Delivering},
-	{Stopping, OnGoneWithdrawn, Released},
-	{Stopping, OnRetry, Backoff},
-	{Stopping, OnEscalate, Blocked},
-	{Stopping, OnReclaim, Released},
-	{Backoff, OnStillOurs, Starting},
-	{Backoff, OnWithdrawn, Released},
-	{Backoff, OnEscalate, Blocked},
-	{Backoff, OnStale, Released},
-	{Delivering, OnDelivered, Done},
-	{Delivering, OnRetry, Backoff},
-	{Delivering, OnEscalate, Blocked},
-	{Delivering, OnReclaim, Released},
-	{Blocked, OnUnblocked, Backoff},
-	{Blocked, OnHealed, Backoff},
-	{Blocked, OnWithdrawn, Released},
+	{From: []State{Queued}, On: OnDispatch, To: Claiming, Means: "A slot was free, so the director began to claim the issue", old: "slot free, resource open"},
+	{From: []State{Queued}, On: OnWithdrawn, To: Forgotten},
+	{From: []State{Claiming}, On: OnWon, To: Starting, Means: "The claim was won, and a worker is being started", old: "claim won"},
+	{From: []State{Claiming}, On: OnLost, To: Forgotten, Means: "Somebody else has the issue, or it is no longer eligible", old: "claim lost, or no longer eligible"},
+	{From: []State{Starting}, On: OnHello, To: Running, Means: "The worker said hello", old: "hello of this attempt"},
+	{From: []State{Starting}, On: OnStartFailed, To: Stopping, Stop: StopNotStarted, Means: "The worker could not be started", old: "start failed"},
+	{From: []State{Starting}, On: OnNoHello, To: Stopping, Stop: StopNotStarted, Means: "The worker did not say hello in time", old: "no hello in time"},
+	{From: []State{Running}, On: OnSilent, To: Suspect, Means: "No heartbeat arrived in time, so the worker is being probed", old: "TTL passed"},
+	{From: []State{Suspect}, On: OnSeenAgain, To: Running, Means: "The worker gave a sign of life again", old: "heartbeat or probe answered"},
+	{From: []State{Suspect}, On: OnStillSilent, To: Stopping, Stop: StopSilent, Means: "The worker stayed silent and was given up", old: "second deadline"},
+	{From: begun, On: OnIncompatible, To: Stopping, Stop: StopNotStarted, Means: "The worker speaks another version of the protocol", old: "another protocol"},
+	{From: begun, On: OnReport, To: Stopping, Stop: StopEnded, Means: "The worker sent its final report", old: "final report"},
+	{From: begun, On: OnContainerEnded, To: Stopping, Stop: StopEnded, Means: "The container ended, and no final report had arrived", old: "container gone"},
+	{From: begun, On: OnWatchdog, To: Stopping, Stop: StopWatchdog, Means: "The attempt took too long", old: "watchdog"},
+	{From: begun, On: OnOverspent, To: Stopping, Stop: StopOverBudget, Means: "The attempt exceeded a budget", old: "a budget is overspent"},
+	{From: begun, On: OnWithdrawn, To: Stopping, Stop: StopWithdrawn, Means: "The issue was closed, lost its label or was taken by somebody else", old: "closed, unlabelled or taken"},
+	{From: []State{Stopping}, On: OnGoneOK, To: Delivering, Means: "All stages passed and the container is gone, so the work is being delivered", old: "confirmed gone: ok"},
+	{From: []State{Stopping}, On: OnGoneWithdrawn, To: Released, Means: "The container is gone, and the issue is no longer ours", old: "confirmed gone: withdrawn"},
+	{From: []State{Stopping, Delivering}, On: OnRetry, To: Backoff, Means: "The verdict: another attempt", old: "verdict: another attempt"},
+	{From: []State{Stopping, Delivering}, On: OnReclaim, To: Released, Means: "The verdict: the issue was given back", old: "verdict: give the issue back"},
+	{From: []State{Stopping, Delivering, Backoff}, On: OnEscalate, To: Blocked, Means: "The verdict: a person was asked", old: "verdict: ask a human"},
+	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and the issue is still ours, so a worker is being started", old: "due, slot free, re-read and still ours"},
+	{From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up", old: "claim without progress"},
+	{From: []State{Backoff, Blocked}, On: OnWithdrawn, To: Released},
+	{From: []State{Delivering}, On: OnDelivered, To: Done, Means: "The work was delivered", old: "delivered"},
+	{From: []State{Blocked}, On: OnUnblocked, To: Backoff, Means: "A person answered", old: "a human answered"},
+	{From: []State{Blocked}, On: OnIncidentOver, To: Backoff, Means: "The incident that had blocked the task is over", old: "the incident healed"},
 }
 
-// next looks up the table; ok is false where the trigger means nothing in that state.
-func next(from State, on Trigger) (to State, ok bool) {
+// After looks up the table; ok is false where the trigger means nothing in that state.
+func (s State) After(on Trigger) (to State, ok bool) {
 	for _, t := range Transitions {
-		if t.From == from && t.On == on {
+		if t.On == on && slices.Contains(t.From, s) {
 			return t.To, true
 		}
 	}

@@ -78,12 +78,12 @@ type Task struct {
 	// Resumed: a human unblocked the task, so the claim's labels must be put back before the next attempt.
 	Resumed bool `json:"resumed,omitempty"`
 
-	// Incident is the key under which the last failure counts with those of other tasks. Spared is how often, since a
-	// human last answered, an incident was taken for the task's failure or unblocked it.
-	Incident string `json:"incident,omitempty"`
-	Spared   int    `json:"spared,omitempty"`
+	// Incident is the key under which the last failure counts with those of other tasks. IncidentWaits is how often, since
+	// a human last answered, an incident was blamed for the task's failure or unblocked it.
+	Incident      string `json:"incident,omitempty"`
+	IncidentWaits int    `json:"spared,omitempty"`
 
-	// Hints are what people said to the next attempts, oldest first, at most maxHints.
+	// Hints are what people said for the next attempts, oldest first, at most maxHints.
 	Hints []Hint `json:"hints,omitempty"`
 
 	Next    Next           `json:"next"`
@@ -95,6 +95,8 @@ type Task struct {
 	Outbox  []Planned      `json:"outbox,omitempty"`  // durable effects, carried out in this order
 
 	soft soft
+
+	timer, ready, slot place // in the machine's queues
 }
 
 // Bounds of what a task remembers: five failures are what an agent and a human are shown, and a worker sends one final
@@ -173,25 +175,20 @@ type Planned struct {
 
 // soft is what a restart may forget.
 type soft struct {
-	heard    time.Time     // last sign of life; zero: none in this process
-	up       time.Time     // when this process learnt that the container runs; zero: before its time
-	listed   time.Time     // when the runtime last listed the container as running
-	hold     time.Time     // Suspect: not before the runtime was heard
-	slack    time.Duration // how long the director was suspended during this attempt
-	inFlight string        // id of the durable effect that this process has emitted
-	looked   time.Time     // LabelsAt when the issue was last asked to be looked at
-	read     time.Time     // Blocked: the issue's UpdatedAt when its comments were last read
-	show     bool          // the comment is to be edited
-	why      string        // for the comment
+	seenAt          time.Time     // last sign of life; zero: none in this process
+	upAt            time.Time     // when this process learnt that the container runs; zero: before its time
+	listedAt        time.Time     // when the runtime last listed the container as running
+	awaitsListUntil time.Time     // Suspect: until then the runtime's list is awaited
+	slack           time.Duration // how long the director was suspended during this attempt
+	inFlight        string        // id of the durable effect that this process has emitted
+	askedForView    time.Time     // LabelsAt when the issue was last asked for
+	answersRead     time.Time     // Blocked: the issue's UpdatedAt when its comments were last read
+	commentDue      bool          // the comment is to be edited
+	commentWhy      string        // for the comment
 	Activity
-
-	touched      bool // in the machine's list of tasks that this step touched
-	dropped      bool // out of memory; only the step under way still sees it
-	counted      bool // in the machine's count of slots
-	timer, ready int  // positions in the machine's heaps; -1: not in
 }
 
-// Activity is what a worker last said of itself.
+// Activity is what a worker last reported about itself.
 type Activity struct {
 	Stage   string   `json:"stage,omitempty"`
 	Step    string   `json:"step,omitempty"`
@@ -204,10 +201,10 @@ type Activity struct {
 // AttemptID returns the id of the current attempt.
 func (t *Task) AttemptID() string { return AttemptID(t.Nonce, t.Attempt) }
 
-// Activity returns what the worker last said of itself, and when; the zero time if it was not heard by this process.
-func (t *Task) Activity() (Activity, time.Time) { return t.soft.Activity, t.soft.heard }
+// Activity returns what the worker last reported about itself, and when; the zero time if this process has not seen it.
+func (t *Task) Activity() (Activity, time.Time) { return t.soft.Activity, t.soft.seenAt }
 
-// holdsSlot says whether the task counts against director.max_workers: by its state, or because it is being re-read
+// holdsSlot reports whether the task counts against director.max_workers: by its state, or because it is being re-read
 // in order to start.
 func (t *Task) holdsSlot() bool {
 	return t.State.Info().Slot || t.State == Backoff && len(t.Outbox) > 0
@@ -217,19 +214,19 @@ func (t *Task) planned(id string) bool {
 	return slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == id })
 }
 
-// plans says whether an effect of that kind is not done yet.
+// plans reports whether an effect of that kind is not done yet.
 func (t *Task) plans(k EffectKind) bool {
 	return slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.Kind == k })
 }
 
-// remembers says whether a report of the current or an earlier attempt was accepted.
+// remembers reports whether a report of the current or an earlier attempt was accepted.
 func (t *Task) remembers(worker, report string) bool {
 	return slices.Contains(t.Reports, worker+"/"+report)
 }
 
-// room says whether one more report of the current attempt can be remembered. The last place is kept for the first
+// hasRoomFor reports whether one more report of the current attempt can be remembered. The last place is kept for the first
 // final one, so that what the current attempt said is never forgotten, and so never decided twice.
-func (t *Task) room(final bool) bool {
+func (t *Task) hasRoomFor(final bool) bool {
 	mine, prefix := 0, t.AttemptID()+"/"
 	for _, r := range t.Reports {
 		if strings.HasPrefix(r, prefix) {

@@ -185,11 +185,13 @@ func issueKey(n string) IssueKey { return IssueKey("acme/widgets#" + n) }
 
 // verbs are the events of the little language.
 var verbs = map[string]func(s *stage, args []string, named map[string]string) EventBody{
-	"boot":    func(_ *stage, a []string, _ map[string]string) EventBody { return Booted{RunID: a[0]} },
-	"tick":    func(*stage, []string, map[string]string) EventBody { return Tick{} },
-	"resumed": func(s *stage, a []string, _ map[string]string) EventBody { return Resumed{Gap: s.duration(a[0])} },
-	"signal":  func(_ *stage, a []string, _ map[string]string) EventBody { return Signalled{Signal: a[0]} },
-	"issues":  (*stage).issues,
+	"boot": func(_ *stage, a []string, _ map[string]string) EventBody { return Booted{RunID: a[0]} },
+	"tick": func(*stage, []string, map[string]string) EventBody { return Tick{} },
+	"resumed": func(s *stage, a []string, _ map[string]string) EventBody {
+		return DirectorResumed{Gap: s.duration(a[0])}
+	},
+	"signal": func(_ *stage, a []string, _ map[string]string) EventBody { return SignalReceived{Signal: a[0]} },
+	"issues": (*stage).issues,
 	"hello": func(_ *stage, a []string, n map[string]string) EventBody {
 		return Hello{Worker: a[0], Token: 1, Incompatible: n["speaks"]}
 	},
@@ -198,10 +200,14 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 		return BudgetEdited{Task: issueKey(a[0]), PaidCalls: s.number(a[1])}
 	},
 	"operator": func(_ *stage, a []string, _ map[string]string) EventBody {
-		return OperatorSaid{Command: OperatorCommand(a[0])}
+		return OperatorCommanded{Command: OperatorCommand(a[0])}
 	},
 	"answered": func(_ *stage, a []string, n map[string]string) EventBody {
-		return Answered{Task: issueKey(a[0]), By: n["by"], Command: a[1], Comment: 77}
+		e := QuestionAnswered{Task: issueKey(a[0]), By: n["by"], Command: a[1], Comment: 77}
+		if text, ok := n["hint"]; ok {
+			e.Hints = []Hint{{From: "octocat", At: epoch, Text: text}}
+		}
+		return e
 	},
 	"report": (*stage).report,
 	"listed": (*stage).listed,
@@ -224,7 +230,7 @@ func (s *stage) duration(text string) time.Duration {
 
 // heard k21-1 [paused] [paid=3] [cost=0.5]
 func (s *stage) heard(args []string, named map[string]string) EventBody {
-	h := Heard{Worker: args[0], Activity: Activity{Paused: slices.Contains(args, "paused")}}
+	h := WorkerSeen{Worker: args[0], Activity: Activity{Paused: slices.Contains(args, "paused")}}
 	if paid, ok := named["paid"]; ok {
 		h.Activity.Usage = &recovery.Usage{PaidCalls: s.number(paid)}
 	}
@@ -271,7 +277,7 @@ func (s *stage) report(args []string, named map[string]string) EventBody {
 	if paid, ok := named["paid"]; ok {
 		r.Usage = &recovery.Usage{PaidCalls: s.number(paid)}
 	}
-	return Reported{Worker: args[0], Report: r}
+	return ReportReceived{Worker: args[0], Report: r}
 }
 
 func newReport(id, means string, named map[string]string, notice bool) Report {
@@ -282,14 +288,14 @@ func newReport(id, means string, named map[string]string, notice bool) Report {
 	case "exit":
 		r.Exit = true
 	default:
-		r.Evidence = recovery.Evidence{Message: named["cause"], Claim: recovery.Claim{ErrorType: means}}
+		r.Evidence = recovery.Evidence{Message: named["cause"], Assertion: recovery.Assertion{ErrorType: means}}
 	}
 	return r
 }
 
 // listed k21-1 k22-1:exited taken=5s
 func (s *stage) listed(args []string, named map[string]string) EventBody {
-	l := Listed{TakenAt: s.now}
+	l := ContainersListed{TakenAt: s.now}
 	if a, ok := named["taken"]; ok {
 		l.TakenAt = epoch.Add(s.duration(a))
 	}
@@ -310,18 +316,15 @@ func (s *stage) ending(effect string) EffectEnded {
 }
 
 // done k21-0/claim
-func (s *stage) done(args []string, named map[string]string) EventBody {
+func (s *stage) done(args []string, _ map[string]string) EventBody {
 	e := s.ending(args[0])
 	_, kind, _ := strings.Cut(args[0], "/")
 	kind, _, _ = strings.Cut(kind, ".")
 	switch EffectKind(kind) {
 	case DoClaim, DoRecheck:
-		e.Claim = &ClaimEnd{Ours: true}
-		if text, ok := named["hint"]; ok {
-			e.Claim.Hints = []Hint{{From: "octocat", At: s.now, Text: text}}
-		}
+		e.Claim = &ClaimResult{Ours: true}
 	case DoDeliver:
-		e.Pushed = &Pushed{Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args, "nothing")}
+		e.Delivery = &DeliverResult{Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args, "nothing")}
 	}
 	return e
 }
@@ -329,7 +332,7 @@ func (s *stage) done(args []string, named map[string]string) EventBody {
 // lost k21-0/claim why=…
 func (s *stage) lost(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
-	e.Claim = &ClaimEnd{Why: named["why"]}
+	e.Claim = &ClaimResult{Why: named["why"]}
 	return e
 }
 
@@ -338,9 +341,9 @@ func (s *stage) failed(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
 	_, kind, _ := strings.Cut(args[0], "/")
 	kind, _, _ = strings.Cut(kind, ".")
-	e.Failure = &Failed{
+	e.Failure = &EffectError{
 		Reason: recovery.Reason(args[1]), Text: named["text"], Transient: !slices.Contains(args, "permanent"),
-		GitHub: effects[EffectKind(kind)].github,
+		GitHub: slices.Contains(githubEffects, EffectKind(kind)),
 	}
 	if u, ok := named["until"]; ok {
 		e.Failure.Until = s.now.Add(s.duration(u))
@@ -351,17 +354,17 @@ func (s *stage) failed(args []string, named map[string]string) EventBody {
 // gone k21-1/stop exit=137 signal=SIGKILL [oom] limit=2GiB report=e1:build_failed
 func (s *stage) gone(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
-	e.Gone = &Gone{Signal: named["signal"], OOM: slices.Contains(args, "oom"), Limit: named["limit"]}
+	e.Stop = &StopResult{Signal: named["signal"], OOM: slices.Contains(args, "oom"), Limit: named["limit"]}
 	if x, ok := named["exit"]; ok {
 		code, err := strconv.Atoi(x)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		e.Gone.ExitCode = &code
+		e.Stop.ExitCode = &code
 	}
 	if r, ok := named["report"]; ok {
 		id, means, _ := strings.Cut(r, ":")
-		e.Gone.Reports = []Report{newReport(id, strings.ReplaceAll(means, " ", "_"), named, false)}
+		e.Stop.Reports = []Report{newReport(id, strings.ReplaceAll(means, " ", "_"), named, false)}
 	}
 	return e
 }

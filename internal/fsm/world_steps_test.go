@@ -21,10 +21,10 @@ func (w *world) send(attempt string) {
 	r := Report{Ref: ReportRef{ID: fmt.Sprintf("r%d", n), Seq: uint64(n)}, Final: true, OK: w.flip("ok")}
 	if !r.OK {
 		reason, _ := pick(w, failures, "reason")
-		r.Final = w.calm || !w.flip("notice")
-		r.Evidence.Claim.ErrorType = string(reason)
+		r.Final = w.faultsStopped || !w.flip("notice")
+		r.Evidence.Assertion.ErrorType = string(reason)
 	}
-	w.reports = append(w.reports, Reported{Worker: attempt, Report: r})
+	w.reports = append(w.reports, ReportReceived{Worker: attempt, Report: r})
 }
 
 // steps are what can happen, each named once for every share that it has.
@@ -67,14 +67,14 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"human": func(*rapid.T) { w.human() },
 		"operator": func(*rapid.T) {
 			c, _ := pick(w, []OperatorCommand{Pause, Drain, Resume, Resume}, "command")
-			w.offer(OperatorSaid{Command: c})
+			w.offer(OperatorCommanded{Command: c})
 		},
 		"command": func(*rapid.T) {
 			i, _ := pick(w, w.issues, "issue")
-			w.offer(Answered{Task: i.key, By: "octocat", Command: "retry"})
+			w.offer(QuestionAnswered{Task: i.key, By: "octocat", Command: "retry"})
 		},
 		"cooldown": func(t *rapid.T) { w.cool(t) },
-		"resumed":  func(*rapid.T) { w.now = w.now.Add(10 * time.Minute); w.offer(Resumed{Gap: 10 * time.Minute}) },
+		"resumed":  func(*rapid.T) { w.now = w.now.Add(10 * time.Minute); w.offer(DirectorResumed{Gap: 10 * time.Minute}) },
 		"crash": func(t *rapid.T) {
 			if rapid.IntRange(0, 3).Draw(t, "one in four") == 0 {
 				w.crash()
@@ -82,7 +82,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		},
 		"shutdown": func(t *rapid.T) {
 			if rapid.IntRange(0, 9).Draw(t, "one in ten") == 0 {
-				w.offer(Signalled{Signal: "SIGTERM"})
+				w.offer(SignalReceived{Signal: "SIGTERM"})
 				w.crash()
 			}
 		},
@@ -117,7 +117,7 @@ func (w *world) failOne() {
 		return
 	}
 	reason, _ := pick(w, failures, "reason")
-	f := &Failed{Reason: reason, Text: "x", Transient: rapid.IntRange(0, 3).Draw(w.t, "permanent") > 0, GitHub: effects[e.Kind].github}
+	f := &EffectError{Reason: reason, Text: "x", Transient: rapid.IntRange(0, 3).Draw(w.t, "permanent") > 0, GitHub: slices.Contains(githubEffects, e.Kind)}
 	if f.Transient && w.flip("carried out") { // what is refused for good was not
 		w.carryOut(e)
 	}
@@ -155,7 +155,7 @@ func (w *world) worker() {
 		}
 		w.offer(h)
 	case 2, 3:
-		w.offer(Heard{Worker: c.attempt})
+		w.offer(WorkerSeen{Worker: c.attempt})
 	case 4, 5:
 		w.send(c.attempt)
 		if w.flip("arrives") {

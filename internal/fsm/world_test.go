@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // world is a small, unreliable world around the real driver: GitHub, a container runtime, workers, a journal and a
@@ -27,18 +27,18 @@ type world struct {
 	processes int
 
 	issues     []*issue
-	containers []*box      // in order of creation
-	emitted    []Effect    // durable, released, without outcome
-	views      []EventBody // polls and lists under way: what was read stays, time goes on
-	reports    []Reported  // all that were ever sent
+	containers []*box           // in order of creation
+	emitted    []Effect         // durable, released, without outcome
+	views      []EventBody      // polls and lists under way: what was read stays, time goes on
+	reports    []ReportReceived // all that were ever sent
 	outcomes   []EffectEnded
 	claims     int
 
-	tokens   []Token // offered, not acknowledged; in order
-	lastTok  Token
-	calm     bool // faults have stopped
-	planned  map[string][]byte
-	released map[string][]byte // first form of every durable effect that was handed out
+	tokens        []Token // offered, not acknowledged; in order
+	lastTok       Token
+	faultsStopped bool // faults have stopped
+	planned       map[string][]byte
+	released      map[string][]byte // first form of every durable effect that was handed out
 }
 
 type issue struct {
@@ -59,7 +59,7 @@ type box struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{t: t, cfg: testConfig(), now: epoch, planned: map[string][]byte{}, released: map[string][]byte{}}
 	w.cfg.MaxWorkers = rapid.IntRange(1, 3).Draw(t, "max workers")
-	w.cfg.Policy = w.cfg.Policy.With(recovery.Limits{MaxRetries: rapid.IntRange(0, 4).Draw(t, "max retries")})
+	w.cfg.Policy = w.cfg.Policy.With(policy.Limits{MaxRetries: rapid.IntRange(0, 4).Draw(t, "max retries")})
 	for i := range rapid.IntRange(1, 4).Draw(t, "issues") {
 		w.issues = append(w.issues, &issue{
 			key: IssueKey(fmt.Sprintf("acme/widgets#%d", i+1)), open: true, labels: map[Label]bool{LabelTask: true},
@@ -115,9 +115,8 @@ func pick[T any](w *world, from []T, what string) (one T, ok bool) {
 
 // offer tells the driver, checks what it decided, and carries out what is ready.
 func (w *world) offer(body EventBody) {
-	before := len(w.d.held)
 	var tok Token
-	if !w.calm && w.flip("wants an ack") {
+	if !w.faultsStopped && w.flip("wants an ack") {
 		w.lastTok++
 		tok = w.lastTok
 		w.tokens = append(w.tokens, tok)
@@ -128,11 +127,10 @@ func (w *world) offer(body EventBody) {
 	if err := sound(w.m()); err != nil {
 		w.t.Fatalf("after %T: %v", body, err)
 	}
-	for _, h := range w.d.held[before:] {
-		for _, e := range h.effects {
-			if effects[e.Kind].github && w.m().githubOpens().After(w.m().now) {
-				w.t.Fatalf("%s was emitted while GitHub cools down", e.ID)
-			}
+	_, emitted := w.m().Decided()
+	for _, e := range emitted {
+		if slices.Contains(githubEffects, e.Kind) && w.m().githubOpensAt().After(w.m().now) {
+			w.t.Fatalf("%s was emitted while GitHub cools down", e.ID)
 		}
 	}
 	w.flush()
@@ -153,7 +151,7 @@ func (w *world) flush() {
 	if r.Batch != nil {
 		w.appending = r.Batch
 	}
-	if w.calm && w.appending != nil {
+	if w.faultsStopped && w.appending != nil {
 		w.land()
 	}
 }
@@ -180,7 +178,7 @@ func (w *world) land() {
 func (w *world) take(e Effect) {
 	if !e.Kind.Durable() {
 		switch e.Kind {
-		case DoLook:
+		case DoReadIssue:
 			if !w.flip("look is lost") {
 				w.views = append(w.views, w.look(e.Task))
 			}
@@ -215,7 +213,7 @@ func (w *world) take(e Effect) {
 	w.emitted = append(w.emitted, e)
 }
 
-// durable says whether the effect's fact is in the journal.
+// durable reports whether the effect's fact is in the journal.
 func (w *world) durable(id string) bool {
 	if _, ok := w.planned[id]; ok {
 		return true
@@ -257,19 +255,19 @@ func (w *world) carryOut(e Effect) EffectEnded {
 			i.nonce = ""
 			delete(i.labels, LabelClaimed)
 		}
-		out.Claim = &ClaimEnd{Ours: ours, Why: "not eligible"}
+		out.Claim = &ClaimResult{Ours: ours, Why: "not eligible"}
 	case DoRecheck:
-		out.Claim = &ClaimEnd{Ours: i.open && i.labels[LabelClaimed], Why: "not ours"}
+		out.Claim = &ClaimResult{Ours: i.open && i.labels[LabelClaimed], Why: "not ours"}
 	case DoStart:
 		if !slices.ContainsFunc(w.containers, func(c *box) bool { return c.attempt == e.Worker }) {
 			w.containers = append(w.containers, &box{attempt: e.Worker, issue: e.Task, running: true})
 		}
 	case DoStop:
-		out.Gone = w.stop(e.Worker)
+		out.Stop = w.stop(e.Worker)
 	case DoDeliver:
 		i.labels, i.nonce = map[Label]bool{LabelReview: true}, ""
-		out.Pushed = &Pushed{Branch: "b", Nothing: w.flip("nothing to deliver")}
-		if out.Pushed.Nothing {
+		out.Delivery = &DeliverResult{Branch: "b", Nothing: w.flip("nothing to deliver")}
+		if out.Delivery.Nothing {
 			i.labels, i.nonce = map[Label]bool{LabelClaimed: true}, e.Nonce
 		}
 	case DoEscalate:
@@ -287,8 +285,8 @@ func (w *world) carryOut(e Effect) EffectEnded {
 	return out
 }
 
-func (w *world) stop(attempt string) *Gone {
-	g := &Gone{Killed: true}
+func (w *world) stop(attempt string) *StopResult {
+	g := &StopResult{Killed: true}
 	for _, c := range w.containers {
 		if c.attempt == attempt {
 			code := 137
@@ -322,8 +320,8 @@ func (w *world) view(issues ...*issue) IssuesSeen {
 	return e
 }
 
-func (w *world) list() Listed {
-	l := Listed{TakenAt: w.now}
+func (w *world) list() ContainersListed {
+	l := ContainersListed{TakenAt: w.now}
 	for _, c := range w.containers {
 		l.Containers = append(l.Containers, Container{Attempt: c.attempt, Running: c.running})
 	}
@@ -339,10 +337,10 @@ func (w *world) finish(e Effect, out EffectEnded) {
 
 // settle stops all faults and lets the world come to rest; it returns how many rounds that took.
 func (w *world) settle(limit int) int {
-	w.calm = true
+	w.faultsStopped = true
 	w.land()
 	w.flush()
-	w.offer(OperatorSaid{Command: Resume})
+	w.offer(OperatorCommanded{Command: Resume})
 	w.offer(Tick{})
 	for round := range limit {
 		if w.atRest() {
@@ -363,7 +361,7 @@ func (w *world) settle(limit int) int {
 		w.offer(w.view(w.issues...))
 		for _, i := range w.issues { // what reading the answers finds
 			if t := w.m().Task(i.key); t != nil && t.State == Blocked && i.open && !i.labels[LabelBlocked] {
-				w.offer(Answered{Task: i.key, By: "octocat", Command: "removed the blocked label"})
+				w.offer(QuestionAnswered{Task: i.key, By: "octocat", Command: "removed the blocked label"})
 			}
 		}
 		if at := w.m().NextDeadline(); at.After(w.now) {

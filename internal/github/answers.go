@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.uber.org/zap"
 )
@@ -20,80 +19,47 @@ type Answer struct {
 	Text      string    // the whole comment, without control characters; at most answerLimit characters
 	Command   Command
 	Rest      string // of a command: what follows its word
-	// MayWrite: the author has write access to the repository. Without it nothing here is more than talk.
+	// MayWrite: the author has write access to the repository. Without it the comment has no effect.
 	MayWrite bool
-	// Acknowledged: our own thumbs-up is on the comment, so it was acted on. Such a comment is no command any more,
-	// even if it was edited since.
+	// Acknowledged: our own thumbs-up is on the comment, so it was carried out. Such a comment is no longer a command,
+	// even if it is edited.
 	Acknowledged bool
 }
 
 const (
 	// answerLimit bounds what is read of one comment, in characters.
 	answerLimit = 16_000
-	// strangersLimit bounds how many permissions of people without a trusted association one Answers asks for: a
-	// flood of comments must not use up the hourly requests.
-	strangersLimit = 20
+	// rightsPerCall bounds for how many untrusted authors one Answers asks GitHub what they may do: a flood of comments
+	// must not use up the hourly requests.
+	rightsPerCall = 20
 )
 
-// Answers lists what people have said on an issue since a time by GitHub's clock (comments and edits of that very second
-// included), oldest first. A zero time means: since our fleet's latest escalation there, in the order of GitHub's ids
-// and times, which needs no clock of ours; none, if there was no escalation.
-func (c *Client) Answers(ctx context.Context, key string, since time.Time) ([]Answer, error) {
-	p, err := parseKey(key)
+// Answers lists what people have said on an issue since our fleet's latest escalation there, oldest first: comments and
+// edits, in the order of GitHub's ids and times, which needs no clock of ours. There are none if there was no escalation.
+func (c *Client) Answers(ctx context.Context, key string) ([]Answer, error) {
+	t, err := c.threadComments(ctx, laneReads, key)
 	if err != nil {
 		return nil, err
 	}
-	self, err := c.self(ctx, laneReads)
-	if err != nil {
-		return nil, err
-	}
-	remarks, err := c.remarks(ctx, laneReads, p, self, since)
-	if err != nil {
-		return nil, err
-	}
-	if since.IsZero() {
-		remarks = c.afterEscalation(remarks, self)
-	}
-	return c.answers(ctx, p, self, remarks)
-}
-
-// afterEscalation are the comments that were written or edited after our latest question.
-func (c *Client) afterEscalation(remarks []remark, self string) []remark {
-	for i, r := range slices.Backward(remarks) {
-		if r.mark == nil || r.mark.kind != markBlocked || r.mark.Fleet != c.opts.Fleet || !strings.EqualFold(r.author, self) {
-			continue
-		}
-		late := slices.Clone(remarks[i+1:])
-		for _, old := range remarks[:i] {
-			if old.edited.After(r.at) {
-				late = append(late, old)
-			}
-		}
-		return late
-	}
-	return nil
-}
-
-func (c *Client) answers(ctx context.Context, p place, self string, remarks []remark) ([]Answer, error) {
 	var all []Answer
 	asked := 0
-	for _, r := range remarks {
-		if _, marked := readMarker(r.body); marked || !r.person || strings.EqualFold(r.author, self) {
+	for _, r := range c.afterEscalation(t) {
+		if _, marked := readMarker(r.body); marked || !r.person || strings.EqualFold(r.author, t.self) {
 			continue
 		}
-		if _, known := c.rights.get(p, r.author); !known && !r.trusted {
-			if asked++; asked > strangersLimit {
-				c.log.Warn("too many people comment at once: some are heard later", zap.String("issue", p.key()), zap.Int64("comment", r.id))
+		if _, known := c.knownRight(t.place, r.author); !known && !r.trusted {
+			if asked++; asked > rightsPerCall {
+				c.log.Warn("many people comment at once: some comments are read later", zap.String("issue", t.key()), zap.Int64("comment", r.id))
 				continue
 			}
 		}
-		may, err := c.mayWrite(ctx, p, r.author)
+		may, err := c.mayWrite(ctx, t.place, r.author)
 		if err != nil {
 			return nil, err
 		}
 		a := toAnswer(r, may)
 		if r.thumbs > 0 && a.Command != CommandNone {
-			ours, err := c.ourReactions(ctx, p, r.id, self)
+			ours, err := c.ourReactions(ctx, t.place, r.id, t.self)
 			if err != nil && !isGone(err) {
 				return nil, err
 			}
@@ -105,25 +71,39 @@ func (c *Client) answers(ctx context.Context, p place, self string, remarks []re
 	return all, nil
 }
 
-func toAnswer(r remark, may bool) Answer {
-	a := Answer{CommentID: r.id, By: r.author, At: r.edited, MayWrite: may}
-	a.Text = strings.TrimSpace(plain(r.body))
-	if utf8.RuneCountInString(a.Text) > answerLimit {
-		a.Text = clip(a.Text, answerLimit)
+// afterEscalation are the comments that were written or edited after our latest question.
+func (c *Client) afterEscalation(t thread) []comment {
+	for i, r := range slices.Backward(t.comments) {
+		if r.mark == nil || r.mark.kind != markBlocked || r.mark.Fleet != c.opts.Fleet || !strings.EqualFold(r.author, t.self) {
+			continue
+		}
+		late := slices.Clone(t.comments[i+1:])
+		for _, old := range t.comments[:i] {
+			if old.edited.After(r.at) {
+				late = append(late, old)
+			}
+		}
+		return late
 	}
+	return nil
+}
+
+func toAnswer(r comment, may bool) Answer {
+	a := Answer{CommentID: r.id, By: r.author, At: r.edited, MayWrite: may}
+	a.Text = clip(strings.TrimSpace(plain(r.body)), answerLimit)
 	a.Command, a.Rest = readCommand(a.Text)
 	return a
 }
 
-// Unblock is who took the blocked label off.
+// Unblock is who removed the blocked label.
 type Unblock struct {
 	By       string
 	At       time.Time // whole seconds, UTC, GitHub's clock
 	MayWrite bool      // a person with write access, not ourselves and no bot
 }
 
-// Unblocked tells who took the blocked label off an issue; ok is false when the last thing that happened to the label is
-// something else.
+// Unblocked returns who removed the blocked label from an issue. ok is false if removing it was not the last thing that
+// happened to that label.
 func (c *Client) Unblocked(ctx context.Context, key string) (u Unblock, ok bool, err error) {
 	p, err := parseKey(key)
 	if err != nil {

@@ -2,9 +2,7 @@ package github
 
 import (
 	"context"
-	"fmt"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 )
@@ -31,22 +29,20 @@ type ClaimRequest struct {
 
 // Holder is whose claim holds an issue.
 type Holder struct {
-	Fleet, Nonce, RunID, Login, CommentURL string
-	At                                     time.Time
+	Fleet, Nonce, Login string
 }
 
-// ClaimResult says how a claim went.
+// ClaimResult is the outcome of a claim.
 type ClaimResult struct {
 	Outcome Outcome
 	Winner  Holder // lost only
 	Why     string // not_eligible only
-	Issue   Issue  // as last read
 }
 
 // Claim runs the claim protocol: remove the task label, add the claimed label, post the claim comment, read back.
 // The loser deletes its own comment and leaves the labels as the winner has them.
 func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, error) {
-	if err := c.mute("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
+	if err := c.checkWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
 		return ClaimResult{}, err
 	}
 	t, err := c.thread(ctx, laneClaim, req.Key)
@@ -57,8 +53,8 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 	if _, err := m.line(); err != nil {
 		return ClaimResult{}, err
 	}
-	if held, ok := t.holder(); ok && !c.mine(t, held, req.Nonce) {
-		return c.withdraw(ctx, t, m, ClaimResult{Outcome: Lost, Winner: holderOf(held)})
+	if holder, ok := t.holder(); ok && !c.isOwnClaim(t, holder, req.Nonce) {
+		return c.withdraw(ctx, t, m, ClaimResult{Outcome: Lost, Winner: holderOf(holder)})
 	}
 	why, err := c.ineligible(ctx, t, req)
 	if err != nil {
@@ -80,18 +76,14 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 			return ClaimResult{}, err
 		}
 	}
-	if _, err := c.post(ctx, laneClaim, t, m, c.claimText(req.Nonce)); err != nil {
+	if _, err := c.post(ctx, laneClaim, t, m, c.page("claim", req.Nonce)); err != nil {
 		return ClaimResult{}, err
 	}
 	return c.verify(ctx, t.place, req, m)
 }
 
-func (c *Client) claimText(nonce string) string {
-	return fmt.Sprintf("**Retake** has picked up this issue and will report here.\n\n<sub>claim `%s` · fleet `%s`</sub>", nonce, c.opts.Fleet)
-}
-
-// mine tells whether a claim comment is this claim's.
-func (c *Client) mine(t thread, r remark, nonce string) bool {
+// isOwnClaim reports whether a claim comment belongs to this claim.
+func (c *Client) isOwnClaim(t thread, r comment, nonce string) bool {
 	return strings.EqualFold(r.author, t.self) && r.mark.Fleet == c.opts.Fleet && r.mark.Nonce == nonce
 }
 
@@ -101,40 +93,40 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 	if err != nil {
 		return ClaimResult{}, err
 	}
-	held, ok := t.holder()
+	holder, ok := t.holder()
 	switch {
-	case ok && !c.mine(t, held, req.Nonce):
-		return c.withdraw(ctx, t, m, ClaimResult{Outcome: Lost, Winner: holderOf(held)})
-	case !ok && len(t.ours(m)) == 0:
+	case ok && !c.isOwnClaim(t, holder, req.Nonce):
+		return c.withdraw(ctx, t, m, ClaimResult{Outcome: Lost, Winner: holderOf(holder)})
+	case !ok && len(t.ownComments(m)) == 0:
 		return ClaimResult{}, transient("our claim comment on "+p.key()+" cannot be read back yet", nil)
 	case !ok:
 		return c.withdraw(ctx, t, m, ClaimResult{Outcome: NotEligible, Why: "released while it was being claimed"})
 	}
-	if why := c.unfit(t.issue); why != "" {
+	if why := c.unclaimable(t.issue); why != "" {
 		return c.undo(ctx, t, m, why)
 	}
 	if !t.issue.Has(c.labels.Claimed) {
 		return c.undo(ctx, t, m, "the label "+c.labels.Claimed+" was removed while it was being claimed")
 	}
-	for _, again := range t.ours(m)[1:] { // a lost answer, and a list that lagged behind
+	for _, again := range t.ownComments(m)[1:] { // a lost answer, and a list that lagged behind
 		if err := c.remove(ctx, laneClaim, t, again); err != nil {
 			return ClaimResult{}, err
 		}
 	}
-	return ClaimResult{Outcome: Won, Issue: t.issue}, nil
+	return ClaimResult{Outcome: Won}, nil
 }
 
-const unfitBlocked = "blocked: waits for a human"
+const waitsForHuman = "blocked: waits for a human"
 
-// unfit says why an issue cannot be claimed by anybody.
-func (c *Client) unfit(i Issue) string {
+// unclaimable returns why nobody can claim an issue, "" if it can be claimed.
+func (c *Client) unclaimable(i Issue) string {
 	switch {
 	case i.IsPullRequest:
 		return "a pull request"
 	case i.State != "open":
 		return "closed"
 	case i.Has(c.labels.Blocked):
-		return unfitBlocked
+		return waitsForHuman
 	case i.Has(c.labels.Review) && !i.Has(c.labels.Task):
 		return "in review"
 	}
@@ -145,15 +137,15 @@ func (c *Client) unfit(i Issue) string {
 // already, if somebody stopped between labels and comment (the comment then decides), or if it was our own credential that
 // took the label off, which means that a claim stopped between its two labels.
 func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (string, error) {
-	held, ok := t.holder()
-	ok = ok && c.mine(t, held, req.Nonce)
-	if why := c.unfit(t.issue); why != "" && (why != unfitBlocked || !ok || !req.Unblock) {
+	holder, ok := t.holder()
+	ok = ok && c.isOwnClaim(t, holder, req.Nonce)
+	if why := c.unclaimable(t.issue); why != "" && (why != waitsForHuman || !ok || !req.Unblock) {
 		return why, nil
 	}
 	if ok {
 		return "", nil
 	}
-	if len(t.ours(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})) > 0 {
+	if len(t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})) > 0 {
 		return "this claim has ended", nil
 	}
 	if t.issue.Has(c.labels.Task) || t.issue.Has(c.labels.Claimed) {
@@ -174,7 +166,7 @@ func (c *Client) tookTaskLabel(ctx context.Context, t thread) (bool, error) {
 		return false, err
 	}
 	at := latest.GetCreatedAt()
-	for _, r := range t.remarks {
+	for _, r := range t.comments {
 		ended := r.mark != nil && (r.mark.kind == markRelease || r.mark.kind == markClaim && r.mark.Ended != "")
 		if ended && !r.at.Before(at.Time) {
 			return false, nil
@@ -186,28 +178,27 @@ func (c *Client) tookTaskLabel(ctx context.Context, t thread) (bool, error) {
 // withdraw deletes our comments of this claim, if any, and touches nothing else. A comment that has reported on
 // work is no mere claim any more and stays.
 func (c *Client) withdraw(ctx context.Context, t thread, m marker, result ClaimResult) (ClaimResult, error) {
-	for _, r := range t.ours(m) {
-		if !c.untouched(r) {
+	for _, r := range t.ownComments(m) {
+		if !c.isFreshClaim(r) {
 			continue
 		}
 		if err := c.remove(ctx, laneClaim, t, r); err != nil {
 			return ClaimResult{}, err
 		}
 	}
-	result.Issue = t.issue
 	return result, nil
 }
 
-// untouched reports a claim comment that still says what Claim wrote.
-func (c *Client) untouched(r remark) bool {
-	fresh, err := withMarker(*r.mark, c.claimText(r.mark.Nonce))
+// isFreshClaim reports whether a claim comment still has the text that Claim wrote.
+func (c *Client) isFreshClaim(r comment) bool {
+	fresh, err := withMarker(*r.mark, c.page("claim", r.mark.Nonce))
 	return err == nil && sameText(fresh, r.body)
 }
 
 // undo ends a claim whose issue is not to be worked on. If we hold the issue with nothing but a fresh claim, the claimed
 // label is ours as well. It goes first: with the comment still there a repetition finds its way back here.
 func (c *Client) undo(ctx context.Context, t thread, m marker, why string) (ClaimResult, error) {
-	if held, ok := t.holder(); ok && c.mine(t, held, m.Nonce) && c.untouched(held) {
+	if holder, ok := t.holder(); ok && c.isOwnClaim(t, holder, m.Nonce) && c.isFreshClaim(holder) {
 		if err := c.dropLabel(ctx, laneClaim, t, c.labels.Claimed); err != nil {
 			return ClaimResult{}, err
 		}
@@ -215,6 +206,6 @@ func (c *Client) undo(ctx context.Context, t thread, m marker, why string) (Clai
 	return c.withdraw(ctx, t, m, ClaimResult{Outcome: NotEligible, Why: why})
 }
 
-func holderOf(r remark) Holder {
-	return Holder{Fleet: r.mark.Fleet, Nonce: r.mark.Nonce, RunID: r.mark.Run, Login: r.author, CommentURL: r.url, At: r.at}
+func holderOf(r comment) Holder {
+	return Holder{Fleet: r.mark.Fleet, Nonce: r.mark.Nonce, Login: r.author}
 }

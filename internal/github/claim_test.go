@@ -67,7 +67,7 @@ func interleave(t *testing.T, rival string, order []bool) (next []bool) {
 		var errs [2]error
 		for i, login := range []string{"retake-bot", rival} {
 			turns[i] = make(chan struct{})
-			c := w.client(login, func(o *Options) { o.Login, o.Fleet = login, fmt.Sprint("fleet", i) },
+			c := w.client(login, func(o *Options) { o.Fleet = fmt.Sprint("fleet", i) },
 				via(func(http.RoundTripper) http.RoundTripper { // unchecked: other tests do that, and thousands are many
 					return roundTrip(func(r *http.Request) (*http.Response, error) {
 						waiting[i], reads[i] = true, r.Method == http.MethodGet
@@ -75,6 +75,7 @@ func interleave(t *testing.T, rival string, order []bool) (next []bool) {
 						return w.sim.Transport().RoundTrip(r)
 					})
 				}))
+			c.login = login
 			go func() {
 				results[i], errs[i] = c.Claim(t.Context(), claimRequest(w, fmt.Sprintf("nonce%daa", i+2)))
 				ended[i] = true
@@ -310,6 +311,29 @@ func TestWritesDisabledChangesNothing(t *testing.T) {
 		err := c.call(ctx, laneClaim, http.MethodPost, "repos/acme/widgets/issues/1/labels", map[string][]string{"labels": {"x"}})
 		if !errors.Is(err, ErrWritesDisabled) || len(w.changes()) > 0 {
 			t.Errorf("error = %v, writes %+v", err, w.changes())
+		}
+	})
+}
+
+// TestLabelsOfOthersStay: of all labels only our four are ever touched, whatever happens to the issue.
+func TestLabelsOfOthersStay(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		for _, label := range []string{"auto-review", "bug"} {
+			w.sim.AddLabel(w.key, "acme", label)
+		}
+		w.claimed(c)
+		w.must(operations["escalate"].run(ctx, w, c))
+		w.wantLabels("agent-blocked", "auto-review", "bug")
+		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
+		w.claimed(c)
+		w.must(operations["deliver"].run(ctx, w, c))
+		w.wantLabels("agent-review", "auto-review", "bug")
+		w.must(c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, RestoreTask: true}))
+		for _, e := range w.labelEvents() {
+			if strings.Contains(e, "auto-review") || strings.Contains(e, "bug") {
+				w.Errorf("we changed a label of others: %s", e)
+			}
 		}
 	})
 }

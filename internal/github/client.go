@@ -12,30 +12,25 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
+
+	"retake/internal/redact"
 )
 
-// DefaultBaseURL is GitHub's public API.
-const DefaultBaseURL = "https://api.github.com/"
-
-// Labels are the four labels that say where an issue stands. Names compare without case, as GitHub's do.
+// Labels are the four labels that show the state of an issue. Their names are compared without case, as on GitHub.
 type Labels struct{ Task, Claimed, Blocked, Review string }
 
-// DefaultLabels are the names that the configuration defaults to.
-var DefaultLabels = Labels{Task: "agent-task", Claimed: "agent-claimed", Blocked: "agent-blocked", Review: "agent-review"}
-
-// Options configure a Client. BaseURL, Token and Fleet are needed; everything else has a default.
+// Options configure a Client. Only Secrets, Transport and Log may be left out.
 type Options struct {
-	BaseURL string                                // API root; default DefaultBaseURL
+	BaseURL string                                // API root
 	Token   func(context.Context) (string, error) // asked before every request; may cache
-	Login   string                                // our own login; default: asked for once (an App installation must set it)
 	Fleet   string                                // [A-Za-z0-9._-]{1,64}; part of every marker
-	Labels  Labels                                // empty names: the default
-	// TrustedAuthors are the author associations whose markers count; default OWNER, MEMBER, COLLABORATOR.
+	Labels  Labels
+	// TrustedAuthors are the author associations whose markers count, beside our own.
 	TrustedAuthors []string
 
-	MinBetweenWrites time.Duration // default 2 s, at least 1 s
-	MaxConcurrent    int           // requests under way; default 2
-	CooldownDefault  time.Duration // first wait after a limit that states none; default 60 s
+	MinBetweenWrites time.Duration // at least 1 s
+	MaxConcurrent    int           // requests under way
+	CooldownDefault  time.Duration // first wait after a limit that states none
 	Writes           bool          // false: nothing on GitHub is ever changed
 
 	Secrets    []string // values that are never posted, beside those that look like secrets
@@ -46,23 +41,23 @@ type Options struct {
 
 // Client is one credential's access to GitHub. It is safe for concurrent use and starts no goroutine.
 type Client struct {
-	opts   Options
-	labels Labels
-	wire   *transport
-	lanes  [laneCount]*gh.Client
-	log    *zap.Logger
-	rights rights
+	opts      Options
+	labels    Labels
+	transport *transport
+	lanes     [laneCount]*gh.Client
+	log       *zap.Logger
+	rights    memory[right]        // by repository and login
+	claims    memory[claimComment] // by issue and nonce
 
 	mu    sync.Mutex
 	login string
-	notes map[string]note // the progress comment of each claim nonce
 }
+
+// remembered bounds how many people's rights and claims' comments are kept in memory.
+const remembered = 1024
 
 // New checks the options. It makes no request.
 func New(o Options) (*Client, error) {
-	if o.BaseURL == "" {
-		o.BaseURL = DefaultBaseURL
-	}
 	base, err := url.Parse(strings.TrimSuffix(o.BaseURL, "/") + "/")
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
 		return nil, fmt.Errorf("github: api_url %q: want an absolute http or https address", o.BaseURL)
@@ -79,42 +74,26 @@ func New(o Options) (*Client, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	if len(o.TrustedAuthors) == 0 {
-		o.TrustedAuthors = []string{"OWNER", "MEMBER", "COLLABORATOR"}
+	c := &Client{
+		opts: o, labels: o.Labels, log: o.Log, rights: memory[right]{entries: remembered}, claims: memory[claimComment]{entries: remembered},
 	}
-	c := &Client{opts: o, labels: o.Labels.orDefault(), log: o.Log, login: o.Login, notes: map[string]note{}, rights: rights{by: map[string]right{}}}
-	c.wire = &transport{
-		base: base, next: o.Transport, token: o.Token, cache: newETags(), writes: o.Writes,
-		gate: newGate(o.MinBetweenWrites, o.MaxConcurrent, o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
+	c.transport = &transport{
+		base: base, next: o.Transport, token: o.Token, writes: o.Writes,
+		cache: memory[answer]{entries: keptAnswers, bytes: keptBytes, size: func(a answer) int { return len(a.body) }},
+		gate:  newGate(o.MinBetweenWrites, o.MaxConcurrent, o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
 	}
 	for l := range c.lanes {
-		api := gh.NewClient(&http.Client{Transport: laneTransport{c.wire, lane(l)}})
+		api := gh.NewClient(&http.Client{Transport: laneTransport{c.transport, lane(l)}})
 		api.BaseURL, api.UserAgent = base, "retake"
 		c.lanes[l] = api
 	}
 	return c, nil
 }
 
-func (l Labels) orDefault() Labels {
-	for _, f := range []struct{ name, def *string }{
-		{&l.Task, &DefaultLabels.Task},
-		{&l.Claimed, &DefaultLabels.Claimed},
-		{&l.Blocked, &DefaultLabels.Blocked},
-		{&l.Review, &DefaultLabels.Review},
-	} {
-		if *f.name == "" {
-			*f.name = *f.def
-		}
-	}
-	return l
-}
-
 // Prime shuts a resource as a journal remembers it. It does not call OnCooldown.
-func (c *Client) Prime(cd Cooldown) { c.wire.gate.prime(cd) }
+func (c *Client) Prime(cd Cooldown) { c.transport.gate.prime(cd) }
 
-// Login is the login that our token belongs to. It is asked for once.
-func (c *Client) Login(ctx context.Context) (string, error) { return c.self(ctx, laneReads) }
-
+// self is the login that our token belongs to. It is asked for once.
 func (c *Client) self(ctx context.Context, l lane) (string, error) {
 	c.mu.Lock()
 	login := c.login
@@ -124,10 +103,10 @@ func (c *Client) self(ctx context.Context, l lane) (string, error) {
 	}
 	u, _, err := c.lanes[l].Users.Get(ctx, "")
 	if err != nil {
-		return "", normal(err)
+		return "", normalize(err)
 	}
 	if u.GetLogin() == "" {
-		return "", transient("GitHub did not say who we are", nil)
+		return "", transient("GitHub did not return the login of the token", nil)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,8 +114,8 @@ func (c *Client) self(ctx context.Context, l lane) (string, error) {
 	return c.login, nil
 }
 
-// mute reports ErrWritesDisabled, and in the log what would have been done, unless writes are on.
-func (c *Client) mute(effect, key string, fields ...zap.Field) error {
+// checkWrites returns ErrWritesDisabled while writes are off, and logs what would have been done.
+func (c *Client) checkWrites(effect, key string, fields ...zap.Field) error {
 	if c.opts.Writes {
 		return nil
 	}
@@ -148,21 +127,11 @@ func (c *Client) mute(effect, key string, fields ...zap.Field) error {
 // redactor masks what must not be posted: the configured secrets and the token in use.
 func (c *Client) redactor() redactor {
 	secrets := c.opts.Secrets
-	if t := c.wire.last.Load(); t != nil {
+	if t := c.transport.last.Load(); t != nil {
 		secrets = append(slices.Clone(secrets), *t)
 	}
-	return newRedactor(secrets)
+	return redactor{redact.New(secrets...)}
 }
 
 // Redact masks what must not be shown: the configured secrets, the token in use, and what looks like a secret.
 func (c *Client) Redact(text string) string { return c.redactor().clean(text) }
-
-// call sends a request that go-github has no fitting method for; path segments must be escaped already.
-func (c *Client) call(ctx context.Context, l lane, method, path string, in any) error {
-	req, err := c.lanes[l].NewRequest(method, path, in)
-	if err != nil {
-		return permanent("cannot make a request for %s: %v", path, err)
-	}
-	_, err = c.lanes[l].Do(ctx, req, nil)
-	return normal(err)
-}

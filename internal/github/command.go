@@ -1,33 +1,32 @@
 package github
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 )
 
-// Command is what a comment asks of Retake.
+// Command is what a comment asks Retake to do.
 type Command string
 
 // The closed list of commands.
 const (
 	CommandNone    Command = ""        // a comment like any other
 	CommandRetry   Command = "retry"   // try again, with Answer.Rest
-	CommandResume  Command = "resume"  // go on: what was missing is there now
-	CommandUnknown Command = "unknown" // it begins like a command, and is none
+	CommandResume  Command = "resume"  // continue: what was missing is there now
+	CommandUnknown Command = "unknown" // begins like a command, but is none
 )
 
-// commands are the words that are understood. Escalations list them for people, in this order.
+// commands are listed in every escalation, in this order.
 var commands = []struct {
 	Command
-	usage   string
-	meaning string
+	Usage   string
+	Meaning string
 }{
-	{CommandRetry, "/agent retry <text>", "Retake tries again with fresh budgets, and your text goes to the next attempt."},
-	{CommandResume, "/agent resume", "Retake goes on, with fresh budgets: for when what was missing is there now."},
+	{CommandRetry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text to the agent."},
+	{CommandResume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was missing is there."},
 }
 
-// commandPrefix is the first word of every command. It compares without case, like the command after it.
+// commandPrefix is the first word of every command. It is compared without case, like the command after it.
 const commandPrefix = "/agent"
 
 var (
@@ -41,7 +40,7 @@ var (
 // line is a command; rest is all that follows the word.
 func readCommand(body string) (cmd Command, rest string) {
 	lines := strings.Split(plain(body), "\n")
-	at := firstSpoken(lines)
+	at := firstOwnLine(lines)
 	if at == len(lines) || !textLine.MatchString(lines[at]) {
 		return CommandNone, ""
 	}
@@ -59,9 +58,9 @@ func readCommand(body string) (cmd Command, rest string) {
 	return CommandUnknown, rest
 }
 
-// firstSpoken is the index of the first line that its author says, rather than shows: a quotation ends at an empty line only,
+// firstOwnLine is the index of the first line that is neither quoted nor code. A quotation ends at an empty line only,
 // because markdown counts an unmarked line below it as part of it.
-func firstSpoken(lines []string) int {
+func firstOwnLine(lines []string) int {
 	quoted, fence := false, ""
 	for i, l := range lines {
 		mark := fenceLine.FindStringSubmatch(l)
@@ -89,18 +88,4 @@ func cutWord(line string) (word, rest string) {
 		return line[:i], line[i+1:]
 	}
 	return line, ""
-}
-
-// howToGoOn lists for people what a blocked issue can be answered with.
-func (c *Client) howToGoOn(r redactor) string {
-	var b strings.Builder
-	b.WriteString("Do one of these:\n\n")
-	for _, cmd := range commands {
-		fmt.Fprintf(&b, "- Comment `%s`: %s\n", cmd.usage, cmd.meaning)
-	}
-	fmt.Fprintf(&b, "- Remove the label %s: the same, and what was commented here since then goes to the next attempt.\n", r.code(c.labels.Blocked, 60))
-	b.WriteString("- Close the issue: Retake lets it go.\n\n")
-	b.WriteString("A command stands at the start of a comment. It counts from people with write access to this repository, " +
-		"not from the account that wrote this. A thumbs-up on it says that it was understood, a confused face that it was not.\n")
-	return b.String()
 }

@@ -85,7 +85,7 @@ var operations = map[string]struct {
 	"progress": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running", Attempt: 1, Stage: "CODE"})
+			return c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running", Attempt: 1})
 		},
 		kind: markClaim, events: []string{"-agent-task", "+agent-claimed"}, labels: []string{"agent-claimed"},
 	},
@@ -209,7 +209,7 @@ func TestANewTaskAfterDelivery(t *testing.T) {
 		w.claimed(c)
 		w.must(operations["deliver"].run(ctx, w, c))
 		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running"})) // too late
-		if body := w.marked(markClaim)[0].Body; !strings.Contains(body, "**Retake is done**") {
+		if body := w.marked(markClaim)[0].Body; !strings.Contains(body, "**Retake** has finished") {
 			t.Errorf("late progress replaced the report: %q", body)
 		}
 		w.sim.AddLabel(w.key, "acme", "agent-task")

@@ -27,11 +27,18 @@ type Delivered struct {
 	URL         string // of the pull request, else of the branch
 }
 
+// deliveredPage is what pages/delivered.md shows.
+type deliveredPage struct {
+	DeliverRequest
+	PullRequest int
+	Page        string // of the branch
+}
+
 // Deliver opens the pull request if one is wanted (or finds it by its head branch), takes the labels from claimed to
 // review and makes the claim comment the final report. That comment comes last: its marker then says that the claim has
 // ended, and a repetition changes nothing.
 func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, error) {
-	if err := c.mute("deliver", req.Key, zap.String("task", req.Nonce), zap.String("to", req.Branch)); err != nil {
+	if err := c.checkWrites("deliver", req.Key, zap.String("task", req.Nonce), zap.String("to", req.Branch)); err != nil {
 		return Delivered{}, err
 	}
 	t, err := c.thread(ctx, laneCompletion, req.Key)
@@ -39,9 +46,10 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 		return Delivered{}, err
 	}
 	m := marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce}
-	claims := t.ours(m)
+	claims := t.ownComments(m)
 	ended := len(claims) > 0 && claims[0].mark.Ended != ""
-	done := Delivered{URL: branchURL(t.issue.URL, req.Branch)}
+	branch := branchURL(t.issue.URL, req.Branch)
+	done := Delivered{URL: branch}
 	if req.PullRequest {
 		if done, err = c.pullRequest(ctx, t, req, !ended); err != nil {
 			return Delivered{}, err
@@ -54,31 +62,15 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 		return Delivered{}, err
 	}
 	m.Ended = endedDelivered
-	text := c.deliveredText(req, done)
+	text := c.page("delivered", deliveredPage{req, done.PullRequest, branch})
 	if len(claims) == 0 {
 		_, err = c.post(ctx, laneCompletion, t, m, text)
 	} else {
 		m.Run = claims[0].mark.Run
-		_, err = c.edit(ctx, laneCompletion, t, claims[0], m, text)
+		_, err = c.edit(ctx, laneCompletion, t.place, claims[0], m, text)
 	}
-	c.forget(req.Key, req.Nonce)
+	c.claims.drop(req.Key + " " + req.Nonce)
 	return done, err
-}
-
-func (c *Client) deliveredText(req DeliverRequest, done Delivered) string {
-	r := c.redactor()
-	var b strings.Builder
-	fmt.Fprintf(&b, "**Retake is done**: branch [%s](%s)", r.code(req.Branch, 200), branchLink(req, done))
-	if done.PullRequest > 0 {
-		fmt.Fprintf(&b, ", pull request #%d", done.PullRequest)
-	}
-	b.WriteString(" is ready for review.\n")
-	if req.Summary != "" {
-		b.WriteString("\n" + r.prose(req.Summary, 4000) + "\n")
-	}
-	b.WriteString(attemptTable(req.Attempts, r))
-	fmt.Fprintf(&b, "\n<sub>claim `%s` · fleet `%s`</sub>", req.Nonce, c.opts.Fleet)
-	return b.String()
 }
 
 // pullRequest finds the task's pull request, or creates it if it may. An open one with the same head is it; a closed one
@@ -101,7 +93,7 @@ func (c *Client) pullRequest(ctx context.Context, t thread, req DeliverRequest, 
 	pr, _, err := c.lanes[laneCompletion].PullRequests.Create(ctx, t.owner, t.repo, &gh.NewPullRequest{
 		Title: &title, Head: &req.Branch, Base: &req.Base, Body: &body,
 	})
-	if err = normal(err); statusOf(err) == http.StatusUnprocessableEntity {
+	if err = normalize(err); statusOf(err) == http.StatusUnprocessableEntity {
 		if found, ok, again := c.findPullRequest(ctx, t, req, m); again == nil && ok {
 			return found, nil // somebody was faster
 		}
@@ -117,7 +109,7 @@ func (c *Client) findPullRequest(ctx context.Context, t thread, req DeliverReque
 		State: "all", Head: t.owner + ":" + req.Branch, ListOptions: gh.ListOptions{PerPage: pageSize},
 	})
 	if err != nil {
-		return Delivered{}, false, normal(err)
+		return Delivered{}, false, normalize(err)
 	}
 	for _, pr := range raw {
 		if pr.GetHead().GetRef() != req.Branch {
@@ -140,12 +132,4 @@ func branchURL(issueURL, branch string) string {
 		parts[i] = url.PathEscape(p)
 	}
 	return repo + "/tree/" + strings.Join(parts, "/")
-}
-
-func branchLink(req DeliverRequest, done Delivered) string {
-	repo, _, isPull := strings.Cut(done.URL, "/pull/")
-	if !isPull {
-		return done.URL
-	}
-	return branchURL(repo+"/issues/", req.Branch)
 }

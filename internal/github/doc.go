@@ -1,40 +1,48 @@
-// Package github is Retake's only way to GitHub: it polls issues, claims them, keeps one progress comment per task,
-// escalates to people, gives issues back and delivers results.
+// Package github is Retake's only connection to GitHub. It polls issues, claims them, keeps one progress comment per
+// claim, escalates to people and reads their answers, releases issues and delivers results.
 //
-// Invariants:
+//	Client method ─▶ lane (urgency) ─▶ gate (limits, pacing) ─▶ transport (token, ETag, redirects) ─▶ GitHub
 //
-//   - Every request passes one gate per credential. While a resource is shut no request for it leaves the process; a
-//     caller gets an *Error of kind rate_limited with the deadline at once instead of sleeping. The gate shuts itself
-//     before it reports the cooldown, and Prime restores what a journal remembers.
-//   - Writes leave one at a time and at least MinBetweenWrites after the answer to the one before.
-//   - Without Options.Writes no request other than GET leaves, whatever the caller does: the transport refuses it.
-//   - Every operation may be repeated after a crash at any point. What it writes is found by marker and author before
-//     it is created, and labels are read before they are written: a repetition causes no second comment and no second
+// # Invariants
+//
+//   - Every request passes the gate of its credential. While a resource is closed no request for it leaves the process;
+//     the caller gets an *Error of kind rate_limited with the deadline at once instead of sleeping. The gate closes
+//     before it reports a cooldown, and Prime restores the cooldowns that a journal remembers.
+//   - Writes leave one at a time, at least MinBetweenWrites after the answer to the previous one.
+//   - Without Options.Writes no request other than GET leaves: the transport refuses it, whatever the caller does.
+//   - Every operation may be repeated after a crash at any point. What it writes is looked up by marker and author before
+//     it is created, and labels are read before they are changed: a repetition makes no second comment and no second
 //     label event.
-//   - Nothing that people read is posted unredacted (see redact.go), and no marker in text from outside survives.
+//   - Nothing is posted unredacted, and no marker in foreign text survives (markdown.go).
 //
-// Cooldowns. A primary limit (5,000 requests an hour) belongs to the credential and shuts reads and writes. A secondary
-// limit shuts both as well, although GitHub mostly means the writes: going on with anything while limited may get
-// the integration banned, and it cannot be asked what a secondary limit still allows. Only our own hourly budget of
-// content creation, which GitHub has not objected to yet, shuts writes alone.
+// # Cooldowns
 //
-// Claims. The claim comment is the lock: of the trusted claims after the latest release marker the lowest comment id
-// wins, whichever fleet or credential wrote it. A claim whose task was delivered says so in its marker and competes no
-// more. Comments count only from ourselves and from authors with write access (Options.TrustedAuthors); GitHub
-// Apps of others are usually not among them. GitHub's lists are read-your-writes in practice, not by contract: a
-// comment that we wrote and cannot read back is a transient error, never a won claim.
+// A primary limit (5,000 requests an hour) belongs to the credential and closes reads and writes. A secondary limit
+// closes both as well, although GitHub mostly means writes: continuing while limited may get the integration banned.
+// Only our own hourly budget of changes, to which GitHub has not objected yet, closes writes alone.
 //
-// Humans. What people say counts only with a positive human identity (a user, not a bot, not ourselves, no comment with a
-// marker) and write access, asked for per person and remembered for minutes. A command is the first line of a comment that
-// its author says (see readCommand). Our thumbs-up is the record that a comment was acted on: edits after it change nothing.
+// # Claims
 //
-// Reclaims. A claim whose comment nobody has edited for long may be ended by anybody whom we trust, once: of several
-// release markers for one claim only the first counts, so that two directors who reclaim at the same time cannot end the
-// claim of a third.
+// The claim comment is the lock. Of the trusted claims after the latest release marker the lowest comment id wins,
+// whichever fleet or credential wrote it. The marker of a delivered task has ended and no longer counts. Trusted are our
+// own account and the associations in Options.TrustedAuthors; GitHub Apps of others usually are not. That GitHub's lists
+// contain what was just written is practice, not contract: a comment that we wrote and cannot read back is a transient
+// error, never a won claim.
 //
-// Clock: time.Now, compared with the Date header of each answer when a deadline is an absolute time, so that a wrong
-// clock on either side does not shift it.
+// A claim whose comment has not been edited for long may be reclaimed by any trusted author. Of several release markers
+// for one claim only the first counts, so that two directors who reclaim at once cannot end the claim of a third.
 //
-// Failure policy: one request is one attempt; nothing is repeated in here. Errors say what kind they are, and whoever
-// asked decides. Answers are bounded in size, lists in pages.
+// # People
+//
+// An answer counts only if it comes from a person (no bot, not our own account, no comment with a marker) who has write
+// access, which is asked per person and cached for minutes. Our thumbs-up records that a comment was carried out: later
+// edits of it change nothing.
+//
+// # Clock and failures
+//
+// The clock is time.Now. Absolute deadlines are compared with the Date header of the same answer, so that a wrong clock on
+// either side does not shift them. One request is one attempt: nothing is repeated here, the kind of an Error tells the
+// caller what to do. Answers are bounded in size, lists in pages.
+//
+// Imports: go-github, zap, and of this module only package redact; never another adapter.
 package github

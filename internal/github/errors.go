@@ -1,6 +1,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,13 +9,14 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	gh "github.com/google/go-github/v60/github"
 )
 
 // ErrWritesDisabled is returned by everything that would change something on GitHub while writes are off.
 var ErrWritesDisabled = errors.New("github: writes are disabled: set github.writes = true to let Retake change issues")
 
-// Kind says what a caller can do about an error.
+// Kind is what a caller can do about an error.
 type Kind string
 
 // The closed list of kinds.
@@ -66,18 +68,30 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// kindOf reports the kind of err, or "" if it is not an *Error.
-func kindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Kind
-	}
-	return ""
+// detail is the *Error of err, an empty one if there is none.
+func detail(err error) *Error {
+	e := &Error{}
+	errors.As(err, &e)
+	return e
 }
 
-// normal turns whatever go-github returned into an *Error or ErrWritesDisabled; nil stays nil. What is not ours came
+func kindOf(err error) Kind  { return detail(err).Kind }
+func statusOf(err error) int { return detail(err).Status }
+
+// isGone reports a thing that does not exist, or no longer.
+func isGone(err error) bool { return kindOf(err) == KindNotFound }
+
+// unlessGone is normalize where nothing needs doing to what does not exist.
+func unlessGone(err error) error {
+	if err = normalize(err); isGone(err) {
+		return nil
+	}
+	return err
+}
+
+// normalize turns whatever go-github returned into an *Error or ErrWritesDisabled; nil stays nil. What is not ours came
 // from a decoder or the network below us and may be gone next time.
-func normal(err error) error {
+func normalize(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -104,19 +118,15 @@ func cancelled(ctx context.Context) *Error {
 	return &Error{Kind: KindTransient, Message: "given up while waiting", Err: context.Cause(ctx)}
 }
 
-// kinds maps the statuses that do not follow from their hundreds.
-var kinds = map[int]Kind{
-	http.StatusUnauthorized:   KindUnauthorized,
-	http.StatusNotFound:       KindNotFound,
-	http.StatusGone:           KindNotFound,
-	http.StatusRequestTimeout: KindTransient,
-	http.StatusTooEarly:       KindTransient,
-}
-
-// kindOfStatus classifies a status >= 400 that is not a limit.
+// kindOfStatus classifies a status >= 300 that is neither a redirect nor a limit.
 func kindOfStatus(status int) Kind {
-	if k, ok := kinds[status]; ok {
-		return k
+	switch status {
+	case http.StatusUnauthorized:
+		return KindUnauthorized
+	case http.StatusNotFound, http.StatusGone:
+		return KindNotFound
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return KindTransient
 	}
 	if status >= 500 {
 		return KindTransient
@@ -124,51 +134,22 @@ func kindOfStatus(status int) Kind {
 	return KindPermanent
 }
 
-// complaint is the body of GitHub's errors.
-type complaint struct {
-	Message       string `json:"message"`
-	Documentation string `json:"documentation_url"`
-	Errors        []any  `json:"errors"`
-}
-
-// messageLimit bounds the text of an answer that goes into errors and logs, in bytes.
+// messageLimit bounds the text of an answer that goes into errors and logs, in characters.
 const messageLimit = 500
 
-// readComplaint reads the body of an error; a body that is no JSON (a proxy's page) gives an empty complaint.
-func readComplaint(body []byte) complaint {
-	var c complaint
+// readComplaint reads the body of an error; a body that is no JSON (a proxy's page) gives an empty one.
+func readComplaint(body []byte) (c gh.ErrorResponse) {
 	if json.Unmarshal(body, &c) != nil {
-		return complaint{}
+		return gh.ErrorResponse{}
 	}
 	return c
 }
 
-func (c complaint) text() string {
+// complaintText is a complaint on one line.
+func complaintText(c gh.ErrorResponse, limit int) string {
 	parts := []string{c.Message}
 	for _, e := range c.Errors {
-		switch e := e.(type) {
-		case string:
-			parts = append(parts, e)
-		case map[string]any:
-			if m, ok := e["message"].(string); ok {
-				parts = append(parts, m)
-			} else {
-				parts = append(parts, fmt.Sprint(e["field"], " ", e["code"]))
-			}
-		}
+		parts = append(parts, cmp.Or(e.Message, e.Field+" "+e.Code))
 	}
-	return oneLine(strings.Join(parts, "; "), messageLimit)
-}
-
-// oneLine makes s one line without control characters and at most limit bytes.
-func oneLine(s string, limit int) string {
-	s = strings.Join(strings.Fields(plain(s)), " ")
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit - len("…")
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
+	return clip(strings.Join(strings.Fields(plain(strings.Join(parts, "; "))), " "), limit)
 }

@@ -21,6 +21,16 @@ type Cooldown struct {
 	Why      string
 }
 
+// GitHub's documented secondary limits for REST, per credential. That of 80 changes a minute is kept by leastBetween.
+const (
+	pointsPerMinute = 900
+	pointsOfRead    = 1
+	pointsOfWrite   = 5
+	contentPerHour  = 500
+	progressPerHour = 400 // progress edits leave the rest of the hour to what people wait for
+	leastBetween    = time.Second
+)
+
 // lane orders requests that wait at the same time: smaller goes first.
 type lane int
 
@@ -33,8 +43,8 @@ const (
 	laneCount
 )
 
-// patience is the longest wait that is pacing; a longer one is a cooldown that callers are told of.
-const patience = time.Minute
+// longestPacing is the longest wait inside the gate; a longer one is a cooldown, and the caller gets an error.
+const longestPacing = time.Minute
 
 // gate lets requests out. All fields below mu belong to it; onCooldown is called without it.
 type gate struct {
@@ -43,54 +53,39 @@ type gate struct {
 	fallback   time.Duration // first wait of a limit that states none
 	onCooldown func(Cooldown)
 
-	mu       sync.Mutex
-	shut     map[string]Cooldown
-	queue    [laneCount][]*waiter
-	inflight int
-	writing  bool
-	wroteAt  time.Time // end of the last write
-	limited  time.Time // when a limit without a stated wait was last met
-	strikes  int       // such limits in a row
-	points   window
-	contentM window
-	contentH window
-	wake     *time.Timer
-	news     []Cooldown // to be reported after mu is released
+	mu         sync.Mutex
+	shut       map[string]Cooldown
+	queue      []*waiter     // by lane, then by arrival
+	changed    chan struct{} // closed, and made anew, when somebody who waits may get a turn
+	inflight   int
+	writing    bool
+	wroteAt    time.Time // end of the last write
+	limited    time.Time // when a limit without a stated wait was last met
+	strikes    int       // such limits in a row
+	points     window
+	content    window
+	unreported []Cooldown // to be reported after mu is released
 }
 
 func newGate(between time.Duration, concurrent int, fallback time.Duration, onCooldown func(Cooldown)) *gate {
-	if between == 0 {
-		between = defaultBetween
-	}
-	if concurrent <= 0 {
-		concurrent = defaultConcurrent
-	}
-	if fallback <= 0 {
-		fallback = defaultCooldown
-	}
-	if onCooldown == nil {
-		onCooldown = func(Cooldown) {}
-	}
 	return &gate{
-		between: max(between, leastBetween), concurrent: concurrent, fallback: fallback, onCooldown: onCooldown,
-		shut:   map[string]Cooldown{},
-		points: window{span: time.Minute}, contentM: window{span: time.Minute}, contentH: window{span: time.Hour},
+		between: max(between, leastBetween), concurrent: max(concurrent, 1), fallback: max(fallback, time.Second), onCooldown: onCooldown,
+		shut: map[string]Cooldown{}, changed: make(chan struct{}), points: window{span: time.Minute}, content: window{span: time.Hour},
 	}
 }
 
-// asIfJustWritten makes the first write wait its turn: the process before this one may have written a moment ago, and one
-// that crashes again and again must not write faster than one that lives.
+// asIfJustWritten delays the first write: the process before this one may have written a moment ago, and a process that
+// crashes again and again must not write faster than one that keeps running.
 func (g *gate) asIfJustWritten() *gate {
 	g.wroteAt = time.Now()
 	return g
 }
 
-// waiter is one request in the queue. granted carries nil when it may leave, or the reason why it may not.
+// waiter is one request at the gate.
 type waiter struct {
 	lane    lane
 	write   bool
 	content bool // creates or edits something that people see
-	granted chan error
 }
 
 func (w *waiter) resource() string {
@@ -107,27 +102,77 @@ func (w *waiter) cost() int {
 	return pointsOfRead
 }
 
-// enter waits for the turn of w. After nil the caller must call leave exactly once.
+// enter waits for the turn of w: each waiter looks for itself, whenever something has changed or its pause is over. After nil the
+// caller must call leave exactly once.
 func (g *gate) enter(ctx context.Context, w *waiter) error {
-	w.granted = make(chan error, 1)
 	g.locked(func() {
-		g.queue[w.lane] = append(g.queue[w.lane], w)
-		g.pump()
-	})
-	select {
-	case err := <-w.granted:
-		return err
-	case <-ctx.Done():
-	}
-	g.locked(func() {
-		if i := slices.Index(g.queue[w.lane], w); i >= 0 {
-			g.queue[w.lane] = slices.Delete(g.queue[w.lane], i, i+1)
-		} else if err := <-w.granted; err == nil {
-			g.release(w)
+		at := slices.IndexFunc(g.queue, func(o *waiter) bool { return o.lane > w.lane })
+		if at < 0 {
+			at = len(g.queue)
 		}
-		g.pump()
+		g.queue = slices.Insert(g.queue, at, w)
 	})
-	return cancelled(ctx)
+	for {
+		var done bool
+		var wait time.Duration
+		var err error
+		var changed <-chan struct{}
+		g.locked(func() {
+			done, wait, err = g.turn(w, time.Now())
+			changed = g.changed
+		})
+		if done {
+			return err
+		}
+		var paused <-chan time.Time
+		if wait > 0 {
+			paused = time.After(wait)
+		}
+		select {
+		case <-changed:
+		case <-paused:
+		case <-ctx.Done():
+			g.locked(func() { g.dequeue(w) })
+			return cancelled(ctx)
+		}
+	}
+}
+
+// turn lets w go or refuses it, if it can. Otherwise it returns for how long w has to wait, 0 or less if something else has to
+// change first. Nothing overtakes a request that waits for the points budget, so that cheap reads cannot starve an escalation.
+func (g *gate) turn(w *waiter, now time.Time) (done bool, wait time.Duration, err error) {
+	if err = g.refusal(w.resource(), now); err == nil {
+		err = g.overBudget(w, now)
+	}
+	if err != nil {
+		g.dequeue(w)
+		return true, 0, err
+	}
+	for _, o := range g.queue {
+		wait, hold := g.waitFor(o, now)
+		switch {
+		case o == w && wait == 0 && !hold:
+			g.dequeue(w)
+			g.admit(w, now)
+			return true, 0, nil
+		case o == w:
+			return false, wait, nil
+		case hold || wait == 0:
+			return false, 0, nil // its turn comes first
+		}
+	}
+	return false, 0, nil
+}
+
+func (g *gate) dequeue(w *waiter) {
+	g.queue = slices.DeleteFunc(g.queue, func(o *waiter) bool { return o == w })
+	g.notify()
+}
+
+// notify has everybody who waits look again.
+func (g *gate) notify() {
+	close(g.changed)
+	g.changed = make(chan struct{})
 }
 
 // leave ends the turn of w, whose request was sent at the given time, and shuts what its answer says before anybody else
@@ -139,28 +184,24 @@ func (g *gate) leave(w *waiter, sent time.Time, l *limit, ok bool) (until time.T
 		} else if ok {
 			g.strikes = 0
 		}
-		g.release(w)
-		g.pump()
+		g.inflight--
+		if w.write {
+			g.writing = false
+			g.wroteAt = time.Now()
+		}
+		g.notify()
 	})
 	return until
-}
-
-func (g *gate) release(w *waiter) {
-	g.inflight--
-	if w.write {
-		g.writing = false
-		g.wroteAt = time.Now()
-	}
 }
 
 // locked runs f under the lock and reports the cooldowns that it caused afterwards.
 func (g *gate) locked(f func()) {
 	g.mu.Lock()
 	f()
-	news := g.news
-	g.news = nil
+	unreported := g.unreported
+	g.unreported = nil
 	g.mu.Unlock()
-	for _, c := range news {
+	for _, c := range unreported {
 		g.onCooldown(c)
 	}
 }
@@ -183,22 +224,26 @@ func (g *gate) close(l limit, sent time.Time) time.Time {
 	return until
 }
 
-// shutUntil extends a cooldown; it never shortens one.
-func (g *gate) shutUntil(c Cooldown) {
-	if !c.Until.After(g.shut[c.Resource].Until) {
-		return
+// extend sets a cooldown that is later than the one there is; it never shortens one.
+func (g *gate) extend(c Cooldown) (extended bool) {
+	if extended = c.Until.After(g.shut[c.Resource].Until); extended {
+		g.shut[c.Resource] = c
 	}
-	g.shut[c.Resource] = c
-	g.news = append(g.news, c)
+	return extended
+}
+
+// shutUntil extends a cooldown and has it reported.
+func (g *gate) shutUntil(c Cooldown) {
+	if g.extend(c) {
+		g.unreported = append(g.unreported, c)
+	}
 }
 
 // prime restores a cooldown without reporting it.
 func (g *gate) prime(c Cooldown) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c.Until.After(g.shut[c.Resource].Until) {
-		g.shut[c.Resource] = c
-	}
+	g.extend(c)
 }
 
 // refusal is the error of a resource that is shut, nil if it is open.
@@ -210,71 +255,18 @@ func (g *gate) refusal(resource string, now time.Time) error {
 	return &Error{Kind: KindRateLimited, Resource: resource, Until: c.Until, Message: c.Why}
 }
 
-// pump grants every turn that can be granted now and arranges to be called again when the next one can.
-func (g *gate) pump() {
-	now := time.Now()
-	var next time.Duration
-	for again := true; again; {
-		again, next = g.grantOne(now)
+// overBudget refuses a request that exceeds our own hourly budget by more than a pause. Progress may use only a share of it, so
+// progress alone is refused; for any other request the whole budget is used up, and every write waits.
+func (g *gate) overBudget(w *waiter, now time.Time) error {
+	over := g.contentWait(w, now)
+	if over <= longestPacing {
+		return nil
 	}
-	if g.wake != nil {
-		g.wake.Stop()
-	}
-	if next > 0 {
-		g.wake = time.AfterFunc(next, func() { g.locked(g.pump) })
-	}
-}
-
-// grantOne lets the most urgent request that may leave now go. Nothing overtakes a request that waits for the
-// points budget, so that cheap reads cannot starve an escalation.
-func (g *gate) grantOne(now time.Time) (granted bool, next time.Duration) {
-	g.refuseShut(now)
-	for l := range g.queue {
-		for i, w := range g.queue[l] {
-			if over := g.contentWait(w, now); over > patience {
-				g.overBudget(w, now.Add(over))
-				return true, 0 // look again: the queue has changed
-			}
-			wait, hold := g.waitFor(w, now)
-			switch {
-			case wait == 0 && !hold:
-				g.queue[l] = slices.Delete(g.queue[l], i, i+1)
-				g.admit(w, now)
-				return true, 0
-			case hold:
-				return false, wait
-			}
-			if wait > 0 && (next == 0 || wait < next) {
-				next = wait
-			}
-		}
-	}
-	return false, next
-}
-
-// refuseShut answers everybody who waits for a resource that is shut.
-func (g *gate) refuseShut(now time.Time) {
-	for l := range g.queue {
-		g.queue[l] = slices.DeleteFunc(g.queue[l], func(w *waiter) bool {
-			err := g.refusal(w.resource(), now)
-			if err != nil {
-				w.granted <- err
-			}
-			return err != nil
-		})
-	}
-}
-
-// overBudget answers a request that our own hourly budget holds up. Progress has a share only, so it alone is refused;
-// for anything else the budget is spent, and every write waits.
-func (g *gate) overBudget(w *waiter, until time.Time) {
-	c := Cooldown{ResourceWrite, until, fmt.Sprintf("own limit: %d changes within an hour", contentPerHour)}
+	c := Cooldown{ResourceWrite, now.Add(over), fmt.Sprintf("own limit: %d changes within an hour", contentPerHour)}
 	if w.lane != laneProgress {
 		g.shutUntil(c)
-		return
 	}
-	g.queue[w.lane] = slices.DeleteFunc(g.queue[w.lane], func(o *waiter) bool { return o == w })
-	w.granted <- &Error{Kind: KindRateLimited, Resource: c.Resource, Until: until, Message: c.Why}
+	return &Error{Kind: KindRateLimited, Resource: c.Resource, Until: c.Until, Message: c.Why}
 }
 
 func (g *gate) admit(w *waiter, now time.Time) {
@@ -282,16 +274,15 @@ func (g *gate) admit(w *waiter, now time.Time) {
 	g.writing = g.writing || w.write
 	g.points.take(now, w.cost())
 	if w.content {
-		g.contentM.take(now, 1)
-		g.contentH.take(now, 1)
+		g.content.take(now, 1)
 	}
-	w.granted <- nil
 }
 
 // blocked is the wait of a request that the end of another one will free.
 const blocked = -1
 
-// waitFor tells how long w has to wait: 0 not at all, blocked until another request ends. hold: nobody less urgent may pass.
+// waitFor returns how long w has to wait: 0 not at all, blocked until another request ends. With hold no less urgent request
+// may pass it.
 func (g *gate) waitFor(w *waiter, now time.Time) (wait time.Duration, hold bool) {
 	if g.inflight >= g.concurrent {
 		return 0, true
@@ -313,7 +304,7 @@ func (g *gate) waitFor(w *waiter, now time.Time) (wait time.Duration, hold bool)
 	return 0, false
 }
 
-// contentWait is how long the limits of content creation hold w up.
+// contentWait is how long the hourly limit of content creation holds w up.
 func (g *gate) contentWait(w *waiter, now time.Time) time.Duration {
 	if !w.content {
 		return 0
@@ -322,5 +313,46 @@ func (g *gate) contentWait(w *waiter, now time.Time) time.Duration {
 	if w.lane == laneProgress {
 		hourly = progressPerHour
 	}
-	return max(g.contentM.wait(now, 1, contentPerMinute), g.contentH.wait(now, 1, hourly))
+	return g.content.wait(now, 1, hourly)
+}
+
+// window counts units over the last span.
+type window struct {
+	span    time.Duration
+	used    int
+	entries []passed
+}
+
+type passed struct {
+	at time.Time
+	n  int
+}
+
+// wait returns how long n more units have to wait to stay within limit; 0: they may pass now.
+func (w *window) wait(now time.Time, n, limit int) time.Duration {
+	w.forget(now)
+	over := w.used + n - limit
+	if over <= 0 {
+		return 0
+	}
+	for _, e := range w.entries {
+		if over -= e.n; over <= 0 {
+			return e.at.Add(w.span).Sub(now)
+		}
+	}
+	return w.span
+}
+
+func (w *window) take(now time.Time, n int) {
+	w.used += n
+	w.entries = append(w.entries, passed{now, n})
+}
+
+func (w *window) forget(now time.Time) {
+	i := 0
+	for i < len(w.entries) && now.Sub(w.entries[i].at) >= w.span {
+		w.used -= w.entries[i].n
+		i++
+	}
+	w.entries = append(w.entries[:0], w.entries[i:]...)
 }

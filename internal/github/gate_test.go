@@ -188,7 +188,7 @@ func TestWaitersAreRefusedWhenTheGateShuts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot", func(o *Options) { o.MinBetweenWrites = 20 * time.Second })
 		w.inject(githubtest.SecondaryLimit(403, time.Hour).On("GET", "/issues/"))
-		g := c.wire.gate
+		g := c.transport.gate
 		g.wroteAt = time.Now()
 		waited := make(chan error)
 		go func() { waited <- g.enter(w.Context(), &waiter{lane: laneClaim, write: true}) }()
@@ -227,14 +227,14 @@ func TestWritesAreSpaced(t *testing.T) {
 }
 
 func TestWritesAreNeverCloserThanASecond(t *testing.T) {
-	if g := newGate(time.Millisecond, 0, 0, nil); g.between != time.Second {
+	if g := newGate(time.Millisecond, 0, 0, func(Cooldown) {}); g.between != time.Second {
 		t.Errorf("between = %s", g.between)
 	}
 }
 
 func TestLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(time.Second, 1, 0, nil)
+		g := newGate(time.Second, 1, time.Minute, func(Cooldown) {})
 		first := &waiter{lane: laneReads}
 		if err := g.enter(t.Context(), first); err != nil {
 			t.Fatal(err)
@@ -290,7 +290,7 @@ func TestBudgetsOfOurOwn(t *testing.T) {
 	}
 	t.Run("900 points a minute", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g, start := newGate(time.Second, 1, 0, nil), time.Now()
+			g, start := newGate(time.Second, 1, time.Minute, func(Cooldown) {}), time.Now()
 			_, _ = pass(t, g, laneReads, false, 900)
 			if d := time.Since(start); d != 0 {
 				t.Errorf("the first 900 took %s", d)
@@ -304,7 +304,7 @@ func TestBudgetsOfOurOwn(t *testing.T) {
 	t.Run("500 changes an hour, 400 for progress", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var told []Cooldown
-			g, start := newGate(time.Second, 1, 0, func(c Cooldown) { told = append(told, c) }), time.Now()
+			g, start := newGate(time.Second, 1, time.Minute, func(c Cooldown) { told = append(told, c) }), time.Now()
 			n, err := pass(t, g, laneProgress, true, 1000)
 			if kindOf(err) != KindRateLimited || n != progressPerHour || len(told) > 0 {
 				t.Fatalf("progress: %d passed, then %v; cooldowns %+v", n, err, told)
@@ -368,7 +368,7 @@ func TestWaitsHonourTheContext(t *testing.T) {
 		if err := <-ended; kindOf(err) != KindTransient && !errors.Is(err, context.Canceled) {
 			w.Errorf("error = %v", err)
 		}
-		if g := c.wire.gate; g.inflight != 0 || g.writing || len(g.queue[laneCompletion]) != 0 {
+		if g := c.transport.gate; g.inflight != 0 || g.writing || len(g.queue) != 0 {
 			w.Errorf("the gate still counts the waiter: %+v", g.queue)
 		}
 		// A hung connection ends by itself.

@@ -2,7 +2,6 @@ package github
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"regexp"
 	"slices"
@@ -13,18 +12,16 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// Issue is what Retake needs to know of an issue.
+// Issue is what Retake reads of an issue.
 type Issue struct {
-	Key               string // "owner/repo#n" as asked for, also after a rename of the repository
-	Number            int
-	Title, Body       string
-	State             string   // open | closed
-	Labels            []string // sorted
-	URL               string   // of the page for people
-	Author            string
-	AuthorAssociation string
-	UpdatedAt         time.Time // whole seconds, UTC
-	IsPullRequest     bool
+	Key           string // "owner/repo#n" as asked for, also after a rename of the repository
+	Number        int
+	Title, Body   string
+	State         string    // open | closed
+	Labels        []string  // sorted
+	URL           string    // of the page for people
+	UpdatedAt     time.Time // whole seconds, UTC
+	IsPullRequest bool
 }
 
 // Has reports whether the issue carries a label; names compare without case.
@@ -78,9 +75,9 @@ func (c *Client) Issue(ctx context.Context, key string) (Issue, error) {
 func (c *Client) issue(ctx context.Context, l lane, p place) (Issue, error) {
 	raw, _, err := c.lanes[l].Issues.Get(ctx, p.owner, p.repo, p.number)
 	if err != nil {
-		return Issue{}, normal(err)
+		return Issue{}, normalize(err)
 	}
-	at, err := locate(raw)
+	at, err := placeOf(raw)
 	if err != nil {
 		return Issue{}, err
 	}
@@ -108,7 +105,7 @@ func (c *Client) renamed(ctx context.Context, l lane, asked, found place) error 
 		return moved
 	}
 	if err != nil {
-		return normal(err)
+		return normalize(err)
 	}
 	if !strings.EqualFold(repo.GetFullName(), found.fullName()) {
 		return moved
@@ -116,8 +113,8 @@ func (c *Client) renamed(ctx context.Context, l lane, asked, found place) error 
 	return nil
 }
 
-// locate tells where an issue lives by its own word.
-func locate(raw *gh.Issue) (place, error) {
+// placeOf reads where an issue is from its own repository_url.
+func placeOf(raw *gh.Issue) (place, error) {
 	_, name, ok := strings.Cut(raw.GetRepositoryURL(), "/repos/")
 	p, err := parseRepo(name)
 	if !ok || err != nil || raw.GetNumber() < 1 {
@@ -131,7 +128,7 @@ func toIssue(p place, raw *gh.Issue) Issue {
 	p.number = raw.GetNumber()
 	i := Issue{
 		Key: p.key(), Number: p.number, Title: raw.GetTitle(), Body: raw.GetBody(), State: raw.GetState(),
-		URL: raw.GetHTMLURL(), Author: raw.GetUser().GetLogin(), AuthorAssociation: raw.GetAuthorAssociation(),
+		URL:       raw.GetHTMLURL(),
 		UpdatedAt: raw.GetUpdatedAt().UTC(), IsPullRequest: raw.IsPullRequest(),
 	}
 	for _, l := range raw.Labels {
@@ -139,16 +136,4 @@ func toIssue(p place, raw *gh.Issue) Issue {
 	}
 	slices.Sort(i.Labels)
 	return i
-}
-
-// isGone reports a thing that is not there (any more).
-func isGone(err error) bool { return kindOf(err) == KindNotFound }
-
-// statusOf is the HTTP status of err, 0 if it has none.
-func statusOf(err error) int {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Status
-	}
-	return 0
 }

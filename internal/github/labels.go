@@ -15,19 +15,19 @@ import (
 // labelPages bounds the labels of a repository that are read: 2,000.
 const labelPages = 20
 
-// looks of a label that we create.
-type look struct{ name, color, description string }
+// labelSpec is a label that we create.
+type labelSpec struct{ name, color, description string }
 
-func (l Labels) looks() []look {
-	return []look{
-		{l.Task, "0e8a16", "Work for Retake: put this label on an issue to have it done"},
+func (l Labels) specs() []labelSpec {
+	return []labelSpec{
+		{l.Task, "0e8a16", "Work for Retake: add this label to have an issue worked on"},
 		{l.Claimed, "fbca04", "Retake is working on this"},
-		{l.Blocked, "d93f0b", "Retake stopped and needs a human: see its last comment"},
-		{l.Review, "1d76db", "Retake is done: ready for review"},
+		{l.Blocked, "d93f0b", "Retake has stopped and needs a human: see its latest comment"},
+		{l.Review, "1d76db", "Retake has finished: ready for review"},
 	}
 }
 
-// EnsureLabels creates the labels that a repository lacks and reads them back. With writes off it only looks, and returns
+// EnsureLabels creates the labels that a repository lacks and reads them back. With writes off it only reads, and returns
 // ErrWritesDisabled if one is missing.
 func (c *Client) EnsureLabels(ctx context.Context, repo string) error {
 	p, err := parseRepo(repo)
@@ -38,12 +38,12 @@ func (c *Client) EnsureLabels(ctx context.Context, repo string) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	if err := c.mute("create labels", repo, zap.Strings("labels", names(missing))); err != nil {
+	if err := c.checkWrites("create labels", repo, zap.Strings("labels", names(missing))); err != nil {
 		return err
 	}
 	for _, l := range missing {
 		_, _, err := c.lanes[laneCompletion].Issues.CreateLabel(ctx, p.owner, p.repo, &gh.Label{Name: &l.name, Color: &l.color, Description: &l.description})
-		if err = normal(err); err != nil && statusOf(err) != http.StatusUnprocessableEntity { // 422: somebody else made it
+		if err = normalize(err); err != nil && statusOf(err) != http.StatusUnprocessableEntity { // 422: somebody else made it
 			return err
 		}
 	}
@@ -53,16 +53,16 @@ func (c *Client) EnsureLabels(ctx context.Context, repo string) error {
 	return err
 }
 
-func (c *Client) missingLabels(ctx context.Context, p place) ([]look, error) {
-	missing := c.labels.looks()
+func (c *Client) missingLabels(ctx context.Context, p place) ([]labelSpec, error) {
+	missing := c.labels.specs()
 	opts := &gh.ListOptions{PerPage: pageSize}
 	for range labelPages {
 		raw, resp, err := c.lanes[laneCompletion].Issues.ListLabels(ctx, p.owner, p.repo, opts)
 		if err != nil {
-			return nil, normal(err)
+			return nil, normalize(err)
 		}
 		for _, l := range raw {
-			missing = slices.DeleteFunc(missing, func(m look) bool { return strings.EqualFold(m.name, l.GetName()) })
+			missing = slices.DeleteFunc(missing, func(m labelSpec) bool { return strings.EqualFold(m.name, l.GetName()) })
 		}
 		if opts.Page = resp.NextPage; opts.Page == 0 {
 			break
@@ -71,36 +71,34 @@ func (c *Client) missingLabels(ctx context.Context, p place) ([]look, error) {
 	return missing, nil
 }
 
-func names(looks []look) []string {
+func names(specs []labelSpec) []string {
 	var out []string
-	for _, l := range looks {
+	for _, l := range specs {
 		out = append(out, l.name)
 	}
 	return out
 }
 
-// addLabel puts a label on an issue that lacks it. go-github sends a bare array, GitHub describes an object.
+// addLabel puts a label on an issue that lacks it. go-github would send a bare array, where GitHub describes an object.
 func (c *Client) addLabel(ctx context.Context, l lane, t thread, label string) error {
 	if t.issue.Has(label) {
 		return nil
 	}
-	return c.call(ctx, l, http.MethodPost, labelsPath(t), map[string][]string{"labels": {label}})
+	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels", t.owner, t.repo, t.number)
+	req, err := c.lanes[l].NewRequest(http.MethodPost, path, map[string][]string{"labels": {label}})
+	if err == nil {
+		_, err = c.lanes[l].Do(ctx, req, nil)
+	}
+	return normalize(err)
 }
 
-// dropLabel takes a label off an issue that carries it; 404 says that somebody else did. go-github does not escape names.
+// dropLabel removes a label from an issue that carries it; after a 404 somebody else did. go-github does not escape names.
 func (c *Client) dropLabel(ctx context.Context, l lane, t thread, label string) error {
 	if !t.issue.Has(label) {
 		return nil
 	}
-	err := c.call(ctx, l, http.MethodDelete, labelsPath(t)+"/"+url.PathEscape(label), nil)
-	if isGone(err) {
-		return nil
-	}
-	return err
-}
-
-func labelsPath(t thread) string {
-	return fmt.Sprintf("repos/%s/%s/issues/%d/labels", t.owner, t.repo, t.number)
+	_, err := c.lanes[l].Issues.RemoveLabelForIssue(ctx, t.owner, t.repo, t.number, url.PathEscape(label))
+	return unlessGone(err)
 }
 
 // moveLabels takes an issue from claimed to the label goal ("" for none) and reads back. The goal comes first, so that an
@@ -146,7 +144,7 @@ func (c *Client) lastLabelEvent(ctx context.Context, l lane, p place, label stri
 	for {
 		raw, resp, err := c.lanes[l].Issues.ListIssueEvents(ctx, p.owner, p.repo, p.number, opts)
 		if err != nil {
-			return nil, normal(err)
+			return nil, normalize(err)
 		}
 		for _, e := range raw {
 			if strings.EqualFold(e.GetLabel().GetName(), label) {

@@ -5,9 +5,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	gh "github.com/google/go-github/v60/github"
 )
 
-// Bounds on what an answer can make us wait.
+// Bounds on the wait that an answer can cause.
 const (
 	shortestWait = time.Second       // a reset that has just passed
 	longestWait  = 24 * time.Hour    // nothing GitHub documents is longer than an hour; garbage must not close us for ever
@@ -17,7 +19,7 @@ const (
 	secondaryDoc = "secondary-rate-" // in documentation_url; the anchor has had several endings
 )
 
-// limit is what one answer says about rate limits.
+// limit is a rate limit, as one answer states it.
 type limit struct {
 	secondary bool
 	stated    bool          // GitHub said how long; otherwise wait is 0 and the gate backs off
@@ -25,7 +27,7 @@ type limit struct {
 	why       string
 }
 
-// readLimit tells whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a limit is a
+// readLimit reports whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a limit is a
 // permission that we lack. The order of sources is GitHub's: Retry-After, then the reset if nothing remains, then nothing stated.
 func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
 	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
@@ -50,8 +52,8 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bo
 	if l.secondary {
 		l.why = "secondary limit"
 	}
-	if m := c.text(); m != "" {
-		l.why += ": " + oneLine(m, 160)
+	if m := complaintText(c, 160); m != "" {
+		l.why += ": " + m
 	}
 	return l, true
 }
@@ -65,10 +67,10 @@ func spentAfter(h http.Header, now time.Time) (limit, bool) {
 	return limit{stated: ok, wait: wait, why: "primary limit: no requests left in this hour"}, ok
 }
 
-func isSecondary(c complaint) bool {
+func isSecondary(c gh.ErrorResponse) bool {
 	m := strings.ToLower(c.Message)
 	return strings.Contains(m, "secondary rate limit") || strings.Contains(m, "abuse detection") ||
-		strings.Contains(c.Documentation, secondaryDoc) || strings.Contains(c.Documentation, "abuse-rate-limits")
+		strings.Contains(c.DocumentationURL, secondaryDoc) || strings.Contains(c.DocumentationURL, "abuse-rate-limits")
 }
 
 // retryAfter reads seconds or an HTTP date.

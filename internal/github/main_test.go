@@ -8,7 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	description() // before any bubble: it reads a file
+	_, _ = description() // before any bubble: it reads a file
 	if leak := m.Run(); leak != 0 {
 		os.Exit(leak)
 	}

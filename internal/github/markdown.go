@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"retake/internal/redact"
 )
 
 // commentLimit is the length of a comment in characters. GitHub refuses more than 65,536.
@@ -50,6 +52,12 @@ func plain(text string) string {
 		return r
 	}, text)
 }
+
+// redactor makes text safe to post.
+type redactor struct{ *redact.Redactor }
+
+// clean is text without escape sequences and secrets. It comes before any cut, because half a secret matches nothing.
+func (r redactor) clean(text string) string { return r.Cut(plain(text)) }
 
 // inert is cleaned text that notifies nobody and carries no HTML comment, also inside code.
 func inert(text string) string {

@@ -23,7 +23,7 @@ const (
 // endedDelivered in a claim's marker: the task is done, the claim competes no more.
 const endedDelivered = "delivered"
 
-// marker is what such a line says. Every field has a narrow alphabet, so that nothing in it can end the HTML comment.
+// marker is the content of such a line. Every field has a narrow alphabet, so that nothing in it can end the HTML comment.
 type marker struct {
 	kind    string
 	Fleet   string `json:"fleet"`
@@ -39,8 +39,8 @@ var (
 	idText     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`)
 )
 
-// needs lists what each kind must and may say beside fleet and nonce.
-var needs = map[string]func(marker) bool{
+// markerRules check what each kind must and may contain beside fleet and nonce.
+var markerRules = map[string]func(marker) bool{
 	markClaim: func(m marker) bool {
 		return m.Attempt == "" && (m.Ended == "" || m.Ended == endedDelivered) && (m.Run == "" || idText.MatchString(m.Run))
 	},
@@ -50,14 +50,14 @@ var needs = map[string]func(marker) bool{
 }
 
 func (m marker) valid() bool {
-	ok, known := needs[m.kind]
+	ok, known := markerRules[m.kind]
 	return known && fleetName.MatchString(m.Fleet) && nonceText.MatchString(m.Nonce) && ok(m)
 }
 
 // line renders the marker; an invalid one is a permanent error, for example of a nonce that is none.
 func (m marker) line() (string, error) {
 	if !m.valid() {
-		return "", permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: out of alphabet", m.kind, m.Fleet, m.Nonce, m.Run, m.Attempt)
+		return "", permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: characters that are not allowed", m.kind, m.Fleet, m.Nonce, m.Run, m.Attempt)
 	}
 	data, err := json.Marshal(m)
 	if err != nil {

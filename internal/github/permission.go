@@ -5,26 +5,18 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
 )
 
-// How long the answer about one person is believed: a right that was taken away counts for so long, and a right that was
-// just given is missed for so long.
+// How long GitHub's answer about one person is kept. A right that was withdrawn or granted meanwhile takes effect after that.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute
-	rightsLimit = 1024 // people; what is forgotten is asked for again
 )
 
-// rights remembers who may write where.
-type rights struct {
-	mu sync.Mutex
-	by map[string]right
-}
-
+// right is what is known of one person in one repository.
 type right struct {
 	may   bool
 	until time.Time
@@ -32,24 +24,10 @@ type right struct {
 
 func rightKey(p place, login string) string { return strings.ToLower(p.fullName() + " " + login) }
 
-func (r *rights) get(p place, login string) (may, known bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	e, ok := r.by[rightKey(p, login)]
-	return e.may, ok && time.Now().Before(e.until)
-}
-
-func (r *rights) put(p place, login string, may bool) {
-	kept := noRightKept
-	if may {
-		kept = rightKept
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.by) >= rightsLimit {
-		clear(r.by)
-	}
-	r.by[rightKey(p, login)] = right{may, time.Now().Add(kept)}
+// knownRight returns what GitHub answered not long ago.
+func (c *Client) knownRight(p place, login string) (may, known bool) {
+	r, ok := c.rights.get(rightKey(p, login))
+	return r.may, ok && time.Now().Before(r.until)
 }
 
 // writers are the permissions that let people change a repository. GitHub reports maintain as write, and triage as read.
@@ -57,23 +35,26 @@ var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
 // mayWrite asks GitHub, or memory, whether a login may write to a repository.
 func (c *Client) mayWrite(ctx context.Context, p place, login string) (bool, error) {
-	if may, known := c.rights.get(p, login); known {
+	if may, known := c.knownRight(p, login); known {
 		return may, nil
 	}
 	level, _, err := c.lanes[laneReads].Repositories.GetPermissionLevel(ctx, p.owner, p.repo, url.PathEscape(login))
-	err = normal(err)
+	err = normalize(err)
 	switch {
 	case statusOf(err) == http.StatusForbidden && kindOf(err) == KindPermanent:
-		return false, permanent("the token may not ask for the permissions of collaborators of %s: give it write access, or answer Retake by removing the label", p.fullName())
+		return false, permanent("the token may not ask for the permissions of collaborators of %s: give it write access, or answer by removing the label", p.fullName())
 	case err != nil && !isGone(err):
 		return false, err
 	}
-	may := err == nil && writers[level.GetPermission()]
-	c.rights.put(p, login, may)
+	may, kept := err == nil && writers[level.GetPermission()], noRightKept
+	if may {
+		kept = rightKept
+	}
+	c.rights.put(rightKey(p, login), right{may, time.Now().Add(kept)})
 	return may, nil
 }
 
-// isPerson reports a positive human identity: not a bot, not an app, not somebody whose account is gone.
+// isPerson reports whether an account is certainly a person's: no bot, no app, no deleted account.
 func isPerson(u *gh.User) bool {
 	return u.GetType() == "User" && u.GetLogin() != "" && !strings.HasSuffix(strings.ToLower(u.GetLogin()), "[bot]")
 }

@@ -3,6 +3,7 @@ package github
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -19,14 +20,12 @@ const (
 	sameSecond    = 100 // pages of issues with one and the same update time, before we give up
 )
 
-// Page is one look at a repository.
+// Page is the result of one Poll.
 type Page struct {
 	// Issues in the order of their last change, without pull requests. The same issue may come again: a cursor has a
 	// resolution of one second and includes it.
 	Issues []Issue
-	Cursor string // for the next Poll; keep it together with what was made of Issues
-	// NotModified: GitHub said 304 and the cursor stays. Issues then holds what it held the last time.
-	NotModified bool
+	Cursor string // for the next Poll; store it together with what follows from Issues
 }
 
 // Poll lists what changed since the cursor that an earlier Poll returned: one conditional request while
@@ -50,9 +49,8 @@ func (c *Client) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 }
 
 func (c *Client) firstPoll(ctx context.Context, p place) (Page, error) {
-	var page Page
 	var start time.Time
-	seen := map[int]bool{}
+	issues := issuesByNumber{}
 	for _, label := range []string{c.labels.Task, c.labels.Claimed, c.labels.Blocked} {
 		opts := &gh.IssueListByRepoOptions{
 			State: "open", Labels: []string{label}, Sort: "updated", Direction: "desc",
@@ -66,33 +64,25 @@ func (c *Client) firstPoll(ctx context.Context, p place) (Page, error) {
 			if start.IsZero() {
 				start = serverTime(resp.Header, time.Now())
 			}
-			for _, r := range raw {
-				if !r.IsPullRequest() && !seen[r.GetNumber()] {
-					seen[r.GetNumber()] = true
-					page.Issues = append(page.Issues, toIssue(p, r))
-				}
-			}
+			issues.add(p, raw)
 			if opts.Page = resp.NextPage; opts.Page == 0 {
 				break
 			}
 		}
 	}
-	sortByUpdate(page.Issues)
-	page.Cursor = format(start.Add(-cursorOverlap))
-	return page, nil
+	return issues.page(start.Add(-cursorOverlap)), nil
 }
 
 // pollSince goes on by time, not by page number: an issue that changes between two pages moves to the end of the
 // list, and everything behind it one place forward, over the edge of the page.
 func (c *Client) pollSince(ctx context.Context, p place, since time.Time) (Page, error) {
-	page := Page{}
 	opts := &gh.IssueListByRepoOptions{
 		State: "all", Sort: "updated", Direction: "asc", Since: since,
 		ListOptions: gh.ListOptions{PerPage: pageSize},
 	}
-	seen := map[int]int{}
+	issues := issuesByNumber{}
 	for asked := 0; asked < sameSecond; asked++ {
-		raw, resp, err := c.list(ctx, p, opts)
+		raw, _, err := c.list(ctx, p, opts)
 		if err != nil {
 			return Page{}, err
 		}
@@ -101,45 +91,44 @@ func (c *Client) pollSince(ctx context.Context, p place, since time.Time) (Page,
 			if at := r.GetUpdatedAt().UTC(); at.After(newest) {
 				newest = at
 			}
-			page.add(seen, p, r)
 		}
+		issues.add(p, raw)
 		full := len(raw) >= pageSize
 		advanced := newest.After(opts.Since)
-		if asked == 0 {
-			page.NotModified = !full && !advanced && resp.Header.Get(unchangedHeader) != ""
-		}
 		if advanced {
 			opts.Since, opts.Page = newest, 0
 		} else {
 			opts.Page = max(opts.Page, 1) + 1 // a whole page of the same second
 		}
-		page.Cursor = format(opts.Since)
 		if !full || advanced && asked+1 >= pollPages {
-			sortByUpdate(page.Issues)
-			return page, nil
+			return issues.page(opts.Since), nil
 		}
 	}
 	return Page{}, permanent("more than %d issues of %s were changed in one second", sameSecond*pageSize, p.fullName())
 }
 
-// add appends an issue, or replaces what an earlier page said of it.
-func (page *Page) add(seen map[int]int, p place, r *gh.Issue) {
-	if r.IsPullRequest() {
-		return
+// issuesByNumber are the issues of a poll, by number: of one that is on two pages the later version counts.
+type issuesByNumber map[int]Issue
+
+func (all issuesByNumber) add(p place, raw []*gh.Issue) {
+	for _, r := range raw {
+		if !r.IsPullRequest() {
+			all[r.GetNumber()] = toIssue(p, r)
+		}
 	}
-	i := toIssue(p, r)
-	if at, ok := seen[i.Number]; ok {
-		page.Issues[at] = i
-		return
-	}
-	seen[i.Number] = len(page.Issues)
-	page.Issues = append(page.Issues, i)
+}
+
+func (all issuesByNumber) page(cursor time.Time) Page {
+	issues := slices.SortedFunc(maps.Values(all), func(a, b Issue) int {
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.Number, b.Number))
+	})
+	return Page{Issues: issues, Cursor: format(cursor)}
 }
 
 func (c *Client) list(ctx context.Context, p place, opts *gh.IssueListByRepoOptions) ([]*gh.Issue, *gh.Response, error) {
 	raw, resp, err := c.lanes[laneReads].Issues.ListByRepo(ctx, p.owner, p.repo, opts)
 	if err != nil {
-		return nil, nil, normal(err)
+		return nil, nil, normalize(err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, nil, transient("a list of issues with status "+resp.Status, nil)
@@ -148,9 +137,3 @@ func (c *Client) list(ctx context.Context, p place, opts *gh.IssueListByRepoOpti
 }
 
 func format(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
-
-func sortByUpdate(issues []Issue) {
-	slices.SortStableFunc(issues, func(a, b Issue) int {
-		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.Number, b.Number))
-	})
-}

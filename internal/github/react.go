@@ -21,14 +21,10 @@ const reactionPages = 5
 // React puts our reaction on a comment of an issue, unless it is there, and takes back the other acknowledgement if that is
 // there: an edited comment can turn from one into the other. A comment that is gone needs none.
 func (c *Client) React(ctx context.Context, key string, commentID int64, content string) error {
-	if err := c.mute("react", key, zap.Int64("comment", commentID), zap.String("to", content)); err != nil {
+	if err := c.checkWrites("react", key, zap.Int64("comment", commentID), zap.String("to", content)); err != nil {
 		return err
 	}
-	err := c.react(ctx, key, commentID, content)
-	if isGone(err) {
-		return nil
-	}
-	return err
+	return unlessGone(c.react(ctx, key, commentID, content))
 }
 
 func (c *Client) react(ctx context.Context, key string, commentID int64, content string) error {
@@ -47,7 +43,7 @@ func (c *Client) react(ctx context.Context, key string, commentID int64, content
 	if _, there := ours[content]; !there {
 		_, _, err := c.lanes[laneCompletion].Reactions.CreateIssueCommentReaction(ctx, p.owner, p.repo, commentID, content)
 		if err != nil {
-			return normal(err)
+			return normalize(err)
 		}
 	}
 	other := map[string]string{ReactionUnderstood: ReactionConfused, ReactionConfused: ReactionUnderstood}[content]
@@ -56,7 +52,7 @@ func (c *Client) react(ctx context.Context, key string, commentID int64, content
 		return nil
 	}
 	_, err = c.lanes[laneCompletion].Reactions.DeleteIssueCommentReaction(ctx, p.owner, p.repo, commentID, id)
-	return normal(err)
+	return normalize(err)
 }
 
 // ourReactions are the ids of our own reactions to a comment, by content.
@@ -66,7 +62,7 @@ func (c *Client) ourReactions(ctx context.Context, p place, commentID int64, sel
 	for range reactionPages {
 		raw, resp, err := c.lanes[laneReads].Reactions.ListIssueCommentReactions(ctx, p.owner, p.repo, commentID, opts)
 		if err != nil {
-			return nil, normal(err)
+			return nil, normalize(err)
 		}
 		for _, r := range raw {
 			if strings.EqualFold(r.GetUser().GetLogin(), self) {

@@ -2,27 +2,31 @@ package github
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
 )
 
-// ReleaseRequest gives an issue back.
+// ErrAlive is returned by a reclaim of a claim that has shown progress since it was called stale, or that is not the one
+// which holds the issue now.
+var ErrAlive = errors.New("github: the claim is not stale: nothing was changed")
+
+// ReleaseRequest ends a claim.
 type ReleaseRequest struct {
 	Key, Nonce  string
 	Why         string // one line
 	RestoreTask bool   // true: anybody may claim it again; false: it was closed or taken, no label stays
-	// Reclaim: the claim is called stale. It may be another fleet's or credential's: Nonce is that of Stale's holder.
+	// Reclaim: the claim is stale. It may be another fleet's or credential's: Nonce is that of Stale's holder.
 	Reclaim bool
-	// LastSeen, of a reclaim, is the time that Stale told: ErrAlive if the claim comment was edited since. Zero: don't look.
+	// LastSeen, of a reclaim, is the time that Stale returned: ErrAlive if the claim comment was edited since. Zero: not checked.
 	LastSeen time.Time
 }
 
-// Release ends a claim: a marker comment, after which older claims compete no more, then the labels. A repetition that
+// Release ends a claim: a marker comment, which ends all older claims, then the labels. A repetition that
 // finds the issue claimed anew since touches nothing.
 func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
-	if err := c.mute("release", req.Key, zap.String("task", req.Nonce), zap.String("reason", req.Why)); err != nil {
+	if err := c.checkWrites("release", req.Key, zap.String("task", req.Nonce), zap.String("reason", req.Why)); err != nil {
 		return err
 	}
 	t, err := c.thread(ctx, laneCompletion, req.Key)
@@ -36,7 +40,7 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	created, err := c.post(ctx, laneCompletion, t, m, c.releaseText(req))
+	created, err := c.post(ctx, laneCompletion, t, m, c.page("release", req))
 	if err != nil {
 		return err
 	}
@@ -45,7 +49,7 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	if held, ok := t.holder(); ok && (!created || held.mark.Nonce != req.Nonce) {
+	if holder, ok := t.holder(); ok && (!created || holder.mark.Nonce != req.Nonce) {
 		return nil
 	}
 	goal := ""
@@ -55,43 +59,36 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 	if err := c.moveLabels(ctx, laneCompletion, t, goal, created); err != nil {
 		return err
 	}
-	c.forget(req.Key, req.Nonce)
+	c.claims.drop(req.Key + " " + req.Nonce)
 	return nil
 }
 
-// reclaimed tells whether somebody else has ended the claim already, or ErrAlive if it must not be ended.
+// reclaimed reports whether somebody else has ended the claim already; ErrAlive if it must not be ended.
 func (c *Client) reclaimed(t thread, m marker, lastSeen time.Time) (done bool, err error) {
-	if len(t.ours(m)) > 0 {
+	if len(t.ownComments(m)) > 0 {
 		return false, nil // ours: the labels may be missing
 	}
 	if t.wasReleased(m.Nonce) {
 		return true, nil
 	}
-	held, ok := t.holder()
-	if ok && (held.mark.Nonce != m.Nonce || !lastSeen.IsZero() && held.edited.After(lastSeen)) {
+	holder, ok := t.holder()
+	if ok && (holder.mark.Nonce != m.Nonce || !lastSeen.IsZero() && holder.edited.After(lastSeen)) {
 		return false, ErrAlive
 	}
 	return false, nil
 }
 
-func (c *Client) releaseText(req ReleaseRequest) string {
-	r := c.redactor()
-	why := r.line(req.Why, 300)
-	text := "**Retake** gives this issue back"
-	if why != "" {
-		text += ": " + why
+// Stale returns whose claim comment holds an issue, and when that comment was last edited (GitHub's clock, whole seconds). ok is false
+// when nobody holds it. A director edits the comment whenever the task changes its state or stage, so a claim whose
+// comment is older than issue_claim_stale_seconds has nobody at work; whether that is so is the caller's decision.
+func (c *Client) Stale(ctx context.Context, key string) (h Holder, last time.Time, ok bool, err error) {
+	t, err := c.thread(ctx, laneReads, key)
+	if err != nil {
+		return Holder{}, time.Time{}, false, err
 	}
-	if req.Reclaim {
-		text = reclaimLine(why)
+	holder, ok := t.holder()
+	if !ok {
+		return Holder{}, time.Time{}, false, nil
 	}
-	return fmt.Sprintf("%s\n\n<sub>claim `%s` · fleet `%s`</sub>", text, req.Nonce, c.opts.Fleet)
-}
-
-// reclaimLine begins with a word that other tools look for.
-func reclaimLine(why string) string {
-	text := "Retake-Reclaim: the claim is stale"
-	if why != "" {
-		text += ", " + why
-	}
-	return text
+	return holderOf(holder), holder.edited, true, nil
 }

@@ -16,12 +16,12 @@ func TestSpecification(t *testing.T) {
 		t.Fatal(err)
 	}
 	labels := "| label | says to people |\n|---|---|\n"
-	for _, l := range DefaultLabels.looks() {
+	for _, l := range testLabels.specs() {
 		labels += fmt.Sprintf("| `%s` | %s |\n", l.name, l.description)
 	}
 	words := "| command | effect |\n|---|---|\n"
 	for _, c := range commands {
-		words += fmt.Sprintf("| `%s` | %s |\n", c.usage, c.meaning)
+		words += fmt.Sprintf("| `%s` | %s |\n", c.Usage, c.Meaning)
 	}
 	text := string(data)
 	for name, table := range map[string]string{"labels": labels, "commands": words} {

@@ -13,15 +13,14 @@ import (
 // threadPages bounds the comments of one issue that are read: 5,000.
 const threadPages = 50
 
-// remark is a comment. mark is set only if its author is trusted.
-type remark struct {
+// comment is a comment. mark is set only if its author is trusted.
+type comment struct {
 	id         int64
 	author     string
 	body       string
-	url        string
 	at, edited time.Time // edited is at for a comment that never was
 	person     bool
-	trusted    bool // by the author's association; what a person may do says permission
+	trusted    bool // by the author's association, which is not a permission
 	thumbs     int  // thumbs-up of anybody
 	mark       *marker
 }
@@ -29,54 +28,54 @@ type remark struct {
 // thread is an issue with its comments, in the order of their ids.
 type thread struct {
 	place
-	issue   Issue
-	self    string
-	remarks []remark
+	issue    Issue
+	self     string
+	comments []comment
 }
 
 // thread reads an issue and all its comments.
 func (c *Client) thread(ctx context.Context, l lane, key string) (thread, error) {
-	p, err := parseKey(key)
-	if err != nil {
-		return thread{}, err
+	t, err := c.threadComments(ctx, l, key)
+	if err == nil {
+		t.issue, err = c.issue(ctx, l, t.place)
 	}
-	t := thread{place: p}
-	if t.self, err = c.self(ctx, l); err != nil {
-		return thread{}, err
-	}
-	if t.issue, err = c.issue(ctx, l, p); err != nil {
-		return thread{}, err
-	}
-	t.remarks, err = c.remarks(ctx, l, p, t.self, time.Time{})
 	return t, err
 }
 
-// remarks reads the comments that were written or edited since a time, all for zero.
-func (c *Client) remarks(ctx context.Context, l lane, p place, self string, since time.Time) ([]remark, error) {
-	var all []remark
-	opts := &gh.IssueListCommentsOptions{ListOptions: gh.ListOptions{PerPage: pageSize}}
-	if since = since.UTC().Truncate(time.Second); !since.IsZero() {
-		opts.Since = &since
+// comments reads the comments of an issue, without the issue.
+func (c *Client) threadComments(ctx context.Context, l lane, key string) (t thread, err error) {
+	if t.place, err = parseKey(key); err != nil {
+		return thread{}, err
 	}
+	if t.self, err = c.self(ctx, l); err != nil {
+		return thread{}, err
+	}
+	t.comments, err = c.listComments(ctx, l, t.place, t.self)
+	return t, err
+}
+
+func (c *Client) listComments(ctx context.Context, l lane, p place, self string) ([]comment, error) {
+	var all []comment
+	opts := &gh.IssueListCommentsOptions{ListOptions: gh.ListOptions{PerPage: pageSize}}
 	for range threadPages {
 		raw, resp, err := c.lanes[l].Issues.ListComments(ctx, p.owner, p.repo, p.number, opts)
 		if err != nil {
-			return nil, normal(err)
+			return nil, normalize(err)
 		}
 		for _, r := range raw {
-			all = append(all, c.toRemark(r, self))
+			all = append(all, c.toComment(r, self))
 		}
 		if opts.Page = resp.NextPage; opts.Page == 0 {
-			slices.SortFunc(all, func(a, b remark) int { return cmp.Compare(a.id, b.id) })
-			return slices.CompactFunc(all, func(a, b remark) bool { return a.id == b.id }), nil
+			slices.SortFunc(all, func(a, b comment) int { return cmp.Compare(a.id, b.id) })
+			return slices.CompactFunc(all, func(a, b comment) bool { return a.id == b.id }), nil
 		}
 	}
 	return nil, permanent("%s has more than %d comments", p.key(), threadPages*pageSize)
 }
 
-func (c *Client) toRemark(raw *gh.IssueComment, self string) remark {
-	r := remark{
-		id: raw.GetID(), author: raw.GetUser().GetLogin(), body: raw.GetBody(), url: raw.GetHTMLURL(),
+func (c *Client) toComment(raw *gh.IssueComment, self string) comment {
+	r := comment{
+		id: raw.GetID(), author: raw.GetUser().GetLogin(), body: raw.GetBody(),
 		at: raw.GetCreatedAt().UTC(), edited: raw.GetUpdatedAt().UTC(), person: isPerson(raw.GetUser()),
 		trusted: c.trusts(self, raw.GetUser().GetLogin(), raw.GetAuthorAssociation()), thumbs: raw.GetReactions().GetPlusOne(),
 	}
@@ -89,10 +88,10 @@ func (c *Client) toRemark(raw *gh.IssueComment, self string) remark {
 	return r
 }
 
-// ours are our own comments with the given marker, oldest first. The fields of want that are set must be equal.
-func (t thread) ours(want marker) []remark {
-	var found []remark
-	for _, r := range t.remarks {
+// ownComments are our own comments with the given marker, oldest first. The fields of want that are set must be equal.
+func (t thread) ownComments(want marker) []comment {
+	var found []comment
+	for _, r := range t.comments {
 		if r.mark != nil && strings.EqualFold(r.author, t.self) && r.mark.kind == want.kind && r.mark.Fleet == want.Fleet &&
 			r.mark.Nonce == want.Nonce && (want.Attempt == "" || r.mark.Attempt == want.Attempt) {
 			found = append(found, r)
@@ -103,9 +102,9 @@ func (t thread) ours(want marker) []remark {
 
 // lastRelease is the latest release marker of anybody whom we trust, id 0 if there is none. Of several for one claim the
 // first counts: two directors may reclaim at once, and the second must not end the claim that came between.
-func (t thread) lastRelease() (last remark) {
+func (t thread) lastRelease() (last comment) {
 	released := map[string]bool{}
-	for _, r := range t.remarks {
+	for _, r := range t.comments {
 		if r.mark != nil && r.mark.kind == markRelease && !released[r.mark.Nonce] {
 			released[r.mark.Nonce] = true
 			last = r
@@ -115,25 +114,25 @@ func (t thread) lastRelease() (last remark) {
 }
 
 func (t thread) wasReleased(nonce string) bool {
-	return slices.ContainsFunc(t.remarks, func(r remark) bool {
+	return slices.ContainsFunc(t.comments, func(r comment) bool {
 		return r.mark != nil && r.mark.kind == markRelease && r.mark.Nonce == nonce
 	})
 }
 
 // holder is the claim that holds the issue: the lowest id of those after the latest release that have not ended.
-func (t thread) holder() (remark, bool) {
+func (t thread) holder() (comment, bool) {
 	after := t.lastRelease().id
-	for _, r := range t.remarks {
+	for _, r := range t.comments {
 		if r.id > after && r.mark != nil && r.mark.kind == markClaim && r.mark.Ended == "" {
 			return r, true
 		}
 	}
-	return remark{}, false
+	return comment{}, false
 }
 
-// post creates our comment with the given marker and text below it, unless it is there; created tells.
+// post creates our comment with the given marker and text below it, unless it is there.
 func (c *Client) post(ctx context.Context, l lane, t thread, m marker, text string) (created bool, err error) {
-	if len(t.ours(m)) > 0 {
+	if len(t.ownComments(m)) > 0 {
 		return false, nil
 	}
 	body, err := withMarker(m, text)
@@ -141,26 +140,23 @@ func (c *Client) post(ctx context.Context, l lane, t thread, m marker, text stri
 		return false, err
 	}
 	_, _, err = c.lanes[l].Issues.CreateComment(ctx, t.owner, t.repo, t.number, &gh.IssueComment{Body: &body})
-	return err == nil, normal(err)
+	return err == nil, normalize(err)
 }
 
 // edit changes the body of our comment, unless it is what it should be already.
-func (c *Client) edit(ctx context.Context, l lane, t thread, r remark, m marker, text string) (string, error) {
+func (c *Client) edit(ctx context.Context, l lane, p place, r comment, m marker, text string) (string, error) {
 	body, err := withMarker(m, text)
 	if err != nil || sameText(body, r.body) {
 		return body, err
 	}
-	_, _, err = c.lanes[l].Issues.EditComment(ctx, t.owner, t.repo, r.id, &gh.IssueComment{Body: &body})
-	return body, normal(err)
+	_, _, err = c.lanes[l].Issues.EditComment(ctx, p.owner, p.repo, r.id, &gh.IssueComment{Body: &body})
+	return body, normalize(err)
 }
 
 // remove deletes our comment; one that is gone already is no error.
-func (c *Client) remove(ctx context.Context, l lane, t thread, r remark) error {
+func (c *Client) remove(ctx context.Context, l lane, t thread, r comment) error {
 	_, err := c.lanes[l].Issues.DeleteComment(ctx, t.owner, t.repo, r.id)
-	if err = normal(err); isGone(err) {
-		return nil
-	}
-	return err
+	return unlessGone(err)
 }
 
 func withMarker(m marker, text string) (string, error) {

@@ -16,13 +16,23 @@ import (
 // Bounds of one exchange.
 const (
 	exchangeTimeout = 30 * time.Second // GitHub itself gives up after 10
-	requestBytes    = 1 << 20          // a comment of 65,536 characters is 256 KiB at most
 	answerBytes     = 32 << 20         // a page of 100 issues with the longest bodies
 	maxRedirects    = 5
 )
 
-// unchangedHeader marks an answer that GitHub confirmed with a 304.
-const unchangedHeader = "X-Retake-Unchanged"
+// Bounds of the answers that are kept for conditional requests.
+const (
+	keptAnswers = 512
+	keptBytes   = 32 << 20
+)
+
+// answer is a whole response.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	etag   string
+}
 
 // hidden are headers that go-github must not see: it would refuse requests by itself, with its own idea of when.
 var hidden = []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset", "X-Ratelimit-Resource", "Retry-After"}
@@ -33,7 +43,7 @@ type transport struct {
 	next   http.RoundTripper
 	token  func(context.Context) (string, error)
 	gate   *gate
-	cache  *etags
+	cache  memory[answer] // by address
 	writes bool
 	last   atomic.Pointer[string] // newest token, for the redactor
 }
@@ -48,9 +58,8 @@ type laneTransport struct {
 var _ http.RoundTripper = laneTransport{}
 
 func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	body, err := readRequest(req)
-	if err != nil {
-		return nil, err
+	if req.Body != nil {
+		_ = req.Body.Close() // each turn takes a copy
 	}
 	write := req.Method != http.MethodGet && req.Method != http.MethodHead
 	if write && !t.writes {
@@ -62,7 +71,7 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if target.Scheme != t.base.Scheme || target.Host != t.base.Host {
 			return nil, permanent("redirected to another host (%s): check api_url", target.Host)
 		}
-		ans, err := t.exchange(req, target, body, write)
+		ans, err := t.exchange(req, target, write)
 		if err != nil {
 			return nil, err
 		}
@@ -87,29 +96,14 @@ func isRedirect(a answer) bool {
 	return false
 }
 
-func readRequest(req *http.Request) ([]byte, error) {
-	if req.Body == nil {
-		return nil, nil
-	}
-	defer func() { _ = req.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(req.Body, requestBytes+1))
-	if err != nil {
-		return nil, transient("cannot read our own request", err)
-	}
-	if len(body) > requestBytes {
-		return nil, permanent("request to %s is larger than %d bytes", req.URL.Path, requestBytes)
-	}
-	return body, nil
-}
-
 // exchange is one turn at the gate: one request, its whole answer, and what the answer means for the gate.
-func (t laneTransport) exchange(req *http.Request, target *url.URL, body []byte, write bool) (answer, error) {
+func (t laneTransport) exchange(req *http.Request, target *url.URL, write bool) (answer, error) {
 	w := &waiter{lane: t.lane, write: write, content: write && req.Method != http.MethodDelete}
 	if err := t.gate.enter(req.Context(), w); err != nil {
 		return answer{}, err
 	}
 	sent := time.Now()
-	ans, err := t.send(req, target, body)
+	ans, err := t.send(req, target)
 	if err != nil {
 		t.gate.leave(w, sent, nil, false)
 		return answer{}, err
@@ -131,16 +125,17 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL, body []byte,
 }
 
 // send does the I/O. Everything that can go wrong on the way is transient: whether the request had its effect is unknown.
-func (t laneTransport) send(req *http.Request, target *url.URL, body []byte) (answer, error) {
+func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
 	defer cancel()
 	out := req.Clone(ctx)
 	out.URL, out.Host = target, ""
-	out.Body, out.GetBody, out.ContentLength = http.NoBody, nil, 0
-	if body != nil {
-		out.Body = io.NopCloser(bytes.NewReader(body))
-		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-		out.ContentLength = int64(len(body))
+	if req.GetBody != nil { // go-github's requests have one
+		body, err := req.GetBody()
+		if err != nil {
+			return answer{}, transient("cannot read our own request", err)
+		}
+		out.Body = body
 	}
 	if err := t.authorize(ctx, out); err != nil {
 		return answer{}, err
@@ -170,8 +165,8 @@ func (t laneTransport) send(req *http.Request, target *url.URL, body []byte) (an
 	switch {
 	case ans.status == http.StatusNotModified && known:
 		// Its headers are today's (rate, date); everything about the content is what came with it.
-		ans = answer{status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag, cached: true}
-	case ans.status == http.StatusOK && req.Method == http.MethodGet:
+		ans = answer{status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag}
+	case ans.status == http.StatusOK && req.Method == http.MethodGet && ans.etag != "" && len(ans.body) <= keptBytes/4:
 		t.cache.put(target.String(), ans)
 	}
 	return ans, nil
@@ -188,12 +183,9 @@ func merged(old, fresh http.Header) http.Header {
 }
 
 func (t laneTransport) authorize(ctx context.Context, out *http.Request) error {
-	if t.token == nil {
-		return nil
-	}
 	token, err := t.token(ctx)
 	if err != nil {
-		return &Error{Kind: KindUnauthorized, Message: "no token to be had", Err: err}
+		return &Error{Kind: KindUnauthorized, Message: "no token", Err: err}
 	}
 	if token = strings.TrimSpace(token); token == "" {
 		return &Error{Kind: KindUnauthorized, Message: "the token is empty: set the variable or file that the configuration names"}
@@ -212,15 +204,12 @@ func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, mo
 		}
 		return nil, &Error{
 			Kind: kindOfStatus(ans.status), Status: status,
-			Op: req.Method + " " + target.Path, Message: readComplaint(ans.body).text(),
+			Op: req.Method + " " + target.Path, Message: complaintText(readComplaint(ans.body), messageLimit),
 		}
 	}
 	h := ans.header.Clone()
 	for _, name := range hidden {
 		h.Del(name)
-	}
-	if ans.cached {
-		h.Set(unchangedHeader, "1")
 	}
 	return &http.Response{
 		Status: http.StatusText(ans.status), StatusCode: ans.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

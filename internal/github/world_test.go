@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"retake/internal/github/githubtest"
+	"retake/internal/testfiles"
 )
 
 const (
@@ -29,6 +28,8 @@ const (
 	testRepo  = "acme/widgets"
 	testNonce = "k3v9qx2m"
 )
+
+var testLabels = Labels{Task: "agent-task", Claimed: "agent-claimed", Blocked: "agent-blocked", Review: "agent-review"}
 
 // world is a stand-in with one repository, inside a synctest bubble.
 type world struct {
@@ -59,7 +60,8 @@ func newWorld(t *testing.T) *world {
 func (w *world) client(login string, change ...func(*Options)) *Client {
 	w.Helper()
 	o := Options{
-		BaseURL: testAPI, Fleet: "default", Writes: true, MinBetweenWrites: time.Second,
+		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: time.Second, MaxConcurrent: 2,
+		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {}, TrustedAuthors: []string{"OWNER", "MEMBER", "COLLABORATOR"},
 		Token:     func(context.Context) (string, error) { return "token-of-" + login, nil },
 		Transport: checked(w.T, w.sim.Transport()),
 	}
@@ -133,22 +135,18 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// description is GitHub's own description of its API, nil without test data.
-var description = sync.OnceValue(func() routers.Router {
-	dir := os.Getenv("RETAKE_TESTDATA")
-	if dir == "" {
-		return nil
-	}
-	doc, err := openapi3.NewLoader().LoadFromFile(filepath.Join(dir, "github", "github-openapi-subset.json"))
+// description is GitHub's own description of its API.
+var description = sync.OnceValues(func() (routers.Router, error) {
+	path, err := testfiles.OpenAPI()
 	if err != nil {
-		panic(err)
+		return nil, err
+	}
+	doc, err := openapi3.NewLoader().LoadFromFile(path)
+	if err != nil {
+		return nil, err
 	}
 	doc.Servers = openapi3.Servers{{URL: strings.TrimSuffix(testAPI, "/")}}
-	router, err := legacy.NewRouter(doc, openapi3.DisableExamplesValidation())
-	if err != nil {
-		panic(err)
-	}
-	return router
+	return legacy.NewRouter(doc, openapi3.DisableExamplesValidation())
 })
 
 // validated counts the exchanges that were held against the description.
@@ -156,9 +154,9 @@ var validated atomic.Int64
 
 // checked fails the test when a request of ours or an answer of the stand-in does not fit the description.
 func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
-	router := description()
-	if router == nil {
-		return next
+	router, err := description()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		body := []byte(nil)
@@ -232,4 +230,14 @@ func (w *world) claimed(c *Client) {
 	if got.Outcome != Won {
 		w.Fatalf("claim = %+v", got)
 	}
+}
+
+// call sends a request of its own; path segments must be escaped already.
+func (c *Client) call(ctx context.Context, l lane, method, path string, in any) error {
+	req, err := c.lanes[l].NewRequest(method, path, in)
+	if err != nil {
+		return permanent("cannot make a request for %s: %v", path, err)
+	}
+	_, err = c.lanes[l].Do(ctx, req, nil)
+	return normalize(err)
 }

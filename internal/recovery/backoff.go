@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Backoff is bounded waiting between retries. Defaults: the founding harness's (1 s, 30 s), factor 2, full jitter.
+// Backoff is bounded waiting between retries. Defaults: the founding harness's (1 s, 30 s), factor 2, full jitter. It is no library,
+// because the jitter must be a hash: a replay of the journal has to decide the same.
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // ≥ 0; a negative one counts as 0
@@ -33,19 +34,16 @@ const (
 // DefaultBackoff is the founding harness's, with our decision on factor and jitter.
 var DefaultBackoff = Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: FullJitter}
 
-// maxDelay bounds every wait, whatever the fields hold: what is believed of a provider's reset is no longer either.
-const maxDelay = maxRetryAfter
-
 // Longest returns the most that any delay can be: the cap, and the jitter that goes beyond it.
 func (b Backoff) Longest() time.Duration {
-	_, hi := b.jittered(min(max(b.Max, 0), maxDelay))
+	_, hi := b.jittered(min(max(b.Max, 0), LongestWait))
 	return hi
 }
 
 // Range returns the least and the most that Delay can be before retry n (1 is the first; lower counts as 1). Whatever
 // the fields hold, 0 ≤ lo ≤ hi ≤ Longest().
 func (b Backoff) Range(n int) (lo, hi time.Duration) {
-	d := min(max(b.Max, 0), maxDelay)
+	d := min(max(b.Max, 0), LongestWait)
 	if u := b.unbounded(max(n, 1)); u < float64(d) { // false for NaN
 		d = time.Duration(u)
 	}
@@ -61,9 +59,9 @@ func (b Backoff) jittered(d time.Duration) (lo, hi time.Duration) {
 		return d / 2, d
 	case AroundJitter:
 		part := b.share(d)
-		return d - part, min(d+part, 2*maxDelay)
+		return d - part, min(d+part, 2*LongestWait)
 	case AdditiveJitter:
-		return d, min(d+b.share(d)+min(max(b.Add, 0), maxDelay), 2*maxDelay)
+		return d, min(d+b.share(d)+min(max(b.Add, 0), LongestWait), 2*LongestWait)
 	}
 	return d, d
 }

@@ -22,18 +22,16 @@ const (
 	BreakerRamp     BreakerState = "ramp"      // a little, doubled with every step
 )
 
-// BreakerRules shape a breaker. A field that makes no sense counts as the default's.
+// BreakerRules shape a breaker. Every field is positive, and Cap at least OpenFor.
 type BreakerRules struct {
-	Threshold   int           // failures that open it, ≥ 1: of distinct tasks, unless EachFailure
-	EachFailure bool          // a task's second failure counts, too
-	Consecutive bool          // a success takes back all failures, not only its own task's
-	Window      time.Duration // failures older than it don't count; must be longer than Threshold failures take to come
-	OpenFor     time.Duration // the first time; doubled each time in a row
-	Cap         time.Duration // of that
-	Canaries    int           // successes in a row that end half_open
-	CanaryFor   time.Duration // a canary that says nothing for so long is given up
-	Step        time.Duration // of the ramp
-	RampTo      int           // with so many at once the ramp is over
+	Threshold int           // distinct tasks whose failures open it, at most 32
+	Window    time.Duration // failures older than it don't count; must be longer than Threshold failures take to come
+	OpenFor   time.Duration // the first time; doubled each time in a row
+	Cap       time.Duration // of that
+	Canaries  int           // successes in a row that end half_open
+	CanaryFor time.Duration // a canary that says nothing for so long is given up
+	Step      time.Duration // of the ramp
+	RampTo    int           // with so many at once the ramp is over
 }
 
 // DefaultBreaker: the same failure in three tasks within two hours is an incident. The window is longer than an attempt
@@ -41,25 +39,6 @@ type BreakerRules struct {
 var DefaultBreaker = BreakerRules{
 	Threshold: 3, Window: 2 * time.Hour, OpenFor: time.Minute, Cap: time.Hour, Canaries: 1, CanaryFor: time.Hour,
 	Step: time.Minute, RampTo: 8,
-}
-
-func (r BreakerRules) sane() BreakerRules {
-	d := DefaultBreaker
-	for _, n := range []struct{ is, def *int }{{&r.Threshold, &d.Threshold}, {&r.Canaries, &d.Canaries}, {&r.RampTo, &d.RampTo}} {
-		if *n.is < 1 {
-			*n.is = *n.def
-		}
-	}
-	for _, n := range []struct{ is, def *time.Duration }{
-		{&r.Window, &d.Window}, {&r.OpenFor, &d.OpenFor}, {&r.Cap, &d.Cap}, {&r.CanaryFor, &d.CanaryFor}, {&r.Step, &d.Step},
-	} {
-		if *n.is <= 0 {
-			*n.is = *n.def
-		}
-		*n.is = min(*n.is, maxDelay)
-	}
-	r.Threshold, r.RampTo, r.Cap = min(r.Threshold, maxStrikes), min(r.RampTo, 1<<20), max(r.Cap, r.OpenFor)
-	return r
 }
 
 // maxStrikes bounds the failures that a breaker remembers.
@@ -91,15 +70,14 @@ func (b Breaker) State(r BreakerRules, now time.Time) BreakerState {
 		return BreakerOpen
 	case !b.Until.IsZero():
 		return BreakerHalfOpen
-	case !b.RampFrom.IsZero() && b.ramp(r.sane(), now) != Unlimited:
+	case !b.RampFrom.IsZero() && b.ramp(r, now) != Unlimited:
 		return BreakerRamp
 	}
 	return BreakerClosed
 }
 
-// Failed tells of a task's failure.
+// Failed records a task's failure.
 func (b Breaker) Failed(r BreakerRules, now time.Time, task string) Breaker {
-	r = r.sane()
 	state := b.State(r, now)
 	b = b.settled(r, now).struck(r, now, task)
 	switch {
@@ -108,14 +86,14 @@ func (b Breaker) Failed(r BreakerRules, now time.Time, task string) Breaker {
 	case state == BreakerClosed && len(b.Strikes) >= r.Threshold:
 		return b.opened(r, now)
 	}
-	return b // open: what still runs tells nothing new; half open: only the canary is asked
+	return b // open: running tasks prove nothing new; half open: only the canary counts
 }
 
 // struck remembers a failure.
 func (b Breaker) struck(r BreakerRules, now time.Time, task string) Breaker {
 	kept := make([]Strike, 0, len(b.Strikes)+1)
 	for _, s := range b.Strikes {
-		if now.Sub(s.At) < r.Window && (r.EachFailure || s.Task != task) {
+		if now.Sub(s.At) < r.Window && s.Task != task {
 			kept = append(kept, s)
 		}
 	}
@@ -136,19 +114,18 @@ func (b Breaker) opened(r BreakerRules, now time.Time) Breaker {
 	return b
 }
 
-// Dispatched tells that a task was started; half open, it is the canary.
+// Dispatched records that a task was started. While half open, that task is the canary.
 func (b Breaker) Dispatched(r BreakerRules, now time.Time, task string) Breaker {
-	r = r.sane()
 	if b.State(r, now) == BreakerHalfOpen && !b.out(now) {
 		b.Canary, b.CanaryUntil = task, now.Add(r.CanaryFor)
 	}
 	return b
 }
 
-// out says whether a canary is out.
+// out reports whether a canary is out.
 func (b Breaker) out(now time.Time) bool { return b.Canary != "" && now.Before(b.CanaryUntil) }
 
-// Left tells that a task ended without saying anything of this resource: withdrawn, or failed otherwise.
+// Left records that a task ended without evidence about this resource: it was withdrawn, or failed for another reason.
 func (b Breaker) Left(task string) Breaker {
 	if b.Canary == task {
 		b.Canary, b.CanaryUntil = "", time.Time{}
@@ -156,9 +133,8 @@ func (b Breaker) Left(task string) Breaker {
 	return b
 }
 
-// Succeeded tells of a task's success. While it is open, only a task that failed before is believed.
+// Succeeded records a task's success. While the breaker is open, only the success of a task that failed before counts.
 func (b Breaker) Succeeded(r BreakerRules, now time.Time, task string) Breaker {
-	r = r.sane()
 	state := b.State(r, now)
 	b = b.settled(r, now)
 	had := slices.ContainsFunc(b.Strikes, func(s Strike) bool { return s.Task == task })
@@ -172,9 +148,7 @@ func (b Breaker) Succeeded(r BreakerRules, now time.Time, task string) Breaker {
 	case state == BreakerOpen && had:
 		b.Until = now
 	}
-	if r.Consecutive && state == BreakerClosed {
-		b.Strikes = nil
-	} else if had {
+	if had {
 		b.Strikes = slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return s.Task == task })
 		if len(b.Strikes) == 0 {
 			b.Strikes = nil // as it is read back
@@ -191,7 +165,7 @@ func (b Breaker) settled(r BreakerRules, now time.Time) Breaker {
 	return b
 }
 
-// Allow says whether one more task may be started, and if not, when to ask again at the latest.
+// Allow reports whether one more task may be started, and if not, when to ask again at the latest.
 func (b Breaker) Allow(r BreakerRules, now time.Time) (allowed bool, until time.Time) {
 	switch b.State(r, now) {
 	case BreakerOpen:
@@ -212,7 +186,7 @@ func (b Breaker) Limit(r BreakerRules, now time.Time) int {
 	case BreakerHalfOpen:
 		return 1
 	case BreakerRamp:
-		return b.ramp(r.sane(), now)
+		return b.ramp(r, now)
 	}
 	return Unlimited
 }
@@ -232,7 +206,6 @@ func (b Breaker) steps(r BreakerRules, now time.Time) int64 {
 
 // NextDeadline returns when time alone lets more through; zero: never.
 func (b Breaker) NextDeadline(r BreakerRules, now time.Time) time.Time {
-	r = r.sane()
 	switch b.State(r, now) {
 	case BreakerOpen:
 		return b.Until
@@ -246,11 +219,10 @@ func (b Breaker) NextDeadline(r BreakerRules, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Idle says whether the breaker holds nothing worth keeping.
+// Idle reports whether the breaker holds nothing worth keeping.
 func (b Breaker) Idle(r BreakerRules, now time.Time) bool {
 	if b.State(r, now) != BreakerClosed {
 		return false
 	}
-	r = r.sane()
 	return !slices.ContainsFunc(b.Strikes, func(s Strike) bool { return now.Sub(s.At) < r.Window })
 }

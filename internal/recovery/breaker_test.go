@@ -87,7 +87,7 @@ func TestBreakerHealsEarly(t *testing.T) {
 	r := DefaultBreaker
 	b := Breaker{}.Failed(r, noon, "a").Failed(r, noon, "b").Failed(r, noon, "c")
 	if s := b.Succeeded(r, after(time.Second), "z").State(r, after(time.Second)); s != BreakerOpen {
-		t.Errorf("a stranger's success: %s", s)
+		t.Errorf("another task's success: %s", s)
 	}
 	if s := b.Succeeded(r, after(time.Second), "a").State(r, after(time.Second)); s != BreakerHalfOpen {
 		t.Errorf("a struck task's success: %s", s)
@@ -99,12 +99,11 @@ func TestBreakerHealsEarly(t *testing.T) {
 func TestBreakerAlwaysHeals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := BreakerRules{
-			Threshold: rapid.IntRange(-1, 40).Draw(t, "threshold"), EachFailure: rapid.Bool().Draw(t, "each"),
-			Consecutive: rapid.Bool().Draw(t, "consecutive"), Canaries: rapid.IntRange(-1, 4).Draw(t, "canaries"),
-			Window: time.Duration(rapid.Int64().Draw(t, "window")), OpenFor: time.Duration(rapid.Int64().Draw(t, "open")),
-			Cap: time.Duration(rapid.Int64().Draw(t, "cap")), CanaryFor: time.Duration(rapid.Int64().Draw(t, "canary")),
-			Step: time.Duration(rapid.Int64().Draw(t, "step")), RampTo: rapid.IntRange(-1, 100).Draw(t, "ramp"),
+			Threshold: rapid.IntRange(1, maxStrikes).Draw(t, "threshold"), Canaries: rapid.IntRange(1, 4).Draw(t, "canaries"),
+			Window: span(t, "window"), OpenFor: span(t, "open"), CanaryFor: span(t, "canary"), Step: span(t, "step"),
+			RampTo: rapid.IntRange(1, 100).Draw(t, "ramp"),
 		}
+		r.Cap = max(r.OpenFor, span(t, "cap"))
 		var b Breaker
 		now := noon
 		for range rapid.IntRange(0, 60).Draw(t, "events") {
@@ -120,7 +119,7 @@ func TestBreakerAlwaysHeals(t *testing.T) {
 					b = b.Dispatched(r, now, task)
 				}
 			}
-			if len(b.Strikes) > maxStrikes || b.Until.Sub(now) > 2*maxDelay {
+			if len(b.Strikes) > maxStrikes || b.Until.Sub(now) > 2*LongestWait {
 				t.Fatalf("%+v", b)
 			}
 			data, _ := json.Marshal(b)
@@ -145,4 +144,8 @@ func TestBreakerAlwaysHeals(t *testing.T) {
 		}
 		t.Fatalf("never closes: %+v", b)
 	})
+}
+
+func span(t *rapid.T, name string) time.Duration {
+	return time.Duration(rapid.Int64Range(1, int64(LongestWait)).Draw(t, name))
 }

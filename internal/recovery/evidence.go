@@ -14,7 +14,7 @@ type Evidence struct {
 	Tool       string // base name of the program that ran, or of a known agent CLI
 	Provider   string
 	ExitCode   *int
-	Unended    bool              // it never ended by itself, whoever ran it had to; so there is no exit code
+	Unended    bool              // the program had to be ended, so there is no exit code
 	Signal     string            // "SIGKILL", …
 	OOM        bool              // the stage's own memory evidence (flag, event or cgroup count)
 	HTTPStatus int               // 0: not stated
@@ -25,14 +25,17 @@ type Evidence struct {
 	Question   string        // what the agent asks a human; makes the failure NeedsHuman
 	RetryAfter time.Duration // stated by the worker; 0: not stated
 	At         time.Time     // when it was observed; without it, dates and resets in headers and text are not read
-	Claim      Claim
+	Assertion  Assertion
 }
 
-// Claim is what a worker says its failure means. It is recorded and compared, never obeyed.
-type Claim struct {
+// Assertion is what a worker asserts about its failure. It is recorded and compared, never obeyed.
+type Assertion struct {
 	ErrorType                  string
 	Transient, Retry, Escalate bool
 }
+
+// LongestWait bounds every stated wait: no provider's limit lasts longer than a month.
+const LongestWait = 31 * 24 * time.Hour
 
 // Finding is what the evidence means.
 type Finding struct {

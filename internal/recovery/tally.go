@@ -1,6 +1,38 @@
 package recovery
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
+
+// Counters that are not a row's.
+const (
+	TaskCounter    = "task"
+	SessionCounter = "session"
+	callCounter    = "call:"
+)
+
+// CallCounter names the counter of what calls and what it calls.
+func CallCounter(caller, on string) string { return callCounter + short(caller) + "/" + on }
+
+// SignatureCounter names the counter of a signature.
+func SignatureCounter(signature string) string {
+	if strings.HasPrefix(signature, "sig:") {
+		return short(signature)
+	}
+	return "sig:" + short(signature)
+}
+
+// short bounds a name that comes from outside; what JSON cannot hold is replaced, so that it is read back as it was.
+func short(name string) string {
+	const most = 64
+	if len(name) > most {
+		name = name[:most]
+	}
+	return strings.ToValidUTF8(name, "?")
+}
+
+func ofCall(counter string) bool { return strings.HasPrefix(counter, callCounter) }
 
 // Bounds of what a tally remembers; the oldest is forgotten first. The engine's own cap on attempts (see Decide) holds
 // whatever is forgotten.
@@ -39,7 +71,8 @@ type Took struct {
 	N      int    `json:"n"`
 }
 
-func (c *Count) took(a Action) int {
+// Taken says how often the counter's failures led to an action.
+func (c *Count) Taken(a Action) int {
 	for i := range c.Took {
 		if c.Took[i].Action == a {
 			return max(c.Took[i].N, 0)
@@ -61,7 +94,7 @@ type Usage struct {
 func (t Tally) After(f Finding, v Verdict) Tally {
 	signature := ""
 	if f.Signature != "" {
-		signature = signatureCounter(f.Signature)
+		signature = SignatureCounter(f.Signature)
 		t.Signatures = counted(t.Signatures, signature, maxSignatures, v)
 	}
 	if v.Counter != "" && v.Counter != signature {
@@ -90,14 +123,14 @@ func (t Tally) Use(u Usage) Tally {
 	t.CacheHits = add(t.CacheHits, u.CacheHits)
 	left := int64(max(t.Iterations-max(t.Refunded, 0), 0))
 	t.Refunded = max(t.Refunded, 0) + int(min(max(u.CacheHits, 0), left))
-	if u.CostUSD > 0 && u.CostUSD < maxCost {
+	if u.CostUSD > 0 && u.CostUSD < MaxCost {
 		t.CostUSD = max(t.CostUSD, 0) + u.CostUSD
 	}
 	return t
 }
 
-// maxCost is the most that one attempt is believed to cost; above it the figure is damaged.
-const maxCost = 1e9
+// MaxCost is the most that one attempt is believed to cost; above it the figure is damaged.
+const MaxCost = 1e9
 
 // Succeeded returns the tally after a success: the row of errors is broken, and signatures and calls start at zero.
 func (t Tally) Succeeded() Tally {
@@ -109,7 +142,7 @@ func (t Tally) Succeeded() Tally {
 // Answered returns the tally after a person's answer: all counters and meters start at zero, but what the session
 // counts stays, since it is not the task's.
 func (t Tally) Answered() Tally {
-	kept := slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return c.Of != sessionCounter })
+	kept := slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return c.Of != SessionCounter })
 	if len(kept) == 0 {
 		kept = nil
 	}
@@ -117,7 +150,21 @@ func (t Tally) Answered() Tally {
 }
 
 // Seen returns how often a signature was seen since the last success.
-func (t Tally) Seen(signature string) int { return find(t.Signatures, signatureCounter(signature)).N }
+func (t Tally) Seen(signature string) int { return find(t.Signatures, SignatureCounter(signature)).N }
+
+// Took reports whether any failure since the last answer led to an action.
+func (t *Tally) Took(a Action) bool {
+	took := func(c Count) bool { return c.Taken(a) > 0 }
+	return slices.ContainsFunc(t.Counts, took) || slices.ContainsFunc(t.Signatures, took)
+}
+
+// Counter returns one counter, be it of a signature or not.
+func (t *Tally) Counter(of string) Count {
+	if strings.HasPrefix(of, "sig:") {
+		return find(t.Signatures, of)
+	}
+	return find(t.Counts, of)
+}
 
 // find returns a counter; the zero one if there is none. A damaged one must not buy attempts.
 func find(cs []Count, of string) Count {

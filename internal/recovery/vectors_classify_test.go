@@ -1,10 +1,14 @@
-package recovery
+package recovery_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/recovery/policy"
 )
 
 // classifyKinds are the kinds about what a failure means.
@@ -58,32 +62,32 @@ var classifyLeftOut = []vectorOut{
 	{"000", "lock", "", "the director alone owns its state, so there is no lock file that could go stale"},
 	{"000", "telemetry_writer", "", "answered by internal/audit"},
 	{"003", "cli_validation", "", "belongs to the configuration"},
-	{"003", "context_redaction", "", "belongs to who writes for people: internal/audit and internal/github"},
+	{"003", "context_redaction", "", "nothing keeps a free-form context: texts are redacted by what they hold, not by the key they stand under"},
 	{"004", "acceptance_command_guard", "", "a stage's commands come from the operator, not from a task"},
 	{"004", "contract_sections", "", "there are no roles with sections that an answer must have; stages are judged by their commands"},
 	{"004", "scope_check", "", "belongs to the workspace, which sees what a worker changed"},
 }
 
 // checkErrorClass reads the seed's phrase for a failure as a worker's message.
-func checkErrorClass(_ *testing.T, c *Classifier, v vector) string {
+func checkErrorClass(t *testing.T, c *classify.Classifier, v vector) string {
 	var in struct{ Failure string }
 	_ = json.Unmarshal(v.Input, &in)
 	if strings.Contains(in.Failure, "beyond retry budget") {
-		return checkExhausted(v)
+		return checkExhausted(t, v)
 	}
-	f := c.Classify(Evidence{Message: in.Failure})
-	return compareFlags(v, Flags(f.Reason), fmt.Sprintf("%q is read as %s", in.Failure, f.Reason))
+	f := c.Classify(recovery.Evidence{Message: in.Failure})
+	return compareFlags(v, recovery.Assert(f.Reason), fmt.Sprintf("%q is read as %s", in.Failure, f.Reason))
 }
 
 // checkExhausted: the flags of a transient failure without retries left are the policy's, not the reason's.
-func checkExhausted(v vector) string {
-	verdict := directorPolicy(3, DefaultBackoff).Decide(Finding{Reason: NetworkTransient}, Tally{Redispatches: 3}, Facts{}, "s")
-	got := Flags(NetworkTransient)
-	got.Retry, got.Escalate = verdict.Action.Again(), verdict.Action == Escalate
+func checkExhausted(t *testing.T, v vector) string {
+	verdict := preset(t, "director").With(policy.Limits{MaxRetries: 3}).Decide(recovery.Finding{Reason: recovery.NetworkTransient}, recovery.Tally{Redispatches: 3}, policy.DecisionInput{}, "s")
+	got := recovery.Assert(recovery.NetworkTransient)
+	got.Retry, got.Escalate = verdict.Action.Again(), verdict.Action == recovery.Escalate
 	return compareFlags(v, got, verdict.Why)
 }
 
-func compareFlags(v vector, got Claim, what string) string {
+func compareFlags(v vector, got recovery.Assertion, what string) string {
 	for _, f := range []struct {
 		name string
 		got  bool
@@ -95,39 +99,39 @@ func compareFlags(v vector, got Claim, what string) string {
 	return ""
 }
 
-func checkErrorType(_ *testing.T, c *Classifier, v vector) string {
+func checkErrorType(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in struct {
 		ErrorType string `json:"error_type"`
 	}
 	_ = json.Unmarshal(v.Input, &in)
-	r, ok := ReasonOf(in.ErrorType)
+	r, ok := recovery.ReasonOf(in.ErrorType)
 	if !ok {
 		return in.ErrorType + " is not understood"
 	}
 	if v.Expected["is_transient"] == "depends on exit code" {
-		oom := c.Classify(Evidence{OOM: true, ExitCode: exit(137), Claim: Claim{ErrorType: in.ErrorType}})
-		daemon := c.Classify(Evidence{ExitCode: exit(125), Claim: Claim{ErrorType: in.ErrorType}})
-		check := c.Classify(Evidence{ExitCode: exit(1), Stage: "VALIDATE", Claim: Claim{ErrorType: in.ErrorType}})
-		if !Flags(oom.Reason).Transient || !Flags(daemon.Reason).Transient || Flags(check.Reason).Transient {
+		oom := c.Classify(recovery.Evidence{OOM: true, ExitCode: exit(137), Assertion: recovery.Assertion{ErrorType: in.ErrorType}})
+		daemon := c.Classify(recovery.Evidence{ExitCode: exit(125), Assertion: recovery.Assertion{ErrorType: in.ErrorType}})
+		check := c.Classify(recovery.Evidence{ExitCode: exit(1), Stage: "VALIDATE", Assertion: recovery.Assertion{ErrorType: in.ErrorType}})
+		if !recovery.Assert(oom.Reason).Transient || !recovery.Assert(daemon.Reason).Transient || recovery.Assert(check.Reason).Transient {
 			return fmt.Sprintf("%s, %s, %s", oom.Reason, daemon.Reason, check.Reason)
 		}
 		return ""
 	}
-	return compareFlags(v, Flags(r), in.ErrorType+" means "+string(r))
+	return compareFlags(v, recovery.Assert(r), in.ErrorType+" means "+string(r))
 }
 
-func checkContainerExit(_ *testing.T, c *Classifier, v vector) string {
+func checkContainerExit(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in struct {
 		ExitCode int    `json:"exit_code"`
 		Stage    string `json:"stage"`
 	}
 	_ = json.Unmarshal(v.Input, &in)
-	f := c.Classify(Evidence{ExitCode: &in.ExitCode, Stage: in.Stage})
+	f := c.Classify(recovery.Evidence{ExitCode: &in.ExitCode, Stage: in.Stage})
 	want, _ := v.Expected["class"].(string)
-	about, _ := Describe(f.Reason)
+	about, _ := recovery.Describe(f.Reason)
 	ok := strings.HasPrefix(want, string(about.Class))
 	if strings.HasPrefix(want, "success") { // no failure is seen in it: what is left is that nothing was done
-		ok = f.Reason == NoProgress
+		ok = f.Reason == recovery.NoProgress
 	}
 	if !ok {
 		return fmt.Sprintf("exit %d is read as %s, %s, want %s", in.ExitCode, f.Reason, about.Class, want)

@@ -1,4 +1,4 @@
-package recovery
+package recovery_test
 
 import (
 	"encoding/json"
@@ -6,13 +6,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/recovery/retryafter"
+	"retake/internal/recovery/signature"
 )
 
 // evidenceKinds are the kinds about signatures, waits and other evidence.
 var evidenceKinds = []vectorKind{
 	{"000", "distill_headers", checkDistill},
-	{"000", "ingest_sequence", checkIngestSequence},
-	{"000", "ingest_over_expired", checkIngestExpired},
 	{"000", "rate_query", checkRateQuery},
 	{"004", "signature_group", checkSignatureGroup},
 	{"004", "signature_value", checkSignatureValue},
@@ -25,7 +28,8 @@ var evidenceLeftOut = []vectorOut{
 	{"000", "distill_headers", "000-078", "a negative Retry-After is read as a date by its engine; it states nothing"},
 	{"000", "distill_headers", "000-086", "a reset is understood as a duration, too"},
 	{"000", "distill_headers", "000-087", "a reset is understood as a duration, too"},
-	{"000", "ingest_over_expired", "000-104", "an expired limit is forgotten before the next answer is merged, so that it cannot poison the new window"},
+	{"000", "ingest_sequence", "", "answers are not merged into one limit: the last one that closes a resource holds"},
+	{"000", "ingest_over_expired", "", "answers are not merged into one limit: the last one that closes a resource holds"},
 	{"004", "signature_group", "004-057", "a time with a blank between date and clock is a time"},
 	{"004", "signature_group", "004-060", "UUIDs are normalised in both cases"},
 	{"004", "signature_group", "004-063", "absolute paths are normalised, as the seed's text says"},
@@ -37,16 +41,16 @@ type limitJSON struct {
 	ResetAt   *time.Time `json:"resetAt"`
 }
 
-func (j limitJSON) limit() Limit {
-	l := Limit{Remaining: j.Remaining}
+func (j limitJSON) limit() retryafter.Limit {
+	l := retryafter.Limit{Remaining: j.Remaining}
 	if j.ResetAt != nil {
 		l.ResetAt = *j.ResetAt
 	}
 	return l
 }
 
-func (j limitJSON) differs(l Limit) string {
-	show := func(l Limit) string {
+func (j limitJSON) differs(l retryafter.Limit) string {
+	show := func(l retryafter.Limit) string {
 		remaining := "null"
 		if l.Remaining != nil {
 			remaining = fmt.Sprint(*l.Remaining)
@@ -71,7 +75,7 @@ func recode(t *testing.T, from, to any) {
 	}
 }
 
-func checkDistill(t *testing.T, _ *Classifier, v vector) string {
+func checkDistill(t *testing.T, _ *classify.Classifier, v vector) string {
 	var in struct {
 		Headers map[string]string
 		Now     time.Time
@@ -79,53 +83,14 @@ func checkDistill(t *testing.T, _ *Classifier, v vector) string {
 	var want limitJSON
 	recode(t, v.Input, &in)
 	recode(t, v.Expected, &want)
-	l, _ := ReadLimit(in.Headers, in.Now)
+	l, _ := retryafter.ReadLimit(in.Headers, in.Now)
 	return want.differs(l)
 }
 
 // vectorNow stands for the time at which the seed's program was run.
 var vectorNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-func checkIngestSequence(t *testing.T, _ *Classifier, v vector) string {
-	var in struct{ Headers []map[string]string }
-	recode(t, v.Input, &in)
-	var want []limitJSON
-	for _, raw := range v.Raw {
-		var w limitJSON
-		if err := json.Unmarshal(raw, &w); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, w)
-	}
-	var l Limit
-	for i, h := range in.Headers {
-		if next, ok := ReadLimit(h, vectorNow); ok {
-			l = l.Merge(next, vectorNow)
-		}
-		if d := want[i].differs(l); d != "" {
-			return fmt.Sprintf("answer %d: %s", i+1, d)
-		}
-	}
-	return ""
-}
-
-func checkIngestExpired(t *testing.T, _ *Classifier, v vector) string {
-	var in struct {
-		Before  limitJSON `json:"state_before"`
-		Headers map[string]string
-	}
-	recode(t, v.Input, &in)
-	var want limitJSON
-	recode(t, v.Expected["state_after"], &want)
-	before := in.Before.limit()
-	if v.Expected["remaining_query_before"] == nil && before.Wait(vectorNow) > 0 {
-		return "the expired state closes"
-	}
-	next, _ := ReadLimit(in.Headers, vectorNow)
-	return want.differs(before.Merge(next, vectorNow))
-}
-
-func checkRateQuery(t *testing.T, _ *Classifier, v vector) string {
+func checkRateQuery(t *testing.T, _ *classify.Classifier, v vector) string {
 	var in struct {
 		File limitJSON `json:"state_file"`
 	}
@@ -141,7 +106,7 @@ func checkRateQuery(t *testing.T, _ *Classifier, v vector) string {
 	return ""
 }
 
-func checkSignatureGroup(t *testing.T, _ *Classifier, v vector) string {
+func checkSignatureGroup(t *testing.T, _ *classify.Classifier, v vector) string {
 	var in struct {
 		Name   string
 		Stderr []string
@@ -149,7 +114,7 @@ func checkSignatureGroup(t *testing.T, _ *Classifier, v vector) string {
 	recode(t, v.Input, &in)
 	same := true
 	for _, s := range in.Stderr {
-		same = same && Signature(Evidence{Stderr: s}, Unknown) == Signature(Evidence{Stderr: in.Stderr[0]}, Unknown)
+		same = same && signature.Of(recovery.Evidence{Stderr: s}, recovery.Unknown) == signature.Of(recovery.Evidence{Stderr: in.Stderr[0]}, recovery.Unknown)
 	}
 	if same != v.Expected["same_signature"] {
 		return fmt.Sprintf("%s: %q are the same: %v", in.Name, in.Stderr, same)
@@ -157,12 +122,12 @@ func checkSignatureGroup(t *testing.T, _ *Classifier, v vector) string {
 	return ""
 }
 
-func checkSignatureValue(t *testing.T, _ *Classifier, v vector) string {
+func checkSignatureValue(t *testing.T, _ *classify.Classifier, v vector) string {
 	var in struct {
 		Text string `json:"normalised_text"`
 	}
 	recode(t, v.Input, &in)
-	if got := fingerprint(in.Text); got != v.Expected["signature"] || !strings.HasPrefix(got, "sig:") {
+	if got := signature.Hash(in.Text); got != v.Expected["signature"] || !strings.HasPrefix(got, "sig:") {
 		return fmt.Sprintf("%s, want %v", got, v.Expected["signature"])
 	}
 	return ""

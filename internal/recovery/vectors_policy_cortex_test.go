@@ -1,38 +1,42 @@
-package recovery
+package recovery_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/recovery/policy"
 )
 
 // classReason is a reason of each of the recovery engine's classes.
-var classReason = map[string]Reason{"transient": NetworkTransient, "context": ContextOverflow, "permanent": Validation, "fatal": AuthError}
+var classReason = map[string]recovery.Reason{"transient": recovery.NetworkTransient, "context": recovery.ContextOverflow, "permanent": recovery.Validation, "fatal": recovery.AuthError}
 
 // checkMatrix asks for the strategy of a class at a retry_count; the abort after errors in a row is another question.
-func checkMatrix(t *testing.T, _ *Classifier, v vector) string {
-	in, p := fieldsOf(v), preset(t, "cortex").With(Limits{MaxRetries: Unlimited, MaxConsecutiveErrors: Unlimited})
-	facts := Facts{HasAlternative: in.flag("has_alternative_model")}
-	got, _ := story(p, Finding{Reason: classReason[in.text("class")]}, facts, int(in.number("retry_count", 0))+1)
+func checkMatrix(t *testing.T, _ *classify.Classifier, v vector) string {
+	in, p := fieldsOf(v), preset(t, "cortex").With(policy.Limits{MaxRetries: recovery.Unlimited, MaxConsecutiveErrors: recovery.Unlimited})
+	facts := policy.DecisionInput{HasAlternative: in.flag("has_alternative_model")}
+	got, _ := story(p, recovery.Finding{Reason: classReason[in.text("class")]}, facts, int(in.number("retry_count", 0))+1)
 	action := string(got.Action)
-	if got.Action == RetryAlternative || got.Action == RetryCompact {
+	if got.Action == recovery.RetryAlternative || got.Action == recovery.RetryCompact {
 		action = "retry_different"
 	}
 	want := v.Expected["action"]
 	if want == "UNSPECIFIED" {
 		want = v.Expected["proposal"]
 	}
-	if adjusted := v.Expected["adjusted"]; adjusted != nil && got.Action != RetryCompact {
+	if adjusted := v.Expected["adjusted"]; adjusted != nil && got.Action != recovery.RetryCompact {
 		return fmt.Sprintf("%s, want %v", got.Action, adjusted)
 	}
 	return differs(got.Why, action, want)
 }
 
-func checkStrategy(t *testing.T, _ *Classifier, v vector) string {
+func checkStrategy(t *testing.T, _ *classify.Classifier, v vector) string {
 	p := preset(t, "cortex")
-	row, _ := p.Row(NetworkTransient, "")
-	v1, _ := story(p, Finding{Reason: NetworkTransient}, Facts{}, 1)
+	row, _ := p.Row(recovery.NetworkTransient, "")
+	v1, _ := story(p, recovery.Finding{Reason: recovery.NetworkTransient}, policy.DecisionInput{}, 1)
 	if v1.Why == "" {
 		return "no reason"
 	}
@@ -42,7 +46,7 @@ func checkStrategy(t *testing.T, _ *Classifier, v vector) string {
 }
 
 // checkBackoffRange: retry_count 0 is retry 1.
-func checkBackoffRange(t *testing.T, _ *Classifier, v vector) string {
+func checkBackoffRange(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, b, unit := fieldsOf(v), preset(t, "cortex").Backoff(), time.Millisecond
 	n := int(in.number("retry_count", 0))
 	if v.Kind == "llm_backoff_s" {
@@ -60,12 +64,12 @@ func checkBackoffRange(t *testing.T, _ *Classifier, v vector) string {
 	return ""
 }
 
-func checkShouldAbort(t *testing.T, _ *Classifier, v vector) string {
+func checkShouldAbort(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
-	p := preset(t, "cortex").With(Limits{MaxRetries: Unlimited, MaxConsecutiveErrors: int(in.number("max_consecutive_errors", 5))})
-	f, facts := Finding{Reason: NetworkTransient}, Facts{HasAlternative: true}
-	var tally Tally
-	var last Verdict
+	p := preset(t, "cortex").With(policy.Limits{MaxRetries: recovery.Unlimited, MaxConsecutiveErrors: int(in.number("max_consecutive_errors", 5))})
+	f, facts := recovery.Finding{Reason: recovery.NetworkTransient}, policy.DecisionInput{HasAlternative: true}
+	var tally recovery.Tally
+	var last recovery.Verdict
 	fail := func(n int) {
 		for range n {
 			last = p.Decide(f, tally, facts, "s")
@@ -91,72 +95,14 @@ func checkShouldAbort(t *testing.T, _ *Classifier, v vector) string {
 	if want, ok := v.Expected["consecutive"].(float64); ok && int(want) != tally.Consecutive {
 		return fmt.Sprintf("%d in a row, want %g", tally.Consecutive, want)
 	}
-	return differs("abort", last.Action == Abort, v.Expected["abort"])
+	return differs("abort", last.Action == recovery.Abort, v.Expected["abort"])
 }
 
-func checkReset(t *testing.T, _ *Classifier, _ vector) string {
-	_, tally := story(preset(t, "cortex"), Finding{Reason: Validation, Signature: "sig:1"}, Facts{}, 4)
+func checkReset(t *testing.T, _ *classify.Classifier, _ vector) string {
+	_, tally := story(preset(t, "cortex"), recovery.Finding{Reason: recovery.Validation, Signature: "sig:1"}, policy.DecisionInput{}, 4)
 	if tally.Consecutive != 4 {
 		return fmt.Sprintf("%+v", tally)
 	}
 	tally = tally.Answered()
 	return differs("after a reset", len(tally.Counts)+len(tally.Signatures)+tally.Consecutive+tally.Granted, 0)
-}
-
-// checkBreaker: both of the sister modules' breakers are the same machine with other rules.
-func checkBreaker(_ *testing.T, _ *Classifier, v vector) string {
-	in := fieldsOf(v)
-	r := BreakerRules{Threshold: 3, EachFailure: true, Consecutive: true, OpenFor: 30 * time.Second, Canaries: 1}
-	if v.Kind == "health_breaker" {
-		r.Threshold, r.Canaries = 5, 3
-	}
-	r.Threshold = int(in.number("threshold", float64(r.Threshold)))
-	r.OpenFor = time.Duration(in.number("recovery_timeout", 30) * float64(time.Second))
-	now, b := noon, Breaker{}
-	n := int(in.number("failures", in.number("consecutive_failures", float64(r.Threshold))))
-	for range n {
-		b = b.Failed(r, now, "a")
-	}
-	if s, ok := in["open_for_s"].(float64); ok {
-		now = now.Add(time.Duration(s * float64(time.Second)))
-	}
-	for _, k := range []struct {
-		key, word string
-		ok        bool
-	}{{"half_open_successes", "success", true}, {"half_open_failures", "failure", false}} {
-		n := int(in.number(k.key, 0))
-		for _, other := range []string{"half_open", "half_open_probe", "half_open_result", "probe", "probe_result"} {
-			if strings.HasPrefix(in.text(other), k.word[:4]) {
-				n = 1
-			}
-		}
-		for range n {
-			if b.Until.After(now) {
-				now = b.Until
-			}
-			if b = b.Dispatched(r, now, "a"); k.ok {
-				b = b.Succeeded(r, now, "a")
-			} else {
-				b = b.Failed(r, now, "a")
-			}
-		}
-	}
-	state := b.State(r, now)
-	if state == BreakerRamp {
-		state = BreakerClosed // the modules have no ramp
-	}
-	if want, ok := v.Expected["state"].(string); ok && want != string(state) {
-		return fmt.Sprintf("%s, want %s", state, want)
-	}
-	allowed, until := b.Allow(r, now)
-	if want, ok := v.Expected["available"].(bool); ok && want != allowed {
-		return fmt.Sprintf("available %v", allowed)
-	}
-	if want, ok := v.Expected["wait_s"].(float64); ok && until.Sub(now).Seconds() != want {
-		return fmt.Sprintf("waits %s", until.Sub(now))
-	}
-	if want, ok := v.Expected["probes"].(float64); ok && b.Limit(r, now) != int(want) {
-		return fmt.Sprintf("%d probes", b.Limit(r, now))
-	}
-	return ""
 }

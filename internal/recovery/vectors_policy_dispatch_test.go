@@ -1,37 +1,41 @@
-package recovery
+package recovery_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/recovery/policy"
 )
 
 // dispatchReason is a reason of each of the dispatcher's classes.
-var dispatchReason = map[string]Reason{
-	"transient": NetworkTransient, "prompt_too_large": ContextOverflow, "auth": AuthError, "tooling": ToolNotFound,
-	"scope_violation": ScopeViolation, "contract_violation": ContractViolation, "unknown": Unknown,
+var dispatchReason = map[string]recovery.Reason{
+	"transient": recovery.NetworkTransient, "prompt_too_large": recovery.ContextOverflow, "auth": recovery.AuthError, "tooling": recovery.ToolNotFound,
+	"scope_violation": recovery.ScopeViolation, "contract_violation": recovery.ContractViolation, "unknown": recovery.Unknown,
 }
 
-func dispatchFinding(class string) Finding {
-	return Finding{Reason: dispatchReason[class], Signature: "sig:0123456789abcdef"}
+func dispatchFinding(class string) recovery.Finding {
+	return recovery.Finding{Reason: dispatchReason[class], Signature: "sig:0123456789abcdef"}
 }
 
 // stem is enough of a word to find it in a sentence.
 func stem(s string) string { return strings.ToLower(s[:min(len(s), 6)]) }
 
 // checkClassRow: how often a class is retried, and what a person does about it.
-func checkClassRow(t *testing.T, _ *Classifier, v vector) string {
+func checkClassRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	p, f := preset(t, "dispatch"), dispatchFinding(fieldsOf(v).text("class"))
 	want := 0
 	if says := fmt.Sprint(v.Expected["auto_retry"]); strings.Contains(says, "once") || strings.Contains(says, "digest") {
 		want = 1
 	}
-	if got := exhaustsAfter(p, f, Facts{}); got != want {
+	if got := exhaustsAfter(p, f, policy.DecisionInput{}); got != want {
 		return fmt.Sprintf("%d retries, want %d", got, want)
 	}
-	last, _ := story(p, f, Facts{}, 3)
-	if last.Action != Stop || last.Ask == "" {
+	last, _ := story(p, f, policy.DecisionInput{}, 3)
+	if last.Action != recovery.Stop || last.Ask == "" {
 		return fmt.Sprintf("%+v", last)
 	}
 	for _, part := range strings.FieldsFunc(fmt.Sprint(v.Expected["manual"]), func(r rune) bool { return strings.ContainsRune(",; ", r) }) {
@@ -46,15 +50,15 @@ func checkClassRow(t *testing.T, _ *Classifier, v vector) string {
 }
 
 // checkRetryRow: what the nth failure of a class with one signature leads to.
-func checkRetryRow(t *testing.T, _ *Classifier, v vector) string {
+func checkRetryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, p := fieldsOf(v), preset(t, "dispatch")
-	got, _ := story(p, dispatchFinding(in.text("class")), Facts{}, int(in.number("count", 1)))
-	want, says := Stop, fmt.Sprint(v.Expected["action"])
+	got, _ := story(p, dispatchFinding(in.text("class")), policy.DecisionInput{}, int(in.number("count", 1)))
+	want, says := recovery.Stop, fmt.Sprint(v.Expected["action"])
 	switch {
 	case strings.Contains(says, "digest"):
-		want = RetryCompact
+		want = recovery.RetryCompact
 	case strings.HasPrefix(says, "retry"):
-		want = Retry
+		want = recovery.Retry
 	}
 	if got.Action != want {
 		return fmt.Sprintf("%s, want %s", got.Action, says)
@@ -68,49 +72,49 @@ func checkRetryRow(t *testing.T, _ *Classifier, v vector) string {
 }
 
 // checkDispatch gives the origin's retry_budget, which counts the first failure, too.
-func checkDispatch(t *testing.T, _ *Classifier, v vector) string {
+func checkDispatch(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
 	doc := ""
 	for _, on := range []string{"transient", "unknown"} {
 		doc += fmt.Sprintf("[[row]]\non = %q\nladder = [{ action = \"retry\", times = %d }]\n", on, int(in.number("retry_budget", 2))-1)
 	}
-	p, err := ParsePolicy("own", preset(t, "dispatch"), []byte(doc))
+	p, err := policy.Parse("own", preset(t, "dispatch"), []byte(doc))
 	if err != nil {
 		return err.Error()
 	}
-	facts := Facts{AlreadyCompacted: in.text("digest_policy_forced") != ""}
+	facts := policy.DecisionInput{AlreadyCompacted: in.text("digest_policy_forced") != ""}
 	got, _ := story(p, dispatchFinding(in.text("class")), facts, int(in.number("signature_count_after_this_failure", 1)))
 	switch says := fmt.Sprint(v.Expected["action"]); {
 	case strings.HasPrefix(says, "sleep 5 s"):
-		return differs(says, fmt.Sprint(got.Action, got.Delay), fmt.Sprint(Retry, 5*time.Second))
+		return differs(says, fmt.Sprint(got.Action, got.Delay), fmt.Sprint(recovery.Retry, 5*time.Second))
 	case strings.Contains(says, "digest"):
-		return differs(says, got.Action, RetryCompact)
+		return differs(says, got.Action, recovery.RetryCompact)
 	default:
-		return differs(says, got.Action, Stop)
+		return differs(says, got.Action, recovery.Stop)
 	}
 }
 
-func checkPaid(t *testing.T, _ *Classifier, v vector) string {
+func checkPaid(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
-	p := preset(t, "dispatch").With(Limits{MaxRetries: Unlimited, PaidCallBudget: int(in.number("paid_call_budget", 10))})
+	p := preset(t, "dispatch").With(policy.Limits{MaxRetries: recovery.Unlimited, PaidCallBudget: int(in.number("paid_call_budget", 10))})
 	if want, ok := v.Expected["paid_calls_used_delta"].(float64); ok { // whatever came of it, it was paid for
-		return differs("paid calls", float64(Tally{}.Use(Usage{PaidCalls: 1}).PaidCalls), want)
+		return differs("paid calls", float64(recovery.Tally{}.Use(recovery.Usage{PaidCalls: 1}).PaidCalls), want)
 	}
-	tally := Tally{}.Use(Usage{PaidCalls: int64(in.number("paid_calls_used", 0))})
-	got := p.Decide(dispatchFinding("transient"), tally, Facts{}, "s")
-	if m, _ := p.PaidCalls(tally); (m.Remaining > 0) != got.Action.Again() {
-		return fmt.Sprintf("%+v with %+v", got, m)
+	tally := recovery.Tally{}.Use(recovery.Usage{PaidCalls: int64(in.number("paid_calls_used", 0))})
+	got := p.Decide(dispatchFinding("transient"), tally, policy.DecisionInput{}, "s")
+	if used := p.Guards().UsedUp(tally); (used == "") != got.Action.Again() {
+		return fmt.Sprintf("%+v with %s", got, used)
 	}
-	if got.Action.Again() != v.Expected["allowed"] || !got.Action.Again() && (got.Action != Stop || got.Veto != "paid_call_budget") {
+	if got.Action.Again() != v.Expected["allowed"] || !got.Action.Again() && (got.Action != recovery.Stop || got.Veto != "paid_call_budget") {
 		return fmt.Sprintf("%+v", got)
 	}
 	return ""
 }
 
 // checkDefaults: of the origin's defaults those that are a policy's.
-func checkDefaults(t *testing.T, _ *Classifier, v vector) string {
+func checkDefaults(t *testing.T, _ *classify.Classifier, v vector) string {
 	p := preset(t, "dispatch")
-	row, _ := p.Row(NetworkTransient, "")
+	row, _ := p.Row(recovery.NetworkTransient, "")
 	_, sleep := p.Backoff().Range(1)
 	return differs("defaults", fmt.Sprint(row.Ladder[0].Times+1, p.Guards().PaidCallBudget, sleep.Seconds()),
 		fmt.Sprint(v.Expected["retry_budget"], v.Expected["paid_call_budget"], v.Expected["retry_sleep_s"]))

@@ -1,14 +1,18 @@
-package recovery
+package recovery_test
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/recovery/policy"
 )
 
 // checkDelay: the pipeline's delays are whole milliseconds, at least one.
-func checkDelay(t *testing.T, _ *Classifier, v vector) string {
+func checkDelay(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, b := fieldsOf(v), preset(t, "prp").Backoff()
 	b.Initial, b.Max = milliseconds(in.number("base", 1000)), milliseconds(in.number("max", 30_000))
 	b.Factor, b.Spread = in.number("factor", 2), in.number("jitter", 0.1)
@@ -19,71 +23,71 @@ func checkDelay(t *testing.T, _ *Classifier, v vector) string {
 // errorKinds are the pipeline's types of errors and codes, and what they mean here.
 var errorKinds = []struct {
 	words  string
-	reason Reason
+	reason recovery.Reason
 	caller string
 }{
-	{"session", CorruptState, ""},
-	{"disk full", DiskFull, ""},
-	{"enospc", DiskFull, ""},
-	{"memory", OOMKilled, ""},
-	{"environmenterror", InvalidConfig, ""},
-	{"prd pars", Validation, "parse_prd"},
-	{"parse_prd", Validation, "parse_prd"},
-	{"validationerror", Validation, ""},
-	{"taskerror", TestsFailed, ""},
-	{"llm", AgentCrash, ""},
-	{"agenterror", AgentCrash, ""},
-	{"transient", NetworkTransient, ""},
-	{"mcp", NetworkTransient, "mcp"},
+	{"session", recovery.CorruptState, ""},
+	{"disk full", recovery.DiskFull, ""},
+	{"enospc", recovery.DiskFull, ""},
+	{"memory", recovery.OOMKilled, ""},
+	{"environmenterror", recovery.InvalidConfig, ""},
+	{"prd pars", recovery.Validation, "parse_prd"},
+	{"parse_prd", recovery.Validation, "parse_prd"},
+	{"validationerror", recovery.Validation, ""},
+	{"taskerror", recovery.TestsFailed, ""},
+	{"llm", recovery.AgentCrash, ""},
+	{"agenterror", recovery.AgentCrash, ""},
+	{"transient", recovery.NetworkTransient, ""},
+	{"mcp", recovery.NetworkTransient, "mcp"},
 }
 
 // kindOf reads an error of the pipeline.
-func kindOf(words string) (Reason, string) {
+func kindOf(words string) (recovery.Reason, string) {
 	for _, k := range errorKinds {
 		if strings.Contains(strings.ToLower(words), k.words) {
 			return k.reason, k.caller
 		}
 	}
-	return Unknown, ""
+	return recovery.Unknown, ""
 }
 
-func fatality(p *Policy, r Reason, caller string) bool {
-	v, _ := story(p, Finding{Reason: r}, Facts{Caller: caller}, 6)
+func fatality(p *policy.Policy, r recovery.Reason, caller string) bool {
+	v, _ := story(p, recovery.Finding{Reason: r}, policy.DecisionInput{Caller: caller}, 6)
 	return v.Fatal
 }
 
-func checkFatality(t *testing.T, _ *Classifier, v vector) string {
+func checkFatality(t *testing.T, _ *classify.Classifier, v vector) string {
 	words := fieldsOf(v).text("error")
 	r, caller := kindOf(words)
 	return differs(fmt.Sprintf("%q is %s; fatal", words, r), fatality(preset(t, "prp"), r, caller), v.Expected["fatal"])
 }
 
-func checkFatal(t *testing.T, _ *Classifier, v vector) string {
+func checkFatal(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
 	operation, _ := in["context"].(map[string]any)
 	r, caller := kindOf(in.text("type") + in.text("errno"))
-	if r == Validation {
+	if r == recovery.Validation {
 		caller = fields(operation).text("operation")
 	}
 	if strings.HasPrefix(in.text("type"), "BugfixSession") {
-		r = Validation // a check of the input of one step, not the session
+		r = recovery.Validation // a check of the input of one step, not the session
 	}
-	p := preset(t, "prp").With(Limits{MaxRetries: Unlimited, ContinueOnError: in.flag("continue_on_error")})
+	p := preset(t, "prp").With(policy.Limits{MaxRetries: recovery.Unlimited, ContinueOnError: in.flag("continue_on_error")})
 	return differs(string(r)+" fatal", fatality(p, r, caller), v.Expected["fatal"])
 }
 
 // checkStep: what an error of a step leads to. Which step names its outcome how is the pipeline's own.
-func checkStep(t *testing.T, _ *Classifier, v vector) string {
+func checkStep(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, p := fieldsOf(v), preset(t, "prp")
-	reasons := []Reason{TestsFailed, NetworkTransient, AuthError, Unknown}
+	reasons := []recovery.Reason{recovery.TestsFailed, recovery.NetworkTransient, recovery.AuthError, recovery.Unknown}
 	if in.flag("fatal") {
-		reasons = []Reason{CorruptState, DiskFull}
+		reasons = []recovery.Reason{recovery.CorruptState, recovery.DiskFull}
 	}
 	for _, r := range reasons {
-		end, _ := story(p, Finding{Reason: r}, Facts{Caller: in.text("step")}, 6)
-		want := Skip // go on with what there is
+		end, _ := story(p, recovery.Finding{Reason: r}, policy.DecisionInput{Caller: in.text("step")}, 6)
+		want := recovery.Skip // go on with what there is
 		if outcome, ok := v.Expected["outcome"].(string); ok && strings.HasPrefix(outcome, "abort") || v.Expected["fatal"] == true {
-			want = Abort
+			want = recovery.Abort
 		}
 		if end.Action != want {
 			return fmt.Sprintf("%s in %s: %s, want %s", r, in.text("step"), end.Action, want)
@@ -105,7 +109,7 @@ func outcomes(in fields) (list []string) {
 }
 
 // checkLoop runs calls until they succeed or the policy gives up.
-func checkLoop(_ *testing.T, c *Classifier, v vector) string {
+func checkLoop(_ *testing.T, c *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
 	attempts := int(in.number("max_attempts", 3))
 	if in["enabled"] == false {
@@ -114,18 +118,18 @@ func checkLoop(_ *testing.T, c *Classifier, v vector) string {
 	doc := fmt.Sprintf("base = \"prp\"\n[[row]]\non = \"transient\"\nladder = [{ action = \"retry\", attempts = %d }]\n"+
 		"backoff = { base_seconds = %g, cap_seconds = 30, jitter = \"additive\", spread = %g }\n",
 		attempts, in.number("base", 1000)/1000, in.number("jitter", 0.1))
-	p, err := ParsePolicy("own", nil, []byte(doc))
+	p, err := policy.Parse("own", nil, []byte(doc))
 	if err != nil {
 		return err.Error()
 	}
 	tried, delays := 0, []any{}
-	var tally Tally
+	var tally recovery.Tally
 	for _, o := range outcomes(in) {
 		if tried++; strings.EqualFold(o, "ok") || strings.HasPrefix(o, "success") {
 			break
 		}
-		f := c.Classify(Evidence{Message: strings.TrimPrefix(o, "always ")})
-		d := p.Decide(f, tally, Facts{}, "s")
+		f := c.Classify(recovery.Evidence{Message: strings.TrimPrefix(o, "always ")})
+		d := p.Decide(f, tally, policy.DecisionInput{}, "s")
 		tally = tally.After(f, d)
 		if !d.Action.Again() {
 			break
@@ -144,16 +148,16 @@ func checkLoop(_ *testing.T, c *Classifier, v vector) string {
 	return ""
 }
 
-func checkProfile(t *testing.T, _ *Classifier, v vector) string {
+func checkProfile(t *testing.T, _ *classify.Classifier, v vector) string {
 	p, caller := preset(t, "prp"), ""
 	if strings.Contains(fieldsOf(v).text("call"), "mcp") {
 		caller = "mcp"
 	}
-	row, _ := p.Row(NetworkTransient, caller)
+	row, _ := p.Row(recovery.NetworkTransient, caller)
 	b := p.Backoff()
 	if row.Backoff != nil {
-		b = *row.Backoff
+		b = recovery.Backoff(*row.Backoff)
 	}
-	return differs(row.id, fmt.Sprint(row.Ladder[0].Times+1, b.Initial.Milliseconds(), b.Max.Milliseconds(), b.Factor, b.Spread),
+	return differs("prp."+row.On, fmt.Sprint(row.Ladder[0].Times+1, b.Initial.Milliseconds(), b.Max.Milliseconds(), b.Factor, b.Spread),
 		fmt.Sprint(v.Expected["max_attempts"], v.Expected["base_ms"], v.Expected["max_ms"], v.Expected["factor"], v.Expected["jitter"]))
 }

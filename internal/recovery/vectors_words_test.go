@@ -1,11 +1,18 @@
-package recovery
+package recovery_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	toml "github.com/pelletier/go-toml/v2"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
 )
 
 // failureInput is how the vectors of seeds 000 and 003 describe an error object.
@@ -26,8 +33,8 @@ type failureInput struct {
 }
 
 // evidence states the first status that is there; every text is a line.
-func (in failureInput) evidence() Evidence {
-	e := Evidence{HTTPStatus: in.Status}
+func (in failureInput) evidence() recovery.Evidence {
+	e := recovery.Evidence{HTTPStatus: in.Status}
 	for _, s := range []int{in.ResponseStatus, in.StatusCode} {
 		if e.HTTPStatus == 0 {
 			e.HTTPStatus = s
@@ -50,20 +57,20 @@ func inputOf(v vector, to any) string {
 	return ""
 }
 
-func deviation(f Finding, what string, got, want any) string {
+func deviation(f recovery.Finding, what string, got, want any) string {
 	if got == want {
 		return ""
 	}
 	return fmt.Sprintf("%s = %v, want %v (read as %s by %s)", what, got, want, f.Reason, f.Rule)
 }
 
-func checkGDD(_ *testing.T, c *Classifier, v vector) string {
+func checkGDD(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in failureInput
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
 	}
 	f := c.Classify(in.evidence())
-	word, _ := As("gdd", f)
+	word, _ := recovery.As("gdd", f)
 	if d := deviation(f, "reason", word, v.Expected["reason"]); d != "" {
 		return d
 	}
@@ -72,7 +79,7 @@ func checkGDD(_ *testing.T, c *Classifier, v vector) string {
 }
 
 // checkCortex reads a message or the name of an exception's type.
-func checkCortex(_ *testing.T, c *Classifier, v vector) string {
+func checkCortex(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in struct {
 		Message string
 		Type    string `json:"exception_type"`
@@ -80,8 +87,8 @@ func checkCortex(_ *testing.T, c *Classifier, v vector) string {
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
 	}
-	f := c.Classify(Evidence{Message: in.Message + in.Type})
-	word, _ := As("cortex", f)
+	f := c.Classify(recovery.Evidence{Message: in.Message + in.Type})
+	word, _ := recovery.As("cortex", f)
 	for _, name := range []string{"class", "proposal", "class_guess"} {
 		if want, ok := v.Expected[name]; ok {
 			return deviation(f, name, word, want)
@@ -90,69 +97,69 @@ func checkCortex(_ *testing.T, c *Classifier, v vector) string {
 	return "nothing expected"
 }
 
-func checkEnum(_ *testing.T, _ *Classifier, v vector) string {
+func checkEnum(_ *testing.T, _ *classify.Classifier, v vector) string {
 	var in struct{ Type, Name string }
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
 	}
 	word := strings.ToLower(in.Name)
 	if in.Type == "ErrorClass" {
-		r, ok := FromWord("cortex", in.Name)
+		r, ok := recovery.FromWord("cortex", in.Name)
 		if !ok {
 			return in.Name + " is not understood"
 		}
-		word, _ = As("cortex", Finding{Reason: r})
+		word, _ = recovery.As("cortex", recovery.Finding{Reason: r})
 	}
-	return deviation(Finding{}, in.Name, word, v.Expected["value"])
+	return deviation(recovery.Finding{}, in.Name, word, v.Expected["value"])
 }
 
-func checkSDKRetry(_ *testing.T, c *Classifier, v vector) string {
+func checkSDKRetry(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in struct{ Error string }
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
 	}
-	f := c.Classify(Evidence{Message: in.Error})
-	about, _ := Describe(f.Reason)
+	f := c.Classify(recovery.Evidence{Message: in.Error})
+	about, _ := recovery.Describe(f.Reason)
 	return deviation(f, "retry", about.Retryable, v.Expected["retry"])
 }
 
 // sdkNames are what seed 001's library calls an error of a provider.
-var sdkNames = map[Reason]string{
-	RateLimited: "RateLimitError", QuotaExhausted: "RateLimitError", AuthError: "AuthenticationError",
-	PermissionDenied: "AuthenticationError", Validation: "InvalidRequestError", InvalidConfig: "InvalidRequestError",
-	ContextOverflow: "ContextLengthError", Timeout: "TimeoutError", Overloaded: "ServiceUnavailableError",
-	NetworkTransient: "ServiceUnavailableError",
+var sdkNames = map[recovery.Reason]string{
+	recovery.RateLimited: "RateLimitError", recovery.QuotaExhausted: "RateLimitError", recovery.AuthError: "AuthenticationError",
+	recovery.PermissionDenied: "AuthenticationError", recovery.Validation: "InvalidRequestError", recovery.InvalidConfig: "InvalidRequestError",
+	recovery.ContextOverflow: "ContextLengthError", recovery.Timeout: "TimeoutError", recovery.Overloaded: "ServiceUnavailableError",
+	recovery.NetworkTransient: "ServiceUnavailableError",
 }
 
-func checkSDKName(_ *testing.T, c *Classifier, v vector) string {
+func checkSDKName(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in struct{ Error string }
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
 	}
-	f := c.Classify(Evidence{Message: in.Error})
+	f := c.Classify(recovery.Evidence{Message: in.Error})
 	return deviation(f, "error", sdkNames[f.Reason], v.Expected["error"])
 }
 
 // checkTaskRetry: what is done with the task follows from the reason's class.
-func checkTaskRetry(_ *testing.T, c *Classifier, v vector) string {
+func checkTaskRetry(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in failureInput
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
 	}
 	f := c.Classify(in.evidence())
-	about, _ := Describe(f.Reason)
+	about, _ := recovery.Describe(f.Reason)
 	word := "permanent"
 	switch {
-	case f.Reason == Unknown:
+	case f.Reason == recovery.Unknown:
 		word = "unknown"
-	case about.Class == Transient:
+	case about.Class == recovery.Transient:
 		word = "retryable"
 	}
 	return deviation(f, "task_retry_class", word, v.Expected["task_retry_class"])
 }
 
 // checkTriage: where the seed's text calls it otherwise than its program, either word is right.
-func checkTriage(_ *testing.T, c *Classifier, v vector) string {
+func checkTriage(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in struct {
 		ExitCode int    `json:"exit_code"`
 		Gate     string `json:"gate_result"`
@@ -161,12 +168,12 @@ func checkTriage(_ *testing.T, c *Classifier, v vector) string {
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
 	}
-	e := Evidence{Tool: "dispatch", ExitCode: &in.ExitCode, Stderr: in.Stderr}
-	if r, ok := FromWord("dispatch", in.Gate); ok {
+	e := recovery.Evidence{Tool: "dispatch", ExitCode: &in.ExitCode, Stderr: in.Stderr}
+	if r, ok := recovery.FromWord("dispatch", in.Gate); ok {
 		e.Known = r
 	}
 	f := c.Classify(e)
-	word, _ := As("dispatch", f)
+	word, _ := recovery.As("dispatch", f)
 	said, _ := v.Expected["seed_class"].(string)
 	if first, _, _ := strings.Cut(said, " "); first == word {
 		return ""
@@ -175,8 +182,19 @@ func checkTriage(_ *testing.T, c *Classifier, v vector) string {
 }
 
 // exitOf returns the code with which a wrapper ends on an event; nil, if it has none.
-func exitOf(c *Classifier, wrapper, event string) any {
-	for _, row := range c.exit {
+func exitOf(t *testing.T, wrapper, event string) any {
+	t.Helper()
+	var rules struct {
+		Exit []struct {
+			Code        int
+			Tool, Event string
+		}
+	}
+	data, err := os.ReadFile("classify/rules.toml")
+	if err := errors.Join(err, toml.Unmarshal(data, &rules)); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rules.Exit {
 		if row.Event == event && row.Tool != "" && strings.HasPrefix(wrapper, row.Tool) {
 			return float64(row.Code)
 		}
@@ -184,12 +202,12 @@ func exitOf(c *Classifier, wrapper, event string) any {
 	return nil
 }
 
-func checkExitMap(_ *testing.T, c *Classifier, v vector) string {
+func checkExitMap(t *testing.T, _ *classify.Classifier, v vector) string {
 	var in struct{ Wrapper, Event string }
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
 	}
-	return deviation(Finding{}, in.Wrapper+" "+in.Event, exitOf(c, in.Wrapper, in.Event), v.Expected["exit"])
+	return deviation(recovery.Finding{}, in.Wrapper+" "+in.Event, exitOf(t, in.Wrapper, in.Event), v.Expected["exit"])
 }
 
 // wrapperCases say what a case of the seed's wrappers is to its caller, by the beginning of the case's name; "" is
@@ -227,7 +245,7 @@ var wrapperCases = []struct{ begins, wrapper, event string }{
 	{"wait_", "wait_parallel_tasks", "general_fail"},
 }
 
-func checkWrapperExit(_ *testing.T, c *Classifier, v vector) string {
+func checkWrapperExit(t *testing.T, _ *classify.Classifier, v vector) string {
 	var in struct{ Case string }
 	if bad := inputOf(v, &in); bad != "" {
 		return bad
@@ -242,9 +260,9 @@ func checkWrapperExit(_ *testing.T, c *Classifier, v vector) string {
 		}
 		got := any(0.0)
 		if w.event != "" {
-			got = exitOf(c, w.wrapper, w.event)
+			got = exitOf(t, w.wrapper, w.event)
 		}
-		return deviation(Finding{}, in.Case, got, want)
+		return deviation(recovery.Finding{}, in.Case, got, want)
 	}
 	return in.Case + " is not listed"
 }

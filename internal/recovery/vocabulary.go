@@ -1,61 +1,106 @@
 package recovery
 
-import "slices"
+import "strings"
 
-// words are the founding harness's error types (seed 002) and what they mean here. A word that says less than our
-// reason, or names one service where the reason names none, is understood but not spoken.
-var words = []struct {
-	errorType string
-	reason    Reason
-	spoken    bool
+// fromPresetWord maps the words of the founding documents to reasons. A word for several reasons means the most usual one.
+var fromPresetWord = []struct {
+	preset, word string
+	reason       Reason
 }{
-	{"github_rate_limited", RateLimited, false}, // a worker meets the limits of models, never GitHub's: it holds no token
-	{"github_mcp_timeout", Timeout, false},
-	{"agent_bus_disconnect", BusDisconnect, true},
-	{"docker_exit_nonzero", Unknown, true}, // "depends on the exit code": by itself it says nothing
-	{"build_failed", BuildFailed, true},
-	{"tests_failed", TestsFailed, true},
-	{"invalid_config", InvalidConfig, true},
-	{"missing_prereq", ToolNotFound, true},
+	{"reviewcat", "github_rate_limited", RateLimited},
+	{"reviewcat", "github_mcp_timeout", Timeout},
+	{"reviewcat", "agent_bus_disconnect", BusDisconnect},
+	{"reviewcat", "docker_exit_nonzero", Unknown}, // "depends on the exit code": by itself it says nothing
+	{"reviewcat", "build_failed", BuildFailed},
+	{"reviewcat", "tests_failed", TestsFailed},
+	{"reviewcat", "invalid_config", InvalidConfig},
+	{"reviewcat", "missing_prereq", ToolNotFound},
+	{"gdd", "rate_limited", RateLimited},
+	{"gdd", "context_overflow", ContextOverflow},
+	{"gdd", "auth_error", AuthError},
+	{"gdd", "network_transient", NetworkTransient},
+	{"gdd", "network_permanent", NetworkPermanent},
+	{"gdd", "tool_not_found", ToolNotFound},
+	{"gdd", "validation", Validation},
+	{"gdd", "unknown", Unknown},
+	{"cortex", "transient", NetworkTransient},
+	{"cortex", "permanent", Validation},
+	{"cortex", "context", ContextOverflow},
+	{"cortex", "fatal", AuthError},
+	{"prp", "fatal", CorruptState},
+	{"prp", "non-fatal", Unknown},
+	{"dispatch", "transient", NetworkTransient},
+	{"dispatch", "prompt_too_large", ContextOverflow},
+	{"dispatch", "auth", AuthError},
+	{"dispatch", "tooling", ToolNotFound},
+	{"dispatch", "scope_violation", ScopeViolation},
+	{"dispatch", "contract_violation", ContractViolation},
+	{"dispatch", "unknown", Unknown},
 }
 
-// ErrorType returns the error_type for a reason: the founding harness's word where one says the same, else the
-// reason itself. ReasonOf takes it back.
-func ErrorType(r Reason) string {
-	for _, w := range words {
-		if w.spoken && w.reason == r {
-			return w.errorType
+// As returns what a finding is called in a preset's vocabulary; ok is false for a preset that does not exist.
+func As(preset string, f Finding) (word string, ok bool) {
+	about, _ := Describe(f.Reason)
+	switch preset {
+	case "director":
+		word = string(about.Reason)
+	case "reviewcat":
+		word = about.words.reviewcat
+	case "gdd":
+		word = about.words.gdd
+	case "cortex":
+		word = about.words.cortex
+	case "prp":
+		word = about.words.prp
+	case "dispatch":
+		word = about.words.dispatch
+	}
+	return word, word != ""
+}
+
+// FromWord returns what a word of a preset's vocabulary means, in any case of letters. Anything else is Unknown, ok
+// false.
+func FromWord(preset, word string) (r Reason, ok bool) {
+	word = strings.ToLower(strings.TrimSpace(word))
+	if preset == "director" {
+		about, ok := Describe(Reason(word))
+		return about.Reason, ok
+	}
+	for _, h := range fromPresetWord {
+		if h.preset == preset && h.word == word {
+			return h.reason, true
 		}
 	}
-	return string(r)
+	return Unknown, false
 }
 
-// ReasonOf returns what an error_type means: one of the founding harness's eight, or a reason. Anything else is
-// Unknown, ok false.
+// ReasonOf returns what a worker's error_type means: one of the founding harness's eight words, or a reason. Anything
+// else is Unknown, ok false.
 func ReasonOf(errorType string) (r Reason, ok bool) {
-	for _, w := range words {
-		if w.errorType == errorType {
-			return w.reason, true
-		}
+	if r, ok := FromWord("reviewcat", errorType); ok {
+		return r, true
 	}
 	about, ok := Describe(Reason(errorType))
 	return about.Reason, ok
 }
 
-// retried are the reasons that the default policy tries again; a worker has no other policy to go by.
-var retried = func() (rs []Reason) {
-	p, _ := Preset("director")
-	for _, a := range Reasons {
-		if p.Tries(a.Reason) {
-			rs = append(rs, a.Reason)
-		}
-	}
-	return rs
-}()
-
-// Flags returns what a worker claims of a failure for this reason: the word and the three flags.
-func Flags(r Reason) Claim {
+// ErrorType returns the error_type that a worker writes for a reason: the founding harness's word where it means exactly
+// that, else the reason itself. ReasonOf takes it back.
+func ErrorType(r Reason) string {
 	about, _ := Describe(r)
-	again := slices.Contains(retried, about.Reason)
-	return Claim{ErrorType: ErrorType(about.Reason), Transient: about.Class == Transient, Retry: again, Escalate: !again}
+	word := about.words.reviewcat
+	narrower := strings.HasPrefix(word, "github_") // it names one service where the reason names none
+	if means, _ := FromWord("reviewcat", word); means == about.Reason && !narrower {
+		return word
+	}
+	return string(about.Reason)
+}
+
+// Assert returns what a worker asserts of a failure for this reason: the word and the three flags. What time heals is worth
+// another attempt, and what a fresh context may heal; a test of package policy holds that against the default policy. The
+// worker links no policy.
+func Assert(r Reason) Assertion {
+	about, _ := Describe(r)
+	again := about.Class == Transient || about.Reason == ContextOverflow || about.Reason == NoProgress
+	return Assertion{ErrorType: ErrorType(about.Reason), Transient: about.Class == Transient, Retry: again, Escalate: !again}
 }

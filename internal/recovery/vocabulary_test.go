@@ -1,13 +1,102 @@
 package recovery
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
-func TestErrorTypesMapBothWays(t *testing.T) {
-	for _, a := range Reasons {
-		if r, ok := ReasonOf(ErrorType(a.Reason)); !ok || r != a.Reason {
-			t.Errorf("%s is spoken as %q and understood as %s", a.Reason, ErrorType(a.Reason), r)
+// TestWordsMapBothWays: every word is understood, and spoken again for what it means; every reason has a word.
+func TestWordsMapBothWays(t *testing.T) {
+	for _, h := range fromPresetWord {
+		r, ok := FromWord(h.preset, h.word)
+		if !ok || r != h.reason {
+			t.Errorf("%s: %s means %s, %v", h.preset, h.word, r, ok)
+		}
+		if word, ok := As(h.preset, Finding{Reason: r}); !ok || word != h.word {
+			t.Errorf("%s: %s means %s, which is called %s", h.preset, h.word, r, word)
 		}
 	}
+	for _, preset := range vocabularies() {
+		for _, a := range Reasons {
+			word, ok := As(preset, Finding{Reason: a.Reason})
+			if !ok {
+				t.Errorf("%s has no word for %s", preset, a.Reason)
+			}
+			if _, ok := FromWord(preset, word); !ok {
+				t.Errorf("%s calls %s %q and does not understand that", preset, a.Reason, word)
+			}
+		}
+	}
+}
+
+func TestWordsOfTheSeeds(t *testing.T) {
+	for _, tc := range []struct {
+		preset string
+		reason Reason
+		word   string
+	}{
+		{"gdd", QuotaExhausted, "rate_limited"},
+		{"gdd", Timeout, "network_transient"},
+		{"gdd", InvalidConfig, "validation"},
+		{"cortex", PermissionDenied, "fatal"},
+		{"cortex", CorruptState, "context"},
+		{"prp", DiskFull, "fatal"},
+		{"prp", TestsFailed, "non-fatal"},
+		{"dispatch", ContextOverflow, "prompt_too_large"},
+		{"reviewcat", OOMKilled, "docker_exit_nonzero"},
+		{"director", OOMKilled, "oom_killed"},
+		{"director", "gremlins", "unknown"},
+	} {
+		if word, ok := As(tc.preset, Finding{Reason: tc.reason}); !ok || word != tc.word {
+			t.Errorf("%s calls %s %q, want %q", tc.preset, tc.reason, word, tc.word)
+		}
+	}
+	if r, ok := FromWord("cortex", " FATAL "); !ok || r != AuthError {
+		t.Errorf("FATAL means %s", r)
+	}
+	for _, tc := range []struct{ preset, word string }{{"cortex", "gremlins"}, {"nobody", "fatal"}, {"director", "fatal"}} {
+		if r, ok := FromWord(tc.preset, tc.word); ok || r != Unknown {
+			t.Errorf("%s: %s means %s", tc.preset, tc.word, r)
+		}
+	}
+	if word, ok := As("nobody", Finding{Reason: Timeout}); ok || word != "" {
+		t.Errorf("nobody says %q", word)
+	}
+}
+
+// TestErrorTypesAreTakenBack: what a worker writes for a reason is read as that reason.
+func TestErrorTypesAreTakenBack(t *testing.T) {
+	for _, a := range Reasons {
+		if r, ok := ReasonOf(ErrorType(a.Reason)); !ok || r != a.Reason {
+			t.Errorf("%s is written as %q and read as %s", a.Reason, ErrorType(a.Reason), r)
+		}
+	}
+	for r, word := range map[Reason]string{
+		ToolNotFound: "missing_prereq", BusDisconnect: "agent_bus_disconnect", BuildFailed: "build_failed", Unknown: "docker_exit_nonzero",
+		RateLimited: "rate_limited", Timeout: "timeout", OOMKilled: "oom_killed",
+	} {
+		if got := ErrorType(r); got != word {
+			t.Errorf("%s is written as %q, want %q", r, got, word)
+		}
+	}
+}
+
+// TestEveryColumnIsFilled: a reason has a value in each column of the table, and columns agree with each other.
+func TestEveryColumnIsFilled(t *testing.T) {
+	for _, a := range Reasons {
+		if a.Title == "" || a.Means == "" || a.Ask == "" || a.Scope == "" || !slices.Contains(Categories, a.Category) {
+			t.Errorf("%s: %+v", a.Reason, a)
+		}
+		if a.Retryable && a.Class != Transient {
+			t.Errorf("%s is retryable, and time does not heal it", a.Reason)
+		}
+	}
+	if about, _ := Describe(QuotaExhausted); about.Retryable {
+		t.Error("quota_exhausted is retryable")
+	}
+}
+
+func TestErrorTypesAreRead(t *testing.T) {
 	for _, tc := range []struct {
 		word   string
 		reason Reason
@@ -27,23 +116,5 @@ func TestErrorTypesMapBothWays(t *testing.T) {
 	}
 	if r, ok := ReasonOf("gremlins"); ok || r != Unknown {
 		t.Errorf("gremlins means %s, %v", r, ok)
-	}
-}
-
-// TestFlagsAgreeWithClassAndPolicy: what time heals is transient; what the policy does not try again goes to a human.
-func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
-	p := directorPolicy(3, DefaultBackoff)
-	for _, a := range Reasons {
-		f := Flags(a.Reason)
-		again := p.Tries(a.Reason)
-		if f.ErrorType != ErrorType(a.Reason) || f.Transient != (a.Class == Transient) || f.Retry != again || f.Escalate == again {
-			t.Errorf("%s: %+v", a.Reason, f)
-		}
-		if a.Class == Transient && !f.Retry {
-			t.Errorf("%s: transient, and never retried", a.Reason)
-		}
-	}
-	if f := Flags(TestsFailed); f != (Claim{ErrorType: "tests_failed", Escalate: true}) {
-		t.Errorf("the seed's own example: %+v", f)
 	}
 }

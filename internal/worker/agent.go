@@ -17,73 +17,75 @@ import (
 	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
+	"retake/internal/redact"
 
 	"go.uber.org/zap"
 )
 
+// maxCooldown is the longest cooldown that a stage waits out by itself. For a longer one the attempt ends, so that the
+// director waits instead, with a slot free for another task.
+const maxCooldown = 5 * time.Minute
+
 // agentFiles is the folder of the files that an agent is given.
 const agentFiles = folderName + "/agent"
 
-// heard is what an agent said of a stage that it ran.
-type heard struct {
-	name     string
-	format   string
-	streams  []string
-	provider string
-	keys     []string
-	outcome  agent.Outcome
-	why      string // why an exit code of 0 is no success; empty: it is one, or the code is another
-	status   int    // HTTP status that the exit code stands for
-	means    string // the exit code
+// agentRun is an agent's run of a stage: what was known of it before, and what it printed.
+type agentRun struct {
+	profile     *wire.PlanAgent
+	provider    string
+	outcome     agent.Outcome
+	noSuccess   string // why an exit code of 0 is no success; empty: it is one, or the code is another
+	httpStatus  int    // HTTP status that the exit code stands for
+	exitMeaning string // of the exit code
 }
 
-// invoke runs an agent for a stage: a lease on its model, its files, its prompt, and an ear at what it prints.
-func (a *attempt) invoke(ctx context.Context, s wire.StagePlan, f *failure) exit {
+// runAgent runs an agent for a stage: with a lease on its model, its files and its prompt, and monitored.
+func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) exit {
 	model := agent.Model(s, a.plan.AttemptFile)
-	f.heard = &heard{name: s.Agent.Name, format: s.Agent.Format, streams: s.Agent.Streams, provider: agent.Provider(s, model), keys: s.Agent.Keys}
-	lease, stop := a.lease(ctx, s, agent.Resource(s, model), f)
+	f.agent = &agentRun{profile: s.Agent, provider: agent.Provider(s, model)}
+	lease, stop := a.awaitLease(ctx, s, agent.Resource(s, model), f)
 	if stop != nil {
 		return *stop
 	}
-	quiet := context.WithoutCancel(ctx) // giving back does not depend on being wanted still
-	defer lease.end(quiet)
+	uncancelled := context.WithoutCancel(ctx) // a lease is given back even if the attempt was stopped
+	defer lease.release(uncancelled)
 	for _, file := range s.Agent.Files {
 		if err := a.folder.write(path.Join(agentFiles, file.Name), 0o644, []byte(file.Content)); err != nil {
 			return exit{err: err}
 		}
 	}
-	l, err := listen(quiet, s.Agent, &listening{
+	m := &agentMonitor{
 		mask: a.mask, lease: lease,
-		step:  func(text string) { a.tell(step{stage: s.Name, text: text, quiet: true}) },
-		spent: func(u agent.Usage) { a.spent(a.usageWith(u)) },
-	})
-	if err != nil {
+		onStep:  func(text string) { a.notify(step{stage: s.Name, text: text, quiet: true}) },
+		onUsage: func(u agent.Usage) { a.onUsage(a.usageWith(u)) },
+	}
+	if err := m.start(uncancelled, s.Agent); err != nil {
 		return exit{err: err}
 	}
 	before, counted := a.folder.fingerprint()
-	a.spent(a.usageWith(agent.Usage{}))
+	a.onUsage(a.usageWith(agent.Usage{}))
 	c := a.command(s, f)
 	c.argv, c.env = a.agentCommand(s, model, c.env)
-	c.stdout, c.stderr = l.tap("stdout"), l.tap("stderr")
+	c.stdout, c.stderr = m.tap("stdout"), m.tap("stderr")
 	e := a.start(ctx, c)
-	f.heard.outcome = l.end()
+	f.agent.outcome = m.close()
 	if e.err == nil { // it ran, and was paid for, however it went
-		a.used = a.usageWith(f.heard.outcome.Usage())
-		a.spent(a.used)
+		a.used = a.usageWith(f.agent.outcome.Usage())
+		a.onUsage(a.used)
 	}
-	f.heard.status, f.heard.means = agent.ExitStatus(s.Agent, e.code)
+	f.agent.httpStatus, f.agent.exitMeaning = agent.ExitStatus(s.Agent, e.code)
 	if e.ok() {
-		f.heard.why = a.verdict(&f.heard.outcome, before, counted)
+		f.agent.noSuccess = a.contradiction(&f.agent.outcome, before, counted)
 	}
 	return e
 }
 
-// verdict says why exit code 0 is no success. Whether the work tree changed is looked at only if it matters.
-func (a *attempt) verdict(o *agent.Outcome, before uint64, counted bool) string {
-	if why := o.Verdict(0, true); why != "" {
+// contradiction is why exit code 0 is no success; empty: it is one. Whether files changed is looked at only if it matters.
+func (a *attempt) contradiction(o *agent.Outcome, before uint64, counted bool) string {
+	if why := o.Contradiction(0, true); why != "" {
 		return why
 	}
-	why := o.Verdict(0, false)
+	why := o.Contradiction(0, false)
 	if why == "" || !counted {
 		return ""
 	}
@@ -93,34 +95,33 @@ func (a *attempt) verdict(o *agent.Outcome, before uint64, counted bool) string 
 	return why
 }
 
-// lease waits for a lease on the agent's model. The exit is set if the stage ends without one.
-func (a *attempt) lease(ctx context.Context, s wire.StagePlan, resource string, f *failure) (*lease, *exit) {
-	if a.broker == nil {
+// awaitLease waits for a lease on the agent's model. If the stage ends without one, the exit is not nil.
+func (a *attempt) awaitLease(ctx context.Context, s wire.StagePlan, resource string, f *failure) (*lease, *exit) {
+	if a.leases == nil {
 		return nil, nil
 	}
-	l := &lease{broker: a.broker, resource: resource}
-	began := time.Now()
-	for said := ""; ; {
-		g := l.take(ctx)
-		wait := seconds(g.WaitSeconds, time.Second)
-		waited := time.Since(began)
-		switch {
-		case g.GrantID != "":
-			return l, nil
-		case ctx.Err() != nil:
-			return nil, &exit{stopped: true}
-		case g.Why == budget.WhyCooldown && wait > maxCooldown, f.timeout > 0 && waited > f.timeout:
-			f.closed, f.wait = resource, wait
-			return nil, &exit{took: waited}
+	began, notified := time.Now(), ""
+	g := a.leases.await(ctx, resource, func(g wire.BudgetGrant, wait time.Duration) time.Duration {
+		if ctx.Err() != nil {
+			return 0
 		}
-		if text := "waiting for " + resource + ": " + g.Why; text != said {
-			said = text
-			a.tell(step{stage: s.Name, text: text})
+		if g.Why == budget.WhyCooldown && wait > maxCooldown || f.timeout > 0 && time.Since(began) > f.timeout {
+			f.closedModel, f.wait = resource, wait
+			return 0
 		}
-		select {
-		case <-time.After(min(wait, doorPoll)):
-		case <-ctx.Done():
+		if text := "waiting for " + resource + ": " + g.Why; text != notified {
+			notified = text
+			a.notify(step{stage: s.Name, text: text})
 		}
+		return maxLeaseWait
+	})
+	switch {
+	case g.GrantID != "":
+		return &lease{a.leases, resource, g.GrantID, time.Now().Add(duration(g.LeaseSeconds, budget.DefaultLease))}, nil
+	case f.closedModel != "":
+		return nil, &exit{took: time.Since(began)}
+	default:
+		return nil, &exit{stopped: true}
 	}
 }
 
@@ -138,15 +139,15 @@ func (a *attempt) agentCommand(s wire.StagePlan, model string, env []string) (ar
 		name, value, _ := strings.Cut(kv, "=")
 		set[name] = value
 	}
-	for _, kv := range env { // what the container or the configuration says wins
+	for _, kv := range env { // the container and the configuration win
 		name, value, _ := strings.Cut(kv, "=")
 		set[name] = value
 	}
 	return argv, set.list()
 }
 
-// usageWith is what the attempt has used, with what the invocation that runs has so far. It is one paid call, unless its
-// stream says that it is more.
+// usageWith is what the attempt has used, the running invocation included. An invocation is one paid call unless its stream
+// counts more.
 func (a *attempt) usageWith(u agent.Usage) agent.Usage {
 	u.PaidCalls = max(u.PaidCalls, 1)
 	return a.used.Plus(u)
@@ -160,61 +161,61 @@ func onWire(u agent.Usage) *wire.Usage {
 	return &wire.Usage{Tokens: u.Tokens, CostUSD: u.CostUSD, PaidCalls: int(u.PaidCalls), CacheHits: int(u.CacheHits)}
 }
 
-// evidence puts what an agent said into a report. The error that stands may be one that it was still trying to get past
-// when it was ended.
-func (h *heard) evidence(e *wire.WorkerError, mask *masker) {
-	e.Tool, e.Provider, e.HTTPStatus = h.name, h.provider, h.status
-	if h.means != "" {
-		e.Message += " (" + h.means + ")"
+// addEvidence adds to a report what an agent printed about its failure. Its last error may be one that it was still trying
+// to overcome when it was ended.
+func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
+	e.Tool, e.Provider, e.HTTPStatus = r.profile.Name, r.provider, r.httpStatus
+	if r.exitMeaning != "" {
+		e.Message += " (" + r.exitMeaning + ")"
 	}
-	said := h.outcome.Error()
-	if said == nil {
+	last := r.outcome.FinalFailure()
+	if last == nil {
 		return
 	}
-	if said.Status != 0 {
-		e.HTTPStatus = said.Status
+	if last.Status != 0 {
+		e.HTTPStatus = last.Status
 	}
-	e.Headers = said.Headers
-	wait := said.RetryAfter
-	if h.outcome.Limits > 0 && agent.Limits(said.Status) {
-		wait = max(wait, h.outcome.Limited.RetryAfter)
+	e.Headers = last.Headers
+	wait := last.RetryAfter
+	if r.outcome.RateLimits > 0 && agent.IsLimitStatus(last.Status) {
+		wait = max(wait, r.outcome.RateLimit.RetryAfter)
 		if e.Headers == nil {
-			e.Headers = h.outcome.Limited.Headers
+			e.Headers = r.outcome.RateLimit.Headers
 		}
 	}
 	if wait > 0 {
 		s := wait.Seconds()
 		e.RetryAfterSeconds = &s
 	}
-	if said.Message != "" && h.why == "" {
-		e.Message += ": " + mask.text(said.Message)
+	if last.Message != "" && r.noSuccess == "" {
+		e.Message += ": " + mask.Text(last.Message)
 	}
-	if e.HTTPStatus == 401 && len(h.keys) > 0 {
-		e.Message += " (its key is looked for in " + strings.Join(h.keys, ", ") + ")"
+	if e.HTTPStatus == 401 && len(r.profile.Keys) > 0 {
+		e.Message += " (its key is looked for in " + strings.Join(r.profile.Keys, ", ") + ")"
 	}
 }
 
 // cutMark is what stands at the beginning of a tail that older bytes were cut from.
 var cutMark = regexp.MustCompile(`^…\[[0-9]+ bytes cut\]…`)
 
-// essence takes out of a tail what the agent only quoted. The container's log has all of it.
-func (h *heard) essence(stream, tail string) string {
-	if h == nil || !slices.Contains(h.streams, stream) {
+// withoutQuotes takes out of a tail what the agent only quoted. The container's log has all of it.
+func (r *agentRun) withoutQuotes(stream, tail string) string {
+	if r == nil || !slices.Contains(r.profile.Streams, stream) {
 		return tail
 	}
-	return agent.Essence(h.format, tail, cutMark.FindString(tail))
+	return agent.StripQuotes(r.profile.Format, tail, cutMark.FindString(tail))
 }
 
-// limited says whether the agent was being held back by its provider when it was ended.
-func (h *heard) limited() bool {
-	if h == nil {
+// rateLimited reports whether the agent was being held back by its provider when it was ended.
+func (r *agentRun) rateLimited() bool {
+	if r == nil {
 		return false
 	}
-	said := h.outcome.Error()
-	return said != nil && agent.Limits(said.Status)
+	last := r.outcome.FinalFailure()
+	return last != nil && agent.IsLimitStatus(last.Status)
 }
 
-// maxFiles bounds the work tree that is looked at for changes: beyond it is taken to have changed.
+// maxFiles bounds the search for changes: a larger work tree counts as changed.
 const maxFiles = 200_000
 
 var errManyFiles = errors.New("worker: too many files")

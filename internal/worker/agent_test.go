@@ -14,7 +14,6 @@ import (
 	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
-	"retake/internal/recovery"
 )
 
 // agentPlan is a plan whose CODE is an agent.
@@ -136,8 +135,8 @@ func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 					prints(claude429)(c)
 					time.Sleep(time.Second)
 					bus.set(func() {
-						if s := l.pool.Status(time.Now())[0]; s.Resource != "model.anthropic" || s.Why != "rate_limited" || time.Until(s.Closed) != 29*time.Second {
-							t.Errorf("the guard was not told: %+v, %q", s, l.said)
+						if g := peek(l.pool, "model.anthropic"); g.Why != budget.WhyCooldown || g.Wait != 29*time.Second {
+							t.Errorf("the guard was not told: %+v, %q", g, l.said)
 						}
 					})
 					prints(claudeWork, claudeWell)(c)
@@ -235,7 +234,7 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 					prints(row.lines...)(c)
 				}
 				w := testWorker(t, p, bus, r)
-				w.classify = classify
+				w.classify = classifyFailure
 				code := w.run(t.Context())
 				if row.want == "" {
 					if code != ExitResult {
@@ -263,13 +262,13 @@ func TestEvidenceOfAnAgent(t *testing.T) {
 		p.Secrets = []string{"hunter2-hunter2"}
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(1)}, onRun: prints(limited)}
 		w := testWorker(t, p, bus, r)
-		w.classify = classify
+		w.classify = classifyFailure
 		w.run(t.Context())
 		e := bus.onlyError(t)
 		if e.HTTPStatus != 429 || e.Headers["retry-after"] != "90" || len(e.Headers) != 1 || *e.RetryAfterSeconds != 90 || e.Provider != "openai" || e.Tool != "opencode" || e.ErrorType != "rate_limited" {
 			t.Errorf("%+v", e)
 		}
-		if !strings.Contains(e.Message, "Not you, [masked]") {
+		if !strings.Contains(e.Message, "Not you, [REDACTED]") {
 			t.Errorf("message %q", e.Message)
 		}
 	})
@@ -277,7 +276,7 @@ func TestEvidenceOfAnAgent(t *testing.T) {
 		p := agentPlan(t, "gemini", nil)
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{{code: 173, took: time.Minute}}}
 		w := testWorker(t, p, bus, r)
-		w.classify = classify
+		w.classify = classifyFailure
 		w.run(t.Context())
 		if e := bus.onlyError(t); e.HTTPStatus != 429 || e.ErrorType != "rate_limited" || e.Provider != "google" {
 			t.Errorf("%+v", e)
@@ -297,7 +296,7 @@ func TestOutOfTimeWhileLimited(t *testing.T) {
 				bus := newFakeBus()
 				r := &fakeRunner{script: []exit{{timedOut: true, code: 143, signal: "SIGTERM", took: 30 * time.Minute}}, onRun: prints(row.lines...)}
 				w := testWorker(t, p, bus, r)
-				w.classify = classify
+				w.classify = classifyFailure
 				w.run(t.Context())
 				if e := bus.onlyError(t); e.ErrorType != row.want {
 					t.Errorf("%+v", e)
@@ -335,7 +334,7 @@ func TestAgentThatIsMissing(t *testing.T) {
 		p := agentPlan(t, "codex", nil)
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{{err: errNoProgram}, {err: errNoProgram}}}
 		testWorker(t, p, bus, r).run(t.Context())
-		if e := bus.onlyError(t); e.ErrorType != string(recovery.ToolNotFound) || e.Usage != nil || e.Tool != "codex" || len(r.runs) != 2 {
+		if e := bus.onlyError(t); e.ErrorType != "missing_prereq" || e.Usage != nil || e.Tool != "codex" || len(r.runs) != 2 {
 			t.Errorf("%d runs, %+v", len(r.runs), e)
 		}
 	})

@@ -41,7 +41,7 @@ $RETAKE_BUDGET_RESOURCE, else model.default. The worker listens at $RETAKE_BUDGE
 such as {"op":"acquire","resource":"model.default","patience_seconds":60}.
 `
 
-// BudgetCommand is the small client of the door, for wrappers of agents that would rather start a program than write to
+// BudgetCommand is the small client of the lease socket, for wrappers of agents that would rather start a program than write to
 // a socket. It returns the exit code.
 func BudgetCommand(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	q, err := parseLease(args, getenv)
@@ -50,9 +50,9 @@ func BudgetCommand(args []string, getenv func(string) string, stdout, stderr io.
 		return leaseDone
 	}
 	var line []byte
-	var a answer
+	var a leaseAnswer
 	if err == nil {
-		line, a, err = knock(getenv(envSocket), q)
+		line, a, err = askWorker(getenv(envSocket), q)
 	}
 	if err == nil && a.Error != "" {
 		err = errors.New(a.Error)
@@ -70,14 +70,14 @@ func BudgetCommand(args []string, getenv func(string) string, stdout, stderr io.
 	return leaseDone
 }
 
-func parseLease(args []string, getenv func(string) string) (request, error) {
+func parseLease(args []string, getenv func(string) string) (leaseRequest, error) {
 	if len(args) == 0 {
-		return request{}, errors.New("want acquire, report or release; see worker budget --help")
+		return leaseRequest{}, errors.New("want acquire, report or release; see worker budget --help")
 	}
 	if args[0] == "-h" || args[0] == "--help" {
-		return request{}, flag.ErrHelp
+		return leaseRequest{}, flag.ErrHelp
 	}
-	q := request{Op: args[0]}
+	q := leaseRequest{Op: args[0]}
 	flags := flag.NewFlagSet("worker budget", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	retryAfter := -1.0
@@ -113,12 +113,12 @@ func parseLease(args []string, getenv func(string) string) (request, error) {
 	return q, nil
 }
 
-// knock asks the door one thing.
-func knock(socket string, q request) (line []byte, a answer, err error) {
+// askWorker sends one request to the lease socket.
+func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err error) {
 	if socket == "" {
 		return nil, a, fmt.Errorf("%s is not set: this is for programs that a stage runs", envSocket)
 	}
-	c, err := net.DialTimeout("unix", socket, doorWrite)
+	c, err := net.DialTimeout("unix", socket, socketTimeout)
 	if err != nil {
 		return nil, a, fmt.Errorf("the worker does not listen at %s: %w", socket, err)
 	}
@@ -128,7 +128,7 @@ func knock(socket string, q request) (line []byte, a answer, err error) {
 		return nil, a, err
 	}
 	// The worker's patience, and what one last question to the director may take.
-	patience := seconds(q.PatienceSeconds, 0) + directorWait + doorWrite
+	patience := duration(q.PatienceSeconds, 0) + directorWait + socketTimeout
 	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, a, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
+	"retake/internal/redact"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -47,7 +48,7 @@ func welcomeFor(attempt string) func(wire.Hello) wire.Payload {
 
 var errDown = errors.New("fake bus: down")
 
-func (b *fakeBus) dial(_ context.Context, _ *wire.Plan, l Listener) (Bus, error) {
+func (b *fakeBus) dial(_ *wire.Plan, l Listener) (Bus, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
@@ -78,14 +79,14 @@ func (b *fakeBus) Hello(_ context.Context, h wire.Hello) (wire.Payload, error) {
 	return reply, nil
 }
 
-func (b *fakeBus) Heartbeat(_ context.Context, h wire.Heartbeat) error {
+func (b *fakeBus) Heartbeat(h wire.Heartbeat) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.beats = append(b.beats, h)
 	return b.note("heartbeat %s", h.State.Stage)
 }
 
-func (b *fakeBus) Progress(_ context.Context, p wire.TaskProgress) error {
+func (b *fakeBus) Progress(p wire.TaskProgress) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.note("progress %s", p.Stage)
@@ -94,7 +95,7 @@ func (b *fakeBus) Progress(_ context.Context, p wire.TaskProgress) error {
 func (b *fakeBus) Report(_ context.Context, p wire.Payload) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.note("%s %s", p.MessageType(), idOf(p)); err != nil {
+	if err := b.note("%s %s", p.MessageType(), reportID(p)); err != nil {
 		return err
 	}
 	if b.ack != nil {
@@ -118,27 +119,18 @@ func (b *fakeBus) Reconnects() uint64 {
 	return b.returns
 }
 
-func (b *fakeBus) AcquireBudget(_ context.Context, p wire.BudgetAcquire) (wire.BudgetGrant, error) {
-	return b.lease(p)
-}
-
-func (b *fakeBus) ReleaseBudget(_ context.Context, p wire.BudgetRelease) error {
-	_, err := b.lease(p)
-	return err
-}
-
-func (b *fakeBus) ReportBudget(_ context.Context, p wire.BudgetReport) error {
-	_, err := b.lease(p)
-	return err
-}
-
-func (b *fakeBus) lease(p wire.Payload) (wire.BudgetGrant, error) {
+func (b *fakeBus) AskBudget(_ context.Context, p wire.Payload) (wire.BudgetGrant, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down || b.budget == nil {
 		return wire.BudgetGrant{}, errDown
 	}
 	return b.budget(p)
+}
+
+func reportID(p wire.Payload) string {
+	_, id := wire.ReportID(p)
+	return id
 }
 
 func (b *fakeBus) Close() {
@@ -244,7 +236,7 @@ func testWorker(t *testing.T, p *wire.Plan, bus *fakeBus, r *fakeRunner) *worker
 		log = zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(testLog{t}), zapcore.DebugLevel))
 	}
 	w := newWorker(p, bus.dial, log)
-	w.runner, w.mask = r, newMasker(append(p.Secrets, p.Bus.Password))
+	w.runner, w.mask = r, redact.New(append(p.Secrets, p.Bus.Password)...)
 	w.env = childEnvironment([]string{"HOME=" + p.Workdir}, p.Bus.Password)
 	w.classify = func(recovery.Evidence) recovery.Finding { return recovery.Finding{Reason: recovery.TestsFailed} }
 	return w

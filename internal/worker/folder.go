@@ -9,6 +9,8 @@ import (
 	"os"
 	"path"
 	"syscall"
+
+	"retake/internal/safefile"
 )
 
 // The worker's own folder in the workspace, and the files in it. git ignores the folder.
@@ -45,41 +47,13 @@ func (f *folder) make() error {
 	return nil
 }
 
-// write puts a file there atomically and durably: temporary file, fsync, rename, fsync of the directory.
+// write puts a file there atomically and durably.
 func (f *folder) write(name string, mode os.FileMode, data []byte) error {
-	dir := path.Dir(name)
-	if err := f.root.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("worker: %w", err)
+	err := f.root.MkdirAll(path.Dir(name), 0o755)
+	if err == nil {
+		err = safefile.WriteIn(f.root, name, mode, data)
 	}
-	temp := path.Join(dir, ".writing-"+path.Base(name))
-	if err := f.fill(temp, mode, data); err != nil {
-		_ = f.root.Remove(temp)
-		return fmt.Errorf("worker: %w", err)
-	}
-	if err := f.root.Rename(temp, name); err != nil {
-		_ = f.root.Remove(temp)
-		return fmt.Errorf("worker: %w", err)
-	}
-	return f.syncDir(dir)
-}
-
-func (f *folder) fill(name string, mode os.FileMode, data []byte) error {
-	_ = f.root.Remove(name) // left by a crash, or put there by the agent
-	file, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	return errors.Join(err, file.Sync(), file.Close())
-}
-
-func (f *folder) syncDir(dir string) error {
-	d, err := f.root.Open(dir)
-	if err != nil {
-		return fmt.Errorf("worker: %w", err)
-	}
-	defer func() { _ = d.Close() }()
-	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil
@@ -123,17 +97,4 @@ func (f *folder) read(name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
 	return data, nil
-}
-
-// list names the entries of a directory; none if it is not there.
-func (f *folder) list(dir string) []string {
-	entries, err := fs.ReadDir(f.root.FS(), dir)
-	if err != nil {
-		return nil
-	}
-	names := make([]string, 0, len(entries))
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
 }

@@ -6,10 +6,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"retake/internal/redact"
 )
 
 // beInit is the other half of TestAsPID1: PID 1 of a new namespace that runs programs as the worker does.
@@ -27,7 +30,7 @@ func beInit() int {
 		return 1
 	}
 	r := startReaper()
-	p := &programs{reaper: r, mask: newMasker(nil), stdout: io.Discard, stderr: io.Discard, memory: uncounted}
+	p := &processRunner{reaper: r, mask: redact.New(), stdout: io.Discard, stderr: io.Discard, memory: uncounted}
 	for name, want := range map[string]int{"orphans": 3, "daemon": 0} {
 		env := environment{programEnv: name, "TEST_DIR": os.Getenv("TEST_DIR")}
 		e := p.run(context.Background(), command{argv: []string{"/proc/self/exe"}, dir: "/", env: env.list(), timeout: time.Minute, grace: 100 * time.Millisecond})
@@ -35,7 +38,7 @@ func beInit() int {
 			fmt.Printf("%s: code %d, want %d (%v)\n%s%s\n", name, e.code, want, e.err, e.stdout.text(1000), e.stderr.text(1000))
 			return 1
 		}
-		left, err := processParents()
+		left, err := filepath.Glob("/proc/[0-9]*") // zombies, too
 		if err != nil || len(left) != 1 {
 			fmt.Printf("%s: left in the namespace: %v (%v), want PID 1 alone\n", name, left, err)
 			return 1

@@ -128,7 +128,7 @@ func leaser() int {
 		return code
 	}
 	fmt.Print(out.String())
-	var a answer
+	var a leaseAnswer
 	if err := json.Unmarshal([]byte(out.String()), &a); err != nil {
 		return 3
 	}

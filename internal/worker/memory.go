@@ -44,12 +44,12 @@ var layouts = []layout{
 	},
 }
 
-// unlimited is above every limit that somebody set: version 1 writes the largest number of pages instead of a word.
-const unlimited = 1 << 60
+// noLimit is above every limit that somebody set: version 1 writes the largest number of pages instead of a word.
+const noLimit = 1 << 60
 
-// ownMemory reads the container's numbers. A worker that is not PID 1 has no container of its own: the group is then the
+// containerMemory reads the container's numbers. A worker that is not PID 1 has no container of its own: the group is then the
 // login session's, whose kills are others'.
-func ownMemory() (memory, bool) {
+func containerMemory() (memory, bool) {
 	if os.Getpid() != 1 {
 		return memory{}, false
 	}
@@ -67,7 +67,7 @@ func readMemory(root string) (memory, bool) {
 			}
 			m := memory{kills: kills}
 			m.peak, _ = l.peak.read(folder)
-			if m.limit, _ = l.limit.read(folder); m.limit > unlimited {
+			if m.limit, _ = l.limit.read(folder); m.limit > noLimit {
 				m.limit = 0
 			}
 			return m, true
@@ -113,8 +113,8 @@ type shortage struct {
 	kills, limit, peak uint64
 }
 
-// short compares two readings. nil: the kernel killed nothing in between, or does not count.
-func short(before, after memory) *shortage {
+// shortageBetween compares two readings. nil: the kernel killed nothing in between, or does not count.
+func shortageBetween(before, after memory) *shortage {
 	if after.kills <= before.kills {
 		return nil
 	}

@@ -66,10 +66,10 @@ func TestReadMemory(t *testing.T) {
 }
 
 func TestShortage(t *testing.T) {
-	if s := short(memory{kills: 3}, memory{kills: 3, peak: 50}); s != nil {
+	if s := shortageBetween(memory{kills: 3}, memory{kills: 3, peak: 50}); s != nil {
 		t.Errorf("the limit was met, but nothing killed: %+v", s)
 	}
-	s := short(memory{kills: 1}, memory{kills: 2, limit: 64 << 20, peak: 64 << 20})
+	s := shortageBetween(memory{kills: 1}, memory{kills: 2, limit: 64 << 20, peak: 64 << 20})
 	if got := s.String(); got != "out of memory: the kernel killed 1 process (limit 64MiB, peak 64MiB)" {
 		t.Error(got)
 	}
@@ -87,13 +87,13 @@ func TestOutOfMemoryIsSaid(t *testing.T) {
 		want   string
 		stage  string
 	}{
-		"agent killed":                   {[]exit{{code: 137, signal: "SIGKILL", short: killed}}, "oom_killed", wire.StageCode},
-		"agent's shell says so":          {[]exit{{code: 137, short: killed}}, "oom_killed", wire.StageCode},
+		"agent killed":                   {[]exit{{code: 137, signal: "SIGKILL", shortage: killed}}, "oom_killed", wire.StageCode},
+		"agent's shell says so":          {[]exit{{code: 137, shortage: killed}}, "oom_killed", wire.StageCode},
 		"agent killed, no evidence":      {[]exit{{code: 137, signal: "SIGKILL"}}, unknown, wire.StageCode},
-		"agent failed otherwise":         {[]exit{{code: 1, short: killed}}, unknown, wire.StageCode},
-		"agent killed by its timeout":    {[]exit{{code: 137, signal: "SIGKILL", timedOut: true, short: killed}}, "timeout", wire.StageCode},
-		"a compiler killed in VALIDATE":  {[]exit{{}, {code: 2, short: killed}}, "oom_killed", wire.StageValidate},
-		"a killed helper, all went well": {[]exit{{short: killed}, {code: 137, signal: "SIGKILL", short: killed}}, "oom_killed", wire.StageValidate},
+		"agent failed otherwise":         {[]exit{{code: 1, shortage: killed}}, unknown, wire.StageCode},
+		"agent killed by its timeout":    {[]exit{{code: 137, signal: "SIGKILL", timedOut: true, shortage: killed}}, "timeout", wire.StageCode},
+		"a compiler killed in VALIDATE":  {[]exit{{}, {code: 2, shortage: killed}}, "oom_killed", wire.StageValidate},
+		"a killed helper, all went well": {[]exit{{shortage: killed}, {code: 137, signal: "SIGKILL", shortage: killed}}, "oom_killed", wire.StageValidate},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestOutOfMemoryIsSaid(t *testing.T) {
 func TestClassifierReadsOutOfMemory(t *testing.T) {
 	code := 137
 	message := "CODE: agent failed, " + shortage{1, 64 << 20, 64 << 20}.String()
-	if f := classify(recovery.Evidence{Stage: wire.StageCode, ExitCode: &code, Signal: "SIGKILL", Message: message, Stdout: "editing\n"}); f.Reason != recovery.OOMKilled {
+	if f := classifyFailure(recovery.Evidence{Stage: wire.StageCode, ExitCode: &code, Signal: "SIGKILL", Message: message, Stdout: "editing\n"}); f.Reason != recovery.OOMKilled {
 		t.Errorf("%+v", f)
 	}
 }

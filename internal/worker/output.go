@@ -1,66 +1,15 @@
 package worker
 
 import (
-	"bytes"
+	"fmt"
 	"io"
+	"strings"
 	"sync"
+	"unicode/utf8"
+
+	"retake/internal/bus/wire"
+	"retake/internal/redact"
 )
-
-// holdMax is how many bytes of an unfinished line are held back before they are passed on.
-const holdMax = 8 << 10
-
-// holdLeast is what is held back of a very long line at least, so that a pattern is not cut in two.
-const holdLeast = 512
-
-// lineMasker masks a stream before it goes on. A secret may arrive in pieces, so it works on whole lines; of a line
-// longer than holdMax it holds back as much as the longest secret can be. Not safe for concurrent use.
-type lineMasker struct {
-	to    io.Writer
-	mask  *masker
-	held  []byte
-	inKey bool // between the fences of a private key
-}
-
-// Write never fails: what becomes of the copy must not disturb the stage.
-func (l *lineMasker) Write(p []byte) (int, error) {
-	l.held = append(l.held, p...)
-	for {
-		nl := bytes.IndexByte(l.held, '\n')
-		if nl < 0 {
-			break
-		}
-		l.pass(l.held[:nl+1])
-		l.held = l.held[nl+1:]
-	}
-	if keep := max(l.mask.longest, holdLeast); len(l.held) > holdMax+keep {
-		safe := []byte(l.mask.known.Replace(string(l.held)))
-		if cut := len(safe) - keep; cut > 0 {
-			l.pass(safe[:cut])
-			safe = safe[cut:]
-		}
-		l.held = safe
-	}
-	return len(p), nil
-}
-
-// flush passes on what was held back: the stream has ended.
-func (l *lineMasker) flush() {
-	l.pass(l.held)
-	l.held = nil
-}
-
-func (l *lineMasker) pass(line []byte) {
-	switch {
-	case len(line) == 0:
-	case l.inKey:
-		l.inKey = !keyEnd.Match(line)
-	case bytes.Contains(line, []byte(keyFence)) && keyBegin.Match(line) && !keyEnd.Match(line):
-		l.inKey = true
-		_, _ = io.WriteString(l.to, masked+"\n")
-	default:
-		_, _ = io.WriteString(l.to, l.mask.text(string(line)))
-	}
-}
 
 // console is one of the worker's own streams, shared by the stages' output and the worker's log lines.
 type console struct {
@@ -87,16 +36,16 @@ func (c *console) put(p []byte) {
 // logPrefix begins each of the worker's own lines on stderr, which it shares with the stages; a JSON object follows.
 const logPrefix = "retake-worker: "
 
-// logLines is the console as a log sink: every line begins at a line's start, with logPrefix, and is masked.
+// logLines is the console as a log sink: every line begins at a line's start, with logPrefix, and is redacted.
 type logLines struct {
 	*console
-	mask *masker
+	mask *redact.Redactor
 }
 
 func (l logLines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	line := logPrefix + l.mask.text(string(p))
+	line := logPrefix + l.mask.JSON(string(p))
 	if l.midLine {
 		line = "\n" + line
 	}
@@ -106,3 +55,37 @@ func (l logLines) Write(p []byte) (int, error) {
 
 // Sync is for zap: nothing is buffered here.
 func (logLines) Sync() error { return nil }
+
+// tail is the newest bytes of a stream, already redacted.
+type tail struct {
+	kept    []byte
+	dropped int64 // older bytes that are lost
+}
+
+// text renders at most limit bytes of it, oldest bytes cut first, at a UTF-8 boundary, with the wire's mark in front if
+// anything is missing. Bytes that are not UTF-8 become U+FFFD: JSON cannot carry them.
+func (t tail) text(limit int) string {
+	kept, dropped := t.kept, t.dropped
+	for dropped > 0 && len(kept) > 0 && !utf8.RuneStart(kept[0]) {
+		kept, dropped = kept[1:], dropped+1
+	}
+	s := strings.ToValidUTF8(string(kept), "\uFFFD")
+	if dropped > 0 {
+		s = fmt.Sprintf("…[%d bytes cut]…%s", dropped, s) // as wire.CutTail writes it, which then adds up
+	}
+	return wire.CutTail(s, limit)
+}
+
+// firstBytes returns at most limit bytes of s, the first ones, ending at a UTF-8 boundary and marked when something was cut.
+func firstBytes(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= limit {
+		return s
+	}
+	const mark = " […]"
+	end := max(0, limit-len(mark))
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
+}

@@ -6,80 +6,76 @@ import (
 	"time"
 )
 
-// gate stands before every stage. A pause never interrupts one: an agent's connection would break.
-type gate struct {
-	mu     sync.Mutex
-	opened chan struct{} // closed when it opens; nil: it is open
+// pauseSwitch is asked before every stage. A pause never interrupts one: an agent's connection would break.
+type pauseSwitch struct {
+	mu      sync.Mutex
+	resumed chan struct{} // closed by resume; nil: not paused
 }
 
-// shut and open may be called twice, by any goroutine; they say whether that changed anything.
-func (g *gate) shut() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.opened != nil {
+// pause and resume may be called twice, by any goroutine; they return whether that changed anything.
+func (p *pauseSwitch) pause() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.resumed != nil {
 		return false
 	}
-	g.opened = make(chan struct{})
+	p.resumed = make(chan struct{})
 	return true
 }
 
-func (g *gate) open() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.opened == nil {
+func (p *pauseSwitch) resume() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.resumed == nil {
 		return false
 	}
-	close(g.opened)
-	g.opened = nil
+	close(p.resumed)
+	p.resumed = nil
 	return true
 }
 
-func (g *gate) way() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.opened
-}
-
-// pass returns when the gate is open, or ctx has ended. If it has to wait it calls waiting first, once.
-func (g *gate) pass(ctx context.Context, waiting func()) {
+// wait returns when there is no pause, or ctx has ended. If it has to wait it calls waiting first, once.
+func (p *pauseSwitch) wait(ctx context.Context, waiting func()) {
 	for waited := false; ctx.Err() == nil; waited = true {
-		way := g.way()
-		if way == nil {
+		p.mu.Lock()
+		resumed := p.resumed
+		p.mu.Unlock()
+		if resumed == nil {
 			return
 		}
 		if !waited {
 			waiting()
 		}
 		select {
-		case <-way:
+		case <-resumed:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// countdown is a timer that can be held. It belongs to one goroutine.
-type countdown struct {
+// pausableTimer belongs to one goroutine.
+type pausableTimer struct {
 	*time.Timer
-	ends time.Time
-	left time.Duration // while it is held
-	held bool
+	ends   time.Time
+	left   time.Duration // while it is held
+	paused bool
 }
 
-func newCountdown(d time.Duration) *countdown {
-	return &countdown{Timer: time.NewTimer(d), ends: time.Now().Add(d)}
+func newPausableTimer(d time.Duration) *pausableTimer {
+	return &pausableTimer{Timer: time.NewTimer(d), ends: time.Now().Add(d)}
 }
 
-// hold stops the time, or lets it go on.
-func (c *countdown) hold(held bool) {
+// setPaused stops the time, or lets it go on.
+func (c *pausableTimer) setPaused(paused bool) {
 	switch {
-	case held == c.held:
+	case paused == c.paused:
 		return
-	case held:
+	case paused:
 		c.left = time.Until(c.ends)
 		c.Stop()
 	default:
 		c.ends = time.Now().Add(c.left)
 		c.Reset(c.left)
 	}
-	c.held = held
+	c.paused = paused
 }

@@ -142,7 +142,7 @@ func TestSyncRequiredReachesTheAgent(t *testing.T) {
 			Reason: "behind_main", MainSHAExpected: "abc123", Policy: wire.SyncPolicy{MaxCommitsBehind: 20}, RequiredAction: "merge_main",
 		})
 		synctest.Wait()
-		var got behind
+		var got syncNotice
 		if err := json.Unmarshal([]byte(readFile(t, p, syncFile)), &got); err != nil || got.At.IsZero() || got.MainSHAExpected != "abc123" || got.Policy.MaxCommitsBehind != 20 {
 			t.Errorf("%+v, %v", got, err)
 		}

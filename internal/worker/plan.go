@@ -29,8 +29,8 @@ const (
 	defaultMessage   = 65536 // bytes
 )
 
-// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. removeErr says that this
-// did not succeed; the plan is good nevertheless.
+// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. removeErr is
+// why that failed; the plan is good nevertheless.
 func loadPlan(file string) (plan *wire.Plan, removeErr, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -62,7 +62,7 @@ func removePlan(file string) error {
 	return err
 }
 
-// complete fills in defaults and says everything that is wrong at once.
+// complete fills in defaults and reports everything that is wrong at once.
 func complete(p *wire.Plan) error {
 	var errs []error
 	wrong := func(bad bool, format string, args ...any) {
@@ -106,8 +106,8 @@ func numberOf(key string) int {
 	return number
 }
 
-// seconds turns a duration of the wire into a Duration; what is not above 0 becomes otherwise.
-func seconds(s float64, otherwise time.Duration) time.Duration {
+// duration turns seconds of the wire into a Duration; what is not above 0 becomes otherwise.
+func duration(s float64, otherwise time.Duration) time.Duration {
 	if s <= 0 {
 		return otherwise
 	}

@@ -8,49 +8,47 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// position is where the worker is, for heartbeats. The bus's goroutines read it when they answer a probe.
+// position is what heartbeats carry: stage, progress, last error, usage. The bus's goroutines read it when they answer a
+// probe.
 type position struct {
 	plan *wire.Plan
 
-	mu        sync.Mutex
-	at        step
-	since     time.Time
-	lastError *string
-	usage     *wire.Usage // nil: no agent ran
+	mu          sync.Mutex
+	step        step
+	since       time.Time
+	lastErrorID *string
+	usage       *wire.Usage // nil: no agent ran
 }
 
 func newPosition(p *wire.Plan) *position {
-	return &position{plan: p, at: step{stage: wire.StageStart}, since: time.Now()}
+	return &position{plan: p, step: step{stage: wire.StageStart, text: "starting"}, since: time.Now()}
 }
 
-func (p *position) move(to step) {
+func (p *position) set(to step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.since = to, time.Now()
+	p.step, p.since = to, time.Now()
+	if to.errorID != "" {
+		p.lastErrorID = &to.errorID
+	}
 }
 
-func (p *position) spent(u agent.Usage) {
+func (p *position) setUsage(u agent.Usage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.usage = onWire(u)
-}
-
-func (p *position) failed(errorID string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lastError = &errorID
 }
 
 func (p *position) heartbeat() wire.Heartbeat {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	state := wire.HeartbeatState{
-		Stage: p.at.stage, IssueNumber: p.plan.Issue.Number, Attempt: p.plan.Attempt,
+		Stage: p.step.stage, IssueNumber: p.plan.Issue.Number, Attempt: p.plan.Attempt,
 		Repo:        &wire.RepoState{BranchName: p.plan.Branch, BaseBranch: p.plan.BaseBranch, MainAncestorSHA: p.plan.BaseSHA},
-		LastErrorID: p.lastError, LastUpdateAt: wire.At(p.since),
+		LastErrorID: p.lastErrorID, LastUpdateAt: wire.At(p.since),
 	}
-	if p.at.text != "" {
-		state.Progress = &wire.Progress{Step: p.at.text}
+	if p.step.text != "" {
+		state.Progress = &wire.Progress{Step: p.step.text}
 	}
 	return wire.Heartbeat{State: state, Usage: p.usage}
 }
@@ -58,5 +56,5 @@ func (p *position) heartbeat() wire.Heartbeat {
 func (p *position) progress() wire.TaskProgress {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return wire.TaskProgress{IssueNumber: p.plan.Issue.Number, Attempt: p.plan.Attempt, Stage: p.at.stage, Step: p.at.text}
+	return wire.TaskProgress{IssueNumber: p.plan.Issue.Number, Attempt: p.plan.Attempt, Stage: p.step.stage, Step: p.step.text}
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,10 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/redact"
+	"retake/internal/ring"
+
+	"golang.org/x/sys/unix"
 )
 
 // errNoProgram: the program of a stage is missing or cannot be run.
@@ -24,9 +29,9 @@ const tailBytes = 32 << 10
 // plan's stop grace): their stage is over, only a clean-up of their own is owed to them.
 const leftoverGrace = 2 * time.Second
 
-// unkillable is how long we wait for killed processes and for their streams: longer only if the kernel holds them
+// killWait is how long we wait for killed processes and for their streams: longer only if the kernel holds them
 // (disk or network wait), and then waiting does not help.
-const unkillable = 5 * time.Second
+const killWait = 5 * time.Second
 
 // command is one program run.
 type command struct {
@@ -37,7 +42,7 @@ type command struct {
 	timeout time.Duration // 0: none
 	grace   time.Duration // SIGTERM → SIGKILL
 
-	stdout, stderr io.Writer // who listens to its streams, unmasked; nil: nobody
+	stdout, stderr io.Writer // who listens to its streams, unredacted; nil: nobody
 }
 
 // exit is how a program run ended.
@@ -47,35 +52,35 @@ type exit struct {
 	signal   string
 	timedOut bool
 	stopped  bool      // the context ended it
-	short    *shortage // the kernel killed something of it for want of memory; nil: no evidence
+	shortage *shortage // the kernel killed something of it for want of memory; nil: no evidence
 	stdout   tail
 	stderr   tail
 	took     time.Duration
 }
 
-// ok says whether the program did what was asked for.
+// ok: the program did what was asked for.
 func (e exit) ok() bool { return e.err == nil && e.code == 0 && !e.timedOut && !e.stopped }
 
-// ordinary says whether the program itself judged: it ran to its end and returned a code other than 0.
-func (e exit) ordinary() bool {
+// failedByItself: the program ran to its end and returned a code other than 0.
+func (e exit) failedByItself() bool {
 	return e.err == nil && e.code != 0 && e.signal == "" && !e.timedOut && !e.stopped
 }
 
-// starved says whether a stage's program failed for want of memory. The kernel's count says that something was killed:
-// the program, if it died of SIGKILL or says so as a shell does. What judges a change runs compilers and tests that die
+// outOfMemory reports whether a stage's program failed for want of memory. By the kernel's count something was killed:
+// the program itself if it died of SIGKILL or returned 137. What judges a change runs compilers and tests that die
 // in its place; an agent may have gone on after one of its commands did, hence not CODE.
-func (e exit) starved(stage string) bool {
-	if e.short == nil || e.err != nil || e.code == 0 || e.timedOut || e.stopped {
+func (e exit) outOfMemory(stage string) bool {
+	if e.shortage == nil || e.err != nil || e.code == 0 || e.timedOut || e.stopped {
 		return false
 	}
 	const bySIGKILL = 128 + 9 // a shell's word for it
 	return e.signal == signalName(syscall.SIGKILL) || e.code == bySIGKILL || stage == wire.StageValidate
 }
 
-// programs runs commands as processes of the operating system.
-type programs struct {
+// processRunner runs commands as processes of the operating system.
+type processRunner struct {
 	reaper         *reaper
-	mask           *masker
+	mask           *redact.Redactor
 	stdout, stderr io.Writer // where the streams go on to
 	memory         func() (memory, bool)
 }
@@ -83,7 +88,7 @@ type programs struct {
 // run starts the command in a process group of its own and returns when nothing of it is left: the leader, its
 // group, and whatever it detached. Ending ctx stops it: SIGTERM to the group, SIGKILL after the grace that the
 // context's cause states (see stopCause), or the command's.
-func (p *programs) run(ctx context.Context, c command) exit {
+func (p *processRunner) run(ctx context.Context, c command) exit {
 	began := time.Now()
 	out, err := newCapture(p.mask, p.stdout, c.stdout)
 	if err != nil {
@@ -105,14 +110,14 @@ func (p *programs) run(ctx context.Context, c command) exit {
 		p.sweep(min(leftoverGrace, grace))
 	}
 	if after, ok := p.memory(); ok && counted {
-		e.short = short(before, after)
+		e.shortage = shortageBetween(before, after)
 	}
 	e.stdout, e.stderr = out.end(), errs.end()
 	e.took = time.Since(began)
 	return e
 }
 
-func (p *programs) start(c command, stdout, stderr *os.File) (int, <-chan syscall.WaitStatus, error) {
+func (p *processRunner) start(c command, stdout, stderr *os.File) (int, <-chan syscall.WaitStatus, error) {
 	file, err := lookProgram(c.argv[0], c.path, c.dir)
 	if err != nil {
 		return 0, nil, err
@@ -135,7 +140,7 @@ func (p *programs) start(c command, stdout, stderr *os.File) (int, <-chan syscal
 }
 
 // await waits for the leader and ends it when its time is up. It also returns the grace that was in force.
-func (p *programs) await(ctx context.Context, c command, pid int, ended <-chan syscall.WaitStatus) (exit, time.Duration) {
+func (p *processRunner) await(ctx context.Context, c command, pid int, ended <-chan syscall.WaitStatus) (exit, time.Duration) {
 	var e exit
 	var deadline <-chan time.Time
 	if c.timeout > 0 {
@@ -160,7 +165,7 @@ func (p *programs) await(ctx context.Context, c command, pid int, ended <-chan s
 }
 
 // end ends a leader and its group: politely if there is a grace, then for certain.
-func (p *programs) end(pid int, ended <-chan syscall.WaitStatus, grace time.Duration) syscall.WaitStatus {
+func (p *processRunner) end(pid int, ended <-chan syscall.WaitStatus, grace time.Duration) syscall.WaitStatus {
 	if grace > 0 {
 		p.reaper.signalGroup(pid, syscall.SIGTERM)
 		p.reaper.signalGroup(pid, syscall.SIGCONT) // a stopped program could not obey
@@ -174,7 +179,7 @@ func (p *programs) end(pid int, ended <-chan syscall.WaitStatus, grace time.Dura
 	select {
 	case s := <-ended:
 		return s
-	case <-time.After(unkillable):
+	case <-time.After(killWait):
 		return syscall.WaitStatus(syscall.SIGKILL) // held by the kernel; its end is only a matter of time
 	}
 }
@@ -189,7 +194,7 @@ func (e exit) with(s syscall.WaitStatus) exit {
 
 // sweep ends what a stage left behind. As PID 1 (or subreaper) every orphan is our child by now, so "no child left"
 // is the kernel's own word for "nothing survived".
-func (p *programs) sweep(grace time.Duration) {
+func (p *processRunner) sweep(grace time.Duration) {
 	if p.reaper.childless() {
 		return
 	}
@@ -198,7 +203,7 @@ func (p *programs) sweep(grace time.Duration) {
 	if p.childlessWithin(grace, nil) {
 		return
 	}
-	if !p.childlessWithin(unkillable, func() { signalDescendants(syscall.SIGKILL) }) {
+	if !p.childlessWithin(killWait, func() { signalDescendants(syscall.SIGKILL) }) {
 		signalEverybody(syscall.SIGKILL)
 		p.childlessWithin(time.Second, nil)
 	}
@@ -206,7 +211,7 @@ func (p *programs) sweep(grace time.Duration) {
 
 // childlessWithin waits until no child is left, repeating what is given after every child that ended and every 20 ms
 // (a fork between listing and signal goes unnoticed otherwise).
-func (p *programs) childlessWithin(d time.Duration, again func()) bool {
+func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -227,24 +232,24 @@ func (p *programs) childlessWithin(d time.Duration, again func()) bool {
 	}
 }
 
-// capture is one stream of a run: a pipe, masked line by line into a ring and on to the console.
+// capture is one stream of a run: a pipe, redacted line by line into a ring and on to the console.
 type capture struct {
 	read, write *os.File
-	ring        *ring
-	lines       *lineMasker
-	ear         io.Writer // nil: nobody listens
+	ring        *ring.Buffer
+	lines       *redact.Writer
+	listener    io.Writer // nil: nobody listens
 	done        chan struct{}
 }
 
-func newCapture(m *masker, onward, ear io.Writer) (*capture, error) {
+func newCapture(m *redact.Redactor, onward, listener io.Writer) (*capture, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	keep := newRing(tailBytes)
+	keep := ring.New(tailBytes)
 	return &capture{
-		read: r, write: w, ring: keep, ear: ear, done: make(chan struct{}),
-		lines: &lineMasker{to: io.MultiWriter(keep, onward), mask: m},
+		read: r, write: w, ring: keep, listener: listener, done: make(chan struct{}),
+		lines: m.NewWriter(io.MultiWriter(keep, onward)),
 	}, nil
 }
 
@@ -254,20 +259,20 @@ func (c *capture) begin() {
 	go func() {
 		defer close(c.done)
 		var to io.Writer = c.lines
-		if c.ear != nil {
-			to = io.MultiWriter(c.lines, c.ear)
+		if c.listener != nil {
+			to = io.MultiWriter(c.lines, c.listener)
 		}
 		_, _ = io.Copy(to, c.read) // until EOF, or the deadline of end
-		c.lines.flush()
+		c.lines.Flush()
 	}()
 }
 
 // end returns the tail. All writers are dead by now, unless the kernel holds one: then it stops reading after a while.
 func (c *capture) end() tail {
-	_ = c.read.SetReadDeadline(time.Now().Add(unkillable))
+	_ = c.read.SetReadDeadline(time.Now().Add(killWait))
 	<-c.done
 	_ = c.read.Close()
-	kept, dropped := c.ring.tail()
+	kept, dropped := c.ring.Tail()
 	return tail{kept, dropped}
 }
 
@@ -276,18 +281,6 @@ func (c *capture) abandon() {
 	_ = c.read.Close()
 }
 
-// signalNames are those that end programs in practice; others are given by number.
-var signalNames = map[syscall.Signal]string{
-	syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGILL: "SIGILL",
-	syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
-	syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "SIGUSR1", syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
-	syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM", syscall.SIGXCPU: "SIGXCPU",
-	syscall.SIGXFSZ: "SIGXFSZ", syscall.SIGSYS: "SIGSYS",
-}
-
 func signalName(s syscall.Signal) string {
-	if n, ok := signalNames[s]; ok {
-		return n
-	}
-	return "SIG" + strconv.Itoa(int(s))
+	return cmp.Or(unix.SignalName(s), "SIG"+strconv.Itoa(int(s)))
 }

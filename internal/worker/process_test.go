@@ -11,11 +11,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"retake/internal/redact"
 )
 
 // bench runs programs in this process, which is therefore a subreaper for the time of a test.
 type bench struct {
-	*programs
+	*processRunner
 	t        *testing.T
 	dir      string
 	out, err *buffer
@@ -47,7 +49,7 @@ func newBench(t *testing.T, secrets ...string) *bench {
 	r := startReaper()
 	t.Cleanup(r.stop)
 	b := &bench{t: t, dir: t.TempDir(), out: &buffer{}, err: &buffer{}}
-	b.programs = &programs{reaper: r, mask: newMasker(secrets), stdout: b.out, stderr: b.err, memory: uncounted}
+	b.processRunner = &processRunner{reaper: r, mask: redact.New(secrets...), stdout: b.out, stderr: b.err, memory: uncounted}
 	return b
 }
 
@@ -70,7 +72,7 @@ func (b *bench) command(program string, env ...string) command {
 func TestExitCodeAndStreams(t *testing.T) {
 	b := newBench(t)
 	e := b.run(t.Context(), b.command("speak", "TEST_OUT=to stdout\nlast", "TEST_ERR=to stderr\n", "TEST_EXIT=7"))
-	if e.err != nil || e.code != 7 || e.signal != "" || !e.ordinary() || e.ok() {
+	if e.err != nil || e.code != 7 || e.signal != "" || !e.failedByItself() || e.ok() {
 		t.Fatalf("got %+v", e)
 	}
 	if got := e.stdout.text(100); got != "to stdout\nlast" {
@@ -88,7 +90,7 @@ func TestSecretsNeverReachTailOrConsole(t *testing.T) {
 	b := newBench(t, "hunter2-hunter2")
 	e := b.run(t.Context(), b.command("speak", "TEST_OUT=key hunter2-hunter2 "+strings.Repeat("x", 100), "TEST_ERR=https://bot:s3cr3t@example.org/\n"))
 	for name, text := range map[string]string{"tail": e.stdout.text(1000) + e.stderr.text(1000), "console": b.out.String() + b.err.String()} {
-		if strings.Contains(text, "hunter2") || strings.Contains(text, "s3cr3t") || !strings.Contains(text, masked) {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "s3cr3t") || !strings.Contains(text, redact.Marker) {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
@@ -105,7 +107,7 @@ func TestTimeoutKillsWhoIgnoresSIGTERM(t *testing.T) {
 		}
 		// It was killed before it could ignore SIGTERM: the machine is busy.
 	}
-	if !e.timedOut || e.signal != "SIGKILL" || e.code != 137 || e.ordinary() {
+	if !e.timedOut || e.signal != "SIGKILL" || e.code != 137 || e.failedByItself() {
 		t.Fatalf("got %+v", e)
 	}
 }

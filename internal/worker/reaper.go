@@ -1,14 +1,16 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
+
+	"retake/internal/procfs"
+
+	"golang.org/x/sys/unix"
 )
 
 // reaper owns all waiting in this process: it is the only caller of wait4, so that reaping a stray orphan can never
@@ -18,28 +20,22 @@ type reaper struct {
 	leaders map[int]chan<- syscall.WaitStatus
 	orphans int // re-parented children reaped so far
 
-	kick    chan os.Signal
+	sigchld chan os.Signal
 	reaped  chan struct{} // one token: something was reaped since the last look
 	stopped chan struct{}
 }
 
-// prSetDumpable and prSetChildSubreaper are prctl's options; the syscall package names them only in part.
-const (
-	prSetDumpable       = 4
-	prSetChildSubreaper = 36
-)
-
 // adoptOrphans makes this process the parent of its descendants' orphans. PID 1 is that anyway; under the process
 // runtime it is what keeps a daemonised grandchild within reach.
-func adoptOrphans() error { return prctl(prSetChildSubreaper, 1) }
+func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 
 // hideMemory keeps processes of the same user from reading our memory, environment and open files, all of which may
 // hold the bus credential.
-func hideMemory() error { return prctl(prSetDumpable, 0) }
+func hideMemory() error { return prctl(unix.PR_SET_DUMPABLE, 0) }
 
-func prctl(option, value uintptr) error {
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, option, value, 0); errno != 0 {
-		return fmt.Errorf("worker: prctl %d: %w", option, errno)
+func prctl(option int, value uintptr) error {
+	if err := unix.Prctl(option, value, 0, 0, 0); err != nil {
+		return fmt.Errorf("worker: prctl %d: %w", option, err)
 	}
 	return nil
 }
@@ -48,15 +44,15 @@ func prctl(option, value uintptr) error {
 func startReaper() *reaper {
 	r := &reaper{
 		leaders: map[int]chan<- syscall.WaitStatus{},
-		kick:    make(chan os.Signal, 1),
+		sigchld: make(chan os.Signal, 1),
 		reaped:  make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 	}
-	signal.Notify(r.kick, syscall.SIGCHLD)
+	signal.Notify(r.sigchld, syscall.SIGCHLD)
 	go func() {
 		defer close(r.stopped)
 		r.drain() // what ended before we listened
-		for range r.kick {
+		for range r.sigchld {
 			r.drain()
 		}
 	}()
@@ -65,8 +61,8 @@ func startReaper() *reaper {
 
 // stop ends the reaping and waits for it.
 func (r *reaper) stop() {
-	signal.Stop(r.kick)
-	close(r.kick) // safe: after Stop nothing is sent any more
+	signal.Stop(r.sigchld)
+	close(r.sigchld) // safe: after Stop nothing is sent any more
 	<-r.stopped
 }
 
@@ -128,32 +124,26 @@ func (r *reaper) signalGroup(leader int, sig syscall.Signal) {
 	}
 }
 
-// childless says whether no child, running or zombie, is left.
+// childless reports whether no child, running or zombie, is left.
 func (r *reaper) childless() bool {
 	r.drain()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// A look that reaps nothing; the kernel takes a nil siginfo.
-	const pAll, wExited, wNoHang, wNoWait = 0, 4, 1, 0x01000000
-	_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pAll, 0, 0, wExited|wNoHang|wNoWait, 0, 0)
-	return errno == syscall.ECHILD
+	// A look that reaps nothing.
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	return errors.Is(err, syscall.ECHILD)
 }
 
 // signalDescendants signals every process below this one. It works on a listing of /proc: what is forked meanwhile is
 // met by the next call. Without /proc, PID 1 signals all there is in its namespace, and anybody else nobody.
 func signalDescendants(sig syscall.Signal) {
-	self := os.Getpid()
-	parents, err := processParents()
-	if err != nil {
-		if self == 1 {
-			_ = syscall.Kill(-1, sig)
-		}
+	all, err := procfs.List()
+	if err != nil || len(all) == 0 {
+		signalEverybody(sig)
 		return
 	}
-	for pid := range parents {
-		if descends(pid, self, parents) {
-			_ = syscall.Kill(pid, sig)
-		}
+	for _, p := range procfs.Descendants(all, func(p procfs.Process) bool { return p.PID == os.Getpid() }) {
+		_, _ = p.Signal(sig)
 	}
 }
 
@@ -163,56 +153,4 @@ func signalEverybody(sig syscall.Signal) {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, sig)
 	}
-}
-
-func descends(pid, ancestor int, parents map[int]int) bool {
-	for range len(parents) { // a listing that changed under us may contain a loop
-		parent, ok := parents[pid]
-		if !ok {
-			return false
-		}
-		if parent == ancestor {
-			return true
-		}
-		pid = parent
-	}
-	return false
-}
-
-// processParents reads /proc: process → parent.
-func processParents() (map[int]int, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	parents := map[int]int{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		if err != nil {
-			continue // ended meanwhile
-		}
-		// "pid (name) state ppid …", and the name may hold anything, parentheses included.
-		if _, rest, ok := cutLast(string(stat), ")"); ok {
-			if fields := strings.Fields(rest); len(fields) > 1 {
-				if ppid, err := strconv.Atoi(fields[1]); err == nil {
-					parents[pid] = ppid
-				}
-			}
-		}
-	}
-	if len(parents) == 0 {
-		return nil, fmt.Errorf("worker: /proc lists no process")
-	}
-	return parents, nil
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, "", false
 }

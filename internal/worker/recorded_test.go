@@ -22,7 +22,7 @@ var reasonsOf = map[string][]string{
 	"overflow":          {"context_overflow"},
 	"hollow":            {"no_progress", "needs_human", "policy_violation", "network_transient", "overloaded"},
 	"turns":             {"needs_human"},
-	"cut":               {"unknown", "agent_crash", "worker_lost", "network_transient"}, // never what a tool printed
+	"cut":               {"docker_exit_nonzero", "agent_crash", "worker_lost", "network_transient"}, // never what a tool printed
 	"cut-while-limited": {"rate_limited"},
 }
 
@@ -61,7 +61,7 @@ func TestReasonsOfRecordedStreams(t *testing.T) {
 					}
 				}
 				w := testWorker(t, p, bus, r)
-				w.classify = classify
+				w.classify = classifyFailure
 				w.run(t.Context())
 				e, failed := bus.only(t).(*wire.WorkerError)
 				want, known := reasonsOf[kind]

@@ -1,20 +1,26 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
+	"go.uber.org/zap"
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/redact"
 )
 
 // reporter turns the end of an attempt into its one final report.
 type reporter struct {
 	plan     *wire.Plan
-	mask     *masker
+	mask     *redact.Redactor
 	classify func(recovery.Evidence) recovery.Finding
 }
 
@@ -28,59 +34,57 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	}
 }
 
-// failed is the report of an attempt that did not. reason, if not empty, is why it was ended from outside.
+// failed is the report of an attempt that failed. reason, if not empty, is why it was ended from outside.
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
 	final := true
 	e := &wire.WorkerError{
-		ErrorID:  fmt.Sprintf("%s/%s-%d", r.plan.AttemptID, f.stage, f.number),
+		ErrorID:  f.id(r.plan),
 		WorkerID: r.plan.WorkerID, AttemptID: r.plan.AttemptID, IssueNumber: r.plan.Issue.Number, Attempt: r.plan.Attempt,
 		Stage: f.stage, Final: &final, ContainerID: containerID(), WorktreePath: r.plan.Workdir,
 		Signal: f.exit.signal, FixRounds: a.runs[wire.StageCode],
-		Message:        r.mask.text(a.summary(f)),
-		LastStdoutTail: r.mask.text(f.heard.essence("stdout", f.exit.stdout.text(tailBytes))),
-		LastStderrTail: r.mask.text(f.heard.essence("stderr", f.exit.stderr.text(tailBytes))),
-		Question:       r.mask.text(oldest(f.question, maxQuestionBytes)),
+		Message:        r.mask.Text(a.summary(f)),
+		LastStdoutTail: r.mask.Text(f.agent.withoutQuotes("stdout", f.exit.stdout.text(tailBytes))),
+		LastStderrTail: r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes))),
+		Question:       r.mask.Text(firstBytes(f.question, maxQuestionBytes)),
 		Usage:          onWire(a.used),
 	}
 	if len(f.command) > 0 {
 		e.Tool = filepath.Base(f.command[0])
 	}
-	if f.exit.err == nil && f.kind != panicked && f.kind != unable && f.kind != closed {
+	if f.exit.err == nil && f.kind != failedPanic && f.kind != failedStart && f.kind != failedClosedModel {
 		e.ExitCode = &f.exit.code
 	}
-	if f.heard != nil {
-		f.heard.evidence(e, r.mask)
+	if f.agent != nil {
+		f.agent.addEvidence(e, r.mask)
 	}
-	if f.kind == closed {
+	if f.kind == failedClosedModel {
 		s := f.wait.Seconds()
 		e.RetryAfterSeconds = &s
 	}
 	if reason != "" {
 		e.Message += " (" + reason + ")"
 	}
-	r.claim(e, f, reason)
+	r.assess(e, f, reason)
 	return e
 }
 
-// certain are the kinds whose meaning the worker knows without reading anything.
-var certain = map[kind]recovery.Reason{
-	late: recovery.Timeout, missing: recovery.ToolNotFound, asked: recovery.NeedsHuman, starved: recovery.OOMKilled,
-	panicked: recovery.Unknown, closed: recovery.RateLimited,
+// knownReasons are the kinds of failure whose meaning the worker knows without reading anything.
+var knownReasons = map[kind]recovery.Reason{
+	failedTimeout: recovery.Timeout, failedNoProgram: recovery.ToolNotFound, failedQuestion: recovery.NeedsHuman, failedMemory: recovery.OOMKilled,
+	failedPanic: recovery.Unknown, failedClosedModel: recovery.RateLimited,
 }
 
-// stopReasons say what an end from outside means.
+// stopReasons are what an end from outside means.
 var stopReasons = map[string]recovery.Reason{wire.StopWatchdog: recovery.Timeout, wire.StopShutdown: recovery.WorkerLost}
 
-// claim fills in what the worker thinks that the failure means. The director decides on the evidence itself.
-func (r *reporter) claim(e *wire.WorkerError, f *failure, reason string) {
-	found, known := certain[f.kind]
-	if f.kind == late && f.heard.limited() {
+// assess fills in what the worker asserts of the failure. The director decides on the evidence itself.
+func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) {
+	found, known := knownReasons[f.kind]
+	if f.kind == failedTimeout && f.agent.rateLimited() {
 		known = false // it ran out of time because it was held back
 	}
-	if f.kind == stopped {
-		if found, known = stopReasons[reason]; !known {
-			found, known = recovery.WorkerLost, true
-		}
+	if f.kind == failedStopped {
+		found, known = cmp.Or(stopReasons[reason], recovery.WorkerLost), true
 	}
 	if !known {
 		finding := r.classify(recovery.Evidence{
@@ -90,23 +94,25 @@ func (r *reporter) claim(e *wire.WorkerError, f *failure, reason string) {
 		})
 		found = finding.Reason
 		if finding.Cause != "" && !strings.Contains(e.Message, finding.Cause) {
-			e.Message += ": " + r.mask.text(finding.Cause)
+			e.Message += ": " + r.mask.Text(finding.Cause)
 		}
 		if finding.RetryAfter > 0 && e.RetryAfterSeconds == nil {
 			s := finding.RetryAfter.Seconds()
 			e.RetryAfterSeconds = &s
 		}
 	}
-	says := recovery.Flags(found)
-	e.ErrorType = string(found) // our own list, which tells more than the founding document's eight words
-	e.IsTransient, e.ShouldRetry, e.EscalateToHuman = says.Transient, says.Retry, says.Escalate
+	a := recovery.Assert(found)
+	e.ErrorType, e.IsTransient, e.ShouldRetry, e.EscalateToHuman = a.ErrorType, a.Transient, a.Retry, a.Escalate
+	if found == recovery.Unknown && e.ExitCode == nil {
+		e.ErrorType = string(found) // the word for an unknown failure means one with an exit code
+	}
 }
 
 func waitOf(e *wire.WorkerError) time.Duration {
 	if e.RetryAfterSeconds == nil {
 		return 0
 	}
-	return seconds(*e.RetryAfterSeconds, 0)
+	return duration(*e.RetryAfterSeconds, 0)
 }
 
 // fit cuts a report to the bus's limit and renders it. What is returned is what will be sent, byte counts included.
@@ -136,13 +142,56 @@ func containerID() string {
 	return name
 }
 
-// idOf is a report's duplicate key.
-func idOf(p wire.Payload) string {
-	switch v := p.(type) {
-	case *wire.WorkerError:
-		return v.ErrorID
-	case *wire.WorkerResult:
-		return v.ResultID
+// classifier is built when the first failure needs it: most attempts have none.
+var classifier = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
+
+// classifyFailure names what a program's failure means. The built-in rules are checked by their own tests; should they not
+// load, the director still has the evidence.
+func classifyFailure(e recovery.Evidence) recovery.Finding {
+	c, err := classifier()
+	if err != nil {
+		return recovery.Finding{Reason: recovery.Unknown}
 	}
-	return ""
+	return c.Classify(e)
+}
+
+// spool keeps reports until they are acknowledged: in memory, which is what is sent, and as files, which survive us for
+// whoever looks. Files are never read back: the agent could have written them, and those of an earlier attempt belong to
+// an attempt that is over.
+type spool struct {
+	folder  *folder // nil: there is no workspace
+	attempt string
+	written int
+	log     *zap.Logger
+}
+
+// spooled is one report that waits for its acknowledgement.
+type spooled struct {
+	report wire.Payload
+	file   string // empty: it could not be written (a full disk must not silence the report of a full disk)
+}
+
+// add writes a report down before it is sent. data is its rendered form.
+func (s *spool) add(report wire.Payload, data []byte) spooled {
+	_, id := wire.ReportID(report)
+	if s.folder == nil {
+		return spooled{report: report}
+	}
+	s.written++
+	file := path.Join(spoolFolder, fmt.Sprintf("%s.%04d.json", s.attempt, s.written))
+	if err := s.folder.write(file, 0o600, data); err != nil {
+		s.log.Warn("a report could not be spooled; it is sent from memory", zap.String("error_id", id), zap.Error(err))
+		file = ""
+	}
+	return spooled{report, file}
+}
+
+// remove forgets an acknowledged report.
+func (s *spool) remove(item spooled) {
+	if item.file == "" {
+		return
+	}
+	if err := s.folder.remove(item.file); err != nil {
+		s.log.Warn("an acknowledged report stays in the spool", zap.Error(err))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"retake/internal/bus"
 	"retake/internal/bus/wire"
 
 	"github.com/cenkalti/backoff/v5"
@@ -16,16 +17,14 @@ import (
 type Bus interface {
 	// Hello asks to be admitted. It returns the answer (*wire.Welcome or *wire.Incompatibility).
 	Hello(context.Context, wire.Hello) (wire.Payload, error)
-	// Heartbeat and Progress send soft state: an error is no reason to try again.
-	Heartbeat(context.Context, wire.Heartbeat) error
-	Progress(context.Context, wire.TaskProgress) error
+	// Heartbeat and Progress send soft state and do not block: an error is no reason to try again.
+	Heartbeat(wire.Heartbeat) error
+	Progress(wire.TaskProgress) error
 	// Report sends a final report and returns after it was stored. Sending it twice is harmless.
 	Report(context.Context, wire.Payload) error
-	// AcquireBudget, ReleaseBudget and ReportBudget ask the director about leases. An error means that it did not answer.
-	AcquireBudget(context.Context, wire.BudgetAcquire) (wire.BudgetGrant, error)
-	ReleaseBudget(context.Context, wire.BudgetRelease) error
-	ReportBudget(context.Context, wire.BudgetReport) error
-	// Connected says whether anything can be sent at this moment; Reconnects counts how often the connection came back so
+	// AskBudget asks the director about a lease. An error means that it did not answer.
+	AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, error)
+	// Connected reports whether anything can be sent at this moment; Reconnects counts how often the connection came back so
 	// far, before it is connected again.
 	Connected() bool
 	Reconnects() uint64
@@ -40,7 +39,30 @@ type Listener struct {
 }
 
 // Dialer opens the bus for a plan. An error is worth another try.
-type Dialer func(context.Context, *wire.Plan, Listener) (Bus, error)
+type Dialer func(*wire.Plan, Listener) (Bus, error)
+
+// DialBus opens the agent bus: the Dialer of the real program.
+func DialBus(p *wire.Plan, l Listener) (Bus, error) {
+	c, err := bus.Dial(bus.ClientOptions{
+		URL: p.Bus.URL, User: p.Bus.User, Password: p.Bus.Password, Prefix: p.Bus.Prefix, MaxMessageBytes: p.Bus.MaxMessageBytes,
+		WorkerID: p.WorkerID, RunID: p.RunID, OnReconnect: l.Reconnected,
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = c.OnControl(func(cmd bus.Command) {
+		if _, probe := cmd.Payload.(*wire.Probe); probe {
+			_ = cmd.Reply(l.Alive()) // an answer that is lost is asked for again
+			return
+		}
+		l.Control(cmd.Payload)
+	})
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
 
 // Backoff towards the bus: 0.2 s to 5 s, each ±50 %. An embedded bus is back within a second of its director; and
 // three workers that lost it together must not come back together.
@@ -50,10 +72,10 @@ const (
 	callTimeout    = 5 * time.Second // of one hello, one report
 )
 
-// errAway: the bus cannot be used at this moment.
-var errAway = errors.New("worker: the bus is away")
+// errDisconnected: the bus cannot be used at this moment.
+var errDisconnected = errors.New("worker: the bus is away")
 
-// errRefused: the director does not want this worker.
+// errRefused: the director refuses this worker.
 var errRefused = errors.New("worker: hello refused")
 
 // session holds the worker's place on the bus: hello first, then the reports in order, and hello again after every
@@ -68,7 +90,7 @@ type session struct {
 	reconnected chan struct{} // one token
 	welcomed    chan<- admission
 	delivered   chan<- spooled
-	greeted     uint64 // Reconnects at the last hello. The token may come later than the connection; the count does not
+	helloAt     uint64 // Reconnects at the last hello. The token may come later than the connection; the count does not
 }
 
 // admission is an answered hello, or why there will never be one.
@@ -93,7 +115,7 @@ func (s *session) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.reconnected:
-			if bus.Reconnects() != s.greeted && !s.hello(ctx, bus) {
+			if bus.Reconnects() != s.helloAt && !s.hello(ctx, bus) {
 				return
 			}
 		case item := <-s.outbox:
@@ -105,8 +127,8 @@ func (s *session) run(ctx context.Context) {
 }
 
 func (s *session) open(ctx context.Context) (bus Bus) {
-	s.persist(ctx, "the bus cannot be reached", func(ctx context.Context) (err error) {
-		bus, err = s.dial(ctx, s.plan, s.listener)
+	s.retry(ctx, "the bus cannot be reached", func(context.Context) (err error) {
+		bus, err = s.dial(s.plan, s.listener)
 		return err
 	})
 	return bus
@@ -115,8 +137,8 @@ func (s *session) open(ctx context.Context) (bus Bus) {
 // hello asks until it is answered. false: refused, or ctx ended.
 func (s *session) hello(ctx context.Context, bus Bus) bool {
 	var a admission
-	answered := s.persist(ctx, "nobody answers the hello", func(ctx context.Context) error {
-		s.greeted = bus.Reconnects()
+	answered := s.retry(ctx, "nobody answers the hello", func(ctx context.Context) error {
+		s.helloAt = bus.Reconnects()
 		reply, err := bus.Hello(ctx, helloOf(s.plan))
 		if err != nil {
 			return err
@@ -158,11 +180,11 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 // deliver sends one report until it was acknowledged. false: refused at a hello in between, or ctx ended.
 func (s *session) deliver(ctx context.Context, bus Bus, item spooled) bool {
 	refused := false
-	sent := s.persist(ctx, "a report is not acknowledged yet", func(limited context.Context) error {
+	sent := s.retry(ctx, "a report is not acknowledged yet", func(limited context.Context) error {
 		if !bus.Connected() { // it might come back between the next line and the report, which no hello would precede
-			return errAway
+			return errDisconnected
 		}
-		if bus.Reconnects() != s.greeted {
+		if bus.Reconnects() != s.helloAt {
 			if refused = !s.hello(ctx, bus); refused { // for as long as it takes
 				return nil
 			}
@@ -183,9 +205,9 @@ func (s *session) deliver(ctx context.Context, bus Bus, item spooled) bool {
 	}
 }
 
-// persist calls do, with callTimeout each, until it succeeds, and at once when the bus is back. false: ctx ended
+// retry calls do, with callTimeout each, until it succeeds, and at once when the bus is back. false: ctx ended
 // before. Trouble is logged when it begins and when it is over, not in between.
-func (s *session) persist(ctx context.Context, trouble string, do func(context.Context) error) bool {
+func (s *session) retry(ctx context.Context, trouble string, do func(context.Context) error) bool {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax
 	for try := 1; ; try++ {

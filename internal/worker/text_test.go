@@ -2,37 +2,17 @@ package worker
 
 import (
 	"bytes"
-	"encoding/base64"
 	"errors"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
-)
 
-func TestRingKeepsTheNewest(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		r, all := newRing(64), []byte(nil)
-		for range rng.IntN(20) {
-			piece := make([]byte, rng.IntN(100))
-			for i := range piece {
-				piece[i] = byte(rng.Uint32())
-			}
-			_, _ = r.Write(piece)
-			all = append(all, piece...)
-		}
-		kept, dropped := r.tail()
-		want := all[max(0, len(all)-64):]
-		if !bytes.Equal(kept, want) || dropped != int64(len(all)-len(want)) {
-			t.Fatalf("of %d bytes kept %d, dropped %d", len(all), len(kept), dropped)
-		}
-	}
-}
+	"retake/internal/redact"
+)
 
 func TestTailText(t *testing.T) {
 	euro := []byte("€")
@@ -57,70 +37,24 @@ func TestTailText(t *testing.T) {
 }
 
 func TestOldest(t *testing.T) {
-	if got := oldest("short", 10); got != "short" {
+	if got := firstBytes("short", 10); got != "short" {
 		t.Errorf("got %q", got)
 	}
-	got := oldest(strings.Repeat("é", 50), 21)
+	got := firstBytes(strings.Repeat("é", 50), 21)
 	if len(got) > 21 || !utf8.ValidString(got) || !strings.HasSuffix(got, "[…]") {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestMask(t *testing.T) {
-	m := newMasker([]string{"correct horse/battery", "short", "first line of key\nsecond line of key"})
-	for in, want := range map[string]string{
-		"a correct horse/battery b":                                        "a [masked] b",
-		"q=correct+horse%2Fbattery":                                        "q=[masked]",
-		base64.StdEncoding.EncodeToString([]byte("correct horse/battery")): masked,
-		"short is too short":                                               "short is too short",
-		"x second line of key x":                                           "x [masked] x",
-		"ghp_" + strings.Repeat("aB3", 12):                                 masked,
-		"Authorization: Bearer abc.def":                                    "Authorization: Bearer [masked]",
-		"x-api-key: abcdef":                                                "x-api-key: [masked]",
-		"nats://bot:pa55@10.0.0.1:4222":                                    "nats://bot:[masked]@10.0.0.1:4222",
-		"MY_TOKEN=abcdefgh rest":                                           "MY_TOKEN=[masked] rest",
-		"sk-ant-" + strings.Repeat("a1", 10):                               masked,
-		"-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nafter": "[masked]\nafter",
-		"digest sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f0":  "digest sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f0",
-	} {
-		if got := m.text(in); got != want {
-			t.Errorf("%q became %q, want %q", in, got, want)
-		}
-	}
-}
-
-// TestLineMaskerWhateverThePieces: however a stream is cut into writes, the same comes out, and no secret with it.
-func TestLineMaskerWhateverThePieces(t *testing.T) {
-	const secret = "s3cr3t-value-0123456789"
-	m := newMasker([]string{secret})
-	long := strings.Repeat("x", 20_000)
-	in := "one " + secret + "\n" + long + secret + long + "\n-----BEGIN PRIVATE KEY-----\nMIIE" + secret + "\n-----END PRIVATE KEY-----\nend " + secret
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range 50 {
-		var out bytes.Buffer
-		l := &lineMasker{to: &out, mask: m}
-		for rest := []byte(in); len(rest) > 0; {
-			n := min(len(rest), 1+rng.IntN(3000))
-			_, _ = l.Write(rest[:n])
-			rest = rest[n:]
-		}
-		l.flush()
-		want := "one [masked]\n" + long + masked + long + "\n[masked]\nend [masked]"
-		if got := out.String(); got != want {
-			t.Fatalf("%d bytes, want %d; secret in it: %v", len(got), len(want), strings.Contains(got, secret))
-		}
 	}
 }
 
 func TestLogLinesStandOnTheirOwn(t *testing.T) {
 	var out bytes.Buffer
 	c := &console{to: &out}
-	log := logLines{c, newMasker([]string{"hunter2-hunter2"})}
+	log := logLines{c, redact.New("hunter2-hunter2")}
 	_, _ = c.Write([]byte("half a line"))
 	_, _ = log.Write([]byte("{\"msg\":\"hunter2-hunter2\"}\n"))
 	_, _ = c.Write([]byte("whole\n"))
 	_, _ = log.Write([]byte("{}\n"))
-	want := "half a line\nretake-worker: {\"msg\":\"[masked]\"}\nwhole\nretake-worker: {}\n"
+	want := "half a line\nretake-worker: {\"msg\":\"[REDACTED]\"}\nwhole\nretake-worker: {}\n"
 	if got := out.String(); got != want {
 		t.Errorf("got %q", got)
 	}
@@ -187,8 +121,8 @@ func TestFolderReplacesAtomically(t *testing.T) {
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if got := f.list(spoolFolder); !slices.Equal(got, []string{"a.json"}) {
-		t.Errorf("in the folder: %v", got)
+	if got, err := os.ReadDir(filepath.Join(dir, spoolFolder)); err != nil || len(got) != 1 {
+		t.Errorf("in the folder: %v, %v", got, err)
 	}
 	if got, err := f.read("nothing", 1); got != nil || err != nil {
 		t.Errorf("got %q, %v", got, err)

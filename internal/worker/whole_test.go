@@ -17,6 +17,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus"
+	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 )
 
@@ -70,7 +71,11 @@ func (w *world) setting(stage int, key, value string) { w.plan.Stages[stage].Env
 func (w *world) startBus() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	b, err := bus.Open(ctx, bus.Options{StoreDir: w.store, ListenHosts: []string{w.host}})
+	srv, err := server.Start(ctx, server.Options{Dir: w.store, ListenHosts: []string{w.host}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := bus.Open(ctx, bus.Options{Server: srv})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -79,7 +84,7 @@ func (w *world) startBus() {
 	var running sync.WaitGroup
 	running.Go(func() {
 		_ = b.ServeHello(ctx, func(worker string, h wire.Hello) wire.Payload {
-			stored, err := b.ReportsOf(ctx, worker)
+			stored, err := b.ReportsOf(ctx, worker, 0)
 			if err != nil {
 				w.t.Error(err)
 			}
@@ -158,7 +163,7 @@ func (w *world) start() <-chan ExitCode {
 
 func (w *world) reports() []wire.Payload {
 	w.t.Helper()
-	stored, err := w.bus.ReportsOf(context.Background(), "k3v9qx2m-1")
+	stored, err := w.bus.ReportsOf(context.Background(), "k3v9qx2m-1", 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -237,7 +242,7 @@ func TestWholeMissingProgram(t *testing.T) {
 	w := newWorld(t)
 	w.plan.Stages[0].Run, w.env = []string{"no-such-agent"}, []string{"PATH=/opt/bin:/usr/none"}
 	w.run(t.Context())
-	if e := w.onlyError(); e.ErrorType != "tool_not_found" || !strings.Contains(e.Message, "no-such-agent") || !strings.Contains(e.Message, "/opt/bin:/usr/none") || e.ExitCode != nil {
+	if e := w.onlyError(); e.ErrorType != "missing_prereq" || !strings.Contains(e.Message, "no-such-agent") || !strings.Contains(e.Message, "/opt/bin:/usr/none") || e.ExitCode != nil {
 		t.Errorf("%+v", e)
 	}
 }
@@ -252,7 +257,7 @@ func TestWholeSecretsStayHere(t *testing.T) {
 	w.env = []string{"MODEL_KEY=model-key-0123456789", "SNEAKY=x" + w.plan.Bus.Password, "RETAKE_BUS_URL=nats://x"}
 	w.run(t.Context())
 	e := w.onlyError()
-	if !strings.Contains(e.LastStdoutTail, "MODEL_KEY=[masked]") {
+	if !strings.Contains(e.LastStdoutTail, "MODEL_KEY=[REDACTED]") {
 		t.Errorf("the stage got no model key:\n%s", e.LastStdoutTail)
 	}
 	for _, text := range []string{e.LastStdoutTail, w.out.String(), w.err.String()} {
@@ -329,8 +334,8 @@ func (n newer) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
 
 func TestWholeIncompatible(t *testing.T) {
 	w := newWorld(t)
-	code := w.runWith(t.Context(), func(ctx context.Context, p *wire.Plan, l Listener) (Bus, error) {
-		b, err := DialBus(ctx, p, l)
+	code := w.runWith(t.Context(), func(p *wire.Plan, l Listener) (Bus, error) {
+		b, err := DialBus(p, l)
 		return newer{b}, err
 	})
 	left, err := os.ReadDir(w.plan.Workdir)
@@ -395,16 +400,15 @@ func TestWholeLeases(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, w.out)
 		}
 	}
-	all := w.pool.Status(time.Now())
-	if len(all) != 2 || all[0].Resource != "model.anthropic" || all[1].Resource != "model.default" {
-		t.Fatalf("%+v", all)
-	}
-	for _, s := range all {
-		if s.Granted != 1 || len(s.Leases) > 0 || s.Expired > 0 || s.Why != "rate_limited" {
-			t.Errorf("%+v", s)
+	for _, resource := range []string{"model.anthropic", "model.default"} {
+		if g := peek(w.pool, resource); g.Why != budget.WhyCooldown {
+			t.Errorf("%s: %+v", resource, g)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "budget-*", "door")); len(left) > 0 {
+	if held := w.pool.Drop(time.Now(), w.plan.WorkerID); len(held) > 0 {
+		t.Errorf("leases were not released: %q", held)
+	}
+	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "budget-*", "leases")); len(left) > 0 {
 		t.Errorf("left %q", left)
 	}
 }
@@ -454,9 +458,9 @@ func TestRunSaysWhatIsWrongWithThePlan(t *testing.T) {
 // prompt reaches it, and what it used reaches the director.
 func TestWholeAgent(t *testing.T) {
 	w := newWorld(t)
-	table, faults := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+testProgram(t)+"'\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"mine\"\n"))
-	if len(faults) > 0 {
-		t.Fatal(faults)
+	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+testProgram(t)+"'\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"mine\"\n"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	stage, err := table.Expand(agent.Stage{Name: wire.StageCode, Agent: "mine", Timeout: time.Minute})
 	if err != nil {
@@ -471,8 +475,7 @@ func TestWholeAgent(t *testing.T) {
 	eventually(t, "the limit at the guard", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		i := slices.IndexFunc(w.pool.Status(time.Now()), func(s budget.State) bool { return s.Resource == "model.mine" && s.Why == "rate_limited" })
-		return i >= 0
+		return peek(w.pool, "model.mine").Why == budget.WhyCooldown
 	})
 	eventually(t, "its step in a heartbeat", func() bool {
 		w.mu.Lock()
@@ -488,7 +491,7 @@ func TestWholeAgent(t *testing.T) {
 	if !strings.Contains(w.out.String(), `"tokens":1234`) {
 		t.Errorf("its output does not go on to the container's log: %s", w.out)
 	}
-	stored, err := w.bus.ReportsOf(t.Context(), "k3v9qx2m-1")
+	stored, err := w.bus.ReportsOf(t.Context(), "k3v9qx2m-1", 0)
 	if err != nil || len(stored) != 1 {
 		t.Fatalf("%d reports, %v", len(stored), err)
 	}

@@ -10,96 +10,95 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
+	"retake/internal/redact"
 
 	"go.uber.org/zap"
 )
 
 // worker is one run. Its fields below the line belong to the goroutine of loop.
 type worker struct {
-	plan     *wire.Plan
-	dial     Dialer
-	runner   runner
-	classify func(recovery.Evidence) recovery.Finding
-	openDoor func(*broker, ...string) (*door, error) // nil: the stages get no leases
-	env      environment
-	mask     *masker
-	log      *zap.Logger
+	plan         *wire.Plan
+	dial         Dialer
+	runner       runner
+	classify     func(recovery.Evidence) recovery.Finding
+	offersLeases bool // to the programs of stages
+	env          environment
+	mask         *redact.Redactor
+	log          *zap.Logger
 
-	gate      gate
-	where     *position
-	welcomed  chan admission
-	stops     chan wire.Stop
-	syncs     chan wire.SyncRequired
-	steps     chan step
-	finished  chan *failure // nil: all stages ended well
-	delivered chan spooled
-	broken    chan error // a panic of the session
-	outbox    chan spooled
-	again     chan struct{} // reconnected
+	pauses       pauseSwitch
+	position     *position
+	welcomed     chan admission
+	stops        chan wire.Stop
+	syncs        chan wire.SyncRequired
+	steps        chan step
+	stagesEnded  chan *failure // nil: all stages ended well
+	delivered    chan spooled
+	sessionPanic chan error // a panic of the session
+	outbox       chan spooled
+	reconnected  chan struct{} // one token
 
 	// ----
 	bus        Bus
 	spool      *spool
 	attempt    *attempt
-	door       *door
-	watchdog   *countdown
+	watchdog   *pausableTimer
 	stopStages context.CancelCauseFunc // nil: no stage is running
 	stages     sync.WaitGroup
 	end        *ending
-	outcome    ExitCode     // of the report that is on its way
-	reporting  bool         // the final report was made
-	patience   *time.Timer  // for the acknowledgement after an end from outside
-	beat       *time.Ticker // nil before the welcome
+	outcome    ExitCode         // of the report that is on its way
+	reporting  bool             // the final report was made
+	ackTimeout <-chan time.Time // for the acknowledgement after an end from outside; nil: none
+	heartbeats <-chan time.Time // nil before the welcome
 	terminated <-chan struct{}
 }
 
 // ending is an end that comes from outside.
 type ending struct {
-	code     ExitCode
-	reason   string        // of the stop, see wire.Stop
-	report   bool          // say what was going on
-	grace    time.Duration // for the running stage
-	patience time.Duration // for the acknowledgement
+	code        ExitCode
+	reason      string        // of the stop, see wire.Stop
+	wantsReport bool          // of what was going on
+	grace       time.Duration // for the running stage
+	ackTimeout  time.Duration // for the acknowledgement
 }
 
 func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 	return &worker{
 		plan: p, dial: dial, log: log,
-		where:    newPosition(p),
-		welcomed: make(chan admission), stops: make(chan wire.Stop, 4), syncs: make(chan wire.SyncRequired, 4), steps: make(chan step), finished: make(chan *failure, 1),
-		delivered: make(chan spooled), broken: make(chan error, 1), outbox: make(chan spooled, 4), again: make(chan struct{}, 1),
+		position: newPosition(p),
+		welcomed: make(chan admission), stops: make(chan wire.Stop, 4), syncs: make(chan wire.SyncRequired, 4), steps: make(chan step), stagesEnded: make(chan *failure, 1),
+		delivered: make(chan spooled), sessionPanic: make(chan error, 1), outbox: make(chan spooled, 4), reconnected: make(chan struct{}, 1),
 	}
 }
 
-// run lives the worker's life: welcome, stages, report, acknowledgement. Ending ctx is SIGTERM.
+// run does all of the worker's work: welcome, stages, report, acknowledgement. Ending ctx is SIGTERM.
 func (w *worker) run(ctx context.Context) (code ExitCode) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var session sync.WaitGroup
 	session.Go(func() {
-		if fault := guarded(func() { w.newSession().run(work) }); fault != nil {
-			w.broken <- fault
+		if fault := catchPanic(func() { w.newSession().run(work) }); fault != nil {
+			w.sessionPanic <- fault
 		}
 	})
 	w.terminated = ctx.Done()
-	if fault := guarded(func() { code = w.loop(work) }); fault != nil {
-		code = w.lastWords(work, fault)
+	if fault := catchPanic(func() { code = w.loop(work) }); fault != nil {
+		code = w.reportPanic(work, fault)
 	}
 	w.stopRunning(&stopCause{"exit", 0})
 	cancel()
 	w.stages.Wait()
 	session.Wait()
-	w.door.close()
 	if w.spool != nil && w.spool.folder != nil {
 		w.spool.folder.close()
 	}
 	return code
 }
 
-// guarded calls do and returns its panic, if any, as an error.
-func guarded(do func()) (fault error) {
+// catchPanic calls do and returns its panic, if any, as an error.
+func catchPanic(do func()) (fault error) {
 	defer func() {
 		if r := recover(); r != nil {
-			fault = errors.New(oldest(fmt.Sprintf("worker: panic: %v\n%s", r, debug.Stack()), 4<<10))
+			fault = errors.New(firstBytes(fmt.Sprintf("worker: panic: %v\n%s", r, debug.Stack()), 4<<10))
 		}
 	}()
 	do()
@@ -108,10 +107,10 @@ func guarded(do func()) (fault error) {
 
 func (w *worker) newSession() *session {
 	return &session{
-		plan: w.plan, dial: w.dial, log: w.log, outbox: w.outbox, reconnected: w.again, welcomed: w.welcomed, delivered: w.delivered,
-		listener: Listener{Control: w.control, Alive: w.where.heartbeat, Reconnected: func() {
+		plan: w.plan, dial: w.dial, log: w.log, outbox: w.outbox, reconnected: w.reconnected, welcomed: w.welcomed, delivered: w.delivered,
+		listener: Listener{Control: w.control, Alive: w.position.heartbeat, Reconnected: func() {
 			select {
-			case w.again <- struct{}{}:
+			case w.reconnected <- struct{}{}:
 			default:
 			}
 		}},
@@ -127,12 +126,12 @@ func (w *worker) control(p wire.Payload) {
 		default: // four stops are waiting already
 		}
 	case *wire.Pause:
-		if w.gate.shut() {
-			w.log.Info("told to pause before the next stage")
+		if w.pauses.pause() {
+			w.log.Info("pausing before the next stage")
 		}
 	case *wire.Resume:
-		if w.gate.open() {
-			w.log.Info("told to go on")
+		if w.pauses.resume() {
+			w.log.Info("resuming")
 		}
 	case *wire.SyncRequired:
 		select {
@@ -140,14 +139,14 @@ func (w *worker) control(p wire.Payload) {
 		default: // four are waiting to be written already
 		}
 	default:
-		w.log.Info("a control message that this worker does not act on", zap.String("event", p.MessageType()))
+		w.log.Info("unknown command", zap.String("event", p.MessageType()))
 	}
 }
 
 func (w *worker) loop(ctx context.Context) ExitCode {
-	w.watchdog = newCountdown(seconds(w.plan.WatchdogSeconds, defaultWatchdog))
+	w.watchdog = newPausableTimer(duration(w.plan.WatchdogSeconds, defaultWatchdog))
 	defer w.watchdog.Stop()
-	grace := seconds(w.plan.StopGraceSeconds, defaultGrace)
+	grace := duration(w.plan.StopGraceSeconds, defaultGrace)
 	for {
 		var done bool
 		var code ExitCode
@@ -155,27 +154,27 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 		case a := <-w.welcomed:
 			code, done = w.onAdmission(ctx, a)
 		case s := <-w.steps:
-			w.onStep(ctx, s)
-		case f := <-w.finished:
-			code, done = w.onFinished(f)
+			w.onStep(s)
+		case f := <-w.stagesEnded:
+			code, done = w.onStagesEnded(f)
 		case item := <-w.delivered:
-			w.spool.drop(item)
+			w.spool.remove(item)
 			code, done = w.outcome, true
-		case <-tick(w.beat):
-			w.heartbeat(ctx)
+		case <-w.heartbeats:
+			w.heartbeat()
 		case s := <-w.stops:
-			code, done = w.onEnd(stopEnding(s, grace))
+			code, done = w.onEnding(stopEnding(s, grace))
 		case s := <-w.syncs:
 			w.onSync(s)
 		case <-w.watchdog.C:
-			code, done = w.onEnd(&ending{ExitWatchdog, wire.StopWatchdog, true, grace, grace})
+			code, done = w.onEnding(&ending{ExitWatchdog, wire.StopWatchdog, true, grace, grace})
 		case <-w.terminated:
 			w.terminated = nil
 			// Who stops a container kills it after the same grace: half of it leaves time to end in order.
-			code, done = w.onEnd(&ending{ExitTerminated, "terminated", false, grace / 2, 0})
-		case fault := <-w.broken:
-			code, done = w.lastWords(ctx, fault), true
-		case <-expiry(w.patience):
+			code, done = w.onEnding(&ending{ExitTerminated, "terminated", false, grace / 2, 0})
+		case fault := <-w.sessionPanic:
+			code, done = w.reportPanic(ctx, fault), true
+		case <-w.ackTimeout:
 			w.log.Warn("the final report was not acknowledged in time; it stays in the spool")
 			code, done = w.end.code, true
 		}
@@ -185,52 +184,51 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 	}
 }
 
-// stopEnding says how a stop.v1 ends the worker: for a fenced attempt nobody wants to hear anything more.
+// stopEnding is how a stop.v1 ends the worker: a fenced attempt reports nothing any more.
 func stopEnding(s wire.Stop, grace time.Duration) *ending {
-	e := &ending{code: ExitStopped, reason: s.Reason, grace: min(grace, seconds(s.GraceSeconds, 0))}
+	e := &ending{code: ExitStopped, reason: s.Reason, grace: min(grace, duration(s.GraceSeconds, 0))}
 	switch s.Reason {
 	case wire.StopFenced, wire.StopWithdrawn, wire.StopReplaced:
 	default:
-		e.report, e.patience = true, max(time.Second, e.grace)
+		e.wantsReport, e.ackTimeout = true, max(time.Second, e.grace)
 	}
 	return e
 }
 
 func (w *worker) onAdmission(ctx context.Context, a admission) (ExitCode, bool) {
 	if a.err != nil {
-		w.log.Error("not admitted; nothing more is done", zap.Error(a.err))
-		return w.onEnd(&ending{code: ExitRefused, reason: wire.StopFenced})
+		w.log.Error("not admitted; giving up", zap.Error(a.err))
+		return w.onEnding(&ending{code: ExitRefused, reason: wire.StopFenced})
 	}
 	w.bus = a.bus
-	if w.beat != nil {
+	if w.heartbeats != nil {
 		w.log.Info("welcomed again")
-		w.heartbeat(ctx)
+		w.heartbeat()
 		return 0, false
 	}
-	interval := seconds(a.welcome.HeartbeatIntervalSeconds, seconds(w.plan.HeartbeatIntervalSeconds, defaultHeartbeat))
+	interval := duration(a.welcome.HeartbeatIntervalSeconds, duration(w.plan.HeartbeatIntervalSeconds, defaultHeartbeat))
 	w.log.Info("welcomed", zap.Duration("heartbeat_interval", interval))
-	w.beat = time.NewTicker(interval)
-	w.heartbeat(ctx)
+	w.heartbeats = time.Tick(interval)
+	w.heartbeat()
 	return w.startStages(ctx)
 }
 
 func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
-	w.attempt = &attempt{plan: w.plan, run: w.runner, gate: &w.gate, env: w.env, mask: w.mask, log: w.log, spent: w.where.spent, runs: map[string]int{}}
-	w.attempt.broker = newBroker(w.plan, w.bus, w.log)
-	place, err := openFolder(w.plan.Workdir)
-	w.spool = &spool{folder: place, attempt: w.plan.AttemptID, log: w.log}
+	w.attempt = &attempt{plan: w.plan, run: w.runner, pauses: &w.pauses, env: w.env, mask: w.mask, log: w.log, onUsage: w.position.setUsage, runs: map[string]int{}}
+	w.attempt.offersLeases = w.offersLeases
+	w.attempt.leases = newLeaseClient(w.plan, w.bus, w.log)
+	folder, err := openFolder(w.plan.Workdir)
+	w.spool = &spool{folder: folder, attempt: w.plan.AttemptID, log: w.log}
 	if err != nil {
-		return w.onFinished(&failure{kind: unable, stage: wire.StageStart, number: 1, err: err})
+		return w.onStagesEnded(&failure{kind: failedStart, stage: wire.StageStart, number: 1, err: err})
 	}
-	w.attempt.folder = place
-	w.spool.sayLeftovers()
-	if err := place.remove(syncFile); err != nil { // the director has merged since
-		w.log.Warn("an old word about the base branch could not be removed", zap.Error(err))
+	w.attempt.folder = folder
+	if err := folder.remove(syncFile); err != nil { // the director has merged since
+		w.log.Warn("the last attempt's sync_required.json could not be removed", zap.Error(err))
 	}
-	w.openTheDoor()
 	stageCtx, stop := context.WithCancelCause(ctx)
 	w.stopStages = stop
-	w.attempt.tell = func(s step) {
+	w.attempt.notify = func(s step) {
 		select {
 		case w.steps <- s:
 		case <-ctx.Done():
@@ -238,45 +236,41 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 	}
 	w.stages.Go(func() {
 		var f *failure
-		if fault := guarded(func() { f = w.attempt.perform(stageCtx) }); fault != nil {
-			f = &failure{kind: panicked, stage: w.where.progress().Stage, number: 1, err: fault}
+		if fault := catchPanic(func() { f = w.attempt.runStages(stageCtx) }); fault != nil {
+			f = &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 		}
-		w.finished <- f
+		w.stagesEnded <- f
 	})
 	return 0, false
 }
 
-func (w *worker) onStep(ctx context.Context, s step) {
-	w.where.move(s)
-	w.watchdog.hold(s.paused)
+func (w *worker) onStep(s step) {
+	w.position.set(s)
+	w.watchdog.setPaused(s.paused)
 	if !s.quiet {
 		w.log.Info(s.text, zap.String("stage", s.stage))
 	}
-	limited, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if err := w.bus.Progress(limited, w.where.progress()); err != nil {
+	if err := w.bus.Progress(w.position.progress()); err != nil {
 		w.log.Debug("progress was not sent", zap.Error(err))
 	}
 	if !s.quiet {
-		w.heartbeat(ctx)
+		w.heartbeat()
 	}
 }
 
-func (w *worker) heartbeat(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if err := w.bus.Heartbeat(limited, w.where.heartbeat()); err != nil {
+func (w *worker) heartbeat() {
+	if err := w.bus.Heartbeat(w.position.heartbeat()); err != nil {
 		w.log.Debug("a heartbeat was not sent", zap.Error(err))
 	}
 }
 
-// onFinished makes the final report of an attempt whose stages have ended.
-func (w *worker) onFinished(f *failure) (ExitCode, bool) {
+// onStagesEnded makes the final report of an attempt whose stages have ended.
+func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 	w.stopStages = nil
-	if f != nil && f.kind == panicked {
+	if f != nil && f.kind == failedPanic {
 		w.log.Error("the worker itself failed", zap.Error(f.err))
 	}
-	if w.reporting || w.bus == nil || (w.end != nil && !w.end.report) {
+	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
 		return w.endCode(ExitBroken), true
 	}
 	item, err := w.report(f)
@@ -285,10 +279,11 @@ func (w *worker) onFinished(f *failure) (ExitCode, bool) {
 		return ExitBroken, true
 	}
 	w.reporting = true
+	w.heartbeat()
 	w.outbox <- item
 	if w.end != nil {
 		w.outcome = w.end.code
-		w.patience = time.NewTimer(w.end.patience)
+		w.ackTimeout = time.After(w.end.ackTimeout)
 	}
 	return 0, false
 }
@@ -307,7 +302,7 @@ func (w *worker) report(f *failure) (spooled, error) {
 	switch f {
 	case nil:
 		w.outcome, p = ExitResult, r.result(w.attempt)
-		w.where.move(step{stage: wire.StageDone})
+		w.position.set(step{stage: wire.StageDone, text: "reporting the result"})
 	default:
 		reason := ""
 		if w.end != nil {
@@ -315,32 +310,32 @@ func (w *worker) report(f *failure) (spooled, error) {
 		}
 		e := r.failed(w.attempt, f, reason)
 		w.outcome, p = ExitError, e
-		if f.kind == panicked {
+		if f.kind == failedPanic {
 			w.outcome = ExitBroken
 		}
-		w.where.failed(e.ErrorID)
+		w.position.set(step{stage: e.Stage, text: "reporting the failure", errorID: e.ErrorID})
 		w.log.Info("failed", zap.String("stage", e.Stage), zap.String("reason", e.ErrorType), zap.String("error_id", e.ErrorID))
 	}
 	cut, data, err := fit(w.plan, p, time.Now())
 	if err != nil {
 		return spooled{}, err
 	}
-	return w.spool.put(cut, data), nil
+	return w.spool.add(cut, data), nil
 }
 
-// onEnd obeys an end from outside. Of several ends the first decides, but one that forbids the report always does.
-func (w *worker) onEnd(e *ending) (ExitCode, bool) {
-	if w.end != nil && (e.report || !w.end.report) {
+// onEnding obeys an end from outside. Of several ends the first decides, but one that forbids the report always does.
+func (w *worker) onEnding(e *ending) (ExitCode, bool) {
+	if w.end != nil && (e.wantsReport || !w.end.wantsReport) {
 		return 0, false
 	}
 	w.end = e
 	w.log.Info("stopping", zap.String("reason", e.reason))
 	switch {
 	case w.stopStages != nil:
-		w.stopRunning(&stopCause{e.reason, e.grace}) // finished comes next
+		w.stopRunning(&stopCause{e.reason, e.grace}) // onStagesEnded comes next
 		return 0, false
-	case w.reporting && e.report && e.code != ExitWatchdog:
-		w.patience = time.NewTimer(e.patience)
+	case w.reporting && e.wantsReport && e.code != ExitWatchdog:
+		w.ackTimeout = time.After(e.ackTimeout)
 		return 0, false
 	default:
 		return e.code, true
@@ -353,8 +348,8 @@ func (w *worker) stopRunning(why *stopCause) {
 	}
 }
 
-// lastWords reports a fault of the loop itself, once and not for long.
-func (w *worker) lastWords(ctx context.Context, fault error) ExitCode {
+// reportPanic reports a fault of the loop itself, once and not for long.
+func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	w.log.Error("the worker itself failed", zap.Error(fault))
 	if w.bus == nil || w.reporting {
 		return ExitBroken
@@ -362,7 +357,7 @@ func (w *worker) lastWords(ctx context.Context, fault error) ExitCode {
 	defer func() { _ = recover() }() // the fault may be in what follows
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	f := &failure{kind: panicked, stage: w.where.progress().Stage, number: 1, err: fault}
+	f := &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
 	if err := w.bus.Report(limited, r.failed(&attempt{}, f, "")); err != nil {
 		w.log.Error("the fault could not be reported", zap.Error(err))
@@ -370,17 +365,23 @@ func (w *worker) lastWords(ctx context.Context, fault error) ExitCode {
 	return ExitBroken
 }
 
-// tick and expiry are the channels of timers that may not exist yet; nil blocks for ever.
-func tick(t *time.Ticker) <-chan time.Time {
-	if t == nil {
-		return nil
-	}
-	return t.C
+// syncNotice is .retake/sync_required.json: the agent's branch is behind its base. Nothing has to be done now; the director
+// merges before the next attempt. An agent that can may keep its change small.
+type syncNotice struct {
+	At wire.Time `json:"at"`
+	wire.SyncRequired
 }
 
-func expiry(t *time.Timer) <-chan time.Time {
-	if t == nil {
-		return nil
+// onSync leaves a note for the agent. A file that cannot be written is no reason to disturb its work.
+func (w *worker) onSync(s wire.SyncRequired) {
+	log := w.log.With(zap.String("reason", s.Reason), zap.String("main_sha_expected", s.MainSHAExpected))
+	if w.attempt == nil || w.attempt.folder == nil {
+		log.Warn("the checkout is behind, but there is no workspace in which to tell the agent")
+		return
 	}
-	return t.C
+	if err := w.attempt.folder.writeJSON(syncFile, 0o644, syncNotice{wire.At(time.Now()), s}); err != nil {
+		log.Warn("the agent cannot see that its checkout is behind", zap.Error(err))
+		return
+	}
+	log.Info("the checkout is behind; the agent can see it")
 }

@@ -124,7 +124,7 @@ func TestNoFixRoundForOtherFailures(t *testing.T) {
 		runs   int
 	}{
 		"validation timed out":  {[]exit{minute(0), {timedOut: true, code: 143, signal: "SIGTERM"}}, "timeout", "VALIDATE-1", 2},
-		"validation missing":    {[]exit{minute(0), {err: fmt.Errorf("%w: make", errNoProgram)}, {err: fmt.Errorf("%w: make", errNoProgram)}}, "tool_not_found", "VALIDATE-1", 3},
+		"validation missing":    {[]exit{minute(0), {err: fmt.Errorf("%w: make", errNoProgram)}, {err: fmt.Errorf("%w: make", errNoProgram)}}, "missing_prereq", "VALIDATE-1", 3},
 		"validation was killed": {[]exit{minute(0), {code: 137, signal: "SIGKILL"}}, "tests_failed", "VALIDATE-1", 2},
 		"code failed":           {[]exit{minute(1)}, "tests_failed", "CODE-1", 1},
 		"could not be started":  {[]exit{{err: errors.New("fork: resource temporarily unavailable")}}, "tests_failed", "CODE-1", 1},
@@ -138,6 +138,46 @@ func TestNoFixRoundForOtherFailures(t *testing.T) {
 					t.Errorf("%d runs, %+v", len(r.runs), e)
 				}
 			})
+		})
+	}
+}
+
+// TestHeartbeatsTellProgressAndTheLastError: every heartbeat has a step, and names the newest failure, of a fix round or of
+// the attempt.
+func TestHeartbeatsTellProgressAndTheLastError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, bus := testPlan(t), newFakeBus()
+		r := &fakeRunner{script: []exit{minute(0), minute(1), minute(0), minute(1), minute(0), minute(1)}}
+		testWorker(t, p, bus, r).run(t.Context())
+		var errorIDs []string
+		for i, b := range bus.beats {
+			if b.State.Progress == nil || b.State.Progress.Step == "" {
+				t.Errorf("heartbeat %d in %s has no progress", i, b.State.Stage)
+			}
+			if id := b.State.LastErrorID; id != nil && !slices.Contains(errorIDs, *id) {
+				errorIDs = append(errorIDs, *id)
+			}
+		}
+		if want := []string{"k3v9qx2m-1/VALIDATE-1", "k3v9qx2m-1/VALIDATE-2", "k3v9qx2m-1/VALIDATE-3"}; !slices.Equal(errorIDs, want) {
+			t.Errorf("the heartbeats name %q, want %q", errorIDs, want)
+		}
+	})
+}
+
+func TestErrorTypesAreTheHarnessWordsWhereTheySayTheSame(t *testing.T) {
+	for reason, want := range map[recovery.Reason]string{
+		recovery.BuildFailed: "build_failed", recovery.ToolNotFound: "missing_prereq", recovery.BusDisconnect: "agent_bus_disconnect",
+		recovery.Unknown: "docker_exit_nonzero", recovery.ContextOverflow: "context_overflow", recovery.RateLimited: "rate_limited",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			bus := newFakeBus()
+			w := testWorker(t, testPlan(t), bus, &fakeRunner{script: []exit{minute(1)}})
+			w.classify = func(recovery.Evidence) recovery.Finding { return recovery.Finding{Reason: reason} }
+			w.run(t.Context())
+			e := bus.onlyError(t)
+			if read, ok := recovery.ReasonOf(e.ErrorType); e.ErrorType != want || !ok || read != reason {
+				t.Errorf("%s is reported as %q, want %q", reason, e.ErrorType, want)
+			}
 		})
 	}
 }
@@ -170,7 +210,7 @@ func TestReportOutlivesTheBus(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if env, err := wire.Decode(data); err != nil || idOf(env.Payload) != "k3v9qx2m-1/CODE-1" {
+		if env, err := wire.Decode(data); err != nil || reportID(env.Payload) != "k3v9qx2m-1/CODE-1" {
 			t.Errorf("spooled %s: %v", data, err)
 		}
 		before := len(bus.story())
@@ -255,7 +295,7 @@ func TestQuestion(t *testing.T) {
 			t.Errorf("exit %d", code)
 		}
 		e := bus.onlyError(t)
-		if e.ErrorType != "needs_human" || !e.EscalateToHuman || e.ShouldRetry || !strings.HasPrefix(e.Question, "Which of the two formats? The password is [masked].") || len(e.Question) > maxQuestionBytes {
+		if e.ErrorType != "needs_human" || !e.EscalateToHuman || e.ShouldRetry || !strings.HasPrefix(e.Question, "Which of the two formats? The password is [REDACTED].") || len(e.Question) > maxQuestionBytes {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -279,7 +319,7 @@ func TestReportsFitAndAreMasked(t *testing.T) {
 		w.run(t.Context())
 		e := bus.onlyError(t)
 		for _, s := range []string{e.LastStdoutTail, e.LastStderrTail} {
-			if !strings.HasSuffix(s, "the newest [masked] line\n") || !strings.HasPrefix(s, "…[") {
+			if !strings.HasSuffix(s, "the newest [REDACTED] line\n") || !strings.HasPrefix(s, "…[") {
 				t.Errorf("tail %q", s)
 			}
 		}

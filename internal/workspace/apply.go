@@ -27,8 +27,8 @@ type change struct {
 }
 
 // changes lists what differs between two trees, in git's order, renames as a deletion and an addition.
-func (w *Workspaces) changes(ctx context.Context, op string, t task, from, to string) ([]change, error) {
-	out, err := w.objects(ctx, op, t, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to)
+func (w *Workspaces) changes(ctx context.Context, t task, from, to string) ([]change, error) {
+	out, err := w.git.run(ctx, t.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to))
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (w *Workspaces) changes(ctx context.Context, op string, t task, from, to st
 		name, rest, ok := strings.Cut(rest, "\x00")
 		fields := strings.Fields(head)
 		if !ok || len(fields) != 5 {
-			return nil, refuse(op, "", "git compares two trees to %.80q", head)
+			return nil, refuse(t.op, "", "git compares two trees to %.80q", head)
 		}
 		all = append(all, change{path: name, mode: fields[1]})
 		out = rest
@@ -47,47 +47,47 @@ func (w *Workspaces) changes(ctx context.Context, op string, t task, from, to st
 	return all, nil
 }
 
-// application brings changes into a checkout. The tree is untrusted: paths are walked inside of it only, and a link is
+// treeUpdate brings changes into a checkout. The tree is untrusted: paths are walked inside of it only, and a link is
 // never followed, neither out of it nor within.
-type application struct {
+type treeUpdate struct {
 	task    task     // its staging folder has the new files
 	root    *os.Root // the checkout
 	changes []change
-	gone    map[string]bool // paths that the second tree doesn't have
+	deleted map[string]bool // paths that the second tree doesn't have
 }
 
-func openApplication(t task, changes []change) (*application, error) {
+func newTreeUpdate(t task, changes []change) (*treeUpdate, error) {
 	root, err := os.OpenRoot(t.checkout())
 	if err != nil {
 		return nil, err
 	}
-	a := &application{task: t, root: root, changes: changes, gone: map[string]bool{}}
+	u := &treeUpdate{task: t, root: root, changes: changes, deleted: map[string]bool{}}
 	for _, c := range changes {
 		if c.mode == modeNone {
-			a.gone[c.path] = true
+			u.deleted[c.path] = true
 		}
 	}
-	return a, nil
+	return u, nil
 }
 
-func (a *application) close() error { return errors.Join(a.root.Close(), a.task.clearStage()) }
+func (u *treeUpdate) close() error { return errors.Join(u.root.Close(), u.task.clearStage()) }
 
 // blocked lists the paths that cannot get what they shall because something that git doesn't know is in the way: a folder
 // with ignored files where a file shall be, an ignored file or link where a folder shall be. An ignored file in the place
 // of a file is not in the way: that it is ignored says that it can be made again.
-func (a *application) blocked() ([]string, error) {
+func (u *treeUpdate) blocked() ([]string, error) {
 	var paths []string
-	for _, c := range a.changes {
+	for _, c := range u.changes {
 		if c.mode == modeNone {
 			continue
 		}
-		parent, err := a.strangeParent(c.path)
+		parent, err := u.replacedParent(c.path)
 		if err != nil {
 			return nil, err
 		}
-		free := a.gone[parent] // then it makes way, and nothing else can be at the path
+		free := u.deleted[parent] // then it makes way, and nothing else can be at the path
 		if parent == "" {
-			if free, err = a.free(c); err != nil {
+			if free, err = u.replaceable(c); err != nil {
 				return nil, err
 			}
 		}
@@ -98,14 +98,14 @@ func (a *application) blocked() ([]string, error) {
 	return paths, nil
 }
 
-// strangeParent returns the first folder of the path that is something else, a link to a folder for one; "" if all that
+// replacedParent returns the first folder of the path that is something else, such as a link to a folder; "" if all that
 // exist are folders.
-func (a *application) strangeParent(name string) (string, error) {
+func (u *treeUpdate) replacedParent(name string) (string, error) {
 	for i, r := range name {
 		if r != '/' {
 			continue
 		}
-		info, err := a.root.Lstat(name[:i])
+		info, err := u.root.Lstat(name[:i])
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return "", nil
@@ -118,9 +118,9 @@ func (a *application) strangeParent(name string) (string, error) {
 	return "", nil
 }
 
-// free tells whether what lies at the path itself may be replaced.
-func (a *application) free(c change) (bool, error) {
-	info, err := a.root.Lstat(c.path)
+// replaceable tells whether what lies at the path itself may be replaced.
+func (u *treeUpdate) replaceable(c change) (bool, error) {
+	info, err := u.root.Lstat(c.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return true, nil
@@ -130,28 +130,28 @@ func (a *application) free(c change) (bool, error) {
 		return true, nil
 	}
 	free := true
-	err = fs.WalkDir(a.root.FS(), c.path, func(p string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(u.root.FS(), c.path, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		free = free && (d.IsDir() || a.gone[p])
+		free = free && (d.IsDir() || u.deleted[p])
 		return nil
 	})
 	return free, err
 }
 
 // apply makes the changes, the deletions first. It may be repeated after having stopped anywhere.
-func (a *application) apply() error {
-	for _, c := range a.changes {
+func (u *treeUpdate) apply() error {
+	for _, c := range u.changes {
 		if c.mode == modeNone {
-			if err := a.remove(c.path); err != nil {
+			if err := u.remove(c.path); err != nil {
 				return err
 			}
 		}
 	}
-	for _, c := range a.changes {
+	for _, c := range u.changes {
 		if c.mode != modeNone {
-			if err := a.put(c); err != nil {
+			if err := u.put(c); err != nil {
 				return err
 			}
 		}
@@ -160,12 +160,12 @@ func (a *application) apply() error {
 }
 
 // remove removes the file and the folders that are empty then. A submodule's folder stays while there is something in it.
-func (a *application) remove(name string) error {
-	if strange, err := a.strangeParent(name); err != nil || strange != "" {
+func (u *treeUpdate) remove(name string) error {
+	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
 		return err // what was there is gone, another file took its folder's place
 	}
 	for ; name != "."; name = path.Dir(name) {
-		err := a.root.Remove(name)
+		err := u.root.Remove(name)
 		if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
 			return nil
 		}
@@ -177,44 +177,44 @@ func (a *application) remove(name string) error {
 }
 
 // put replaces what is at the path with a new file. Nothing is written through what was there.
-func (a *application) put(c change) error {
-	strange, err := a.strangeParent(c.path)
+func (u *treeUpdate) put(c change) error {
+	replaced, err := u.replacedParent(c.path)
 	if err != nil {
 		return err
 	}
-	if strange != "" {
+	if replaced != "" {
 		return &fs.PathError{Op: "merge", Path: c.path, Err: syscall.ENOTDIR}
 	}
-	if err := a.root.MkdirAll(path.Dir(c.path), 0o777); err != nil {
+	if err := u.root.MkdirAll(path.Dir(c.path), 0o777); err != nil {
 		return err
 	}
-	info, err := a.root.Lstat(c.path)
+	info, err := u.root.Lstat(c.path)
 	switch {
 	case err == nil && c.mode == modeSubmodule && info.IsDir():
 		return nil
 	case err == nil:
-		err = a.root.RemoveAll(c.path)
+		err = u.root.RemoveAll(c.path)
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}
 	if err != nil {
 		return err
 	}
-	staged := filepath.Join(a.task.stage(), filepath.FromSlash(c.path))
+	staged := filepath.Join(u.task.stage(), filepath.FromSlash(c.path))
 	switch c.mode {
 	case modeSubmodule:
-		return a.root.Mkdir(c.path, 0o777)
+		return u.root.Mkdir(c.path, 0o777)
 	case modeLink:
 		target, err := os.Readlink(staged)
 		if err != nil {
 			return err
 		}
-		return a.root.Symlink(target, c.path)
+		return u.root.Symlink(target, c.path)
 	}
-	return a.copy(staged, c)
+	return u.copy(staged, c)
 }
 
-func (a *application) copy(staged string, c change) error {
+func (u *treeUpdate) copy(staged string, c change) error {
 	in, err := os.Open(staged) // in a folder of ours, that git wrote
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (a *application) copy(staged string, c change) error {
 	if c.mode == modeExecutable {
 		mode = 0o777
 	}
-	out, err := a.root.OpenFile(c.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	out, err := u.root.OpenFile(c.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return err
 	}

@@ -7,19 +7,21 @@ import (
 	"path/filepath"
 
 	"go.uber.org/zap"
+
+	"retake/internal/safefile"
 )
 
 // Request says which checkout is wanted.
 type Request struct {
 	Nonce      string // claim nonce: the checkout's name for ever
 	Repo       string // owner/name: the mirror's name
-	RemoteURL  string // http(s)://, ssh://, file:// or an absolute path; no credentials in it
-	BaseBranch string
+	RemoteURL  string // http(s):// or an absolute path; no credentials in it
+	BaseBranch string // checked with the configuration
 }
 
 func (q Request) check(op string) (remote, error) {
 	r, err := parseRemote(op, q.RemoteURL)
-	return r, errors.Join(checkNonce(op, q.Nonce), checkRepo(op, q.Repo), checkBranch(op, q.BaseBranch), err)
+	return r, errors.Join(checkNonce(op, q.Nonce), checkRepo(op, q.Repo), err)
 }
 
 // belongs tells whether the request is about the checkout that the record describes.
@@ -62,20 +64,19 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 		return Checkout{}, err
 	}
 	defer lock.unlock()
-	w.setLive(q.Nonce, true)
-	t := w.task(q.Nonce, lock)
-	rec, err := w.settled(ctx, op, t)
+	t := w.task(op, q.Nonce, lock)
+	rec, err := w.settled(ctx, t)
 	reused := err == nil
 	switch {
 	case reused:
 		err = q.belongs(op, rec)
 	case errors.Is(err, ErrNoCheckout):
-		rec, err = w.newCheckout(ctx, op, t, q, r)
+		rec, err = w.newCheckout(ctx, t, q, r)
 	}
 	if err != nil {
 		return Checkout{}, err
 	}
-	if err := w.handOver(t); err != nil {
+	if err := w.prepareForWorker(t); err != nil {
 		return Checkout{}, system(op, err)
 	}
 	if !reused {
@@ -88,21 +89,21 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 }
 
 // newCheckout builds the folder from nothing; what a crash left of an earlier try is removed first.
-func (w *Workspaces) newCheckout(ctx context.Context, op string, t task, q Request, r remote) (record, error) {
-	if err := removeTree(t.dir); err != nil {
-		return record{}, system(op, err)
+func (w *Workspaces) newCheckout(ctx context.Context, t task, q Request, r remote) (record, error) {
+	if err := safefile.RemoveAll(t.dir); err != nil {
+		return record{}, system(t.op, err)
 	}
 	sha, err := w.fetchBase(ctx, q.Repo, q.BaseBranch, r)
 	if err != nil {
 		return record{}, err
 	}
-	if err := w.initGitDir(ctx, op, t.gitDir(), t.lock); err != nil {
+	if err := w.initGitDir(ctx, t.op, t.gitDir(), t.lock); err != nil {
 		return record{}, err
 	}
 	// Relative to the objects folder, so that the data directory can be moved.
 	alternates, err := filepath.Rel(filepath.Join(t.gitDir(), "objects"), filepath.Join(w.mirrorDir(q.Repo), "objects"))
 	if err != nil {
-		return record{}, system(op, err)
+		return record{}, system(t.op, err)
 	}
 	for _, f := range []struct{ name, text string }{
 		{"objects/info/alternates", filepath.ToSlash(alternates) + "\n"},
@@ -110,18 +111,15 @@ func (w *Workspaces) newCheckout(ctx context.Context, op string, t task, q Reque
 		{"info/attributes", infoAttributes},
 	} {
 		if err := writeFile(filepath.Join(t.gitDir(), filepath.FromSlash(f.name)), f.text); err != nil {
-			return record{}, system(op, err)
+			return record{}, system(t.op, err)
 		}
 	}
 	if err := os.Mkdir(t.checkout(), 0o755); err != nil {
-		return record{}, system(op, err)
+		return record{}, system(t.op, err)
 	}
-	_, err = w.git.run(ctx, call{
-		op: op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock,
-		env:  []string{"GIT_WORK_TREE=" + t.checkout(), "GIT_INDEX_FILE=" + t.index()},
-		args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", sha},
-	})
-	if err != nil {
+	readTree := t.call("read-tree", "-m", "-u", "--no-recurse-submodules", sha)
+	readTree.env = []string{"GIT_WORK_TREE=" + t.checkout(), "GIT_INDEX_FILE=" + t.index()}
+	if _, err := w.git.run(ctx, readTree); err != nil {
 		return record{}, err
 	}
 	return record{Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha}, nil
@@ -134,8 +132,8 @@ func writeFile(path, text string) error {
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
-// handOver makes the tree ready for a worker: .retake is a real folder, everything belongs to the worker's user.
-func (w *Workspaces) handOver(t task) error {
+// prepareForWorker makes the tree ready: .retake is a real folder, everything belongs to the worker's user.
+func (w *Workspaces) prepareForWorker(t task) error {
 	root, err := os.OpenRoot(t.checkout())
 	if err != nil {
 		return err

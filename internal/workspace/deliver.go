@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/safefile"
 )
 
 // Who a delivered commit is by.
@@ -41,100 +43,94 @@ type Delivery struct {
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
 	r, err := parseRemote(op, q.RemoteURL)
-	if err = errors.Join(checkNonce(op, q.Nonce), checkBranch(op, q.Branch), err); err != nil {
+	if err = errors.Join(checkNonce(op, q.Nonce), err); err != nil {
 		return Delivery{}, err
 	}
 	if q.Branch == q.BaseBranch || q.AuthoredAt.Unix() <= 0 {
 		return Delivery{}, refuse(op, "", "branch %q, base branch %q, time %s: want a branch of its own and a time after 1970", q.Branch, q.BaseBranch, q.AuthoredAt)
 	}
-	lock, err := w.lockTask(ctx, q.Nonce)
+	t, rec, err := w.lockCheckout(ctx, op, q.Nonce)
 	if err != nil {
 		return Delivery{}, err
 	}
-	defer lock.unlock()
-	t := w.task(q.Nonce, lock)
-	rec, err := w.settled(ctx, op, t)
+	defer t.lock.unlock()
+	tree, err := w.snapshot(ctx, t, rec.BaseSHA)
 	if err != nil {
 		return Delivery{}, err
 	}
-	c, err := w.commit(ctx, op, t, rec, q)
+	changes, err := w.changes(ctx, t, rec.BaseSHA, tree)
 	if err != nil {
 		return Delivery{}, err
 	}
-	branch, err := w.push(ctx, t, &rec, r, q.Branch, c.sha)
-	if err != nil {
+	if len(changes) == 0 {
+		return Delivery{}, ErrNothingToDeliver
+	}
+	d := Delivery{ChangedFiles: len(changes)}
+	if d.SHA, err = w.commitTree(ctx, t, q.AuthoredAt, tree, rec.BaseSHA, q.Message); err != nil {
 		return Delivery{}, err
 	}
-	w.log.Info("delivered", zap.String("task", q.Nonce), zap.String("branch", branch), zap.String("sha", c.sha), zap.Int("changed_files", c.changed))
-	return Delivery{Branch: branch, SHA: c.sha, ChangedFiles: c.changed}, nil
+	if d.Branch, err = w.push(ctx, t, &rec, r, q.Branch, d.SHA); err != nil {
+		return Delivery{}, err
+	}
+	w.log.Info("delivered", zap.String("task", q.Nonce), zap.String("branch", d.Branch), zap.String("sha", d.SHA), zap.Int("changed_files", d.ChangedFiles))
+	return d, nil
 }
 
-type commit struct {
-	sha     string
-	changed int
-}
-
-// commit makes the commit object.
-func (w *Workspaces) commit(ctx context.Context, op string, t task, rec record, q DeliverRequest) (c commit, err error) {
-	tree, err := w.snapshot(ctx, op, t, rec.BaseSHA)
+// lockCheckout locks a task and loads its record, once an interrupted merge is finished. The caller unlocks.
+func (w *Workspaces) lockCheckout(ctx context.Context, op, nonce string) (t task, rec record, err error) {
+	lock, err := w.lockTask(ctx, nonce)
 	if err != nil {
-		return commit{}, err
+		return t, rec, err
 	}
-	changes, err := w.changes(ctx, op, t, rec.BaseSHA, tree)
-	if err != nil {
-		return commit{}, err
+	t = w.task(op, nonce, lock)
+	if rec, err = w.settled(ctx, t); err != nil {
+		lock.unlock()
 	}
-	if c.changed = len(changes); c.changed == 0 {
-		return commit{}, ErrNothingToDeliver
-	}
-	c.sha, err = w.commitTree(ctx, op, t, q.AuthoredAt, tree, rec.BaseSHA, q.Message)
-	return c, err
+	return t, rec, err
 }
 
 // snapshot writes what lies in the checkout as a tree object, on top of a base that says which ignored files are tracked
 // all the same. Git sees a staging folder of ours, never the checkout.
-func (w *Workspaces) snapshot(ctx context.Context, op string, t task, base string) (tree string, err error) {
+func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree string, err error) {
 	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage()); err != nil {
-		return "", system(op, err)
+		return "", system(t.op, err)
 	}
 	defer func() {
 		if cleanErr := t.clearStage(); cleanErr != nil {
-			err = errors.Join(err, system(op, cleanErr))
+			err = errors.Join(err, system(t.op, cleanErr))
 		}
 	}()
 	if err := stageTree(t.checkout(), t.stage(), true); err != nil {
-		return "", system(op, err)
+		return "", system(t.op, err)
 	}
-	if _, err := w.staged(ctx, op, t, "", "read-tree", base); err != nil {
+	if _, err := w.staged(ctx, t, "", "read-tree", base); err != nil {
 		return "", err
 	}
 	// The exclusion keeps a .retake that the base already has: neither changed nor deleted.
-	if _, err := w.staged(ctx, op, t, "", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir); err != nil {
+	if _, err := w.staged(ctx, t, "", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir); err != nil {
 		return "", err
 	}
-	tree, err = w.staged(ctx, op, t, "", "write-tree")
+	tree, err = w.staged(ctx, t, "", "write-tree")
 	return strings.TrimSpace(tree), err
 }
 
 // staged runs git with the staging folder as its work tree.
-func (w *Workspaces) staged(ctx context.Context, op string, t task, stdin string, args ...string) (string, error) {
-	return w.git.run(ctx, call{
-		op: op, dir: t.stage(), gitDir: t.gitDir(), lock: t.lock, args: args, stdin: strings.NewReader(stdin),
-		env: []string{"GIT_WORK_TREE=" + t.stage(), "GIT_INDEX_FILE=" + t.index()},
-	})
+func (w *Workspaces) staged(ctx context.Context, t task, stdin string, args ...string) (string, error) {
+	c := t.call(args...)
+	c.dir, c.stdin, c.env = t.stage(), strings.NewReader(stdin), []string{"GIT_WORK_TREE=" + t.stage(), "GIT_INDEX_FILE=" + t.index()}
+	return w.git.run(ctx, c)
 }
 
 // commitTree makes the same commit for the same arguments.
-func (w *Workspaces) commitTree(ctx context.Context, op string, t task, at time.Time, tree, parent, message string) (string, error) {
-	sha, err := w.git.run(ctx, call{
-		op: op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock, env: identity(at), stdin: strings.NewReader(cleanMessage(message)),
-		args: []string{"commit-tree", tree, "-p", parent, "-F", "-"},
-	})
+func (w *Workspaces) commitTree(ctx context.Context, t task, at time.Time, tree, parent, message string) (string, error) {
+	c := t.call("commit-tree", tree, "-p", parent, "-F", "-")
+	c.env, c.stdin = identity(at), strings.NewReader(cleanMessage(message))
+	sha, err := w.git.run(ctx, c)
 	return strings.TrimSpace(sha), err
 }
 
 func (t task) clearStage() error {
-	return errors.Join(removeTree(t.stage()), removeTree(t.index()), removeTree(t.index()+".lock"))
+	return errors.Join(safefile.RemoveAll(t.stage()), safefile.RemoveAll(t.index()), safefile.RemoveAll(t.index()+".lock"))
 }
 
 func identity(at time.Time) []string {
@@ -165,7 +161,9 @@ func (w *Workspaces) push(ctx context.Context, t task, rec *record, r remote, br
 		return "", err
 	}
 	git := func(args ...string) (string, error) {
-		return w.git.run(ctx, call{op: op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock, config: config, secrets: secrets, env: r.environment(), args: args})
+		c := t.call(args...)
+		c.op, c.config, c.secrets = op, config, secrets
+		return w.git.run(ctx, c)
 	}
 	names := []string{branch, branch + "-" + t.nonce}
 	for try := 1; ; try++ {
@@ -226,4 +224,28 @@ func notePushed(t task, rec *record, branch, sha string) error {
 	}
 	rec.Pushed[branch] = append(rec.Pushed[branch], sha)
 	return t.save(*rec)
+}
+
+// patchBytes bounds a patch: it is for people to read.
+const patchBytes = 1 << 20
+
+// Patch returns what a task's work tree changes against the base of its checkout, as a unified diff: what an attempt left,
+// delivered or not. Binary files are only named, and after 1 MiB it is cut. No worker may be in the checkout.
+func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
+	op := "patch " + nonce
+	if err := checkNonce(op, nonce); err != nil {
+		return "", err
+	}
+	t, rec, err := w.lockCheckout(ctx, op, nonce)
+	if err != nil {
+		return "", err
+	}
+	defer t.lock.unlock()
+	tree, err := w.snapshot(ctx, t, rec.BaseSHA)
+	if err != nil {
+		return "", err
+	}
+	diff := t.call("diff-tree", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", rec.BaseSHA, tree)
+	diff.most = patchBytes
+	return w.git.run(ctx, diff)
 }

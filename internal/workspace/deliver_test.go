@@ -62,12 +62,12 @@ func TestDeliverIsIdempotent(t *testing.T) {
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
 	first := deliver(t, w, o, nonceB)
 	// The push landed, then the director died: no record of it, another process asks again.
-	rec, err := w.task(nonceB, nil).load("test")
+	rec, err := w.task("test", nonceB, nil).load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec.Pushed = nil
-	if err := w.task(nonceB, nil).save(rec); err != nil {
+	if err := w.task("test", nonceB, nil).save(rec); err != nil {
 		t.Fatal(err)
 	}
 	o.change(t, map[string]string{"later.txt": "main goes on"})

@@ -1,6 +1,6 @@
 // Package workspace gives every task a checkout, keeps it across the task's attempts, and turns what an agent left in it
-// into one commit on a branch of the remote. It drives the git program; it never runs anything that a repository or an
-// agent brought along.
+// into one commit on a branch of the remote. It runs the git program, and never anything that a repository or an agent
+// brought along.
 //
 //	<dir>/mirrors/<owner>/<repo>.git   objects of one repository, fetched before each new checkout, never pruned
 //	<dir>/tasks/<nonce>/checkout       the work tree: the only folder that a worker sees, and untrusted from then on
@@ -29,9 +29,13 @@
 // next operation finishes what a crash interrupted, so nobody ever sees a half merged tree. Files are written through
 // os.Root, never through a link of the agent's.
 //
-// The caller sees to it that no worker runs in a checkout during Checkout, Sync, Deliver, Remove: its container is
-// confirmed gone. Drift, ReadState and WriteState are fine beside a running worker. Locks are flock(2) and are inherited by git: if the director is killed while git runs, the next director waits
-// for that git to end before it touches the same folder, and may then remove the lock files that it left.
+// The caller makes sure that no worker runs in a checkout during Checkout, Sync, Deliver, Patch and Remove (its container is
+// confirmed gone), and that no checkout begins during Sweep. Drift and WriteState are fine beside a running worker. Locks are
+// flock(2) and are inherited by git: if the director is killed while git runs, the next director waits for that git to end
+// before it touches the same folder, and may then remove the lock files that it left.
+//
+// The package imports redact, ring and safefile, and nothing else of this module: what a task is, and when it gets a checkout, is the
+// director's business. Names of branches and repositories are checked with the configuration.
 //
 // # Clock
 //

@@ -9,7 +9,6 @@ import (
 
 // Drift is how far a checkout's base is behind the remote's base branch.
 type Drift struct {
-	BaseSHA string // what the checkout's work is on top of
 	HeadSHA string // the base branch as it is now
 	Commits int    // on the branch and not in the base
 	// Behind is how long the branch has been ahead: the age of the oldest of those commits on its first-parent line, by its
@@ -42,7 +41,7 @@ func (w *Workspaces) Drift(ctx context.Context, q Request) (Drift, error) {
 	if err != nil {
 		return Drift{}, err
 	}
-	rec, err := w.task(q.Nonce, nil).load(op)
+	rec, err := w.task(op, q.Nonce, nil).load()
 	if err == nil {
 		err = q.belongs(op, rec)
 	}
@@ -53,18 +52,18 @@ func (w *Workspaces) Drift(ctx context.Context, q Request) (Drift, error) {
 	if err != nil {
 		return Drift{}, err
 	}
-	d := Drift{BaseSHA: rec.BaseSHA, HeadSHA: head}
+	d := Drift{HeadSHA: head}
 	if head == rec.BaseSHA {
 		return d, nil
 	}
-	commits, err := w.mirror(ctx, op, q.Repo, "rev-list", "--count", rec.BaseSHA+".."+head)
+	commits, err := w.ask(ctx, op, w.mirrorDir(q.Repo), nil, "rev-list", "--count", rec.BaseSHA+".."+head)
 	if err != nil {
 		return Drift{}, err
 	}
 	if d.Commits, err = strconv.Atoi(commits); err != nil {
 		return Drift{}, refuse(op, "", "git counts %.40q commits", commits)
 	}
-	dates, err := w.mirror(ctx, op, q.Repo, "log", "--first-parent", "--format=%ct", rec.BaseSHA+".."+head)
+	dates, err := w.ask(ctx, op, w.mirrorDir(q.Repo), nil, "log", "--first-parent", "--format=%ct", rec.BaseSHA+".."+head)
 	if err != nil {
 		return Drift{}, err
 	}
@@ -72,13 +71,6 @@ func (w *Workspaces) Drift(ctx context.Context, q Request) (Drift, error) {
 		d.Behind = max(0, time.Since(unixTime(dates[strings.LastIndexByte(dates, '\n')+1:])))
 	}
 	return d, nil
-}
-
-// mirror asks the repository's mirror something, and returns the answer without the line break at its end.
-func (w *Workspaces) mirror(ctx context.Context, op, repo string, args ...string) (string, error) {
-	dir := w.mirrorDir(repo)
-	out, err := w.git.run(ctx, call{op: op, dir: dir, gitDir: dir, args: args})
-	return strings.TrimSpace(out), err
 }
 
 // unixTime reads a date as git prints it. Dates are whatever a committer claimed: those before 1970 and unreadable ones are

@@ -25,7 +25,7 @@ var ErrNotThere = errors.New("workspace: no such repository or branch")
 // ErrNoCheckout is wrapped when a task has no (complete) checkout.
 var ErrNoCheckout = errors.New("workspace: no checkout")
 
-// ErrMergeConflict is wrapped when the base branch cannot be merged into a work tree; Error.Files has the names.
+// ErrMergeConflict is wrapped when the base branch cannot be merged into a work tree; Error.Detail names the files.
 var ErrMergeConflict = errors.New("workspace: merge conflict")
 
 // ErrCannotMerge is wrapped when the git program is too old for Sync. Working on the old base goes on being possible.
@@ -45,11 +45,10 @@ const (
 // Error is what every operation of this package fails with.
 type Error struct {
 	Kind   Kind
-	Op     string   // what was tried, such as "fetch acme/widgets"
-	Detail string   // what was seen; for git its last lines, at most 2 KiB, credentials masked
-	Next   string   // what a person can do about it; may be empty
-	Err    error    // the cause, if it is one of ours or the system's; may be nil
-	Files  []string // paths in the repository that a merge conflict is about, sorted
+	Op     string // what was tried, such as "fetch acme/widgets"
+	Detail string // what was seen; for git its last lines, at most 2 KiB, credentials masked
+	Next   string // what a person can do about it; may be empty
+	Err    error  // the cause, if it is one of ours or the system's; may be nil
 }
 
 // Error gives all of it in one text; only Detail may hold line breaks.
@@ -138,8 +137,7 @@ var gitWords = []struct {
 	{Permanent, "the remote's rules refuse this push: see what it says, and change the work or the rule", ErrRefused, []string{"pre-receive hook declined", "protected branch", "gh006", "gh013", "gh001", "push declined", "without `workflow` scope", "update hook declined"}},
 	{Auth, nextCredentials, nil, []string{
 		"authentication failed", "could not read username", "could not read password", "invalid username or",
-		"returned error: 401", "returned error: 403", "permission denied (publickey", "http basic: access denied",
-		"host key verification failed", "terminal prompts disabled", "permission to ",
+		"returned error: 401", "returned error: 403", "http basic: access denied", "terminal prompts disabled", "permission to ",
 	}},
 	{Permanent, nextMoved, nil, []string{"returned error: 301", "returned error: 302", "returned error: 307", "returned error: 308", "redirect"}},
 	{Permanent, nextBranch, ErrNotThere, []string{"couldn't find remote ref"}},

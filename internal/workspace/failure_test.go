@@ -20,6 +20,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/redact"
 )
 
 const token = "ghp_notARealToken0123456789"
@@ -395,16 +397,9 @@ func TestEnvironmentOfGit(t *testing.T) {
 	}
 }
 
-func TestTailOfOutput(t *testing.T) {
-	tl := &tail{max: 10}
-	for range 100 {
-		_, _ = tl.Write([]byte("0123456"))
-	}
-	if got := tl.String(); len(got) != 10 || !strings.HasSuffix(got, "0123456") {
-		t.Errorf("%q", got)
-	}
+func TestLastLines(t *testing.T) {
 	long := strings.Repeat("progress\r", 100) + "fatal: caf\xc3\xa9 https://u:hunter2@host/ " + strings.Repeat("é", detailBytes)
-	got := lastLines(mask(long, nil))
+	got := lastLines(redact.Text(long))
 	if len(got) > detailBytes+3 || strings.Contains(got, "hunter2") {
 		t.Errorf("%d bytes: %.100s", len(got), got)
 	}

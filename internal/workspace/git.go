@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/redact"
+	"retake/internal/ring"
 )
 
 const (
@@ -128,7 +131,6 @@ func ownEnvironment() []string {
 	env := []string{
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
 		"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_PROTOCOL_FROM_USER=0",
-		"GIT_SSH_COMMAND=ssh -oBatchMode=yes -oConnectTimeout=30",
 		"LC_ALL=C", "LANGUAGE=C", "HOME=/nonexistent",
 	}
 	for _, name := range passedOn {
@@ -169,7 +171,7 @@ func (p *program) command(ctx context.Context, c call) *exec.Cmd {
 // run runs git to its end and returns what it printed.
 func (p *program) run(ctx context.Context, c call) (string, error) {
 	stdout := &head{max: c.most}
-	stderr := &tail{max: tailBytes}
+	stderr := ring.New(tailBytes)
 	cmd := p.command(ctx, c)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	started := time.Now()
@@ -188,7 +190,7 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	if c.asks && exit.ExitCode() == 1 {
 		return stdout.String(), errNo
 	}
-	said := lastLines(mask(stderr.String()+"\n"+onlyRejections(stdout.String()), c.secrets))
+	said := lastLines(redact.New(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(stdout.String())))
 	failed := gitFailed(c.op, said, err)
 	if !exit.Exited() { // killed, and not by us
 		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
@@ -224,18 +226,6 @@ func onlyRejections(stdout string) string {
 	return strings.Join(keep, "\n")
 }
 
-var userinfo = regexp.MustCompile(`(://)[^/@\s]+@`)
-
-// mask replaces the secrets, and whatever stands before the @ of a URL.
-func mask(text string, secrets []string) string {
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "***")
-		}
-	}
-	return userinfo.ReplaceAllString(text, "${1}***@")
-}
-
 // lastLines cuts to the end that fits into an error, at line boundaries where it can.
 func lastLines(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", "\n"), "?")
@@ -253,23 +243,4 @@ func lastLines(text string) string {
 		text = "..." + strings.ToValidUTF8(text[len(text)-detailBytes:], "")
 	}
 	return text
-}
-
-// tail keeps the last max bytes written to it.
-type tail struct {
-	buf []byte
-	max int
-}
-
-// Write never fails.
-func (t *tail) Write(b []byte) (int, error) {
-	t.buf = append(t.buf, b...)
-	if len(t.buf) > 2*t.max { // cut rarely, not at each write
-		t.buf = append(t.buf[:0], t.buf[len(t.buf)-t.max:]...)
-	}
-	return len(b), nil
-}
-
-func (t *tail) String() string {
-	return string(t.buf[max(0, len(t.buf)-t.max):])
 }

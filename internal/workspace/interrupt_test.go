@@ -58,31 +58,31 @@ func beginSync(t *testing.T, w *Workspaces, o origin, head string, done int) {
 		t.Fatal(err)
 	}
 	defer lock.unlock()
-	task := w.task(nonceB, lock)
-	rec, err := task.load("test")
+	task := w.task("test", nonceB, lock)
+	rec, err := task.load()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.fetchBase(ctx, repo, "main", r); err != nil {
 		t.Fatal(err)
 	}
-	m, err := w.merge(ctx, "test", task, rec.BaseSHA, head)
+	m, err := w.merge(ctx, task, rec.BaseSHA, head)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec.Merge = &m
-	changes, err := w.changes(ctx, "test", task, rec.Merge.Ours, rec.Merge.Merged)
+	changes, err := w.changes(ctx, task, rec.Merge.Ours, rec.Merge.Merged)
 	if err != nil || len(changes) < done {
 		t.Fatal(err, changes)
 	}
-	if err := errors.Join(task.save(rec), w.stageMerged(ctx, "test", task, rec.Merge.Merged, changes)); err != nil {
+	if err := errors.Join(task.save(rec), w.stageMerged(ctx, task, rec.Merge.Merged, changes)); err != nil {
 		t.Fatal(err)
 	}
 	// The deletions come first, as apply has them.
 	slices.SortStableFunc(changes, func(a, b change) int {
 		return boolInt(b.mode == modeNone) - boolInt(a.mode == modeNone)
 	})
-	a, err := openApplication(task, changes[:done])
+	a, err := newTreeUpdate(task, changes[:done])
 	if err != nil {
 		t.Fatal(err)
 	}

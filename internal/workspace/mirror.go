@@ -28,7 +28,7 @@ func (w *Workspaces) fetchBase(ctx context.Context, repo, branch string, r remot
 	// The branch's name in hex: no two of them can stand in each other's way as file and folder.
 	ref := "refs/retake/base/" + hex.EncodeToString([]byte(branch))
 	_, err = w.git.run(ctx, call{
-		op: op, dir: dir, gitDir: dir, config: config, secrets: secrets, env: r.environment(), lock: lock,
+		op: op, dir: dir, gitDir: dir, config: config, secrets: secrets, lock: lock,
 		args: []string{
 			"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules",
 			"--force", "--", r.url, "+refs/heads/" + branch + ":" + ref,
@@ -49,13 +49,18 @@ func (w *Workspaces) initGitDir(ctx context.Context, op, dir string, lock *fileL
 	if err := removeStaleLocks(dir); err != nil {
 		return system(op, err)
 	}
-	_, err := w.git.run(ctx, call{op: op, dir: dir, gitDir: dir, lock: lock, args: []string{"init", "--quiet", "--bare", "--template="}})
+	_, err := w.ask(ctx, op, dir, lock, "init", "--quiet", "--bare", "--template=")
 	return err
 }
 
+// ask runs git in a git directory, and returns the answer without the line break at its end.
+func (w *Workspaces) ask(ctx context.Context, op, gitDir string, lock *fileLock, args ...string) (string, error) {
+	out, err := w.git.run(ctx, call{op: op, dir: gitDir, gitDir: gitDir, lock: lock, args: args})
+	return strings.TrimSpace(out), err
+}
+
 func (w *Workspaces) resolve(ctx context.Context, op, gitDir, rev string, lock *fileLock) (string, error) {
-	out, err := w.git.run(ctx, call{op: op, dir: gitDir, gitDir: gitDir, lock: lock, args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", rev}})
-	sha := strings.TrimSpace(out)
+	sha, err := w.ask(ctx, op, gitDir, lock, "rev-parse", "--verify", "--quiet", "--end-of-options", rev)
 	if err == nil && !shaForm.MatchString(sha) {
 		return "", refuse(op, "", "git resolves %s to %.80q", rev, sha)
 	}

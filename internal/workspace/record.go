@@ -7,19 +7,27 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"retake/internal/safefile"
 )
 
 const recordVersion = 1
 
-// task is the folder of one claim.
+// task is the folder of one claim, in one operation.
 type task struct {
+	op    string // for errors
 	nonce string
 	dir   string
 	lock  *fileLock
 }
 
-func (w *Workspaces) task(nonce string, lock *fileLock) task {
-	return task{nonce: nonce, dir: w.taskDir(nonce), lock: lock}
+func (w *Workspaces) task(op, nonce string, lock *fileLock) task {
+	return task{op: op, nonce: nonce, dir: w.taskDir(nonce), lock: lock}
+}
+
+// call runs git on the task's objects and refs, without any work tree.
+func (t task) call(args ...string) call {
+	return call{op: t.op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock, args: args}
 }
 
 func (w *Workspaces) taskDir(nonce string) string { return filepath.Join(w.dir, "tasks", nonce) }
@@ -45,13 +53,13 @@ type record struct {
 }
 
 // load returns ErrNoCheckout, wrapped, when there is no record.
-func (t task) load(op string) (record, error) {
+func (t task) load() (record, error) {
 	data, err := os.ReadFile(t.file())
 	if errors.Is(err, fs.ErrNotExist) {
-		return record{}, noCheckout(op, t.nonce)
+		return record{}, noCheckout(t.op, t.nonce)
 	}
 	if err != nil {
-		return record{}, system(op, err)
+		return record{}, system(t.op, err)
 	}
 	var r record
 	err = json.Unmarshal(data, &r)
@@ -59,7 +67,7 @@ func (t task) load(op string) (record, error) {
 		err = fmt.Errorf("version %d, nonce %.20q, base %.40q", r.Version, r.Nonce, r.BaseSHA)
 	}
 	if err != nil {
-		return record{}, refuse(op, "remove "+t.dir+" and let the issue start fresh", "%s is damaged: %v", t.file(), err)
+		return record{}, refuse(t.op, "remove "+t.dir+" and let the issue start fresh", "%s is damaged: %v", t.file(), err)
 	}
 	return r, nil
 }
@@ -70,17 +78,5 @@ func (t task) save(r record) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(t.dir, "task.json-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(data, '\n'))
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), t.file())
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return safefile.Write(t.file(), 0o600, append(data, '\n'))
 }

@@ -10,44 +10,32 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+
+	"retake/internal/safefile"
 )
 
 // Remove takes a task's folder away, with whatever is in it; a missing one is fine.
 func (w *Workspaces) Remove(ctx context.Context, nonce string) error {
-	_, err := w.remove(ctx, nonce, func() bool { return true })
-	return err
-}
-
-// remove asks again under the lock whether it still should.
-func (w *Workspaces) remove(ctx context.Context, nonce string, should func() bool) (bool, error) {
 	op := "remove " + nonce
 	if err := checkNonce(op, nonce); err != nil {
-		return false, err
+		return err
 	}
 	lock, err := w.lockTask(ctx, nonce)
 	if err != nil {
-		return false, err
-	}
-	if !should() {
-		lock.unlock()
-		return false, nil
+		return err
 	}
 	defer lock.unlockAndRemove()
-	t := w.task(nonce, lock)
+	t := w.task(op, nonce, lock)
 	// The record first: what is half removed is no checkout any more.
 	if err := os.Remove(t.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, system(op, err)
+		return system(op, err)
 	}
-	if err := removeTree(t.dir); err != nil {
-		return false, system(op, err)
-	}
-	w.setLive(nonce, false)
-	return true, nil
+	return system(op, safefile.RemoveAll(t.dir))
 }
 
-// Sweep removes the tasks that an earlier process left and nobody wants: those whose nonce is neither in keep nor checked
-// out by this process (so a checkout that begins while keep is being gathered is safe). Names that are no nonces are not
-// ours and stay. It goes on after a failure; removed is sorted and true also beside an error.
+// Sweep removes the tasks that an earlier process left and nobody wants: those whose nonce is not in keep. No checkout may
+// begin meanwhile. Names that are no nonces are not ours and stay. It goes on after a failure; removed is sorted and true
+// also beside an error.
 func (w *Workspaces) Sweep(ctx context.Context, keep []string) (removed []string, err error) {
 	nonces, err := w.nonces()
 	if err != nil {
@@ -58,14 +46,12 @@ func (w *Workspaces) Sweep(ctx context.Context, keep []string) (removed []string
 		if slices.Contains(keep, nonce) {
 			continue
 		}
-		gone, err := w.remove(ctx, nonce, func() bool { return !w.isLive(nonce) })
-		if err != nil {
+		if err := w.Remove(ctx, nonce); err != nil {
 			failures = append(failures, err)
+			continue
 		}
-		if gone {
-			removed = append(removed, nonce)
-			w.log.Info("orphan removed", zap.String("task", nonce))
-		}
+		removed = append(removed, nonce)
+		w.log.Info("orphan removed", zap.String("task", nonce))
 	}
 	return removed, errors.Join(failures...)
 }

@@ -25,7 +25,6 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 	put(t, dir, "locks/task-leftover", "")
 
 	after := open(t, Options{Dir: dir})
-	checkout(t, after, o, "current2")
 	removed, err := after.Sweep(t.Context(), []string{"wanted22"})
 	if err != nil || !slices.Equal(removed, []string{"leftover", "orphan22", "stubborn"}) {
 		t.Errorf("removed %q, %v", removed, err)
@@ -35,7 +34,7 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	if !slices.Equal(left, []string{"current2", "not a nonce", "wanted22"}) {
+	if !slices.Equal(left, []string{"not a nonce", "wanted22"}) {
 		t.Errorf("left: %q", left)
 	}
 	if removed, err := after.Sweep(t.Context(), []string{"wanted22"}); len(removed) != 0 || err != nil {

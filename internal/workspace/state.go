@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/safefile"
 )
 
 // StateSchema is the version of STATE.json that is written, and the only one that is read.
@@ -18,7 +20,6 @@ const StateSchema = "retake-state/v1"
 
 const (
 	stateFile  = "STATE.json"
-	stateTemp  = stateFile + ".tmp"
 	stateBytes = 64 << 10 // far above what is written, which is less than 2 KiB
 )
 
@@ -60,11 +61,19 @@ type WorkerState struct {
 }
 
 // WriteState replaces the task's STATE.json as a whole; the last one to write wins. created_at stays what the present file
-// says; without a readable one it is UpdatedAt. A worker may be running in the checkout: what it puts into the way is replaced, never
-// followed. ErrNoCheckout: there is nothing to write it into.
+// says; one that is missing or malformed gives way to UpdatedAt. A worker may be running in the checkout: what it puts into
+// the way is replaced, never followed. ErrNoCheckout: there is nothing to write it into.
 func (w *Workspaces) WriteState(nonce string, s State) error {
 	op := "write state " + nonce
-	dir, err := w.openRetakeDir(op, nonce, true)
+	err := w.writeState(op, nonce, s)
+	if errors.Is(err, fs.ErrNotExist) { // the checkout was removed meanwhile
+		return noCheckout(op, nonce)
+	}
+	return system(op, err)
+}
+
+func (w *Workspaces) writeState(op, nonce string, s State) error {
+	dir, err := w.openRetakeDir(op, nonce)
 	if err != nil {
 		return err
 	}
@@ -73,152 +82,75 @@ func (w *Workspaces) WriteState(nonce string, s State) error {
 	defer w.stateMu.Unlock()
 	s.SchemaVersion, s.UpdatedAt, s.LastSeen.IssueUpdatedAt = StateSchema, millis(s.UpdatedAt), millis(s.LastSeen.IssueUpdatedAt)
 	s.CreatedAt = s.UpdatedAt
-	if before, ok, err := w.readState(dir, nonce); err == nil && ok && !before.CreatedAt.IsZero() {
+	switch before, err := readState(dir); {
+	case err == nil && !before.CreatedAt.IsZero():
 		s.CreatedAt = before.CreatedAt
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		w.log.Warn("STATE.json is malformed and counts as missing", zap.String("task", nonce), zap.NamedError("reason", err))
 	}
 	data, err := json.MarshalIndent(s, "", "  ")
-	if err == nil {
-		err = replaceFile(dir, append(data, '\n'))
+	if err != nil {
+		return err
 	}
-	return stateFailed(op, nonce, err)
+	return replaceState(dir, append(data, '\n'))
 }
 
-// ReadState reads the task's STATE.json. One that is missing, malformed, of another schema_version or no regular file is
-// the same: ok is false. The log says what was malformed.
-func (w *Workspaces) ReadState(nonce string) (s State, ok bool, err error) {
-	op := "read state " + nonce
-	dir, err := w.openRetakeDir(op, nonce, false)
-	if err != nil || dir == nil {
-		return State{}, false, err
-	}
-	defer func() { _ = dir.Close() }()
-	w.stateMu.Lock()
-	defer w.stateMu.Unlock()
-	s, ok, err = w.readState(dir, nonce)
-	return s, ok, system(op, err)
-}
-
-// openRetakeDir opens the checkout's .retake; from then on it is that very folder, wherever an agent may move it. If it is
-// anything else than a folder, a writer makes it anew, and a reader gets nil.
-func (w *Workspaces) openRetakeDir(op, nonce string, write bool) (*os.Root, error) {
+// openRetakeDir opens the checkout's .retake; from then on it is that very folder, wherever an agent may move it. Anything
+// else than a folder is replaced.
+func (w *Workspaces) openRetakeDir(op, nonce string) (*os.Root, error) {
 	if err := checkNonce(op, nonce); err != nil {
 		return nil, err
 	}
-	checkout, err := os.OpenRoot(w.task(nonce, nil).checkout())
+	checkout, err := os.OpenRoot(w.task(op, nonce, nil).checkout())
 	if err != nil {
-		return nil, stateFailed(op, nonce, err)
+		return nil, err
 	}
 	defer func() { _ = checkout.Close() }()
-	if write {
-		if err := ensureRetakeDir(checkout); err != nil {
-			return nil, stateFailed(op, nonce, err)
-		}
+	if err := ensureRetakeDir(checkout); err != nil {
+		return nil, err
 	}
 	info, err := checkout.Lstat(retakeDir)
-	if !write && (errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir()) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, stateFailed(op, nonce, err)
+		return nil, err
 	}
 	dir, err := checkout.OpenRoot(retakeDir)
 	if err != nil {
-		return nil, stateFailed(op, nonce, err)
+		return nil, err
 	}
 	if opened, err := dir.Stat("."); err != nil || !os.SameFile(info, opened) {
-		_ = dir.Close()
-		return nil, stateFailed(op, nonce, errors.Join(errChanged, err))
+		return nil, errors.Join(errors.New(retakeDir+" changed while it was opened"), err, dir.Close())
 	}
 	return dir, nil
 }
 
-// stateFailed: where something is missing, the checkout was removed meanwhile.
-func stateFailed(op, nonce string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return noCheckout(op, nonce)
-	}
-	return system(op, err)
-}
-
-var errChanged = errors.New(retakeDir + " changed while it was opened")
-
-func (w *Workspaces) readState(dir *os.Root, nonce string) (State, bool, error) {
-	data, err := readFile(dir, stateFile, stateBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return State{}, false, nil
-	}
-	var s State
-	if err == nil {
-		s, err = parseState(data)
-	}
-	var bad *malformed
-	if errors.As(err, &bad) {
-		w.log.Warn("STATE.json is malformed and counts as missing", zap.String("task", nonce), zap.String("reason", bad.why))
-		return State{}, false, nil
-	}
-	return s, err == nil, err
-}
-
-// malformed is a file that counts as missing.
-type malformed struct{ why string }
-
-// Error is the reason.
-func (m *malformed) Error() string { return m.why }
-
-// readFile reads a file that an agent may have replaced by anything. It waits for no pipe's other end.
-func readFile(dir *os.Root, name string, most int64) ([]byte, error) {
-	info, err := dir.Lstat(name)
+// readState reads a file that an agent may have replaced by anything.
+func readState(dir *os.Root) (s State, err error) {
+	f, err := dir.OpenFile(stateFile, os.O_RDONLY|syscall.O_NONBLOCK, 0) // never waits for a pipe's other end
 	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &malformed{"not a regular file: " + info.Mode().String()}
-	}
-	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
+		return State{}, err
 	}
 	defer func() { _ = f.Close() }()
-	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
-		return nil, &malformed{"replaced while it was opened"}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return State{}, errors.Join(errors.New("not a regular file"), err)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		return nil, &malformed{fmt.Sprintf("more than %d bytes", most)}
+	data, err := io.ReadAll(io.LimitReader(f, stateBytes))
+	if err == nil {
+		err = json.Unmarshal(data, &s)
 	}
-	return data, err
+	if err == nil && s.SchemaVersion != StateSchema {
+		err = fmt.Errorf("schema_version %.40q, want %q", s.SchemaVersion, StateSchema)
+	}
+	return s, err
 }
 
-// replaceFile: a reader sees the old content or the new.
-func replaceFile(dir *os.Root, data []byte) error {
-	if err := dir.RemoveAll(stateTemp); err != nil { // of a crash, or planted
-		return err
-	}
-	f, err := dir.OpenFile(stateTemp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, dir.Remove(stateTemp))
-	}
+// replaceState writes STATE.json. The folder that an agent may have put in its place goes.
+func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
 		if err := dir.RemoveAll(stateFile); err != nil {
 			return err
 		}
 	}
-	return dir.Rename(stateTemp, stateFile)
-}
-
-func parseState(data []byte) (State, error) {
-	var s State
-	if err := json.Unmarshal(data, &s); err != nil {
-		return State{}, &malformed{err.Error()}
-	}
-	if s.SchemaVersion != StateSchema {
-		return State{}, &malformed{fmt.Sprintf("schema_version %.40q, want %q", s.SchemaVersion, StateSchema)}
-	}
-	return s, nil
+	return safefile.WriteIn(dir, stateFile, 0o644, data)
 }
 
 func millis(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

@@ -40,17 +40,12 @@ func (w *Workspaces) Sync(ctx context.Context, q Request) (Synced, error) {
 	if err != nil {
 		return Synced{}, err
 	}
-	lock, err := w.lockTask(ctx, q.Nonce)
+	t, rec, err := w.lockCheckout(ctx, op, q.Nonce)
 	if err != nil {
 		return Synced{}, err
 	}
-	defer lock.unlock()
-	t := w.task(q.Nonce, lock)
-	rec, err := w.settled(ctx, op, t)
-	if err == nil {
-		err = q.belongs(op, rec)
-	}
-	if err != nil {
+	defer t.lock.unlock()
+	if err := q.belongs(op, rec); err != nil {
 		return Synced{}, err
 	}
 	from := rec.BaseSHA
@@ -61,11 +56,11 @@ func (w *Workspaces) Sync(ctx context.Context, q Request) (Synced, error) {
 	if !w.git.merges {
 		return Synced{}, &Error{Kind: Permanent, Op: op, Detail: "git is too old to merge without touching files", Next: "install git 2.38 or newer", Err: ErrCannotMerge}
 	}
-	m, err := w.merge(ctx, op, t, from, to)
+	m, err := w.merge(ctx, t, from, to)
 	if err != nil {
 		return Synced{}, err
 	}
-	if err := w.carryOut(ctx, op, t, m, rec); err != nil {
+	if err := w.applyMerge(ctx, t, &rec, m); err != nil {
 		return Synced{}, err
 	}
 	w.log.Info("checkout merged with its base branch", zap.String("task", q.Nonce), zap.String("repo", q.Repo), zap.String("from", from), zap.String("to", to))
@@ -73,120 +68,107 @@ func (w *Workspaces) Sync(ctx context.Context, q Request) (Synced, error) {
 }
 
 // settled loads the record, and finishes a merge that was interrupted.
-func (w *Workspaces) settled(ctx context.Context, op string, t task) (rec record, err error) {
-	rec, err = t.load(op)
+func (w *Workspaces) settled(ctx context.Context, t task) (record, error) {
+	rec, err := t.load()
 	if err != nil || rec.Merge == nil {
 		return rec, err
 	}
 	w.log.Info("finishing an interrupted merge", zap.String("task", t.nonce), zap.String("to", rec.Merge.To))
-	a, err := w.application(ctx, op, t, *rec.Merge)
-	if err != nil {
-		return rec, err
-	}
-	defer func() { err = errors.Join(err, system(op, a.close())) }()
-	return w.finish(op, t, a)
+	return rec, w.applyMerge(ctx, t, &rec, *rec.Merge)
 }
 
-// carryOut brings a new merge into the work tree: first it looks whether it can, then it records that it will.
-func (w *Workspaces) carryOut(ctx context.Context, op string, t task, m merge, rec record) (err error) {
-	a, err := w.application(ctx, op, t, m)
+// applyMerge brings a merge into the work tree, and makes its commit the base. A new one is recorded first, once it is known
+// that nothing is in the way.
+func (w *Workspaces) applyMerge(ctx context.Context, t task, rec *record, m merge) (err error) {
+	u, err := w.openUpdate(ctx, t, m)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, system(op, a.close())) }()
-	blocked, err := a.blocked()
-	if err != nil {
-		return system(op, err)
+	defer func() { err = errors.Join(err, system(t.op, u.close())) }()
+	if rec.Merge == nil {
+		blocked, err := u.blocked()
+		if err != nil {
+			return system(t.op, err)
+		}
+		if len(blocked) > 0 {
+			return conflict(t.op, blocked)
+		}
+		rec.Merge = &m
+		if err := t.save(*rec); err != nil {
+			return system(t.op, err)
+		}
 	}
-	if len(blocked) > 0 {
-		return conflict(op, blocked)
+	if err := errors.Join(u.apply(), w.prepareForWorker(t)); err != nil {
+		return system(t.op, err)
 	}
-	rec.Merge = &m
-	if err := t.save(rec); err != nil {
-		return system(op, err)
-	}
-	_, err = w.finish(op, t, a)
-	return err
-}
-
-// finish carries out what is on record, and makes the merge's commit the base.
-func (w *Workspaces) finish(op string, t task, a *application) (record, error) {
-	rec, err := t.load(op)
-	if err != nil {
-		return rec, err
-	}
-	if err := errors.Join(a.apply(), w.handOver(t)); err != nil {
-		return rec, system(op, err)
-	}
-	rec.BaseSHA, rec.Merge = rec.Merge.To, nil
-	return rec, system(op, t.save(rec))
+	rec.BaseSHA, rec.Merge = m.To, nil
+	return system(t.op, t.save(*rec))
 }
 
 // merge computes what the work tree shall be, in objects only. Both sides get the checkout's base as their one parent,
 // whatever their history: a base branch that was rewritten is merged by what it holds, too.
-func (w *Workspaces) merge(ctx context.Context, op string, t task, from, to string) (merge, error) {
-	ours, err := w.snapshot(ctx, op, t, from)
+func (w *Workspaces) merge(ctx context.Context, t task, from, to string) (merge, error) {
+	ours, err := w.snapshot(ctx, t, from)
 	if err != nil {
 		return merge{}, err
 	}
-	date, err := w.objects(ctx, op, t, "log", "-1", "--format=%ct", to)
+	date, err := w.git.run(ctx, t.call("log", "-1", "--format=%ct", to))
 	if err != nil {
 		return merge{}, err
 	}
 	at := unixTime(strings.TrimSpace(date))
-	mine, err := w.commitTree(ctx, op, t, at, ours, from, "Work tree before merging "+to)
+	mine, err := w.commitTree(ctx, t, at, ours, from, "Work tree before merging "+to)
 	if err != nil {
 		return merge{}, err
 	}
-	if _, err := w.objects(ctx, op, t, "update-ref", "refs/retake/before/"+to, mine); err != nil {
+	if _, err := w.git.run(ctx, t.call("update-ref", "refs/retake/before/"+to, mine)); err != nil {
 		return merge{}, err
 	}
-	theirs, err := w.commitTree(ctx, op, t, at, to+"^{tree}", from, "Base branch at "+to)
+	theirs, err := w.commitTree(ctx, t, at, to+"^{tree}", from, "Base branch at "+to)
 	if err != nil {
 		return merge{}, err
 	}
-	out, err := w.git.run(ctx, call{
-		op: op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock, asks: true,
-		// A folder that the base branch renamed takes the agent's new files in it along, instead of asking a person.
-		config: [][2]string{{"merge.directoryRenames", "true"}},
-		args:   []string{"merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", mine, theirs},
-	})
+	c := t.call("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", mine, theirs)
+	c.asks = true
+	// A folder that the base branch renamed takes the agent's new files in it along, instead of asking a person.
+	c.config = [][2]string{{"merge.directoryRenames", "true"}}
+	out, err := w.git.run(ctx, c)
 	tree, rest, _ := strings.Cut(out, "\x00")
 	switch files := strings.Trim(rest, "\x00"); {
 	case errors.Is(err, errNo) && files != "":
-		return merge{}, conflict(op, strings.Split(files, "\x00"))
+		return merge{}, conflict(t.op, strings.Split(files, "\x00"))
 	case err == nil && !shaForm.MatchString(tree):
-		err = refuse(op, "", "git merges to %.80q", tree)
+		err = refuse(t.op, "", "git merges to %.80q", tree)
 	}
 	return merge{Ours: ours, Merged: tree, To: to}, err
 }
 
-// application gets ready to turn what the work tree holds into what the merge gave.
-func (w *Workspaces) application(ctx context.Context, op string, t task, m merge) (*application, error) {
-	changes, err := w.changes(ctx, op, t, m.Ours, m.Merged)
+// openUpdate gets ready to turn what the work tree holds into what the merge gave.
+func (w *Workspaces) openUpdate(ctx context.Context, t task, m merge) (*treeUpdate, error) {
+	changes, err := w.changes(ctx, t, m.Ours, m.Merged)
 	if err != nil {
 		return nil, err
 	}
 	changes = slices.DeleteFunc(changes, func(c change) bool {
 		return c.path == retakeDir || strings.HasPrefix(c.path, retakeDir+"/")
 	})
-	if err := w.stageMerged(ctx, op, t, m.Merged, changes); err != nil {
-		return nil, errors.Join(err, system(op, t.clearStage()))
-	}
-	a, err := openApplication(t, changes)
+	u, err := newTreeUpdate(t, changes)
 	if err != nil {
-		return nil, errors.Join(system(op, err), system(op, t.clearStage()))
+		return nil, system(t.op, err)
 	}
-	return a, nil
+	if err := w.stageMerged(ctx, t, m.Merged, changes); err != nil {
+		return nil, errors.Join(err, system(t.op, u.close()))
+	}
+	return u, nil
 }
 
 // stageMerged puts the changed files of the merged tree into the staging folder. Reading the tree refuses paths that git
 // never puts into a work tree.
-func (w *Workspaces) stageMerged(ctx context.Context, op string, t task, tree string, changes []change) error {
+func (w *Workspaces) stageMerged(ctx context.Context, t task, tree string, changes []change) error {
 	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage(), os.Mkdir(t.stage(), 0o700)); err != nil {
-		return system(op, err)
+		return system(t.op, err)
 	}
-	if _, err := w.staged(ctx, op, t, "", "read-tree", tree); err != nil {
+	if _, err := w.staged(ctx, t, "", "read-tree", tree); err != nil {
 		return err
 	}
 	var names strings.Builder
@@ -195,13 +177,8 @@ func (w *Workspaces) stageMerged(ctx context.Context, op string, t task, tree st
 			names.WriteString(c.path + "\x00")
 		}
 	}
-	_, err := w.staged(ctx, op, t, names.String(), "checkout-index", "--quiet", "--force", "-z", "--stdin")
+	_, err := w.staged(ctx, t, names.String(), "checkout-index", "--quiet", "--force", "-z", "--stdin")
 	return err
-}
-
-// objects runs git on the task's objects and refs, without any work tree.
-func (w *Workspaces) objects(ctx context.Context, op string, t task, args ...string) (string, error) {
-	return w.git.run(ctx, call{op: op, dir: t.dir, gitDir: t.gitDir(), lock: t.lock, args: args})
 }
 
 // mostConflicts is how many names an error's text has: as many as a person reads.
@@ -221,7 +198,7 @@ func conflict(op string, files []string) error {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return &Error{
-		Kind: Conflict, Op: op, Err: ErrMergeConflict, Files: files,
+		Kind: Conflict, Op: op, Err: ErrMergeConflict,
 		Detail: "the base branch and the work here don't go together in " + text,
 		Next:   "start the issue afresh from the base branch, or raise the limits of policy.sync_main to hand in the work on its old base",
 	}

@@ -3,22 +3,19 @@ package workspace
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
-)
 
-type vector struct {
-	ID       string          `json:"id"`
-	Kind     string          `json:"kind"`
-	Input    json.RawMessage `json:"input"`
-	Expected json.RawMessage `json:"expected"`
-}
+	"retake/internal/testfiles"
+)
 
 // errLeftOut marks a vector about something that we don't have; the text says why.
 type errLeftOut struct{ why string }
@@ -26,10 +23,10 @@ type errLeftOut struct{ why string }
 func (e errLeftOut) Error() string { return e.why }
 
 // vectorKinds are the kinds that are about checkouts.
-var vectorKinds = map[string]func(*testing.T, vector) error{
+var vectorKinds = map[string]func(*testing.T, testfiles.Vector) error{
 	"sync_policy": checkSyncPolicy,
 	"state_file":  checkStateFile,
-	"safe_point": func(*testing.T, vector) error {
+	"safe_point": func(*testing.T, testfiles.Vector) error {
 		return errLeftOut{"a worker's checkout has no git in it, and the director's own git is never caught in the middle: what a crash " +
 			"interrupts is finished before anything else happens. Programs and bases change between attempts only"}
 	},
@@ -37,39 +34,19 @@ var vectorKinds = map[string]func(*testing.T, vector) error{
 
 // TestVectors checks what the founding harness says about checkouts.
 func TestVectors(t *testing.T) {
-	dir := os.Getenv("RETAKE_TESTDATA")
-	if dir == "" {
-		t.Skip("RETAKE_TESTDATA is not set")
-	}
-	names, err := filepath.Glob(filepath.Join(dir, "vectors", "*.json"))
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no vectors in %s: %v", dir, err)
-	}
 	held := 0
-	for _, name := range names {
-		var file struct{ Vectors []json.RawMessage }
-		data, err := os.ReadFile(name)
-		if err == nil {
-			err = json.Unmarshal(data, &file)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for _, raw := range file.Vectors {
-			var v vector
-			if json.Unmarshal(raw, &v) != nil || vectorKinds[v.Kind] == nil {
-				continue // another package's
-			}
+	for _, v := range testfiles.Vectors(t, slices.Collect(maps.Keys(vectorKinds))...) {
+		testfiles.Try(t, v.ID, func(t *testing.T) {
 			err := vectorKinds[v.Kind](t, v)
 			switch out, ok := err.(errLeftOut); { //nolint:errorlint // never wrapped
 			case ok:
-				t.Logf("%s left out: %s", v.ID, out.why)
+				t.Logf("left out: %s", out.why)
 			case err != nil:
-				t.Errorf("%s: %s: %v", v.ID, raw, err)
+				t.Errorf("%s, expected %s: %v", v.Input, v.Expected, err)
 			default:
 				held++
 			}
-		}
+		})
 	}
 	t.Logf("%d held", held)
 	if held == 0 {
@@ -77,7 +54,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func checkSyncPolicy(_ *testing.T, v vector) error {
+func checkSyncPolicy(_ *testing.T, v testfiles.Vector) error {
 	var in struct {
 		Commits int   `json:"commits_behind"`
 		Seconds int64 `json:"seconds_behind"`
@@ -103,7 +80,7 @@ func checkSyncPolicy(_ *testing.T, v vector) error {
 }
 
 // checkStateFile reads what shall happen from the words of the expectation, as far as they are known.
-func checkStateFile(t *testing.T, v vector) error {
+func checkStateFile(t *testing.T, v testfiles.Vector) error {
 	in, want := map[string]any{}, struct{ Action string }{}
 	if err := unmarshal(v, &in, &want); err != nil {
 		return err
@@ -120,18 +97,15 @@ func checkStateFile(t *testing.T, v vector) error {
 	default:
 		return errLeftOut{"nothing here reads such an input"}
 	}
-	if _, ok, err := w.ReadState(nonceB); ok || err != nil {
-		return fmt.Errorf("read %t, %w, want it to be missing", ok, err)
-	}
-	if _, there := in["exists"]; there {
-		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("made before anybody wrote it")
-		}
-	} else if logs.FilterMessageSnippet("malformed").Len() != 1 {
-		return fmt.Errorf("the log does not say that it is malformed")
+	_, missing := in["exists"]
+	if _, err := os.Lstat(path); missing && err == nil {
+		return fmt.Errorf("made before anybody wrote it")
 	}
 	if err := w.WriteState(nonceB, State{UpdatedAt: authored}); err != nil {
 		return err
+	}
+	if warned := logs.FilterMessageSnippet("malformed").Len() == 1; warned == missing {
+		return fmt.Errorf("the log calls it malformed: %v", warned)
 	}
 	data, err := os.ReadFile(path)
 	for _, text := range []string{`"schema_version": "` + StateSchema, `"created_at": "2026-11-21T10:00:00Z"`, `"updated_at": "2026-11-21T10:00:00Z"`} {
@@ -142,7 +116,7 @@ func checkStateFile(t *testing.T, v vector) error {
 	return nil
 }
 
-func unmarshal(v vector, input, expected any) error {
+func unmarshal(v testfiles.Vector, input, expected any) error {
 	if err := json.Unmarshal(v.Input, input); err != nil {
 		return err
 	}

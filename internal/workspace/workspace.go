@@ -39,10 +39,7 @@ type Workspaces struct {
 	git      *program
 	log      *zap.Logger
 
-	mu   sync.Mutex
-	live map[string]bool // nonces that this process checked out: Sweep leaves them alone
-
-	stateMu sync.Mutex // one reader or writer of STATE.json files at a time
+	stateMu sync.Mutex // one writer of STATE.json files at a time
 }
 
 // passable: go through, but see nothing.
@@ -81,7 +78,7 @@ func Open(o Options) (*Workspaces, error) {
 	if err := checkWritable(filepath.Join(dir, "locks")); err != nil {
 		return nil, system("open "+dir, err)
 	}
-	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, auth: o.Auth, git: git, log: o.Log, live: map[string]bool{}}, nil
+	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, auth: o.Auth, git: git, log: o.Log}, nil
 }
 
 func checkOwner(o *Owner, uid, gid int) error {
@@ -114,22 +111,6 @@ func (w *Workspaces) lockTask(ctx context.Context, nonce string) (*fileLock, err
 	return lockFile(ctx, filepath.Join(w.dir, "locks", "task-"+nonce))
 }
 
-func (w *Workspaces) setLive(nonce string, live bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if live {
-		w.live[nonce] = true
-	} else {
-		delete(w.live, nonce)
-	}
-}
-
-func (w *Workspaces) isLive(nonce string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.live[nonce]
-}
-
 // credentials asks Auth, if this remote can use any.
 func (w *Workspaces) credentials(ctx context.Context, op string, r remote) (config [][2]string, secrets []string, err error) {
 	var user, token string
@@ -140,18 +121,4 @@ func (w *Workspaces) credentials(ctx context.Context, op string, r remote) (conf
 	}
 	config, secrets = r.config(user, token)
 	return config, secrets, nil
-}
-
-// environment of git for ssh: the agent's socket and the home with the known hosts, for this transport only.
-func (r remote) environment() []string {
-	if r.scheme != "ssh" {
-		return nil
-	}
-	var env []string
-	for _, name := range []string{"HOME", "SSH_AUTH_SOCK"} {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
-		}
-	}
-	return env
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// example is the object of the founding document; WORKER stands for the worker that it is about.
+// example is a complete object; WORKER stands for the id of the worker that it is about.
 const example = `{
   "error_id": "20260212-004102Z-worker-3-attempt-2", "worker_id": "WORKER", "issue_number": 21, "stage": "VALIDATE",
   "attempt": 2, "error_type": "tests_failed", "is_transient": false, "should_retry": false, "escalate_to_human": true,

@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// ErrTooLarge says that a message does not fit even without any tail.
+// ErrTooLarge: a message does not fit even without any tail.
 var ErrTooLarge = errors.New("wire: message does not fit although all tails were cut")
 
 const cutPrefix, cutSuffix = "…[", " bytes cut]…"
@@ -72,22 +73,18 @@ func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int
 		}
 		enough = fits(steps[taken], 0)
 	}
-	// Give back what is not needed, the most telling first: the smallest cut of each step that still fits.
+	// Give back what is not needed, the most useful first: the smallest cut of each step that still fits.
 	for i := taken - 1; i >= 0; i-- {
-		cut := smallest(maxBytes, func(cut int) bool { return fits(steps[i], maxBytes-cut) })
+		cut := sort.Search(maxBytes, func(cut int) bool { return fits(steps[i], maxBytes-cut) })
 		fits(steps[i], maxBytes-cut)
 	}
 	return data, err
 }
 
-// cuttable copies a payload and lists the steps that shrink the copy, the least telling first: each takes the bytes that
+// cuttable copies a payload and lists the steps that shrink the copy, the least useful first: each takes the bytes that
 // its texts may keep.
 func cuttable(p Payload) (Payload, []func(n int)) {
 	switch v := p.(type) {
-	case WorkerError:
-		return cuttable(&v)
-	case WorkerResult:
-		return cuttable(&v)
 	case *WorkerError:
 		c := *v
 		return &c, []func(int){
@@ -115,17 +112,4 @@ func headerBytes(h map[string]string) int {
 		return 0
 	}
 	return len(data)
-}
-
-// smallest finds the smallest n from 0 to limit for which holds is true, if it is true from some n on and for limit.
-func smallest(limit int, holds func(n int) bool) int {
-	low, high := 0, limit
-	for low < high {
-		if middle := low + (high-low)/2; holds(middle) {
-			high = middle
-		} else {
-			low = middle + 1
-		}
-	}
-	return low
 }

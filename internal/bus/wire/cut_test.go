@@ -53,24 +53,23 @@ func TestEncodeWithin(t *testing.T) {
 	const limit = 65_536
 	from := Sender{Role: RoleWorker, ID: "w-1"}
 	report := WorkerError{ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1, ErrorType: "build_failed", Message: "m"}
-	tails := func(out, err string) WorkerError {
+	tails := func(out, err string) *WorkerError {
 		r := report
 		r.LastStdoutTail, r.LastStderrTail = out, err
-		return r
+		return &r
 	}
 	cases := map[string]Payload{
 		"long stdout":   tails(strings.Repeat("line of output\n", 10_000), "short"),
 		"both long":     tails(strings.Repeat("x", 200_000), strings.Repeat("y", 200_000)),
 		"control bytes": tails(strings.Repeat("\x01", 60_000), ""), // six bytes each in JSON
 		"broken UTF-8":  tails(strings.Repeat("\xff", 60_000), strings.Repeat("é", 60_000)),
-		"a pointer":     func() Payload { r := tails(strings.Repeat("x", 200_000), ""); return &r }(),
-		"long message":  func() Payload { r := report; r.Message = strings.Repeat("m", 100_000); return r }(),
+		"long message":  func() Payload { r := report; r.Message = strings.Repeat("m", 100_000); return &r }(),
 		"many headers": func() Payload {
 			r := tails("o", "short")
 			r.Headers = map[string]string{"x": strings.Repeat("h", 100_000)}
 			return r
 		}(),
-		"result, summary": WorkerResult{ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1, Outcome: OutcomeOK, Summary: strings.Repeat("s", 100_000)},
+		"result, summary": &WorkerResult{ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1, Outcome: OutcomeOK, Summary: strings.Repeat("s", 100_000)},
 	}
 	for name, p := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -104,8 +103,6 @@ func TestEncodeWithin(t *testing.T) {
 
 func reportOf(p Payload) WorkerError {
 	switch v := p.(type) {
-	case WorkerError:
-		return v
 	case *WorkerError:
 		return *v
 	default:

@@ -10,8 +10,8 @@ import (
 // jsonSpace is what JSON allows around values.
 const jsonSpace = " \t\r\n"
 
-// objectOf reads exactly one JSON object, numbers kept as written.
-func objectOf(data []byte) (map[string]any, *Malformed) {
+// readObject reads exactly one JSON object, numbers kept as written. where names it; empty: it is the whole message.
+func readObject(data []byte, where string) (map[string]any, *Malformed) {
 	if len(bytes.Trim(data, jsonSpace)) == 0 {
 		return nil, malformed(CauseNotJSON, "the message is empty")
 	}
@@ -25,19 +25,14 @@ func objectOf(data []byte) (map[string]any, *Malformed) {
 		return nil, malformed(CauseNotJSON, "there is more than one JSON value")
 	}
 	object, ok := v.(map[string]any)
-	if !ok {
+	switch {
+	case ok:
+		return object, nil
+	case where == "":
 		return nil, malformed(CauseNotAnEnvelope, "want an object, got %s", kindOf(v))
+	default:
+		return nil, malformed(CauseWrongType, "%s: want an object, got %s", where, kindOf(v))
 	}
-	return object, nil
-}
-
-// objectAt is objectOf for a member that must be an object.
-func objectAt(data []byte, where string) (map[string]any, *Malformed) {
-	object, m := objectOf(data)
-	if m != nil && m.Cause == CauseNotAnEnvelope {
-		return nil, malformed(CauseWrongType, "%s: %s", where, m.Detail)
-	}
-	return object, m
 }
 
 // rowFor finds the row of an envelope by its versions.
@@ -82,34 +77,44 @@ func text(tree map[string]any, name string) (string, *Malformed) {
 	return s, nil
 }
 
-// unmarshal turns encoding/json's error into one that names the field.
-func unmarshal(data []byte, into any, where string) *Malformed {
-	err := json.Unmarshal(data, into)
-	if err == nil {
-		return nil
+// decodeInto checks presence in what came, and values in what was understood, so that no spelling of a name that
+// encoding/json matches leniently can slip past a rule. tree is data, read.
+func decodeInto(fields []Field, tree map[string]any, data []byte, where string, into any) *Malformed {
+	if m := check(fields, tree, where); m != nil {
+		return m
 	}
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return malformed(CauseWrongType, "%s: want %s, got %s", join(where, wrong.Field), goKind(wrong.Type.String()), wrong.Value)
+	if err := json.Unmarshal(data, into); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return malformed(CauseWrongType, "%s: want %s, got %s", join(where, wrong.Field), wantedKind(wrong.Type.String()), wrong.Value)
+		}
+		return malformed(CauseWrongType, "%s: %v", join(where, "a field"), err)
 	}
-	return malformed(CauseWrongType, "%s: %v", join(where, "a field"), err)
+	understood, err := json.Marshal(into)
+	if err != nil {
+		return malformed(CauseBadValue, "%s: %v", where, err)
+	}
+	again, m := readObject(understood, where)
+	if m != nil {
+		return m
+	}
+	return check(fields, again, where)
 }
 
-// goKind names a Go type as its JSON type.
-func goKind(goType string) string {
-	goType = strings.TrimLeft(goType, "*")
-	switch {
-	case strings.HasPrefix(goType, "[]"):
-		return "an array"
-	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "uint"):
+// wantedKind names a Go type as its JSON type.
+func wantedKind(goType string) string {
+	switch strings.TrimLeft(goType, "*u") {
+	case "int", "int64":
 		return "an integer"
-	case strings.HasPrefix(goType, "float"):
+	case "float64":
 		return "a number"
-	case goType == "string", goType == "wire.Role":
+	case "string", "wire.Role":
 		return "a string"
-	case goType == "bool":
+	case "bool":
 		return "a boolean"
-	default:
-		return "an object"
 	}
+	if strings.HasPrefix(goType, "[]") || strings.HasPrefix(goType, "wire.List") {
+		return "an array"
+	}
+	return "an object"
 }

@@ -186,7 +186,7 @@ func TestCheckSender(t *testing.T) {
 
 func TestEveryMessageHasItsRow(t *testing.T) {
 	seen := map[string]bool{}
-	for _, row := range Messages() {
+	for _, row := range messages {
 		if got := row.New().MessageType(); got != row.Type || seen[got] {
 			t.Errorf("row %s makes %s", row.Type, got)
 		}
@@ -247,7 +247,7 @@ func TestAttemptFileIsWhatAgentsExpect(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(seedObject))
 	f.Add([]byte(`{"error":` + seedObject + `}`))
-	for _, row := range Messages() {
+	for _, row := range messages {
 		f.Add([]byte(wrap(row.Type, examples[row.Type])))
 	}
 	f.Add([]byte(`{"error":{"error":{}}}`))

@@ -17,7 +17,7 @@ type Welcome struct {
 	HeartbeatIntervalSeconds float64         `json:"heartbeat_interval_seconds"` // above 0
 }
 
-// WelcomeDirector says who welcomes.
+// WelcomeDirector identifies the director that welcomes.
 type WelcomeDirector struct {
 	RunID           string `json:"run_id"`
 	MainSHAExpected string `json:"main_sha_expected,omitempty"`
@@ -48,7 +48,7 @@ type Pause struct{}
 // Resume ends a pause.
 type Resume struct{}
 
-// SyncRequired tells a worker that its checkout is too far behind.
+// SyncRequired informs a worker that its checkout is too far behind the base branch.
 type SyncRequired struct {
 	Reason          string     `json:"reason"` // behind_main
 	MainSHAExpected string     `json:"main_sha_expected"`

@@ -11,5 +11,5 @@
 // and stay in Envelope.Raw; a newer minor version may add them.
 //
 // The package is pure: no I/O, clock, goroutine, channel, context, randomness or logging, and no result depends on the
-// order of a map.
+// order of a map. It imports the standard library only, and everybody may import it.
 package wire

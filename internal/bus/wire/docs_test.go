@@ -12,9 +12,9 @@ const busDoc = "../../../docs/specs/agent-bus.md"
 
 // generated makes the tables of the specification from the tables of the code, by the name of their place in the text.
 func generated() map[string]string {
-	var messages, causes strings.Builder
-	messages.WriteString("| message | from | subject below the prefix | required fields | schema |\n|---|---|---|---|---|\n")
-	for _, row := range Messages() {
+	var rows, causes strings.Builder
+	rows.WriteString("| message | from | subject below the prefix | required fields | schema |\n|---|---|---|---|---|\n")
+	for _, row := range messages {
 		var required []string
 		for _, f := range row.Fields {
 			if f.Required {
@@ -25,13 +25,13 @@ func generated() map[string]string {
 		if what, is := strings.CutPrefix(row.Subject, "reply to "); is {
 			subject = "reply to `" + what + "`"
 		}
-		fmt.Fprintf(&messages, "| `%s` | %s | %s | %s | [schema](schemas/%s.json) |\n", row.Type, row.From, subject, strings.Join(required, " "), row.Type)
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s | [schema](schemas/%s.json) |\n", row.Type, row.From, subject, strings.Join(required, " "), row.Type)
 	}
 	causes.WriteString("| cause | what it means | what to do |\n|---|---|---|\n")
 	for _, row := range Causes() {
 		fmt.Fprintf(&causes, "| `%s` | %s | %s |\n", row.Cause, row.Meaning, row.Remedy)
 	}
-	return map[string]string{"messages": messages.String(), "causes": causes.String()}
+	return map[string]string{"messages": rows.String(), "causes": causes.String()}
 }
 
 func TestSpecificationEqualsTables(t *testing.T) {

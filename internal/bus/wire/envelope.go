@@ -11,7 +11,7 @@ const SchemaVersion = schemaName + "1"
 
 const schemaName = "agentbus-envelope/v"
 
-// Sender says who sent a message. A worker's ID is its worker id; the subject beats it (see CheckSender).
+// Sender is who sent a message. A worker's ID is its worker id; the subject beats it (see CheckSender).
 type Sender struct {
 	Role  Role   `json:"role"`
 	ID    string `json:"id"`
@@ -56,7 +56,7 @@ func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wire: encode %s: %w", row.Type, err)
 	}
-	tree, m := objectOf(body)
+	tree, m := readObject(body, "payload")
 	if m == nil {
 		m = check(row.Fields, tree, "payload")
 	}
@@ -76,20 +76,17 @@ func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 // Decode reads one message: an envelope, a bare worker_error object, or either of them wrapped as {"error": {…}}. Its
 // error is always a *Malformed.
 func Decode(data []byte) (Envelope, error) {
-	tree, m := objectOf(data)
-	if m != nil {
-		return Envelope{}, m
-	}
-	if inner, wrapped := unwrap(tree, data); wrapped {
-		if tree, m = objectOf(inner); m != nil {
-			return Envelope{}, m
-		}
-		data = inner
+	tree, m := readObject(data, "")
+	if m == nil && isWrapped(tree) {
+		data = member(data, "error")
+		tree, m = readObject(data, "")
 	}
 	var e Envelope
-	if isFrame(tree) {
+	switch {
+	case m != nil:
+	case isFrame(tree):
 		e, m = decodeFrame(tree, data)
-	} else {
+	default:
 		e, m = decodeBare(tree, data)
 	}
 	if m != nil {
@@ -104,14 +101,11 @@ func isFrame(tree map[string]any) bool {
 	return version || kind
 }
 
-// unwrap takes the object out of {"error": {…}}: the outer object must be neither an envelope nor a worker_error.
-func unwrap(tree map[string]any, data []byte) (json.RawMessage, bool) {
+// isWrapped reports whether a tree is {"error": {…}}: the outer object must be neither an envelope nor a worker_error.
+func isWrapped(tree map[string]any) bool {
 	_, isObject := tree["error"].(map[string]any)
 	_, isError := tree["error_id"]
-	if !isObject || isError || isFrame(tree) {
-		return nil, false
-	}
-	return member(data, "error"), true
+	return isObject && !isError && !isFrame(tree)
 }
 
 // member cuts one member out of an object by its exact name; data is known to be an object that has it.
@@ -123,7 +117,7 @@ func member(data []byte, name string) json.RawMessage {
 	return members[name]
 }
 
-// decodeBare accepts what a sender knows that has only the founding document: the worker_error object itself.
+// decodeBare accepts the worker_error object itself, from senders that know no envelope.
 func decodeBare(tree map[string]any, data []byte) (Envelope, *Malformed) {
 	_, hasID := tree["error_id"]
 	_, hasType := tree["error_type"]
@@ -131,54 +125,28 @@ func decodeBare(tree map[string]any, data []byte) (Envelope, *Malformed) {
 		return Envelope{}, malformed(CauseNotAnEnvelope, "schema_version is missing, and the object is no bare worker_error (no error_id, no error_type)")
 	}
 	row, _ := rowOf(WorkerError{}.MessageType())
-	p, m := decodePayload(row, tree, data, "")
-	return Envelope{Payload: p, Raw: data, Bare: true}, m
+	p := row.New()
+	return Envelope{Payload: p, Raw: data, Bare: true}, decodeInto(row.Fields, tree, data, "", p)
 }
 
 func decodeFrame(tree map[string]any, data []byte) (Envelope, *Malformed) {
 	row, m := rowFor(tree)
-	if m == nil {
-		m = check(frameFields, tree, "")
-	}
 	if m != nil {
 		return Envelope{}, m
 	}
 	var f frame
-	if m := unmarshal(data, &f, ""); m != nil {
+	if m := decodeInto(frameFields, tree, data, "", &f); m != nil {
 		return Envelope{}, m
 	}
 	body := member(data, "payload")
-	payload, m := objectAt(body, "payload")
+	payload, m := readObject(body, "payload")
+	if m == nil && isWrapped(payload) && row.Type == (WorkerError{}).MessageType() {
+		body = member(body, "error")
+		payload, m = readObject(body, "payload.error")
+	}
 	if m != nil {
 		return Envelope{}, m
 	}
-	if inner, wrapped := unwrap(payload, body); wrapped && row.Type == (WorkerError{}).MessageType() {
-		body = inner
-		if payload, m = objectAt(body, "payload.error"); m != nil {
-			return Envelope{}, m
-		}
-	}
-	p, m := decodePayload(row, payload, body, "payload")
-	return Envelope{SentAt: f.SentAt.UTC(), Sender: f.Sender, Seq: f.Seq, Payload: p, Raw: body}, m
-}
-
-// decodePayload checks presence in what came and values in what was understood, so that no spelling of a name that
-// encoding/json matches leniently can slip past a rule.
-func decodePayload(row *MessageRow, tree map[string]any, body []byte, where string) (Payload, *Malformed) {
-	if m := check(row.Fields, tree, where); m != nil {
-		return nil, m
-	}
 	p := row.New()
-	if m := unmarshal(body, p, where); m != nil {
-		return nil, m
-	}
-	understood, err := json.Marshal(p)
-	if err != nil {
-		return nil, malformed(CauseBadValue, "%s: %v", where, err)
-	}
-	again, m := objectOf(understood)
-	if m == nil {
-		m = check(row.Fields, again, where)
-	}
-	return p, m
+	return Envelope{SentAt: f.SentAt.UTC(), Sender: f.Sender, Seq: f.Seq, Payload: p, Raw: body}, decodeInto(row.Fields, payload, body, "payload", p)
 }

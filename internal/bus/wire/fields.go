@@ -66,7 +66,7 @@ func (f *Field) walk(node map[string]any, path []string, where string) *Malforme
 		return nil
 	}
 	if last {
-		return f.judge(value, at)
+		return f.checkValue(value, at)
 	}
 	children := []any{value}
 	if list, isList := value.([]any); each && isList {
@@ -88,48 +88,33 @@ func (f *Field) walk(node map[string]any, path []string, where string) *Malforme
 	return nil
 }
 
-// judge holds one present value against its rule. Types that the rule doesn't need are left to the Go type.
-func (f *Field) judge(value any, at string) *Malformed {
+// checkValue holds one present value against its rule. Types that the rule doesn't need are left to the Go type.
+func (f *Field) checkValue(value any, at string) *Malformed {
 	switch v := value.(type) {
 	case string:
-		return f.judgeText(v, at)
+		_, notTime := time.Parse(time.RFC3339, v)
+		switch {
+		case f.NonEmpty && v == "":
+			return malformed(CauseBadValue, "%s is empty", at)
+		case f.Moment && notTime != nil:
+			return malformed(CauseBadValue, "%s: want an RFC 3339 time, got %s", at, brief(v))
+		case f.OneOf != nil && !slices.Contains(f.OneOf, v):
+			return malformed(CauseBadValue, "%s: want one of %s, got %s", at, strings.Join(f.OneOf, ", "), brief(v))
+		}
 	case json.Number:
 		n, err := v.Float64()
-		if err != nil {
+		switch {
+		case err != nil:
 			return malformed(CauseBadValue, "%s: number out of range", at)
+		case f.Min != nil && n < *f.Min:
+			return malformed(CauseBadValue, "%s: want at least %v, got %v", at, *f.Min, n)
+		case f.Max != nil && n > *f.Max:
+			return malformed(CauseBadValue, "%s: want at most %v, got %v", at, *f.Max, n)
+		case f.Above != nil && n <= *f.Above:
+			return malformed(CauseBadValue, "%s: want more than %v, got %v", at, *f.Above, n)
 		}
-		return f.judgeNumber(n, at)
-	default:
-		return nil
-	}
-}
-
-func (f *Field) judgeText(v, at string) *Malformed {
-	if f.NonEmpty && v == "" {
-		return malformed(CauseBadValue, "%s is empty", at)
-	}
-	if f.Moment {
-		if _, err := time.Parse(time.RFC3339, v); err != nil {
-			return malformed(CauseBadValue, "%s: want an RFC 3339 time, got %s", at, brief(v))
-		}
-	}
-	if f.OneOf != nil && !slices.Contains(f.OneOf, v) {
-		return malformed(CauseBadValue, "%s: want one of %s, got %s", at, strings.Join(f.OneOf, ", "), brief(v))
 	}
 	return nil
-}
-
-func (f *Field) judgeNumber(n float64, at string) *Malformed {
-	switch {
-	case f.Min != nil && n < *f.Min:
-		return malformed(CauseBadValue, "%s: want at least %v, got %v", at, *f.Min, n)
-	case f.Max != nil && n > *f.Max:
-		return malformed(CauseBadValue, "%s: want at most %v, got %v", at, *f.Max, n)
-	case f.Above != nil && n <= *f.Above:
-		return malformed(CauseBadValue, "%s: want more than %v, got %v", at, *f.Above, n)
-	default:
-		return nil
-	}
 }
 
 func join(where, name string) string {

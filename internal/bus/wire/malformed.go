@@ -2,7 +2,7 @@ package wire
 
 import "fmt"
 
-// Cause says why a message could not be read. The list is closed: it is the suffix of the dead-letter subject, a header
+// Cause is why a message could not be read. The list is closed: it is the suffix of the dead-letter subject, a header
 // and a metric label.
 type Cause string
 

@@ -33,8 +33,8 @@ type PlanBus struct {
 	MaxMessageBytes int    `json:"max_message_bytes"`
 }
 
-// PlanBudget are the limits of each model resource, for as long as the director does not answer. They are the director's
-// own.
+// PlanBudget is the limits of each model resource. They are the director's own; the worker applies them while the director
+// does not answer.
 type PlanBudget struct {
 	MaxConcurrent   int     `json:"max_concurrent"`   // leases at the same time, at least 1
 	SpacingSeconds  float64 `json:"spacing_seconds"`  // between two grants
@@ -50,35 +50,36 @@ type StagePlan struct {
 	Env              map[string]string `json:"env,omitempty"`
 	Resource         string            `json:"resource,omitempty"`          // model.<provider> that its model calls count under; empty: the agent's, or model.default
 	Model            string            `json:"model,omitempty"`             // empty: the program's own choice
-	AlternativeModel string            `json:"alternative_model,omitempty"` // for an attempt that a verdict wants with another model
+	AlternativeModel string            `json:"alternative_model,omitempty"` // for an attempt whose verdict asks for another model
 	Agent            *PlanAgent        `json:"agent,omitempty"`             // null: Run is a program like any other
 }
 
-// PlanAgent is what a worker needs to know of an agent CLI to start it and to read what it prints.
+// PlanAgent is what a worker needs to start an agent's program and to read its output. Its keys are those of a
+// file of agents, too.
 type PlanAgent struct {
-	Name        string     `json:"name"`
-	Format      string     `json:"format"`               // of its stream; package agent knows them
-	Streams     []string   `json:"streams"`              // stdout, stderr: where it speaks in that format
-	Provider    string     `json:"provider,omitempty"`   // empty: the model's name says it, as in provider/model
-	ModelArgs   []string   `json:"model_args,omitempty"` // what {model} in Run becomes if there is a model
-	Env         []string   `json:"env,omitempty"`        // NAME=value, for names that are not set otherwise
-	Keys        []string   `json:"keys,omitempty"`       // variables, one of which holds its key
-	Files       []PlanFile `json:"files,omitempty"`      // laid out below .retake/agent before it starts
-	Exits       []PlanExit `json:"exits,omitempty"`      // exit codes that say more than that it failed
-	PromptBytes int        `json:"prompt_bytes"`         // at most that long
+	Name        string     `json:"name" toml:"name"`
+	Format      string     `json:"format" toml:"format"`                   // of its stream, one of package agent's
+	Streams     []string   `json:"streams" toml:"streams"`                 // stdout, stderr: those in that format
+	Provider    string     `json:"provider,omitempty" toml:"provider"`     // empty: the model's name has it, as in provider/model
+	ModelArgs   []string   `json:"model_args,omitempty" toml:"model_args"` // what {model} in Run becomes if there is a model
+	Env         []string   `json:"env,omitempty" toml:"env"`               // NAME=value, for names that are not set otherwise
+	Keys        []string   `json:"keys,omitempty" toml:"keys"`             // variables, one of which holds its key
+	Files       []PlanFile `json:"files,omitempty" toml:"files"`           // written below .retake/agent before it starts
+	Exits       []PlanExit `json:"exits,omitempty" toml:"exits"`           // exit codes that mean more than failure
+	PromptBytes int        `json:"prompt_bytes" toml:"prompt_bytes"`       // limit of its prompt
 }
 
 // PlanFile is one small file.
 type PlanFile struct {
-	Name    string `json:"name"`
-	Content string `json:"content"`
+	Name    string `json:"name" toml:"name"`
+	Content string `json:"content" toml:"content"`
 }
 
-// PlanExit says what one exit code of an agent means.
+// PlanExit is the meaning of one exit code of an agent.
 type PlanExit struct {
-	Code   int    `json:"code"`
-	Status int    `json:"status,omitempty"` // HTTP status that it stands for; 0: none
-	Means  string `json:"means"`
+	Code   int    `json:"code" toml:"code"`
+	Status int    `json:"status,omitempty" toml:"status"` // HTTP status that it stands for; 0: none
+	Means  string `json:"means" toml:"means"`
 }
 
 // IssueRef is an issue as a worker sees it.
@@ -103,7 +104,7 @@ type AttemptFile struct {
 	Summary         string               `json:"summary"` // ready-made text for a prompt, at most 4 KiB
 }
 
-// Hint is what a human said, as quoted data.
+// Hint is a comment by a person, as quoted data.
 type Hint struct {
 	From string `json:"from"`
 	At   Time   `json:"at"`

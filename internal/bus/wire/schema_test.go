@@ -150,7 +150,7 @@ func schemas(t *testing.T) map[string][]byte {
 		"agentbus-envelope.v1.json": schemaOf(t, "agentbus-envelope.v1", "The envelope of every message on the agent bus.", frame{},
 			append([]Field{need("schema_version", oneOf(SchemaVersion)), need("message_type", filled)}, frameFields...)),
 	}
-	for _, row := range Messages() {
+	for _, row := range messages {
 		all[row.Type+".json"] = schemaOf(t, row.Type, "From the "+string(row.From)+", on "+row.Subject+".", row.New(), row.Fields)
 	}
 	return all
@@ -215,7 +215,7 @@ func valid(t *testing.T, s *validator.Schema, body string) error {
 // Schema and Decode must agree on every example and on every way in which a rule can be broken.
 func TestSchemasAgreeWithDecode(t *testing.T) {
 	envelope := compile(t, "agentbus-envelope.v1.json", schemas(t)["agentbus-envelope.v1.json"])
-	for _, row := range Messages() {
+	for _, row := range messages {
 		body, ok := examples[row.Type]
 		if !ok {
 			t.Errorf("%s has no example", row.Type)

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"strings"
 )
@@ -20,6 +22,9 @@ const (
 // maxIDBytes bounds a worker id: it is a subject token, a user name and a container name.
 const maxIDBytes = 128
 
+// DefaultPrefix is that of the configuration reference.
+const DefaultPrefix = "retake.v1"
+
 // Subjects builds and parses every subject of one bus.
 type Subjects struct{ Prefix string }
 
@@ -34,7 +39,7 @@ func (s Subjects) AllWorkers(c Channel) string { return s.Worker("*", c) }
 // WorkerTree matches everything that one worker may publish.
 func (s Subjects) WorkerTree(worker string) string { return s.Prefix + ".worker." + worker + ".>" }
 
-// Control is the subject that the director speaks to one worker on.
+// Control is the subject of the director's commands to one worker.
 func (s Subjects) Control(worker string) string { return s.Prefix + ".control." + worker }
 
 // Snapshot is the subject of project_state_snapshot.v1, published and asked for.
@@ -49,6 +54,31 @@ const (
 
 // Budget is the subject of one operation of the lease service; "*" matches all of them.
 func (s Subjects) Budget(operation string) string { return s.Prefix + ".budget." + operation }
+
+// OfBudget is the subject of a request to the lease service; false: the payload is none.
+func (s Subjects) OfBudget(p Payload) (string, bool) {
+	row, _ := rowOf(p.MessageType())
+	return s.Prefix + "." + row.Subject, strings.HasPrefix(row.Subject, "budget.")
+}
+
+// InboxPrefix is what every worker's inbox begins with.
+const InboxPrefix = "_INBOX_"
+
+// Inbox is the prefix of a worker's own inboxes; no other worker may read them.
+func Inbox(worker string) string { return InboxPrefix + worker }
+
+// proofBytes of a digest are beyond guessing.
+const proofBytes = 16
+
+// ProvenInbox is where a worker has its answers sent: below its inbox and a token that follows from its password. A
+// publisher may write any reply subject, but not this one of another's. Who learns the token cannot sign in with it.
+func ProvenInbox(worker, password string) string {
+	if password == "" { // on a server that was joined, who is who is its operator's business
+		return Inbox(worker)
+	}
+	sum := sha256.Sum256([]byte("retake inbox/" + password))
+	return Inbox(worker) + "." + base64.RawURLEncoding.EncodeToString(sum[:proofBytes])
+}
 
 // Journal is the subject of the director's journal.
 func (s Subjects) Journal() string { return s.Prefix + ".journal" }
@@ -74,7 +104,7 @@ func (s Subjects) ParseWorker(subject string) (worker string, c Channel, ok bool
 	}
 }
 
-// CheckID says whether a worker id can be a subject token: 1 to 128 ASCII letters, digits, `-` and `_`.
+// CheckID checks that a worker id can be a subject token: 1 to 128 ASCII letters, digits, `-` and `_`.
 func CheckID(id string) error {
 	if id == "" || len(id) > maxIDBytes {
 		return fmt.Errorf("wire: worker id of %d bytes: want 1 to %d", len(id), maxIDBytes)
@@ -85,7 +115,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// CheckPrefix says whether a prefix is made of valid tokens, joined by dots.
+// CheckPrefix checks that a prefix is made of valid tokens, joined by dots.
 func CheckPrefix(prefix string) error {
 	for _, token := range strings.Split(prefix, ".") {
 		if token == "" || strings.IndexFunc(token, notInToken) >= 0 {

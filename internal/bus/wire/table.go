@@ -3,7 +3,7 @@ package wire
 // Payload is the body of one message type.
 type Payload interface{ MessageType() string }
 
-// Role says who sends a message.
+// Role is the kind of sender of a message.
 type Role string
 
 // The roles of a sender. A worker's messages may come from the operator as well.
@@ -23,9 +23,7 @@ type MessageRow struct {
 	Fields  []Field
 }
 
-// Messages lists every message type once, in the order of the documentation.
-func Messages() []MessageRow { return messages }
-
+// messages lists every message type once, in the order of the documentation.
 var messages = []MessageRow{
 	{"protocol_hello.v1", RoleWorker, "worker.<id>.hello", func() Payload { return new(Hello) }, []Field{
 		need("protocol_version", filled), need("worker"), need("worker.worker_id", filled), need("worker.attempt_id", filled),

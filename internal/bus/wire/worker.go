@@ -2,21 +2,14 @@ package wire
 
 // Stages that a worker or the director reports. A configuration may name others; the wire asks only for a non-empty name.
 const (
-	StageStart             = "START"
-	StageUpgradeCheckpoint = "UPGRADE_CHECKPOINT"
-	StageSyncMain          = "SYNC_MAIN"
-	StageContextLoad       = "CONTEXT_LOAD"
-	StageCode              = "CODE"
-	StageValidate          = "VALIDATE"
-	StageCommit            = "COMMIT"
-	StagePRCreate          = "PR_CREATE"
-	StageReviewRequest     = "REVIEW_REQUEST"
-	StageDone              = "DONE"
-	StageRetryWait         = "RETRY_WAIT"
-	StageBlocked           = "BLOCKED"
+	StageStart       = "START"
+	StageContextLoad = "CONTEXT_LOAD"
+	StageCode        = "CODE"
+	StageValidate    = "VALIDATE"
+	StageDone        = "DONE"
 )
 
-// StepPaused is what a paused worker's heartbeat says that it is doing.
+// StepPaused is the step in a paused worker's heartbeat.
 const StepPaused = "paused"
 
 // OutcomeOK is the only outcome of a worker_result.v1; every other end is a worker_error.v1.
@@ -30,7 +23,7 @@ type Hello struct {
 	Repo            *HelloRepo  `json:"repo,omitempty"`
 }
 
-// HelloWorker says who says hello.
+// HelloWorker identifies the worker of a hello.
 type HelloWorker struct {
 	WorkerID     string `json:"worker_id"`
 	AttemptID    string `json:"attempt_id"`
@@ -40,12 +33,12 @@ type HelloWorker struct {
 	BranchName   string `json:"branch_name,omitempty"`
 }
 
-// HelloRepo says which main the worker's checkout is based on.
+// HelloRepo is the commit of the base branch that the worker's checkout starts from.
 type HelloRepo struct {
 	MainSHASeen string `json:"main_sha_seen,omitempty"`
 }
 
-// Heartbeat says that a worker lives and where it is; soft state, also the answer to a probe.
+// Heartbeat shows that a worker is alive and where it is. It is soft state, and the answer to a probe.
 type Heartbeat struct {
 	State HeartbeatState `json:"state"`
 	Usage *Usage         `json:"usage,omitempty"`
@@ -62,7 +55,7 @@ type HeartbeatState struct {
 	LastUpdateAt Time       `json:"last_update_at"`
 }
 
-// Progress is what a stage says of itself.
+// Progress is how far a stage has come.
 type Progress struct {
 	Step    string   `json:"step,omitempty"`
 	Percent *float64 `json:"percent,omitempty"` // 0 to 100
@@ -93,7 +86,7 @@ type TaskProgress struct {
 	Note        string   `json:"note,omitempty"`
 }
 
-// WorkerError reports a failure. Its flags are claims, not orders: the director decides on evidence.
+// WorkerError reports a failure. Its flags are assertions, not orders: the director decides on evidence.
 type WorkerError struct {
 	ErrorID         string `json:"error_id"` // unique within the attempt; the duplicate key
 	WorkerID        string `json:"worker_id"`
@@ -124,7 +117,7 @@ type WorkerError struct {
 	Usage             *Usage            `json:"usage,omitempty"` // of the whole attempt, its last stage included
 }
 
-// IsFinal says whether the error ends the attempt; only an explicit `"final": false` makes it a notice.
+// IsFinal reports whether the error ends the attempt; only an explicit `"final": false` makes it a notice.
 func (e WorkerError) IsFinal() bool { return e.Final == nil || *e.Final }
 
 // WorkerResult reports success.
@@ -158,7 +151,7 @@ type BudgetRelease struct {
 	GrantID string `json:"grant_id"`
 }
 
-// BudgetReport says how a leased call went.
+// BudgetReport is the outcome of a leased call.
 type BudgetReport struct {
 	GrantID           string            `json:"grant_id"`
 	Status            string            `json:"status"`                        // ok | rate_limited | error

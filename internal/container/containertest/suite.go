@@ -36,8 +36,8 @@ type Subject struct {
 // patience bounds every wait for something that must happen; a busy machine with two cores needs tens of seconds at worst.
 const patience = 30 * time.Second
 
-// stage is one test's runtime and fleet.
-type stage struct {
+// harness is one test's runtime and fleet.
+type harness struct {
 	Subject
 	container.Runtime
 	testing.TB
@@ -48,7 +48,7 @@ func Run(t *testing.T, s Subject) {
 	for _, c := range []struct {
 		name     string
 		promised bool
-		test     func(stage)
+		test     func(harness)
 	}{
 		{"StreamsAreKeptApart", true, streamsAreKeptApart},
 		{"NewestIsKeptUnderAFlood", true, newestIsKeptUnderAFlood},
@@ -86,7 +86,7 @@ func Run(t *testing.T, s Subject) {
 			}
 			r := s.Open(t, s.Fleet)
 			t.Cleanup(func() { r.Close() })
-			c.test(stage{Subject: s, Runtime: r, TB: t})
+			c.test(harness{Subject: s, Runtime: r, TB: t})
 		})
 	}
 }
@@ -104,11 +104,11 @@ func BuildProbe(dir string) (string, error) {
 func Name(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:8]) }
 
 // spec is a valid one with an attempt id of its own, which is stopped at the test's end.
-func (s stage) spec(act ...string) container.Spec {
+func (s harness) spec(args ...string) container.Spec {
 	s.Helper()
 	spec := s.Spec(s, s.Fleet)
-	spec.AttemptID = Name("take") + "-1"
-	spec.Entrypoint = append([]string{container.WorkerPath}, act...)
+	spec.AttemptID = Name("attempt") + "-1"
+	spec.Entrypoint = append([]string{container.WorkerPath}, args...)
 	s.Cleanup(func() {
 		if !s.Exists(s, spec.AttemptID) {
 			return
@@ -122,17 +122,15 @@ func (s stage) spec(act ...string) container.Spec {
 	return spec
 }
 
-func (s stage) ensure(spec container.Spec) (containerID string) {
+func (s harness) ensure(spec container.Spec) {
 	s.Helper()
-	id, err := s.Ensure(s.Context(), spec)
-	if err != nil || id == "" {
-		s.Fatalf("Ensure = %q, %v", id, err)
+	if err := s.Ensure(s.Context(), spec); err != nil {
+		s.Fatalf("Ensure: %v", err)
 	}
-	return id
 }
 
 // stop ends an attempt and makes sure that it is gone.
-func (s stage) stop(r container.Runtime, attemptID string, grace time.Duration) container.Exit {
+func (s harness) stop(r container.Runtime, attemptID string, grace time.Duration) container.Exit {
 	s.Helper()
 	exit, err := r.Stop(s.Context(), attemptID, grace, nil)
 	if err != nil {
@@ -144,13 +142,13 @@ func (s stage) stop(r container.Runtime, attemptID string, grace time.Duration) 
 	return exit
 }
 
-// run runs one act to its end.
-func (s stage) run(act ...string) container.Exit {
+// run runs the probe to its end.
+func (s harness) run(args ...string) container.Exit {
 	s.Helper()
-	return s.runSpec(s.spec(act...))
+	return s.runSpec(s.spec(args...))
 }
 
-func (s stage) runSpec(spec container.Spec) container.Exit {
+func (s harness) runSpec(spec container.Spec) container.Exit {
 	s.Helper()
 	s.ensure(spec)
 	s.awaitState(spec.AttemptID, container.StateExited)
@@ -158,7 +156,7 @@ func (s stage) runSpec(spec container.Spec) container.Exit {
 }
 
 // status finds one attempt in the list.
-func (s stage) status(attemptID string) (container.Status, bool) {
+func (s harness) status(attemptID string) (container.Status, bool) {
 	s.Helper()
 	list, err := s.List(s.Context())
 	if err != nil {
@@ -172,7 +170,7 @@ func (s stage) status(attemptID string) (container.Status, bool) {
 	return container.Status{}, false
 }
 
-func (s stage) awaitState(attemptID string, want container.State) (last container.Status) {
+func (s harness) awaitState(attemptID string, want container.State) (last container.Status) {
 	s.Helper()
 	eventually(s, "state "+string(want), func() bool {
 		last, _ = s.status(attemptID)
@@ -183,7 +181,7 @@ func (s stage) awaitState(attemptID string, want container.State) (last containe
 
 // awaitReady waits until the program has done what it says "ready" after. Its output shows only at its end, so it leaves a
 // file in its checkout, too.
-func (s stage) awaitReady(spec container.Spec) {
+func (s harness) awaitReady(spec container.Spec) {
 	s.Helper()
 	eventually(s, "the program is ready", func() bool {
 		_, err := os.Stat(filepath.Join(spec.Checkout, "ready"))

@@ -15,17 +15,17 @@ import (
 	"retake/internal/container"
 )
 
-// watch runs Watch for the test's length, and returns what it says.
-func (s stage) watch() <-chan container.Hint {
+// watch runs Watch for the test's length, and returns its calls.
+func (s harness) watch() <-chan struct{} {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	hints := make(chan container.Hint, 100)
+	changes := make(chan struct{}, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := s.Watch(ctx, func(h container.Hint) {
+		err := s.Watch(ctx, func() {
 			select {
-			case hints <- h:
-			default: // a test that looks at a few hints needs no more
+			case changes <- struct{}{}:
+			default: // one that is not read yet is as good
 			}
 		})
 		if !errors.Is(err, context.Canceled) {
@@ -36,33 +36,34 @@ func (s stage) watch() <-chan container.Hint {
 		cancel()
 		wg.Wait()
 	})
-	s.awaitHint(hints, container.HintRelist, "")
-	return hints
+	s.awaitChange(changes, "the first call", func() bool { return true })
+	return changes
 }
 
-func (s stage) awaitHint(hints <-chan container.Hint, kind container.HintKind, attemptID string) {
+// awaitChange waits for a call of Watch's after which a condition holds.
+func (s harness) awaitChange(changes <-chan struct{}, what string, ok func() bool) {
 	s.Helper()
 	deadline := time.After(patience)
 	for {
 		select {
-		case h := <-hints:
-			if h.Kind == kind && h.AttemptID == attemptID {
+		case <-changes:
+			if ok() {
 				return
 			}
 		case <-deadline:
-			s.Fatalf("no hint %s for %q within %v", kind, attemptID, patience)
+			s.Fatalf("%s was not watched within %v", what, patience)
 		}
 	}
 }
 
-// takesForSpeed: what is promised within a second is late once on a machine that others use, but not every time.
-const takesForSpeed = 5
+// triesForSpeed: what is promised within a second is late once on a machine that others use, but not every time.
+const triesForSpeed = 5
 
-func killedFromOutside(s stage) {
-	hints := s.watch()
+func killedFromOutside(s harness) {
+	changes := s.watch()
 	var took time.Duration
-	for range takesForSpeed {
-		if took = s.killAndSee(hints); took <= time.Second {
+	for range triesForSpeed {
+		if took = s.killAndSee(changes); took <= time.Second {
 			return
 		}
 		s.Logf("seen after %v", took)
@@ -71,18 +72,18 @@ func killedFromOutside(s stage) {
 }
 
 // killAndSee returns how long it took until a kill was seen.
-func (s stage) killAndSee(hints <-chan container.Hint) (took time.Duration) {
+func (s harness) killAndSee(changes <-chan struct{}) (took time.Duration) {
 	s.Helper()
 	spec := s.spec("wait")
 	s.ensure(spec)
 	s.awaitReady(spec)
 	began := time.Now()
 	s.Kill(s, spec.AttemptID)
-	s.awaitHint(hints, container.HintDied, spec.AttemptID)
+	s.awaitChange(changes, "the kill", func() bool {
+		status, _ := s.status(spec.AttemptID)
+		return status.State == container.StateExited
+	})
 	took = time.Since(began)
-	if status := s.awaitState(spec.AttemptID, container.StateExited); status.ExitCode != 137 {
-		s.Errorf("listed as %+v", status)
-	}
 	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
 	if !exit.Known || exit.Signal != "SIGKILL" || exit.Killed || exit.OOM {
 		s.Errorf("got %+v, want somebody else's SIGKILL", exit)
@@ -90,18 +91,21 @@ func (s stage) killAndSee(hints <-chan container.Hint) (took time.Duration) {
 	if string(exit.Stdout) != "ready\n" || string(exit.Stderr) != "ready too\n" {
 		s.Errorf("tails %q, %q", exit.Stdout, exit.Stderr)
 	}
-	s.awaitHint(hints, container.HintDestroyed, spec.AttemptID)
+	s.awaitChange(changes, "the removal", func() bool {
+		_, listed := s.status(spec.AttemptID)
+		return !listed
+	})
 	return took
 }
 
 // awaitHeld waits until a process that the worker has detached holds its lock.
-func (s stage) awaitHeld(spec container.Spec) {
+func (s harness) awaitHeld(spec container.Spec) {
 	s.Helper()
 	eventually(s, "the detached process holds its lock", func() bool { return s.held(spec) })
 }
 
 // held asks the kernel: a lock is let go of when its holder ends, whatever a runtime says.
-func (s stage) held(spec container.Spec) bool {
+func (s harness) held(spec container.Spec) bool {
 	s.Helper()
 	file, err := os.Open(filepath.Join(spec.Checkout, "held"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +118,7 @@ func (s stage) held(spec container.Spec) bool {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
-func nothingOutlivesAStop(s stage) {
+func nothingOutlivesAStop(s harness) {
 	for _, grace := range []time.Duration{0, 300 * time.Millisecond} {
 		spec := s.spec("detach", "stay")
 		s.ensure(spec)
@@ -129,7 +133,7 @@ func nothingOutlivesAStop(s stage) {
 	}
 }
 
-func nothingOutlivesItsWorker(s stage) {
+func nothingOutlivesItsWorker(s harness) {
 	spec := s.spec("detach", "leave")
 	s.ensure(spec)
 	s.awaitState(spec.AttemptID, container.StateExited)
@@ -141,7 +145,7 @@ func nothingOutlivesItsWorker(s stage) {
 	}
 }
 
-func nothingOutlivesAKilledWorker(s stage) {
+func nothingOutlivesAKilledWorker(s harness) {
 	spec := s.spec("detach", "stay")
 	s.ensure(spec)
 	s.awaitHeld(spec)
@@ -155,15 +159,14 @@ func nothingOutlivesAKilledWorker(s stage) {
 	}
 }
 
-func foreignFleetIsInvisible(s stage) {
+func foreignFleetIsInvisible(s harness) {
 	other := s.Fleet + "-other" // begins like ours: a filter by prefix would show it
 	foreign := s.Open(s, other)
 	defer foreign.Close()
-	hints := s.watch()
 	spec := s.spec("wait")
 	theirs := s.Spec(s, other)
 	theirs.AttemptID, theirs.Entrypoint = Name("theirs")+"-1", spec.Entrypoint
-	if _, err := foreign.Ensure(s.Context(), theirs); err != nil {
+	if err := foreign.Ensure(s.Context(), theirs); err != nil {
 		s.Fatal(err)
 	}
 	stopped := false
@@ -183,18 +186,12 @@ func foreignFleetIsInvisible(s stage) {
 		s.Fatal(err)
 	}
 	stopped = true
-	s.Kill(s, spec.AttemptID)
-	for h := range hints {
-		if h.AttemptID == theirs.AttemptID {
-			s.Errorf("hint %+v about a foreign fleet's container", h)
-		}
-		if h.AttemptID == spec.AttemptID && h.Kind == container.HintDied {
-			return // theirs ended before ours: its hint would have come first
-		}
+	if status, ok := s.status(spec.AttemptID); !ok || !status.State.Live() {
+		s.Errorf("ours is listed as %+v", status)
 	}
 }
 
-func pausedIsStoppedQuickly(s stage) {
+func pausedIsStoppedQuickly(s harness) {
 	spec := s.spec("ignore")
 	s.ensure(spec)
 	s.awaitReady(spec)
@@ -210,7 +207,7 @@ func pausedIsStoppedQuickly(s stage) {
 	}
 }
 
-func adoptedTails(s stage) {
+func adoptedTails(s harness) {
 	spec := s.spec("obey")
 	s.ensure(spec)
 	s.awaitReady(spec)
@@ -229,7 +226,7 @@ func adoptedTails(s stage) {
 	}
 }
 
-func neverAdoptedTails(s stage) {
+func neverAdoptedTails(s harness) {
 	spec := s.spec("obey")
 	s.ensure(spec)
 	s.awaitReady(spec)
@@ -240,7 +237,7 @@ func neverAdoptedTails(s stage) {
 	}
 }
 
-func endedBeforeAdoption(s stage) {
+func endedBeforeAdoption(s harness) {
 	spec := s.spec("flood", fmt.Sprint(floodLines))
 	s.ensure(spec)
 	s.awaitState(spec.AttemptID, container.StateExited)
@@ -258,7 +255,7 @@ func endedBeforeAdoption(s stage) {
 
 const smallMemory = 32 << 20
 
-func memoryLimitIsVisible(s stage) {
+func memoryLimitIsVisible(s harness) {
 	spec := s.spec("limits")
 	spec.Memory = smallMemory
 	if exit := s.runSpec(spec); strings.TrimSpace(string(exit.Stdout)) != fmt.Sprint(smallMemory) {
@@ -266,12 +263,12 @@ func memoryLimitIsVisible(s stage) {
 	}
 }
 
-// takesForOOM: a runtime may miss an out-of-memory kill, since the kernel's word can get lost between it, the runtime's
+// triesForOOM: a runtime may miss an out-of-memory kill, since the kernel's word can get lost between it, the runtime's
 // parts and us (measured on Docker: 1 in 20). Four misses in a row are a fault.
-const takesForOOM = 4
+const triesForOOM = 4
 
-func outOfMemory(s stage) {
-	for range takesForOOM {
+func outOfMemory(s harness) {
+	for range triesForOOM {
 		spec := s.spec("eat", "256")
 		spec.Memory = smallMemory
 		exit := s.runSpec(spec)
@@ -283,12 +280,12 @@ func outOfMemory(s stage) {
 		}
 		s.Log("missed once")
 	}
-	s.Errorf("%d kills for memory, none was reported as OOM", takesForOOM)
+	s.Errorf("%d kills for memory, none was reported as OOM", triesForOOM)
 }
 
 // The first process survives its child: only the flag or the event tells.
-func childOutOfMemory(s stage) {
-	for range takesForOOM {
+func childOutOfMemory(s harness) {
+	for range triesForOOM {
 		spec := s.spec("feed", "256")
 		spec.Memory = smallMemory
 		exit := s.runSpec(spec)
@@ -300,10 +297,10 @@ func childOutOfMemory(s stage) {
 		}
 		s.Log("missed once")
 	}
-	s.Errorf("%d kills for memory, none was reported as OOM", takesForOOM)
+	s.Errorf("%d kills for memory, none was reported as OOM", triesForOOM)
 }
 
-func confinement(s stage) {
+func confinement(s harness) {
 	spec := s.spec("status")
 	exit := s.runSpec(spec)
 	fields := map[string]string{}
@@ -324,16 +321,16 @@ func confinement(s stage) {
 	}
 }
 
-func tmpExecutes(s stage) {
+func tmpExecutes(s harness) {
 	if exit := s.run("runtmp"); exit.ExitCode != 0 || string(exit.Stdout) != "from /tmp\n" {
 		s.Errorf("got %d, %q, %s", exit.ExitCode, exit.Stdout, exit.Stderr)
 	}
 }
 
-func imageMissing(s stage) {
+func imageMissing(s harness) {
 	spec := s.spec("exit", "0")
 	spec.Image = Name("retake-no-such-image") + ":none"
-	_, err := s.Ensure(s.Context(), spec)
+	err := s.Ensure(s.Context(), spec)
 	if !errors.Is(err, container.ErrImageMissing) || !strings.Contains(err.Error(), spec.Image) {
 		s.Errorf("got %v, want ErrImageMissing naming %s", err, spec.Image)
 	}

@@ -8,7 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
+
+	"golang.org/x/sys/unix"
+
+	"retake/internal/procfs"
+	"retake/internal/safefile"
 )
 
 // Command is the first argument that turns the worker's program into a supervisor. The second one is the folder.
@@ -32,7 +36,7 @@ const (
 	endedFile   = "ended.json"
 )
 
-// Order says what the worker is.
+// Order describes the worker.
 type Order struct {
 	Argv    []string // Argv[0] is the program's absolute path
 	Env     []string // all of it
@@ -44,20 +48,18 @@ type Order struct {
 // Started is what is known as soon as the worker runs.
 type Started struct {
 	Boot       string    `json:"boot"`
-	Supervisor ID        `json:"supervisor"`
-	Worker     ID        `json:"worker"`
-	At         time.Time `json:"at"`
+	Supervisor procfs.ID `json:"supervisor"`
+	Worker     procfs.ID `json:"worker"`
 }
 
 // Ended is how the worker ended.
 type Ended struct {
-	ExitCode   int       `json:"exit_code"`             // 128+n when it died of signal n
-	StartError string    `json:"start_error,omitempty"` // it never ran; ExitCode is 126 or 127, as in a shell
-	At         time.Time `json:"at"`
-	Clean      bool      `json:"clean"` // and nothing that it started is left
+	ExitCode   int    `json:"exit_code"`             // 128+n when it died of signal n
+	StartError string `json:"start_error,omitempty"` // it never ran; ExitCode is 126 or 127, as in a shell
+	Clean      bool   `json:"clean"`                 // and nothing that it started is left
 }
 
-// ReadStarted and ReadEnded return nil if there is no such word yet.
+// ReadStarted and ReadEnded return nil if there is no such file yet.
 func ReadStarted(dir string) (*Started, error) { return read[Started](filepath.Join(dir, startedFile)) }
 
 // ReadEnded is described at ReadStarted.
@@ -81,11 +83,7 @@ func WriteFile(dir, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(dir, "."+name)
-	if err := os.WriteFile(temp, append(data, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(temp, filepath.Join(dir, name))
+	return safefile.Write(filepath.Join(dir, name), 0o600, append(data, '\n'))
 }
 
 // Forget removes what an earlier supervisor of the folder, whose worker never ran, has left.
@@ -98,20 +96,14 @@ func Forget(dir string) error {
 	return nil
 }
 
-// Locks of open files (not of processes): they are passed on with the file, and asking for one does not take it.
-const (
-	ofdGetLock = 36 // F_OFD_GETLK
-	ofdSetLock = 37 // F_OFD_SETLK
-)
-
-// Lock takes the folder's lock. false: a supervisor has it, or somebody who is about to start one. Closing the file
-// gives it back, unless it was passed on.
+// Lock takes the folder's lock, one of an open file and not of a process. false: a supervisor has it, or somebody who is about to
+// start one. Closing the file gives it back, unless it was passed on.
 func Lock(dir string) (file *os.File, ours bool, err error) {
 	file, err = os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, false, err
 	}
-	err = syscall.FcntlFlock(file.Fd(), ofdSetLock, &syscall.Flock_t{Type: syscall.F_WRLCK})
+	err = syscall.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK})
 	if err == nil {
 		return file, true, nil
 	}
@@ -122,7 +114,7 @@ func Lock(dir string) (file *os.File, ours bool, err error) {
 	return nil, false, err
 }
 
-// Locked says whether somebody has the folder's lock, without taking it.
+// Locked reports whether somebody holds the folder's lock, without taking it.
 func Locked(dir string) (bool, error) {
 	file, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +125,7 @@ func Locked(dir string) (bool, error) {
 	}
 	defer func() { _ = file.Close() }()
 	asked := syscall.Flock_t{Type: syscall.F_WRLCK}
-	if err := syscall.FcntlFlock(file.Fd(), ofdGetLock, &asked); err != nil {
+	if err := syscall.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &asked); err != nil {
 		return false, err
 	}
 	return asked.Type != syscall.F_UNLCK, nil
@@ -153,7 +145,7 @@ type stream struct {
 func (s *stream) Write(p []byte) (int, error) {
 	if s.file != nil && s.size+len(p) > partBytes {
 		_ = s.file.Close()
-		_ = os.Rename(s.path, s.path+Older)
+		_ = safefile.Rotate(s.path, 1)
 		s.file = nil
 	}
 	if s.file == nil {

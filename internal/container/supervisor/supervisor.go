@@ -12,17 +12,15 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"retake/internal/procfs"
 )
 
-// Options of prctl that the syscall package does not name.
-const (
-	prSetChildSubreaper = 36
-	prSetNoNewPrivs     = 38
-)
-
-// streamPatience bounds the wait for the end of the streams when no process is left (5 s): only one that was handed to a
+// streamLimit bounds the wait for the end of the streams when no process is left (5 s): only one that was handed to a
 // foreign process is open longer than that.
-const streamPatience = 5 * time.Second
+const streamLimit = 5 * time.Second
 
 // Main is the whole program; args are what follows Command. It returns the exit code: 0 if the worker's end, or that it could
 // not be started, is in the folder.
@@ -42,48 +40,41 @@ func Main(args []string) int {
 
 func supervise(dir string) error {
 	syscall.CloseOnExec(LockFD)
-	// Not ignored: children would inherit that. Who wants to end an attempt tells the worker, or the director.
+	// Not ignored: children would inherit that. An attempt is ended through the worker, or the director.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE, syscall.SIGQUIT)
 	var order Order
 	if err := json.NewDecoder(os.Stdin).Decode(&order); err != nil {
 		return fmt.Errorf("no order came: %w", err)
 	}
 	syscall.Umask(0o022)
-	for _, option := range []uintptr{prSetChildSubreaper, prSetNoNewPrivs} {
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, option, 1, 0); errno != 0 {
-			return fmt.Errorf("prctl %d: %w", option, errno)
+	for _, option := range []int{unix.PR_SET_CHILD_SUBREAPER, unix.PR_SET_NO_NEW_PRIVS} {
+		if err := unix.Prctl(option, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("prctl %d: %w", option, err)
 		}
 	}
 	s := &supervisor{dir: dir}
 	worker, err := s.start(order)
 	if err != nil {
-		return errors.Join(err, tellReady())
+		return errors.Join(err, signalReady())
 	}
 	if worker == 0 {
-		return tellReady()
+		return signalReady()
 	}
-	if err := errors.Join(s.sayStarted(worker), tellReady()); err != nil {
-		// Without its word nobody would find this worker again.
+	if err := errors.Join(s.recordStarted(worker), signalReady()); err != nil {
+		// Without the record nobody would find this worker again.
 		_ = syscall.Kill(worker, syscall.SIGKILL)
 		return errors.Join(err, s.await(worker))
 	}
 	return s.await(worker)
 }
 
-// tellReady lets go of the pipe to the director.
-func tellReady() error {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = null.Close() }()
-	return errors.Join(syscall.Dup3(int(null.Fd()), 0, 0), syscall.Dup3(int(null.Fd()), 1, 0))
-}
+// signalReady lets go of the pipe to the director.
+func signalReady() error { return os.Stdout.Close() }
 
 type supervisor struct {
-	dir   string
-	pipes []*os.File // our ends
-	pumps sync.WaitGroup
+	dir    string
+	pipes  []*os.File // our ends
+	copies sync.WaitGroup
 }
 
 // start starts the worker. 0 without an error: its program cannot be run, and that is written down.
@@ -100,7 +91,7 @@ func (s *supervisor) start(o Order) (worker int, err error) {
 			return 0, err
 		}
 		defer func() { _ = w.Close() }()
-		s.pump(r, name)
+		s.copyStream(r, name)
 		files = append(files, w.Fd())
 	}
 	attr := &syscall.ProcAttr{
@@ -112,7 +103,7 @@ func (s *supervisor) start(o Order) (worker int, err error) {
 	}
 	worker, err = syscall.ForkExec(o.Argv[0], o.Argv, attr)
 	if code, never := startCodes[err]; never {
-		return 0, WriteFile(s.dir, endedFile, Ended{ExitCode: code, StartError: whyNot(o, err), At: time.Now().UTC(), Clean: true})
+		return 0, WriteFile(s.dir, endedFile, Ended{ExitCode: code, StartError: startError(o, err), Clean: true})
 	}
 	return worker, err
 }
@@ -124,9 +115,9 @@ var startCodes = map[error]int{
 	syscall.ELOOP: 126, syscall.ENAMETOOLONG: 126, syscall.EISDIR: 126,
 }
 
-// whyNot names what is wrong: the system's word for a folder that is out of reach and for a program that is not there is the
-// same.
-func whyNot(o Order, err error) string {
+// startError names what is wrong: the system's error is the same for a folder that is out of reach and for a program that is
+// not there.
+func startError(o Order, err error) string {
 	if _, statErr := os.Stat(o.Workdir); statErr != nil {
 		return fmt.Sprintf("folder to work in: %v", statErr)
 	}
@@ -135,16 +126,16 @@ func whyNot(o Order, err error) string {
 	}
 	if errors.Is(err, syscall.EACCES) && o.UID != 0 {
 		for _, path := range []string{o.Workdir, o.Argv[0]} {
-			if shut := shutFor(o, path); shut != "" {
-				return fmt.Sprintf("%s: user %d may not pass %s (chmod o+x lets others through without letting them look)", path, o.UID, shut)
+			if closed := closedFolder(o, path); closed != "" {
+				return fmt.Sprintf("%s: user %d may not pass %s (chmod o+x lets others through without letting them look)", path, o.UID, closed)
 			}
 		}
 	}
 	return fmt.Sprintf("%s in %s: %v", o.Argv[0], o.Workdir, err)
 }
 
-// shutFor returns the first folder above path that the worker's user has no right to pass, by its mode.
-func shutFor(o Order, path string) (shut string) {
+// closedFolder returns the first folder above path that the worker's user has no right to pass, by its mode.
+func closedFolder(o Order, path string) (closed string) {
 	for at := filepath.Dir(path); ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
 		if err != nil {
@@ -157,50 +148,45 @@ func shutFor(o Order, path string) (shut string) {
 			right = 0o010
 		}
 		if info.Mode()&right == 0 {
-			shut = at
+			closed = at
 		}
 		if at == filepath.Dir(at) {
-			return shut
+			return closed
 		}
 	}
 }
 
-func (s *supervisor) pump(r *os.File, name string) {
+func (s *supervisor) copyStream(r *os.File, name string) {
 	s.pipes = append(s.pipes, r)
-	s.pumps.Go(func() {
+	s.copies.Go(func() {
 		to := &stream{path: filepath.Join(s.dir, name)}
 		defer to.close()
 		_, _ = io.Copy(to, r) // until the last writer is gone, or the deadline of await
 	})
 }
 
-func (s *supervisor) sayStarted(worker int) error {
-	boot, err := Boot()
+func (s *supervisor) recordStarted(worker int) error {
+	boot, err := procfs.Boot()
 	if err != nil {
 		return err
 	}
-	self, _ := Find(os.Getpid())
-	// Not reaped yet: there it is, as a zombie if need be.
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", worker))
-	if err != nil {
-		return err
+	self, _ := procfs.Find(os.Getpid())
+	child, _ := procfs.Find(worker) // not reaped yet: there it is, as a zombie if need be
+	if child.PID != worker {
+		return fmt.Errorf("supervisor: /proc does not show the worker, process %d", worker)
 	}
-	p, err := parseStat(worker, stat)
-	if err != nil {
-		return err
-	}
-	return WriteFile(s.dir, startedFile, Started{Boot: boot, Supervisor: self.ID, Worker: p.ID, At: time.Now().UTC()})
+	return WriteFile(s.dir, startedFile, Started{Boot: boot, Supervisor: self.ID, Worker: child.ID})
 }
 
 // await waits for the worker's end, writes it down, and ends what the worker has left.
 func (s *supervisor) await(worker int) error {
-	end := Ended{ExitCode: reap(worker), At: time.Now().UTC()}
-	err := WriteFile(s.dir, endedFile, end) // the director is told now, even if what follows takes long
+	end := Ended{ExitCode: reap(worker)}
+	err := WriteFile(s.dir, endedFile, end) // now: what follows may take long
 	sweep()
 	for _, r := range s.pipes {
-		_ = r.SetReadDeadline(time.Now().Add(streamPatience))
+		_ = r.SetReadDeadline(time.Now().Add(streamLimit))
 	}
-	s.pumps.Wait()
+	s.copies.Wait()
 	end.Clean = true
 	return errors.Join(err, WriteFile(s.dir, endedFile, end))
 }
@@ -221,13 +207,13 @@ func reap(worker int) (exitCode int) {
 	}
 }
 
-// sweep kills what is left, as the end of a container's first process would, and returns when the kernel says that
-// there is no child left. One that the kernel itself holds (disk, network) keeps it waiting.
+// sweep kills what is left, as the end of a container's first process would, and returns when the kernel has
+// no child of ours left. One that the kernel itself holds (disk, network) keeps it waiting.
 func sweep() {
 	for {
-		all, err := list()
+		all, err := procfs.List()
 		if err == nil {
-			for _, p := range descendants(all, func(p Process) bool { return p.PID == os.Getpid() }) {
+			for _, p := range procfs.Descendants(all, func(p procfs.Process) bool { return p.PID == os.Getpid() }) {
 				_, _ = p.Signal(syscall.SIGKILL)
 			}
 		}

@@ -12,7 +12,7 @@ func runsAlone(h *history, p *process, e fsm.Effect) string {
 	if e.Kind != fsm.DoStart || p != h.w.lead {
 		return ""
 	}
-	for _, b := range h.w.boxes {
+	for _, b := range h.w.containers {
 		if b.issue == e.Task && b.attempt != e.Worker && b.listed && !b.orphan {
 			return fmt.Sprintf("%s starts beside the container of %s", e.Worker, b.attempt)
 		}
@@ -47,10 +47,12 @@ func fenced(h *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm
 		switch f := f.(type) {
 		case fsm.ReportAccepted:
 			return fmt.Sprintf("%s says something, and it counts for %s", worker, f.Worker)
-		case fsm.WorkerGreeted:
-			return fmt.Sprintf("%s says hello, and %s is greeted", worker, f.Worker)
+		case fsm.WorkerAnswered:
+			if f.Welcome {
+				return fmt.Sprintf("%s says hello, and %s is welcomed", worker, f.Worker)
+			}
 		case fsm.Moved:
-			if f.Task == c.key && (f.On == fsm.OnHello || f.On == fsm.OnHeard || f.On == fsm.OnReport || f.On == fsm.OnIncompatible) {
+			if f.Task == c.key && (f.On == fsm.OnHello || f.On == fsm.OnSeenAgain || f.On == fsm.OnReport || f.On == fsm.OnIncompatible) {
 				return fmt.Sprintf("%s says something, and attempt %d moves: %s", worker, f.Attempt, f.On)
 			}
 		}
@@ -63,9 +65,9 @@ func speaker(body fsm.EventBody) string {
 	switch b := body.(type) {
 	case fsm.Hello:
 		return b.Worker
-	case fsm.Heard:
+	case fsm.WorkerSeen:
 		return b.Worker
-	case fsm.Reported:
+	case fsm.ReportReceived:
 		return b.Worker
 	}
 	return ""
@@ -172,7 +174,7 @@ func beginsAfterStop(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	case b.N != c.attempt+1:
 		return fmt.Sprintf("attempt %d of %s follows %d", b.N, b.Task, c.attempt)
 	case c.attempt > 0:
-		if x := h.w.box(fsm.AttemptID(c.nonce, c.attempt)); x != nil && x.running && x.listed && !x.orphan {
+		if x := h.w.container(fsm.AttemptID(c.nonce, c.attempt)); x != nil && x.running && x.listed && !x.orphan {
 			return fmt.Sprintf("attempt %d of %s begins, and the container of %d runs", b.N, b.Task, c.attempt)
 		}
 	}
@@ -184,7 +186,10 @@ func inTheTable(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	if !ok {
 		return ""
 	}
-	if c := h.claim(m.Task); c == nil || c.state != m.From || !slices.Contains(fsm.Transitions, fsm.Transition{From: m.From, On: m.On, To: m.To}) {
+	if to, ok := m.From.After(m.On); !ok || to != m.To {
+		return fmt.Sprintf("%s moves from %s to %s: %s", m.Task, m.From, m.To, m.On)
+	}
+	if c := h.claim(m.Task); c == nil || c.state != m.From {
 		return fmt.Sprintf("%s moves from %s to %s: %s", m.Task, m.From, m.To, m.On)
 	}
 	return ""
@@ -290,8 +295,8 @@ func humanUnblocks(_ *history, _ *process, _ time.Time, body fsm.EventBody, fact
 		case fsm.IncidentChanged:
 			healed[f.Incident.Key] = true
 		case fsm.Moved:
-			_, answered := body.(fsm.Answered)
-			if f.From == fsm.Blocked && f.To == fsm.Backoff && !answered && (f.On != fsm.OnHealed || len(healed) == 0) {
+			_, answered := body.(fsm.QuestionAnswered)
+			if f.From == fsm.Blocked && f.To == fsm.Backoff && !answered && (f.On != fsm.OnIncidentOver || len(healed) == 0) {
 				return fmt.Sprintf("%s goes on after %T", f.Task, body)
 			}
 		}
@@ -301,8 +306,10 @@ func humanUnblocks(_ *history, _ *process, _ time.Time, body fsm.EventBody, fact
 
 func outboxIsTheJournals(h *history, p *process) string {
 	var has, wants []string
-	for _, e := range p.m.Pending() {
-		has = append(has, e.Effect.ID)
+	for _, t := range p.m.Tasks() {
+		for _, e := range t.Outbox {
+			has = append(has, e.Effect.ID)
+		}
 	}
 	for _, c := range h.claims {
 		wants = append(wants, c.outbox...)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
-	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
@@ -23,8 +23,8 @@ func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 	switch reason := b.Next.Reason; {
 	case reason != c.reason:
 		return fmt.Sprintf("attempt %d of %s is for %q, the verdict was about %s", b.N, b.Task, reason, c.reason)
-	case c.spared > mostSpared:
-		return fmt.Sprintf("attempt %d of %s: spared %d times", b.N, b.Task, c.spared)
+	case c.incidentWaits > maxIncidentWaits:
+		return fmt.Sprintf("attempt %d of %s: waited for an incident %d times", b.N, b.Task, c.incidentWaits)
 	case c.usedUp(p.cfg.Policy.Guards()) != "": // also where an incident makes an attempt free
 		return fmt.Sprintf("attempt %d of %s begins, %s", b.N, b.Task, c.usedUp(p.cfg.Policy.Guards()))
 	case c.last.Row == rowIncident || c.healed: // free, and bounded by how often that happens
@@ -42,12 +42,12 @@ func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 
 // What the specification says of incidents.
 const (
-	mostSpared  = 10
-	rowIncident = "director.incident"
+	maxIncidentWaits = 10
+	rowIncident      = "director.incident"
 )
 
 // usedUp says which of a claim's meters leave no further attempt.
-func (c *claim) usedUp(g recovery.Guards) string {
+func (c *claim) usedUp(g policy.Guards) string {
 	iterations := c.iterations
 	if c.healed {
 		iterations++ // no verdict has granted the attempt
@@ -85,12 +85,8 @@ func affords(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fa
 // usageKept: what the journal has of an attempt's usage only rises, and is counted before the attempt is judged.
 func usageKept(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	switch f := f.(type) {
-	case fsm.UsageSeen:
-		if c := h.claim(f.Task); c != nil && f.Usage.PaidCalls < c.used.PaidCalls {
-			return fmt.Sprintf("%s had made %d paid calls, now %d", f.Task, c.used.PaidCalls, f.Usage.PaidCalls)
-		}
-	case fsm.AttemptUsed:
-		if c := h.claim(f.Task); c != nil && f.Usage.PaidCalls < c.used.PaidCalls {
+	case fsm.UsageCounted:
+		if c := h.claim(f.Task); c != nil && f.PaidCalls == nil && f.Usage.PaidCalls < c.used.PaidCalls {
 			return fmt.Sprintf("%s had made %d paid calls, %d are counted", f.Task, c.used.PaidCalls, f.Usage.PaidCalls)
 		}
 	case fsm.VerdictMade:
@@ -114,7 +110,7 @@ func usageRestored(h *history, p *process) string {
 
 // usageDurable: a heartbeat that tells of another paid call makes a fact of it.
 func usageDurable(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
-	b, ok := body.(fsm.Heard)
+	b, ok := body.(fsm.WorkerSeen)
 	if !ok || b.Activity.Usage == nil {
 		return ""
 	}

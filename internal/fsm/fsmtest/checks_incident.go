@@ -34,7 +34,7 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 	return ""
 }
 
-// about says whether an incident keeps a task back: a failure of what all use is everybody's, another its repository's.
+// about reports whether an incident keeps a task back: a failure of what all use is everybody's, another its repository's.
 func about(i fsm.Incident, k fsm.IssueKey) bool {
 	everybodys := strings.HasPrefix(i.Key, "model") || strings.HasPrefix(i.Key, "host/")
 	return everybodys || i.Repo == k.Repo()

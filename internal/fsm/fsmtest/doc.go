@@ -1,8 +1,9 @@
 // Package fsmtest tries to break the director's core.
 //
 // The simulator lets worlds happen around the driver that production runs, with its real policies: workers, bus, container
-// runtime, GitHub, people, clocks, the journal, and directors that crash or are replaced. A world is a function of its tape
-// of choices, so a seed repeats it; one that violates an invariant is shrunk and told as a transcript.
+// runtime, GitHub, people, clocks, the journal, and directors that crash or are replaced. A world is a function of its
+// choices, so a seed repeats it; one that violates an invariant is shrunk and printed as
+// a transcript.
 //
 // The explorer searches small worlds whole: every order in which things can happen. States are compared by a sum over
 // all that decides, times relative to now, with the names of two issues exchanged if that makes them equal.
@@ -19,6 +20,10 @@
 // is; a worker on a host that was cut off may go on after that, unheard. The shell reads an append back whose answer was
 // lost, polls each whole repository at its start, until that is answered, and ten minutes after a refusal, and reads the
 // list of containers regularly.
+//
+// # Imports
+//
+// It imports fsm and recovery with its packages, and neither the director nor an adapter: it drives the core alone.
 //
 // # Failure policy
 //

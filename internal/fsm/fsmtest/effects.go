@@ -85,7 +85,7 @@ func (w *world) repeat(p *process, out fsm.EffectEnded) {
 // githubKinds use GitHub. (Written down here once more: the machine's table is what is searched.)
 var githubKinds = map[fsm.EffectKind]bool{
 	fsm.DoClaim: true, fsm.DoRecheck: true, fsm.DoStart: true, fsm.DoDeliver: true, fsm.DoEscalate: true, fsm.DoRelease: true,
-	fsm.DoLook: true, fsm.DoProgress: true, fsm.DoRead: true, fsm.DoReclaim: true,
+	fsm.DoReadIssue: true, fsm.DoProgress: true, fsm.DoReadAnswers: true, fsm.DoReclaim: true,
 }
 
 func halfOf(k fsm.EffectKind) site {
@@ -95,7 +95,7 @@ func halfOf(k fsm.EffectKind) site {
 	return githubHalf
 }
 
-// refuse says whether the effect fails before anything was done.
+// refuse reports whether the effect fails before anything was done.
 func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	switch {
 	case !githubKinds[e.Kind] || e.Kind == fsm.DoStart:
@@ -105,7 +105,7 @@ func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 		return fsm.EffectEnded{}, false
 	case w.fault(githubLimit):
 		until := w.now + w.limit()
-		f := &fsm.Failed{
+		f := &fsm.EffectError{
 			Reason: recovery.RateLimited, Text: "API rate limit exceeded", Transient: true, GitHub: true,
 			Until: epoch.Add(time.Duration(until)),
 		}
@@ -113,26 +113,26 @@ func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	case w.fault(githubFails):
 		return fsm.EffectEnded{Failure: w.failure(e.Kind)}, true
 	case w.fault(githubRefuses):
-		return fsm.EffectEnded{Failure: &fsm.Failed{Reason: recovery.PermissionDenied, Text: "403 Forbidden", GitHub: true}}, true
+		return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.PermissionDenied, Text: "403 Forbidden", GitHub: true}}, true
 	}
 	return fsm.EffectEnded{}, false
 }
 
 // limit draws how long GitHub closes. The reset may be past already: clocks differ.
 func (w *world) limit() int64 {
-	return seconds([...]int{60, 120, 600, 3000, -5}[w.tape.pick(githubLimit, 5)])
+	return seconds([...]int{60, 120, 600, 3000, -5}[w.choices.pick(githubLimit, 5)])
 }
 
-func (w *world) failure(k fsm.EffectKind) *fsm.Failed {
+func (w *world) failure(k fsm.EffectKind) *fsm.EffectError {
 	switch {
 	case !githubKinds[k]:
-		return &fsm.Failed{Reason: recovery.DockerDaemon, Text: "Cannot connect to the Docker daemon", Transient: true}
+		return &fsm.EffectError{Reason: recovery.DockerDaemon, Text: "Cannot connect to the Docker daemon", Transient: true}
 	case k == fsm.DoStart:
 		reasons := [...]recovery.Reason{recovery.DockerDaemon, recovery.ImagePullFailed, recovery.DiskFull, recovery.NetworkTransient}
-		i := w.tape.pick(runtimeFails, len(reasons))
-		return &fsm.Failed{Reason: reasons[i], Text: "the start failed", Transient: i != 1}
+		i := w.choices.pick(runtimeFails, len(reasons))
+		return &fsm.EffectError{Reason: reasons[i], Text: "the start failed", Transient: i != 1}
 	}
-	return &fsm.Failed{Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true, GitHub: true}
+	return &fsm.EffectError{Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true, GitHub: true}
 }
 
 // carryOut does a durable effect in the world. Doing it twice changes nothing more.
@@ -144,7 +144,7 @@ func (w *world) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	case fsm.DoClaim:
 		return fsm.EffectEnded{Claim: w.claim(i, e)}
 	case fsm.DoRecheck:
-		end := &fsm.ClaimEnd{Ours: i.open && i.labels&claimedLabel != 0 && i.nonce == e.Nonce}
+		end := &fsm.ClaimResult{Ours: i.open && i.labels&claimedLabel != 0 && i.nonce == e.Nonce}
 		if !end.Ours {
 			end.Why = "closed or relabelled"
 		}
@@ -155,13 +155,13 @@ func (w *world) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 		return w.stop(e)
 	case fsm.DoDeliver:
 		if i.delivered != e.Worker && w.fault(nothingDone) {
-			return fsm.EffectEnded{Pushed: &fsm.Pushed{Nothing: true}}
+			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
 		}
 		if i.nonce == e.Nonce || i.nonce == "" { // again, too: it finds what it made, and sets the labels
 			i.delivered = e.Worker
 			w.relabel(i, reviewLabel, "")
 		}
-		return fsm.EffectEnded{Pushed: &fsm.Pushed{Branch: "retake/" + e.Worker}}
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Branch: "retake/" + e.Worker}}
 	case fsm.DoEscalate:
 		w.escalate(i, e)
 	case fsm.DoRelease:
@@ -173,7 +173,7 @@ func (w *world) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 // soft carries out what may be lost.
 func (w *world) soft(p *process, e fsm.Effect) {
 	switch e.Kind {
-	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse, fsm.DoProbe, fsm.DoPause, fsm.DoGoOn:
+	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse, fsm.DoProbe, fsm.DoPause, fsm.DoResume:
 		if w.fault(busDrop) {
 			return
 		}
@@ -182,13 +182,13 @@ func (w *world) soft(p *process, e fsm.Effect) {
 		if !w.fault(runtimeFails) {
 			w.after(w.delay(4), func() { w.remove(e.Worker) })
 		}
-	case fsm.DoLook:
-		w.insist(p, func() {
+	case fsm.DoReadIssue:
+		w.retryGitHub(p, func() {
 			v := w.view(p, w.issue(e.Task))
 			w.after(w.delay(3), func() { w.offer(p, v, nil) })
 		})
-	case fsm.DoRead:
-		w.insist(p, func() { w.read(p, w.issue(e.Task)) })
+	case fsm.DoReadAnswers:
+		w.retryGitHub(p, func() { w.read(p, w.issue(e.Task)) })
 	case fsm.DoReclaim:
 		if !w.fault(githubFails) {
 			w.after(w.delay(3), func() { w.reclaim(p, w.issue(e.Task)) })
@@ -197,12 +197,12 @@ func (w *world) soft(p *process, e fsm.Effect) {
 }
 
 // insist does what is asked of GitHub, again and again until it does not fail, for as long as the director lives.
-func (w *world) insist(p *process, do func()) {
+func (w *world) retryGitHub(p *process, do func()) {
 	w.after(w.delay(3), func() {
 		switch {
 		case p.dead || w.bad != nil:
 		case w.fault(githubFails):
-			w.after(w.often(30), func() { w.insist(p, do) })
+			w.after(w.interval(30), func() { w.retryGitHub(p, do) })
 		default:
 			do()
 		}

@@ -4,8 +4,8 @@ import "retake/internal/fsm"
 
 // newSmall is the first state.
 func newSmall(s Small) *node {
-	w := &world{calm: true, frozen: true, maxWorkers: s.Workers, maxRetries: s.Retries, limits: budgets[0], steps: 1}
-	w.tape = newTape(1)
+	w := &world{faultsStopped: true, explored: true, maxWorkers: s.Workers, maxRetries: s.Retries, limits: budgets[0], steps: 1}
+	w.choices = newChoices(1)
 	w.limits.MaxRetries = s.Retries
 	w.cfg = machineConfig(s.Workers, 0, "director", w.limits)
 	w.history = newHistory(w)
@@ -13,7 +13,7 @@ func newSmall(s Small) *node {
 	for i := range s.Issues {
 		w.add(&issue{key: keys[i], open: true, labels: taskLabel})
 	}
-	n := &node{w: w, left: left{s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence}}
+	n := &node{w: w, left: faultsLeft{s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence}}
 	n.boot()
 	return n
 }
@@ -62,7 +62,7 @@ func (n *node) offer(p *process, body fsm.EventBody, tok fsm.Token) {
 		p.tokens = append(p.tokens, token{tok, p.decided, nil})
 	}
 	for _, e := range effects {
-		p.waiting = append(p.waiting, promised{e, p.decided})
+		p.waiting = append(p.waiting, pendingEffect{e, p.decided})
 	}
 	w.history.stepped(p, at, body, facts, effects)
 	n.flush(p)
@@ -154,7 +154,7 @@ func (n *node) choices(out []step) []step {
 				out = append(out, step{fails, a, uint8(j)}, step{half, a, uint8(j)})
 			}
 		}
-		for j := range n.bag {
+		for j := range n.messages {
 			out = append(out, step{arrives, uint8(j), a})
 			if l.doubles > 0 {
 				out = append(out, step{arrives2, uint8(j), a})
@@ -166,12 +166,12 @@ func (n *node) choices(out []step) []step {
 			}
 		}
 	}
-	for j := range n.bag {
+	for j := range n.messages {
 		if l.drops > 0 {
 			out = append(out, step{isLost, uint8(j), 0})
 		}
 	}
-	for j, b := range w.boxes {
+	for j, b := range w.containers {
 		if !b.alive() {
 			continue
 		}
@@ -211,16 +211,16 @@ func (n *node) choices(out []step) []step {
 	return out
 }
 
-// listTells says whether the runtime's list differs from what the leader expects.
+// listTells reports whether the runtime's list differs from what the leader expects.
 func (n *node) listTells() bool {
-	for _, b := range n.w.boxes {
+	for _, b := range n.w.containers {
 		t, current := n.w.lead.m.Worker(b.attempt)
 		if b.listed && (!current || !b.running && !t.UpAt.IsZero() && t.State != fsm.Stopping) {
 			return true
 		}
 	}
 	for _, t := range n.w.lead.m.Tasks() {
-		if s := t.State; !t.UpAt.IsZero() && (s == fsm.Starting || s == fsm.Running || s == fsm.Suspect) && n.w.box(t.AttemptID()) == nil {
+		if s := t.State; !t.UpAt.IsZero() && (s == fsm.Starting || s == fsm.Running || s == fsm.Suspect) && n.w.container(t.AttemptID()) == nil {
 			return true
 		}
 	}
@@ -236,37 +236,37 @@ func (n *node) take(s step) {
 	case isDone, fails, half:
 		n.end(w.directors()[s.a], int(s.b), s.kind)
 	case says:
-		b := w.boxes[s.a]
+		b := w.containers[s.a]
 		b.patience--
-		n.bag = append(n.bag, message{true, b.attempt})
+		n.messages = append(n.messages, message{true, b.attempt})
 	case succeeds, goesWrong:
-		b := w.boxes[s.a]
+		b := w.containers[s.a]
 		b.sent++
 		r := fsm.Report{Ref: fsm.ReportRef{ID: "r1"}, OK: s.kind == succeeds, Final: true, Stage: "CODE"}
 		if s.kind == goesWrong {
 			n.left.bad--
-			r.Evidence = ends3
+			r.Evidence = retryableFailure
 		}
 		w.publish(b.attempt, r)
 	case dies:
 		n.left.deaths--
-		b := w.boxes[s.a]
+		b := w.containers[s.a]
 		b.running, b.code = false, 1
 	case arrives, arrives2:
-		m := n.bag[s.a]
+		m := n.messages[s.a]
 		if s.kind == arrives {
-			n.bag = append(n.bag[:s.a:s.a], n.bag[s.a+1:]...)
+			n.messages = append(n.messages[:s.a:s.a], n.messages[s.a+1:]...)
 		} else {
 			n.left.doubles--
 		}
 		n.offer(w.directors()[s.b], fsm.Hello{Worker: m.worker}, 0)
 	case isLost:
 		n.left.drops--
-		n.bag = append(n.bag[:s.a:s.a], n.bag[s.a+1:]...)
+		n.messages = append(n.messages[:s.a:s.a], n.messages[s.a+1:]...)
 	case isRead:
 		r := w.reports[s.a]
 		r.waits = true
-		n.offer(w.directors()[s.b], fsm.Reported{Worker: r.worker, Report: r.body}, fsm.Token(s.a)+1)
+		n.offer(w.directors()[s.b], fsm.ReportReceived{Worker: r.worker, Report: r.body}, fsm.Token(s.a)+1)
 	case polled:
 		n.offer(w.lead, w.view(w.lead, w.issues[s.a]), 0)
 	case listed:
@@ -300,8 +300,8 @@ func (w *world) again() {
 	}
 }
 
-// ends3 is a failure that another attempt may heal.
-var ends3 = ends[3]
+// retryableFailure is a failure that another attempt may heal.
+var retryableFailure = failureEvidence[3]
 
 func (n *node) end(p *process, j int, how happening) {
 	w, e := n.w, p.flight[j].effect
@@ -334,7 +334,7 @@ func (n *node) pass() {
 	if after := w.lead.m.NextDeadline(); !after.IsZero() && !after.After(w.wall(w.lead)) {
 		w.fail(timerMeansWork, "the deadline was offered, and is there still")
 	}
-	for _, b := range w.boxes { // a worker that was not answered says hello again
+	for _, b := range w.containers { // a worker that was not answered says hello again
 		if !b.welcomed && b.patience == 0 {
 			b.patience = 1
 		}

@@ -62,7 +62,7 @@ func (w *world) relabel(i *issue, l labels, nonce string) {
 }
 
 // claim runs the protocol: it succeeds again if it has before.
-func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimEnd {
+func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	if i.nonce == "" && i.open && i.labels&taskLabel != 0 && w.fault(githubTaken) {
 		w.relabel(i, claimedLabel, foreign)
 		w.after(w.delay(4000), func() {
@@ -72,23 +72,18 @@ func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimEnd {
 		})
 	}
 	if i.nonce == e.Nonce && i.asked != "" && e.Attempt == 0 { // late, for a director that was replaced meanwhile
-		return &fsm.ClaimEnd{Why: "blocked"}
+		return &fsm.ClaimResult{Why: "blocked"}
 	}
-	unblocks := e.Attempt > 0 && i.nonce == e.Nonce
 	ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels&taskLabel != 0)
 	switch {
 	case ours:
 		i.asked, i.answer, i.removed = "", "", false
 		w.relabel(i, claimedLabel, e.Nonce)
-		end := &fsm.ClaimEnd{Ours: true}
-		if unblocks {
-			end.Hints = []fsm.Hint{{From: "octocat", At: epoch.Add(time.Duration(w.now)), Text: "try the other table"}}
-		}
-		return end
+		return &fsm.ClaimResult{Ours: true}
 	case i.nonce == e.Nonce: // half a claim is undone
 		w.relabel(i, i.labels&^claimedLabel, "")
 	}
-	return &fsm.ClaimEnd{Why: "not eligible"}
+	return &fsm.ClaimResult{Why: "not eligible"}
 }
 
 func (w *world) escalate(i *issue, e fsm.Effect) {
@@ -117,7 +112,7 @@ func (w *world) poll(p *process, whole bool) {
 		return
 	}
 	answered := p.asleep <= w.now && !w.closed(p) && !w.fault(githubFails)
-	defer w.after(w.often(30), func() { w.poll(p, whole && !answered) })
+	defer w.after(w.interval(30), func() { w.poll(p, whole && !answered) })
 	if !answered {
 		return
 	}
@@ -148,7 +143,7 @@ func (w *world) ask(p *process, repo string, whole bool) {
 	w.after(w.delay(3), func() { w.offer(p, seen, nil) })
 }
 
-// closed says whether the gate of the process lets nobody through.
+// closed reports whether the gate of the process lets nobody through.
 func (w *world) closed(p *process) bool {
 	for _, c := range p.m.Cooldowns() {
 		if c.Resource == fsm.GitHubRead || c.Resource == fsm.GitHubWrite {
@@ -171,7 +166,7 @@ func (w *world) viewOf(i *issue) fsm.IssueView {
 	if i.open && i.labels&taskLabel != 0 {
 		w.claims++
 		v.Nonce = fmt.Sprintf("n%d", w.claims)
-		if w.frozen { // named by the issue, so that two states that differ in the order of their claims only are the same
+		if w.explored { // named by the issue, so that two states that differ in the order of their claims only are the same
 			i.claims++
 			v.Nonce = fmt.Sprintf("%c%d", i.key[2], i.claims)
 		}
@@ -184,12 +179,13 @@ func (w *world) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return
 	}
+	hints := []fsm.Hint{{From: "octocat", At: epoch.Add(time.Duration(i.changed) * time.Second), Text: "try the other table"}}
 	switch {
 	case i.removed:
-		w.offer(p, fsm.Answered{Task: i.key, By: "octocat", Command: "removed the blocked label"}, func() {})
+		w.offer(p, fsm.QuestionAnswered{Task: i.key, By: "octocat", Command: "removed the blocked label", Hints: hints}, func() {})
 	case i.answer != "":
 		answer := i.answer
-		w.offer(p, fsm.Answered{Task: i.key, By: "octocat", Command: answer, Comment: i.changed}, func() {
+		w.offer(p, fsm.QuestionAnswered{Task: i.key, By: "octocat", Command: answer, Comment: i.changed, Hints: hints}, func() {
 			if i.answer == answer {
 				i.answer = "" // a reaction
 			}
@@ -208,13 +204,13 @@ func (w *world) reclaim(p *process, i *issue) {
 // people do something now and then: they answer, offer again what is done, and some meddle.
 func (w *world) people() {
 	w.after(seconds(60)+w.delay(800), w.people)
-	i := w.issues[w.tape.pick(atHuman, len(w.issues))]
+	i := w.issues[w.choices.pick(atHuman, len(w.issues))]
 	switch {
-	case w.calm, w.tape.pick(atHuman, 4) == 0:
+	case w.faultsStopped, w.choices.pick(atHuman, 4) == 0:
 		return
 	case w.fault(humanMeddles):
 		w.meddle(i)
-	case i.labels&blockedLabel != 0 && w.tape.pick(atHuman, 2) == 0:
+	case i.labels&blockedLabel != 0 && w.choices.pick(atHuman, 2) == 0:
 		i.labels, i.removed = i.labels&^blockedLabel, true
 		w.tell("somebody takes the blocked label off %s", i.key)
 	case i.labels&blockedLabel != 0:
@@ -230,7 +226,7 @@ func (w *world) people() {
 }
 
 func (w *world) meddle(i *issue) {
-	switch w.tape.pick(humanMeddles, 5) {
+	switch w.choices.pick(humanMeddles, 5) {
 	case 0:
 		i.open = !i.open
 	case 1:

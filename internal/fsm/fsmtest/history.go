@@ -51,12 +51,12 @@ type claim struct {
 	cost       float64
 	iterations int // verdicts since then that grant another attempt
 
-	redispatches int
-	byReason     map[recovery.Reason]int
-	last         *recovery.Verdict // since a human last answered
-	reason       recovery.Reason   // that it was about
-	spared       int               // times since then that it was an incident's failure, or healed with it
-	healed       bool              // it goes on because an incident is over
+	redispatches  int
+	byReason      map[recovery.Reason]int
+	last          *recovery.Verdict // since a human last answered
+	reason        recovery.Reason   // that it was about
+	incidentWaits int               // times since then that it was an incident's failure, or healed with it
+	healed        bool              // it goes on because an incident is over
 }
 
 func newHistory(w *world) *history {
@@ -94,9 +94,10 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	case fsm.PhaseChanged:
 		h.phase = f.To
 	case fsm.IncidentChanged:
-		h.incidents = append(slices.DeleteFunc(h.incidents, func(i fsm.Incident) bool { return i.Key == f.Incident.Key }), f.Incident)
-	case fsm.IncidentOver:
-		h.incidents = slices.DeleteFunc(h.incidents, func(i fsm.Incident) bool { return i.Key == f.Key })
+		h.incidents = slices.DeleteFunc(h.incidents, func(i fsm.Incident) bool { return i.Key == f.Incident.Key })
+		if !f.Over {
+			h.incidents = append(h.incidents, f.Incident)
+		}
 	case fsm.CooldownSet:
 		if f.Until.After(h.closed) {
 			h.closed = f.Until
@@ -142,7 +143,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 				c.iterations++
 			}
 			if v.Row == rowIncident {
-				c.spared++
+				c.incidentWaits++
 			}
 			if ofAttempt(f) {
 				c.verdict = f.Attempt
@@ -150,20 +151,18 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		}
 	case fsm.TallyReset:
 		if c := h.claim(f.Task); c != nil {
-			c.redispatches, c.byReason, c.last, c.spared = 0, map[recovery.Reason]int{}, nil, 0
+			c.redispatches, c.byReason, c.last, c.incidentWaits = 0, map[recovery.Reason]int{}, nil, 0
 			c.calls, c.cost, c.iterations = 0, 0, 0
 		}
-	case fsm.UsageSeen:
-		if c := h.claim(f.Task); c != nil {
-			c.used = f.Usage
-		}
-	case fsm.AttemptUsed:
-		if c := h.claim(f.Task); c != nil {
+	case fsm.UsageCounted:
+		switch c := h.claim(f.Task); {
+		case c == nil:
+		case f.PaidCalls != nil:
+			c.calls = *f.PaidCalls
+		case f.Ended:
 			c.calls, c.cost, c.used = c.calls+f.Usage.PaidCalls, c.cost+f.Usage.CostUSD, recovery.Usage{}
-		}
-	case fsm.PaidCallsSet:
-		if c := h.claim(f.Task); c != nil {
-			c.calls = f.PaidCalls
+		default:
+			c.used = f.Usage
 		}
 	case fsm.EffectPlanned:
 		if c := h.claim(f.Effect.Task); c != nil {
@@ -180,20 +179,22 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	}
 }
 
-// ofAttempt says whether a verdict is about how an attempt ended.
+// ofAttempt reports whether a verdict is about how an attempt ended.
 func ofAttempt(f fsm.VerdictMade) bool { return f.Stage != "RETRY_WAIT" }
 
 func (h *history) moved(c *claim, at time.Time, f fsm.Moved) {
 	c.state, c.since, c.until = f.To, at, f.Until
-	if i := slices.Index(fsm.Transitions, fsm.Transition{From: f.From, On: f.On, To: f.To}); i >= 0 {
+	if i := slices.IndexFunc(fsm.Transitions, func(x fsm.Transition) bool {
+		return x.On == f.On && x.To == f.To && slices.Contains(x.From, f.From)
+	}); i >= 0 {
 		h.moves[i]++
 	}
 	if f.From == fsm.Blocked {
 		c.asked = ""
 	}
-	if f.On == fsm.OnHealed {
+	if f.On == fsm.OnIncidentOver {
 		c.healed = true
-		c.spared++
+		c.incidentWaits++
 	}
 	h.over(c)
 }

@@ -67,7 +67,7 @@ var invariants = []Invariant{
 	{Name: decisionsAlike, Says: "the same machine decides the same about the same event", step: decidesAlike},
 	{Name: "NothingUnbounded", Says: "every queue, list and text of the machine has a bound by the number of its tasks", full: bounded},
 	{Name: timerMeansWork, Says: "after the deadline was offered it is another one, and none is left when nothing waits", end: noTimerLeft},
-	{Name: endsSomewhere, Says: "once faults stop every task comes to Running, Done, Blocked, Released or Parked, and what is eligible is taken", end: atRest},
+	{Name: endsSomewhere, Says: "once faults stop every task comes to Running, Done, Blocked or Released, and what is eligible is taken", end: atRest},
 	{Name: "NoLabelLeftBehind", Says: "at rest every issue's labels say what its task's state does", end: labelsAgree},
 	{Name: "DriverTakesEvents", Says: "the driver takes every event"},
 }

@@ -9,15 +9,15 @@ import (
 // journal is the stream of batches, appended by compare and set. What a snapshot covers is forgotten.
 type journal struct {
 	last    uint64
-	batches []*kept // after the snapshot
-	saved   []byte  // the snapshot; nil: none
+	batches []*storedBatch // after the snapshot
+	saved   []byte         // the snapshot; nil: none
 	savedAt uint64
 
 	read   *fsm.Machine // what a restart would find, as far as it was read; the explorer's
 	readTo int
 }
 
-type kept struct {
+type storedBatch struct {
 	id      string
 	records []fsm.Record
 	data    []byte // JSON, in worlds that keep it
@@ -30,7 +30,7 @@ func (j *journal) append(b *fsm.Batch) (uint64, error) {
 		return 0, errRefused
 	}
 	j.last++
-	j.batches = append(j.batches, &kept{b.ID, b.Records, b.Data})
+	j.batches = append(j.batches, &storedBatch{b.ID, b.Records, b.Data})
 	return j.last, nil
 }
 

@@ -21,13 +21,13 @@ type process struct {
 	slept   int64     // since when
 	refused int64     // when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
 	flight  []*flight // effects under way
-	soft    *softly
+	soft    *softView
 	batch   *fsm.Batch // under way; the explorer's
 
 	// What the driver must keep: acknowledgements and effects in the order of their decision, each after so many records.
 	decided, durable int
 	tokens           []token
-	waiting          []promised
+	waiting          []pendingEffect
 	lastToken        fsm.Token
 }
 
@@ -37,7 +37,7 @@ type token struct {
 	then func()
 }
 
-type promised struct {
+type pendingEffect struct {
 	effect fsm.Effect
 	need   int
 }
@@ -58,7 +58,7 @@ func (w *world) boot() {
 		return
 	}
 	if w.lead != nil && w.fault(clockSkewed) {
-		p.skew = int64(time.Duration(w.tape.pick(clockSkewed, 240)-120) * 5 * time.Second)
+		p.skew = int64(time.Duration(w.choices.pick(clockSkewed, 240)-120) * 5 * time.Second)
 	}
 	p.d = fsm.NewDriver(p.m, w.journal.last, fmt.Sprintf("p%d", p.id))
 	if !w.withData {
@@ -76,7 +76,7 @@ func (w *world) boot() {
 	}
 	w.after(w.delay(5), func() { w.poll(p, true) })
 	w.after(w.delay(20), func() { w.listing(p) })
-	w.after(w.delay(300), func() { w.fate(p) })
+	w.after(w.delay(300), func() { w.directorFaults(p) })
 }
 
 // end kills a process. Of the effects under way some are carried out all the same.
@@ -119,7 +119,7 @@ func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
 	if p.slept > 0 {
 		gap := w.now - p.slept
 		p.slept = 0
-		w.offer(p, fsm.Resumed{Gap: time.Duration(gap)}, nil)
+		w.offer(p, fsm.DirectorResumed{Gap: time.Duration(gap)}, nil)
 		if p.dead || w.bad != nil {
 			return
 		}
@@ -150,7 +150,7 @@ func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
 		p.tokens = append(p.tokens, token{tok, p.decided, acked})
 	}
 	for _, e := range effects {
-		p.waiting = append(p.waiting, promised{e, p.decided})
+		p.waiting = append(p.waiting, pendingEffect{e, p.decided})
 	}
 	w.history.stepped(p, at, body, facts, effects)
 	w.flush(p)
@@ -228,7 +228,7 @@ func (w *world) write(p *process, b *fsm.Batch) {
 		w.crash(p, "crash before the append "+b.ID)
 		return
 	}
-	if w.tape.pick(atDelay, 4) == 0 {
+	if w.choices.pick(atDelay, 4) == 0 {
 		w.landed(p, b)
 		return
 	}
@@ -258,9 +258,9 @@ func (w *world) landed(p *process, b *fsm.Batch) {
 	}
 	if w.fault(journalSilent) { // the shell reads it back by its id
 		var ok bool
-		if seq, ok = w.journal.find(b.ID); !ok || w.tape.chance(journalSilent, 300) {
+		if seq, ok = w.journal.find(b.ID); !ok || w.choices.chance(journalSilent, 300) {
 			p.d.Stop()
-			w.crash(p, "the fate of the append "+b.ID+" is not known")
+			w.crash(p, "it is not known whether the append "+b.ID+" landed")
 			return
 		}
 	}
@@ -269,4 +269,14 @@ func (w *world) landed(p *process, b *fsm.Batch) {
 	w.flush(p)
 	p.wake = w.wakes(p)
 	w.history.durable(p)
+}
+
+// decided returns what the machine's last step decided, before anything of it is durable.
+func decided(m *fsm.Machine) ([]fsm.Fact, []fsm.Effect) { return m.Decided() }
+
+// omitData keeps the driver from writing JSON.
+func omitData(d *fsm.Driver) {
+	d.Encode = func(at time.Time, _ fsm.Event, facts []fsm.Fact) (fsm.Record, []byte, error) {
+		return fsm.Record{At: at, Facts: facts}, nil, nil
+	}
 }

@@ -7,16 +7,16 @@ import (
 	"retake/internal/recovery"
 )
 
-// box is a container and the worker in it. A worker may outlive its container: a host that was cut off.
-type box struct {
-	attempt string
-	issue   fsm.IssueKey
-	listed  bool // the runtime knows it
-	running bool
-	ghost   int  // messages that its worker still sends, though the runtime knows it no more
-	orphan  bool // carried out for a director that was not the leader any more
-	oom     bool
-	code    int
+// container is one that the runtime made, and the worker in it. A worker may outlive its container: a host that was cut off.
+type container struct {
+	attempt   string
+	issue     fsm.IssueKey
+	listed    bool // the runtime knows it
+	running   bool
+	lingering int  // messages that its worker still sends, though the runtime knows it no more
+	orphan    bool // carried out for a director that was not the leader any more
+	oom       bool
+	code      int
 
 	welcomed bool
 	fenced   bool
@@ -30,10 +30,10 @@ type box struct {
 	patience int   // hellos before it gives up
 }
 
-func (b *box) alive() bool { return b.running || b.ghost > 0 }
+func (b *container) alive() bool { return b.running || b.lingering > 0 }
 
-func (w *world) box(attempt string) *box {
-	for _, b := range w.boxes {
+func (w *world) container(attempt string) *container {
+	for _, b := range w.containers {
 		if b.attempt == attempt {
 			return b
 		}
@@ -43,29 +43,29 @@ func (w *world) box(attempt string) *box {
 
 // start makes sure that there is a container for the attempt.
 func (w *world) start(p *process, e fsm.Effect) {
-	if b := w.box(e.Worker); b != nil && b.listed {
+	if b := w.container(e.Worker); b != nil && b.listed {
 		b.orphan = b.orphan && p != w.lead
 		return
 	}
-	b := &box{attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30, orphan: p != w.lead || p.dead}
+	b := &container{attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30, orphan: p != w.lead || p.dead}
 	b.ends = w.now + seconds(30) + w.delay(1500)
-	if w.frozen {
+	if w.explored {
 		b.patience = 1
 	}
-	if w.calm {
+	if w.faultsStopped {
 		b.ends = w.now + seconds(60)
 	}
-	w.boxes = append(w.boxes, b)
-	w.after(w.delay(20), func() { w.live(b) })
+	w.containers = append(w.containers, b)
+	w.after(w.delay(20), func() { w.workerTurn(b) })
 }
 
 // stop ends the container. Without certainty that it is gone, it fails.
 func (w *world) stop(e fsm.Effect) fsm.EffectEnded {
-	b := w.box(e.Worker)
-	gone := &fsm.Gone{}
+	b := w.container(e.Worker)
+	gone := &fsm.StopResult{}
 	if b != nil && b.listed {
 		if w.fault(runtimeUnkilled) {
-			return fsm.EffectEnded{Failure: &fsm.Failed{Reason: recovery.DockerDaemon, Text: "could not kill the container", Transient: true}}
+			return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.DockerDaemon, Text: "could not kill the container", Transient: true}}
 		}
 		code := b.code
 		if b.running {
@@ -84,27 +84,27 @@ func (w *world) stop(e fsm.Effect) fsm.EffectEnded {
 			gone.Reports = append(gone.Reports, r.body)
 		}
 	}
-	return fsm.EffectEnded{Gone: gone}
+	return fsm.EffectEnded{Stop: gone}
 }
 
 // remove takes a container away. Its worker may go on for a while, where nobody can reach it.
 func (w *world) remove(attempt string) {
-	b := w.box(attempt)
+	b := w.container(attempt)
 	if b == nil || !b.listed {
 		return
 	}
 	b.listed = false
 	if b.running && w.fault(workerReturns) {
-		b.ghost = 1 + w.tape.pick(workerReturns, 4)
+		b.lingering = 1 + w.choices.pick(workerReturns, 4)
 	}
 	b.running = false
-	if b.ghost == 0 {
-		w.bury(b)
+	if b.lingering == 0 {
+		w.forget(b)
 	}
 }
 
-func (w *world) bury(b *box) {
-	w.boxes = slices.DeleteFunc(w.boxes, func(x *box) bool { return x == b })
+func (w *world) forget(b *container) {
+	w.containers = slices.DeleteFunc(w.containers, func(x *container) bool { return x == b })
 }
 
 // listing reads the runtime's list every twenty seconds.
@@ -112,7 +112,7 @@ func (w *world) listing(p *process) {
 	if p.dead || p == w.stale || w.bad != nil {
 		return
 	}
-	defer w.after(w.often(20), func() { w.listing(p) })
+	defer w.after(w.interval(20), func() { w.listing(p) })
 	if p.asleep > w.now || w.fault(runtimeFails) {
 		return
 	}
@@ -123,13 +123,13 @@ func (w *world) listing(p *process) {
 	w.after(w.delay(2), func() { w.offer(p, l, nil) })
 }
 
-func (w *world) list(p *process) fsm.Listed {
-	l := fsm.Listed{TakenAt: w.wall(p)}
-	for _, b := range w.boxes {
+func (w *world) list(p *process) fsm.ContainersListed {
+	l := fsm.ContainersListed{TakenAt: w.wall(p)}
+	for _, b := range w.containers {
 		switch {
 		case !b.listed:
 		case w.fault(runtimeLies):
-			if w.tape.pick(runtimeLies, 2) == 1 {
+			if w.choices.pick(runtimeLies, 2) == 1 {
 				l.Containers = append(l.Containers, fsm.Container{Attempt: b.attempt, Running: !b.running})
 			}
 		default:

@@ -7,7 +7,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// The bounds of liveness: how many steps, and how much time, a calm world needs to come to rest at most.
+// The bounds of liveness: how many steps, and how much time, a world without faults may take to come to rest.
 const (
 	restSteps = 10_000
 	restTime  = 24 * time.Hour
@@ -18,8 +18,8 @@ func (w *world) settle() {
 	if w.bad != nil {
 		return
 	}
-	w.tell("calm")
-	w.calm = true
+	w.tell("faults stop")
+	w.faultsStopped = true
 	if w.stale != nil {
 		w.end(w.stale, "faults stop")
 	}
@@ -27,7 +27,7 @@ func (w *world) settle() {
 		p.asleep = w.now
 		p.wake = w.wakes(p)
 	}
-	for _, b := range w.boxes {
+	for _, b := range w.containers {
 		b.cut, b.silent = min(b.cut, w.now), min(b.silent, w.now)
 	}
 	w.resume()
@@ -47,12 +47,12 @@ func (w *world) settle() {
 
 // resume is said now and then: a policy may have ended the run.
 func (w *world) resume() {
-	w.offer(w.lead, fsm.OperatorSaid{Command: fsm.Resume}, nil)
+	w.offer(w.lead, fsm.OperatorCommanded{Command: fsm.Resume}, nil)
 	w.after(seconds(3600), w.resume)
 }
 
 // resting are the states in which a task may stay when nothing happens any more.
-var resting = map[string]bool{"Running": true, "Blocked": true, "Parked": true}
+var resting = map[string]bool{"Running": true, "Blocked": true}
 
 // atRest says what is still to come, or nothing.
 func (w *world) atRest() string {
@@ -69,7 +69,7 @@ func (w *world) atRest() string {
 			return string(i.key) + " is eligible, and nobody takes it"
 		}
 	}
-	for _, b := range w.boxes {
+	for _, b := range w.containers {
 		if b.listed {
 			return "a container is left: " + b.attempt
 		}

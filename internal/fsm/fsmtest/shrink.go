@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// shrunk is the shortest tape that was found to violate the same invariant, and what happens on it.
+// shrunk is the shortest list of choices found to violate the same invariant, and what happens with it.
 type shrunk struct {
-	tracks *tracks
-	bad    *Violation
-	lines  []string
-	tries  int
+	choiceTracks *choiceTracks
+	bad          *Violation
+	lines        []string
+	tries        int
 }
 
 // shrinker takes faults and choices away as long as the same invariant is violated.
 type shrinker struct {
 	invariant string
 	steps     int // after which faults stop
-	best      *tracks
+	best      *choiceTracks
 	bestSize  int
 	bestSteps int
 	tries     int
@@ -28,10 +28,10 @@ type shrinker struct {
 
 // shrink shortens the world that violated an invariant.
 func shrink(f *Found, more func() bool) shrunk {
-	t := newTape(worldSeed(f.Seed, f.World))
-	t.record = &tracks{}
+	t := newChoices(worldSeed(f.Seed, f.World))
+	t.record = &choiceTracks{}
 	w := newWorld(t, "")
-	live(w, worldSteps)
+	runWorld(w, worldSteps)
 	s := &shrinker{invariant: f.Invariant, steps: worldSteps, best: t.record, bestSteps: w.steps, more: more}
 	s.bestSize = s.size(t.record)
 	if w.bad == nil || w.bad.Invariant != f.Invariant {
@@ -45,22 +45,21 @@ func shrink(f *Found, more func() bool) shrunk {
 		s.fewerSteps()
 		s.smallerShape()
 	}
-	out := shrunk{tracks: s.best, tries: s.tries}
+	out := shrunk{choiceTracks: s.best, tries: s.tries}
 	w = s.play(s.best, &out.lines)
 	out.bad = w.bad
 	return out
 }
 
-// play lets the world of a tape happen.
-func (s *shrinker) play(t *tracks, lines *[]string) *world {
-	tape := playback(t)
-	w := newWorldTold(tape, lines)
-	live(w, s.steps)
+// play runs the world that these choices make.
+func (s *shrinker) play(t *choiceTracks, lines *[]string) *world {
+	w := newRecordedWorld(replayedChoices(t), lines)
+	runWorld(w, s.steps)
 	return w
 }
 
-// try keeps a tape if it still violates the invariant, and is less.
-func (s *shrinker) try(t *tracks) bool {
+// try keeps choices if they still violate the invariant and are fewer.
+func (s *shrinker) try(t *choiceTracks) bool {
 	if !s.more() {
 		return false
 	}
@@ -69,17 +68,17 @@ func (s *shrinker) try(t *tracks) bool {
 	if w.bad == nil || w.bad.Invariant != s.invariant {
 		return false
 	}
-	size := s.size(w.tape.record)
+	size := s.size(w.choices.record)
 	if size > s.bestSize || size == s.bestSize && w.steps >= s.bestSteps {
 		return false
 	}
-	s.best, s.bestSize, s.bestSteps = trimmed(w.tape.record), size, w.steps
+	s.best, s.bestSize, s.bestSteps = trimmed(w.choices.record), size, w.steps
 	return true
 }
 
 // size is what is made less: a fault counts most, then how long the faults last, then every choice that is not the
 // harmless one.
-func (s *shrinker) size(t *tracks) int {
+func (s *shrinker) size(t *choiceTracks) int {
 	n := s.steps
 	for i := range t {
 		for _, v := range t[i] {
@@ -94,7 +93,7 @@ func (s *shrinker) size(t *tracks) int {
 	return n
 }
 
-func trimmed(t *tracks) *tracks {
+func trimmed(t *choiceTracks) *choiceTracks {
 	for i := range t {
 		n := len(t[i])
 		for n > 0 && t[i][n-1] == 0 {
@@ -105,7 +104,7 @@ func trimmed(t *tracks) *tracks {
 	return t
 }
 
-func (t *tracks) with(s int, track []uint32) *tracks {
+func (t *choiceTracks) with(s int, track []uint32) *choiceTracks {
 	c := *t
 	c[s] = track
 	return &c

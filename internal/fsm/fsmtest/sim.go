@@ -42,8 +42,8 @@ type Found struct {
 // worldSeed is the seed of one of the worlds of a run.
 func worldSeed(seed uint64, world int) uint64 { return mix(seed ^ mix(uint64(world))) }
 
-// live lets a whole world happen: faults first, then calm.
-func live(w *world, steps int) {
+// runWorld runs a whole world: first with faults, then without.
+func runWorld(w *world, steps int) {
 	w.run(steps)
 	w.settle()
 }
@@ -56,8 +56,8 @@ func Simulate(o Options) Result {
 		if !o.Until.IsZero() && o.Now().After(o.Until) {
 			break
 		}
-		w := newWorld(newTape(worldSeed(o.Seed, i)), o.Without)
-		live(w, worldSteps)
+		w := newWorld(newChoices(worldSeed(o.Seed, i)), o.Without)
+		runWorld(w, worldSteps)
 		r.add(w)
 		if w.bad != nil {
 			r.Found = &Found{*w.bad, o.Seed, i}

@@ -20,7 +20,7 @@ type Small struct {
 }
 
 // left is what may still go wrong.
-type left struct{ drops, doubles, failures, deaths, bad, crashes, stale, silence int }
+type faultsLeft struct{ drops, doubles, failures, deaths, bad, crashes, stale, silence int }
 
 // SmallWorlds are searched by CI. The order of messages, reports and appends is free in all of them.
 var SmallWorlds = []Small{
@@ -39,9 +39,9 @@ var SmallWorlds = []Small{
 
 // node is a state of a small world.
 type node struct {
-	w    *world
-	bag  []message
-	left left
+	w        *world
+	messages []message
+	left     faultsLeft
 }
 
 // message is on its way to a director.
@@ -63,7 +63,7 @@ const (
 	isDone                     // an effect under way: b-th of a
 	fails                      // the same, failed
 	half                       // carried out, and told to have failed
-	says                       // a box's worker says hello
+	says                       // a container's worker says hello
 	succeeds                   // its work is done
 	goesWrong                  // or not
 	dies                       // it ends without a word

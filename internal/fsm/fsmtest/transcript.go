@@ -18,15 +18,15 @@ func eventLine(b fsm.EventBody) string {
 			out = append(out, fmt.Sprintf("%s open=%t %v", v.Key, v.Open, v.Labels))
 		}
 		return fmt.Sprintf("issues asked for at %s: %s", clock(b.AskedAt), strings.Join(out, ", "))
-	case fsm.Listed:
+	case fsm.ContainersListed:
 		return fmt.Sprintf("list taken at %s: %v", clock(b.TakenAt), b.Containers)
-	case fsm.Heard:
+	case fsm.WorkerSeen:
 		used := "does not say what it used"
 		if u := b.Activity.Usage; u != nil {
 			used = fmt.Sprintf("used %d paid calls", u.PaidCalls)
 		}
 		return fmt.Sprintf("heard %s: %s, paused=%t", b.Worker, used, b.Activity.Paused)
-	case fsm.Reported:
+	case fsm.ReportReceived:
 		return fmt.Sprintf("report %s of %s ok=%t final=%t %s", b.Report.Ref.ID, b.Worker, b.Report.OK, b.Report.Final, b.Report.Evidence.Message)
 	case fsm.EffectEnded:
 		switch {

@@ -17,20 +17,20 @@ type report struct {
 }
 
 // live is one turn of a worker: hello, heartbeats, notices, the end of its work.
-func (w *world) live(b *box) {
+func (w *world) workerTurn(b *container) {
 	if !b.alive() || w.bad != nil {
 		return
 	}
-	if !b.running { // a ghost: it still says what it has to say, and nobody may listen
-		b.ghost--
-		if b.ghost == 0 {
-			defer w.bury(b)
+	if !b.running { // it outlived its container: it still says what it has to say, and nobody may listen
+		b.lingering--
+		if b.lingering == 0 {
+			defer w.forget(b)
 		}
 	}
 	next := int64(heartbeatTTL) / 3
 	switch {
 	case b.running && w.fault(workerDies):
-		b.running, b.code, b.oom = false, 1+w.tape.pick(workerDies, 2)*136, w.tape.pick(workerDies, 4) == 3
+		b.running, b.code, b.oom = false, 1+w.choices.pick(workerDies, 2)*136, w.choices.pick(workerDies, 4) == 3
 		return
 	case w.now < b.silent:
 	case w.fault(workerStalls):
@@ -44,74 +44,74 @@ func (w *world) live(b *box) {
 			w.finish(b)
 		}
 		if w.fault(workerAgain) { // it was welcomed, and the answer was lost
-			w.core(b, fsm.Heard{Worker: b.attempt, Activity: fsm.Activity{Usage: w.spend(b)}})
+			w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt, Activity: fsm.Activity{Usage: w.usageSoFar(b)}})
 		}
-		w.core(b, fsm.Hello{Worker: b.attempt, Token: 1, Incompatible: w.version()})
+		w.sendUnreliably(b, fsm.Hello{Worker: b.attempt, Token: 1, Incompatible: w.version()})
 		next = seconds(5)
 	case !b.paused && w.now >= b.ends && b.final == 0:
 		w.finish(b)
 	case b.final > 0 && w.fault(workerLies):
 		w.finish(b)
-	case b.ghost > 0 && w.tape.pick(workerReturns, 2) == 1, w.fault(workerAgain):
-		w.core(b, fsm.Hello{Worker: b.attempt, Token: 1})
+	case b.lingering > 0 && w.choices.pick(workerReturns, 2) == 1, w.fault(workerAgain):
+		w.sendUnreliably(b, fsm.Hello{Worker: b.attempt, Token: 1})
 	case w.fault(workerNotes):
-		w.send(b, w.trouble(false))
+		w.send(b, w.failureReport(false))
 	default:
-		w.core(b, fsm.Heard{Worker: b.attempt, Activity: fsm.Activity{Stage: "CODE", Step: strconv.Itoa(b.sent), Paused: b.paused, Usage: w.spend(b)}})
+		w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt, Activity: fsm.Activity{Stage: "CODE", Step: strconv.Itoa(b.sent), Paused: b.paused, Usage: w.usageSoFar(b)}})
 	}
-	if b.ghost > 0 {
+	if b.lingering > 0 {
 		next = seconds(5)
 	}
-	w.after(next, func() { w.live(b) })
+	w.after(next, func() { w.workerTurn(b) })
 	if w.fault(busCut) {
 		b.cut = w.now + w.delay(600)
 	}
 }
 
 // spend is what the attempt has used so far. A liar forgets some of it.
-func (w *world) spend(b *box) *recovery.Usage {
-	if w.calm || w.tape.pick(atLife, 4) == 0 {
+func (w *world) usageSoFar(b *container) *recovery.Usage {
+	if w.faultsStopped || w.choices.pick(atLife, 4) == 0 {
 		return nil
 	}
-	b.calls += int64(w.tape.pick(atLife, 3)) / 2
+	b.calls += int64(w.choices.pick(atLife, 3)) / 2
 	u := &recovery.Usage{Tokens: 1000 * b.calls, PaidCalls: b.calls, CostUSD: float64(b.calls) / 8}
-	if w.rates[workerLies] > 0 && w.tape.pick(workerLies, 20) == 19 {
+	if w.rates[workerLies] > 0 && w.choices.pick(workerLies, 20) == 19 {
 		u.PaidCalls /= 2
 	}
 	return u
 }
 
 func (w *world) version() string {
-	if !w.calm && w.rates[workerLies] > 0 && w.tape.chance(workerLies, 10) {
+	if !w.faultsStopped && w.rates[workerLies] > 0 && w.choices.chance(workerLies, 10) {
 		return "2.0"
 	}
 	return ""
 }
 
 // trouble is a report of a failure.
-func (w *world) trouble(final bool) fsm.Report {
-	e := ends[w.tape.pick(atOutcome, len(ends))]
+func (w *world) failureReport(final bool) fsm.Report {
+	e := failureEvidence[w.choices.pick(atOutcome, len(failureEvidence))]
 	if w.now < w.outageTo {
 		e = w.outageEnd
 	}
 	return fsm.Report{Final: final, Stage: "CODE", Evidence: e}
 }
 
-// finish sends a final report: in a calm world the work succeeds.
-func (w *world) finish(b *box) {
+// finish sends a final report: once faults have stopped the work succeeds.
+func (w *world) finish(b *container) {
 	b.final++
-	if w.calm || w.now >= w.outageTo && w.tape.pick(atOutcome, 5) < 2 {
+	if w.faultsStopped || w.now >= w.outageTo && w.choices.pick(atOutcome, 5) < 2 {
 		w.send(b, fsm.Report{OK: true, Final: true, Stage: "DONE"})
 		return
 	}
-	w.send(b, w.trouble(true))
+	w.send(b, w.failureReport(true))
 }
 
-func (w *world) send(b *box, r fsm.Report) {
+func (w *world) send(b *container, r fsm.Report) {
 	b.sent++
-	r.Usage = w.spend(b)
+	r.Usage = w.usageSoFar(b)
 	r.Ref = fsm.ReportRef{ID: "r" + strconv.Itoa(b.sent), Seq: uint64(len(w.reports))}
-	if d := b.cut - w.now; d > 0 && !w.calm { // spooled
+	if d := b.cut - w.now; d > 0 && !w.faultsStopped { // spooled
 		w.after(d, func() { w.publish(b.attempt, r) })
 		return
 	}
@@ -145,12 +145,12 @@ func (w *world) redeliver(r *report) {
 		})
 	}
 	w.after(lag, func() {
-		w.offer(p, fsm.Reported{Worker: r.worker, Report: r.body}, func() {
+		w.offer(p, fsm.ReportReceived{Worker: r.worker, Report: r.body}, func() {
 			w.history.acked(p, r)
 			r.acked = true
 			if w.fault(streamTwice) {
 				w.after(w.delay(300), func() {
-					w.offer(w.lead, fsm.Reported{Worker: r.worker, Report: r.body}, func() { w.history.acked(w.lead, r) })
+					w.offer(w.lead, fsm.ReportReceived{Worker: r.worker, Report: r.body}, func() { w.history.acked(w.lead, r) })
 				})
 			}
 		})
@@ -158,8 +158,8 @@ func (w *world) redeliver(r *report) {
 }
 
 // core sends a message that may be lost.
-func (w *world) core(b *box, body fsm.EventBody) {
-	if w.now < b.cut && !w.calm || w.fault(busDrop) {
+func (w *world) sendUnreliably(b *container, body fsm.EventBody) {
+	if w.now < b.cut && !w.faultsStopped || w.fault(busDrop) {
 		return
 	}
 	n := 1
@@ -168,7 +168,7 @@ func (w *world) core(b *box, body fsm.EventBody) {
 	}
 	for range n {
 		w.after(w.lag(), func() {
-			if w.stale != nil && (!b.running && !w.calm || w.fault(staleHears)) { // a host that was cut off is with it
+			if w.stale != nil && (!b.running && !w.faultsStopped || w.fault(staleHears)) { // a host that was cut off is with it
 				w.offer(w.stale, body, nil)
 				return
 			}
@@ -179,8 +179,8 @@ func (w *world) core(b *box, body fsm.EventBody) {
 
 // control reaches a worker.
 func (w *world) control(e fsm.Effect) {
-	b := w.box(e.Worker)
-	if b == nil || !b.alive() || w.now < b.cut && !w.calm || w.now < b.silent {
+	b := w.container(e.Worker)
+	if b == nil || !b.alive() || w.now < b.cut && !w.faultsStopped || w.now < b.silent {
 		return
 	}
 	switch e.Kind {
@@ -191,15 +191,15 @@ func (w *world) control(e fsm.Effect) {
 		if b.running {
 			b.running = false
 		}
-		b.ghost = 0
+		b.lingering = 0
 		if !b.listed {
-			w.bury(b)
+			w.forget(b)
 		}
 	case fsm.DoProbe:
-		w.core(b, fsm.Heard{Worker: b.attempt})
+		w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt})
 	case fsm.DoPause:
 		b.paused = true
-	case fsm.DoGoOn:
+	case fsm.DoResume:
 		b.paused = false
 	}
 }

@@ -7,25 +7,26 @@ import (
 
 	"retake/internal/fsm"
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
-// world is everything around the driver: what happens in it is chosen by a tape, what must hold in it is checked by the
+// world is everything around the driver: what happens in it is drawn from choices, what must hold in it is checked by the
 // table of invariants. It knows two directors at most: the leader, and one that was replaced and does not know it yet.
 type world struct {
-	tape     *tape
-	rates    [sites]int
-	happened [sites]int // faults so far
-	calm     bool       // faults have stopped
-	frozen   bool       // nothing happens later: the explorer decides what happens
+	choices       *choices
+	rates         [sites]int
+	happened      [sites]int // faults so far
+	faultsStopped bool       // faults have stopped
+	explored      bool       // nothing happens later: the explorer decides what happens
 
 	now   int64 // since epoch
-	queue calendar
+	queue eventQueue
 	steps int // events that a machine has decided about
 
 	maxWorkers, maxRetries int
 	claimStale             time.Duration
 	preset                 string
-	limits                 recovery.Limits
+	limits                 policy.Limits
 	cfg                    fsm.Config // of every machine
 	withData               bool       // the journal keeps JSON, as production's does
 
@@ -34,11 +35,11 @@ type world struct {
 	stale   *process
 	born    int // processes so far
 
-	issues  []*issue
-	boxes   []*box // containers, and what outlived them
-	reports []*report
-	repos   []string
-	claims  int // nonces so far
+	issues     []*issue
+	containers []*container // containers, and what outlived them
+	reports    []*report
+	repos      []string
+	claims     int // nonces so far
 
 	outageTo  int64             // until then nothing succeeds, in any attempt
 	outageEnd recovery.Evidence // how it ends instead
@@ -76,11 +77,13 @@ func (w *world) tell(format string, args ...any) {
 
 // newWorld draws the size of a world, and which faults it has: worlds with few kinds of faults find what worlds with
 // all of them hide.
-func newWorld(t *tape, without string) *world { return (&world{tape: t, without: without}).begin() }
+func newWorld(t *choices, without string) *world {
+	return (&world{choices: t, without: without}).begin()
+}
 
-// newWorldTold is a world whose lines are kept, from its beginning.
-func newWorldTold(t *tape, lines *[]string) *world {
-	w := &world{tape: t}
+// newRecordedWorld is a world whose lines are kept, from its beginning.
+func newRecordedWorld(t *choices, lines *[]string) *world {
+	w := &world{choices: t}
 	if lines != nil {
 		w.transcript(lines)
 	}
@@ -88,7 +91,7 @@ func newWorldTold(t *tape, lines *[]string) *world {
 }
 
 func (w *world) begin() *world {
-	t := w.tape
+	t := w.choices
 	w.history = newHistory(w)
 	w.maxWorkers = 1 + t.pick(atShape, 3)
 	w.maxRetries = t.pick(atShape, 5)
@@ -129,9 +132,9 @@ func (w *world) add(i *issue) {
 	}
 }
 
-// fault says whether a fault happens now.
+// fault reports whether a fault happens now.
 func (w *world) fault(s site) bool {
-	if w.calm || !w.tape.chance(s, w.rates[s]) {
+	if w.faultsStopped || !w.choices.chance(s, w.rates[s]) {
 		return false
 	}
 	w.happened[s]++
@@ -141,12 +144,12 @@ func (w *world) fault(s site) bool {
 
 // delay draws a time up to so many seconds.
 func (w *world) delay(seconds int) int64 {
-	return int64(100*time.Millisecond) + int64(w.tape.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
+	return int64(100*time.Millisecond) + int64(w.choices.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
 }
 
-// often is how long lies between two polls. A calm world is not in a hurry.
-func (w *world) often(n int) int64 {
-	if w.calm {
+// interval is how much time lies between two polls. Without faults they are rarer.
+func (w *world) interval(n int) int64 {
+	if w.faultsStopped {
 		n *= 5
 	}
 	return seconds(n)
@@ -155,7 +158,7 @@ func (w *world) often(n int) int64 {
 func seconds(n int) int64 { return int64(n) * int64(time.Second) }
 
 func (w *world) after(d int64, do func()) {
-	if !w.frozen {
+	if !w.explored {
 		w.queue.add(w.now+d, do)
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// A world is a function of its tape, drawn or played back: else no seed would repeat anything.
+// A world is a function of its choices, drawn or played back: otherwise no seed would repeat anything.
 func TestWorldsRepeat(t *testing.T) {
 	for i := range 5 {
 		var first, again, played []string
-		tape := newTape(worldSeed(1, i))
-		tape.record = &tracks{}
-		live(newWorldTold(tape, &first), worldSteps)
-		live(newWorldTold(newTape(worldSeed(1, i)), &again), worldSteps)
-		live(newWorldTold(playback(tape.record), &played), worldSteps)
+		drawn := newChoices(worldSeed(1, i))
+		drawn.record = &choiceTracks{}
+		runWorld(newRecordedWorld(drawn, &first), worldSteps)
+		runWorld(newRecordedWorld(newChoices(worldSeed(1, i)), &again), worldSteps)
+		runWorld(newRecordedWorld(replayedChoices(drawn.record), &played), worldSteps)
 		if len(first) < 100 || !slices.Equal(first, again) || !slices.Equal(first, played) {
 			t.Fatalf("world %d: %d lines, again %d, played back %d", i, len(first), len(again), len(played))
 		}
@@ -26,7 +26,7 @@ func TestWorldsRepeat(t *testing.T) {
 // What happens to a copy of a machine does not happen to the machine.
 func TestCloneSharesNothing(t *testing.T) {
 	for i := range 20 {
-		w := newWorld(newTape(worldSeed(2, i)), "")
+		w := newWorld(newChoices(worldSeed(2, i)), "")
 		w.run(400 + 37*i)
 		m := w.lead.m
 		whole := newWalker()
@@ -42,11 +42,11 @@ func TestCloneSharesNothing(t *testing.T) {
 		at := w.wall(w.lead)
 		for _, body := range []fsm.EventBody{
 			fsm.Booted{RunID: "copy"},
-			fsm.Resumed{Gap: time.Hour},
+			fsm.DirectorResumed{Gap: time.Hour},
 			w.list(w.lead),
-			fsm.Listed{TakenAt: at.Add(time.Hour)},
-			fsm.OperatorSaid{Command: fsm.Pause},
-			fsm.OperatorSaid{Command: fsm.Resume},
+			fsm.ContainersListed{TakenAt: at.Add(time.Hour)},
+			fsm.OperatorCommanded{Command: fsm.Pause},
+			fsm.OperatorCommanded{Command: fsm.Resume},
 			fsm.Tick{},
 		} {
 			at = at.Add(time.Hour)

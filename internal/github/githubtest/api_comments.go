@@ -44,8 +44,8 @@ func (c *call) createComment() {
 	}
 }
 
-// remark finds the comment that the path names, and its issue.
-func (c *call) remark() (*issue, *comment) {
+// findComment finds the comment that the path names, and its issue.
+func (c *call) findComment() (*issue, *comment) {
 	id, _ := strconv.ParseInt(c.r.PathValue("id"), 10, 64)
 	for _, i := range c.repo.issues {
 		for _, m := range i.comments {
@@ -59,13 +59,13 @@ func (c *call) remark() (*issue, *comment) {
 }
 
 func (c *call) getComment() {
-	if i, m := c.remark(); m != nil {
+	if i, m := c.findComment(); m != nil {
 		writeJSON(c.w, http.StatusOK, c.to.comment(c.repo, i, m))
 	}
 }
 
 func (c *call) editComment() {
-	i, m := c.remark()
+	i, m := c.findComment()
 	if m == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (c *call) editComment() {
 }
 
 func (c *call) deleteComment() {
-	i, m := c.remark()
+	i, m := c.findComment()
 	if m == nil {
 		return
 	}

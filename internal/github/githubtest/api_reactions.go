@@ -38,7 +38,7 @@ func (l links) reaction(x *reaction) object {
 }
 
 func (c *call) listReactions() {
-	_, m := c.remark()
+	_, m := c.findComment()
 	if m == nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (c *call) listReactions() {
 // createReaction makes a reaction once: the same again is answered with the first, 200 instead of 201. It does not touch
 // the times of comment and issue.
 func (c *call) createReaction() {
-	i, m := c.remark()
+	i, m := c.findComment()
 	if m == nil {
 		return
 	}
@@ -72,7 +72,7 @@ func (c *call) createReaction() {
 }
 
 func (c *call) deleteReaction() {
-	i, m := c.remark()
+	i, m := c.findComment()
 	if m == nil {
 		return
 	}

@@ -106,7 +106,7 @@ func (f *Fault) name() string {
 type budget struct {
 	used   int
 	reset  time.Time
-	closed time.Time // told to wait until then
+	closed time.Time // asked to wait until then
 }
 
 // budgetOf renews the hour when it is over. s.mu is held.
@@ -132,8 +132,8 @@ func (s *Server) rateHeaders(h http.Header, b *budget) {
 	h.Set("X-RateLimit-Resource", "core")
 }
 
-// told notes how long an answer told its reader to wait, by the same rules that GitHub documents. s.mu is held.
-func (s *Server) told(b *budget, status int, h http.Header) {
+// noteLimit notes how long an answer asked its reader to wait, by the rules that GitHub documents. s.mu is held.
+func (s *Server) noteLimit(b *budget, status int, h http.Header) {
 	limited := h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0"
 	if status != http.StatusTooManyRequests && (status != http.StatusForbidden || !limited) {
 		return
@@ -216,7 +216,7 @@ func (s *Server) finish(out *recorder, b *budget, entry Request) {
 		if out.Header().Get("X-RateLimit-Remaining") == "" {
 			s.rateHeaders(out.Header(), b)
 		}
-		s.told(b, out.status, out.Header())
+		s.noteLimit(b, out.status, out.Header())
 		if strings.Contains(out.body.String(), "secondary rate limit") && out.status == http.StatusForbidden && out.Header().Get("Retry-After") == "" {
 			b.closed = s.opts.Now().Add(time.Minute)
 		}

@@ -72,7 +72,7 @@ func (r *repo) label(name string) *label {
 	return nil
 }
 
-// permission of a user: admin for the owner, none for a stranger (public repositories: read).
+// permission of a user: admin for the owner, none for anybody else (public repositories: read).
 func (r *repo) permission(u *user) string {
 	if u == r.owner {
 		return "admin"
@@ -130,7 +130,7 @@ type Request struct {
 	User   string    `json:"user"`
 	Status int       `json:"status"` // 0: the connection was cut
 	Fault  string    `json:"fault,omitempty"`
-	// DuringLimit: it came while the credential had been told to wait.
+	// DuringLimit: it came while the credential had been asked to wait.
 	DuringLimit bool `json:"during_limit,omitempty"`
 }
 

@@ -15,14 +15,14 @@ import (
 //go:embed templates
 var templates embed.FS
 
-var sheets = template.Must(template.New("").Funcs(template.FuncMap{
-	"markdown": render,
-	"date":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") },
-	"ink":      ink,
+var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
+	"markdown":   render,
+	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") },
+	"textColour": textColour,
 }).ParseFS(templates, "templates/*.html"))
 
-// ink is a text colour that can be read on a label's colour.
-func ink(color string) string {
+// textColour is a text colour that can be read on a label's colour.
+func textColour(color string) string {
 	n, err := strconv.ParseUint(color, 16, 32)
 	if err != nil || (299*(n>>16&255)+587*(n>>8&255)+114*(n&255))/1000 > 140 {
 		return "1f2328"
@@ -63,8 +63,8 @@ func (s *Server) postFault(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// sheet is what the templates get.
-type sheet struct {
+// pageData is what the templates get.
+type pageData struct {
 	Title, Person string
 	Repo, Clone   string
 	Repos         []string
@@ -99,26 +99,26 @@ type item struct {
 	Bot, IsComment, Edited bool
 	Text                   string
 	Label                  *chip
-	Reactions              []mood
+	Reactions              []reactionView
 	At                     time.Time
 }
 
-// mood is a reaction with who has it; in words, because not every machine has a font for faces.
-type mood struct{ Content, Who string }
+// reactionView is a reaction and who made it, in words: not every machine has a font for emoji.
+type reactionView struct{ Content, Who string }
 
 type branch struct{ Name, SHA, Subject string }
 
-func (s *Server) show(w http.ResponseWriter, status int, name string, v sheet) {
+func (s *Server) show(w http.ResponseWriter, status int, name string, v pageData) {
 	v.Person = s.opts.Person
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'")
 	w.WriteHeader(status)
-	_ = sheets.ExecuteTemplate(w, name, v) // a reader that has left
+	_ = pageTemplates.ExecuteTemplate(w, name, v) // a reader that has left
 }
 
 // missing is the page for what is not there.
 func (s *Server) missing(w http.ResponseWriter, what string) {
-	s.show(w, http.StatusNotFound, "missing.html", sheet{Title: "Not found", Body: what})
+	s.show(w, http.StatusNotFound, "missing.html", pageData{Title: "Not found", Body: what})
 }
 
 // locate finds what the path names. s.mu is held; i is nil on a repository's own page.
@@ -131,7 +131,7 @@ func (s *Server) locate(r *http.Request) (p *repo, i *issue) {
 }
 
 func (s *Server) homePage(w http.ResponseWriter, _ *http.Request) {
-	v := sheet{Title: "Repositories"}
+	v := pageData{Title: "Repositories"}
 	s.mu.Lock()
 	for _, r := range s.repos {
 		v.Repos = append(v.Repos, r.fullName())
@@ -173,7 +173,7 @@ func (s *Server) repoPage(w http.ResponseWriter, r *http.Request) {
 		s.missing(w, "There is no such repository.")
 		return
 	}
-	v := sheet{Title: p.fullName(), Repo: p.fullName()}
+	v := pageData{Title: p.fullName(), Repo: p.fullName()}
 	for _, l := range p.labels {
 		v.Labels = append(v.Labels, chip{l.name, l.color, l.description})
 	}
@@ -234,7 +234,7 @@ func (s *Server) branchPage(w http.ResponseWriter, r *http.Request) {
 		s.missing(w, "There is no such branch.")
 		return
 	}
-	s.show(w, http.StatusOK, "branch.html", sheet{Title: name, Repo: p.fullName(), Diff: s.diff(p.fullName(), "main", name)})
+	s.show(w, http.StatusOK, "branch.html", pageData{Title: name, Repo: p.fullName(), Diff: s.diff(p.fullName(), "main", name)})
 }
 
 func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
@@ -245,7 +245,7 @@ func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
 		s.missing(w, "There is no such issue.")
 		return
 	}
-	v := sheet{Title: i.title, Repo: p.fullName(), Issue: toRow(p, i), Body: i.body, Timeline: s.timeline(p, i)}
+	v := pageData{Title: i.title, Repo: p.fullName(), Issue: toRow(p, i), Body: i.body, Timeline: s.timeline(p, i)}
 	s.mu.Unlock()
 	if v.Issue.IsPull {
 		v.Diff = s.diff(v.Repo, v.Issue.Base, v.Issue.Head)
@@ -279,8 +279,8 @@ func (s *Server) timeline(p *repo, i *issue) []item {
 	return all
 }
 
-func moods(all []*reaction) []mood {
-	var out []mood
+func moods(all []*reaction) []reactionView {
+	var out []reactionView
 	for _, k := range reactionKinds {
 		var who []string
 		for _, x := range all {
@@ -289,7 +289,7 @@ func moods(all []*reaction) []mood {
 			}
 		}
 		if len(who) > 0 {
-			out = append(out, mood{k, strings.Join(who, ", ")})
+			out = append(out, reactionView{k, strings.Join(who, ", ")})
 		}
 	}
 	return out
@@ -311,13 +311,23 @@ func (s *Server) postIssue(w http.ResponseWriter, r *http.Request) {
 		s.missing(w, "An issue needs a repository and a title.")
 		return
 	}
-	i := s.newIssue(p, s.user(s.opts.Person), title, unixLines(r.PostFormValue("body")), r.PostForm["label"])
+	i := s.newIssue(p, s.user(s.opts.Person), title, unixLines(r.PostFormValue("body")), labelsOf(r))
 	to := links{}.page(p, i)
 	s.unlock()
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-// postToIssue does what the buttons of an issue's page say: do = comment, close, reopen, label or unlabel.
+// labelsOf are the labels that were ticked, and the one that was typed.
+func labelsOf(r *http.Request) (names []string) {
+	for _, name := range r.PostForm["label"] {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// postToIssue does what the buttons of an issue's page stand for: do = comment, close, reopen, label or unlabel.
 func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	do, body, name := r.PostFormValue("do"), unixLines(r.PostFormValue("body")), strings.TrimSpace(r.PostFormValue("label"))

@@ -20,7 +20,7 @@ type Options struct {
 	RateLimit int              // requests per hour and user; default 5000
 	// StateFile keeps the state across restarts, see Open.
 	StateFile string
-	// StateLost is told that the state could not be written; default: panic.
+	// StateLost is called when the state could not be written; default: panic.
 	StateLost func(error)
 }
 
@@ -158,14 +158,14 @@ func (s *Server) SetPermission(fullName, login, permission string) {
 	}
 }
 
-// with runs f on an issue. It panics on a key that names none: a mistake of the caller, who made the issue.
+// with runs f on an issue. It panics on an unknown key, which is a mistake of the caller.
 func (s *Server) with(issueKey string, f func(*repo, *issue)) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.on(issueKey, f)
 }
 
-// on is with for who holds s.mu.
+// on is with, for callers that hold s.mu.
 func (s *Server) on(issueKey string, f func(*repo, *issue)) {
 	name, num, _ := strings.Cut(issueKey, "#")
 	n, _ := strconv.Atoi(num)
@@ -248,7 +248,7 @@ func (s *Server) Rename(fullName, name string) {
 	old.movedTo = c.fullName()
 }
 
-// Issue is a look at an issue.
+// Issue is a copy of an issue.
 type Issue struct {
 	Key, Title, Body, State string
 	Labels                  []string // sorted
@@ -256,7 +256,7 @@ type Issue struct {
 	Head, Base              string // pull requests only
 }
 
-// Comment is a look at a comment.
+// Comment is a copy of a comment.
 type Comment struct {
 	ID           int64
 	Author, Body string
@@ -311,7 +311,7 @@ func (s *Server) Requests() []Request {
 	return slices.Clone(s.requests)
 }
 
-// Violations counts the requests that came while their credential had been told to wait.
+// Violations counts the requests that came while their credential had been asked to wait.
 func (s *Server) Violations() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

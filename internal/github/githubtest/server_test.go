@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -312,12 +313,40 @@ func TestAPersonCanAnswer(t *testing.T) {
 	if code := do("/acme/widgets/issues/2", url.Values{"do": {"reopen"}}, "Sec-Fetch-Site", "cross-site"); code != 403 {
 		t.Errorf("a form of another site: %d, want 403", code)
 	}
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/acme/widgets/issues/2", nil))
-	for _, want := range []string{"use <em>B</em>", "Closed", "agent-blocked", "Reopen issue"} {
-		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("the page lacks %q", want)
+	s.AddComment(repoName+"#1", "acme", "one")
+	for path, wants := range map[string][]string{
+		"/acme/widgets/issues/2": {"use <em>B</em>", "Closed", "agent-blocked", "Reopen issue"},
+		"/acme/widgets":          {"· 1 comment<", "· 2 comments<"},
+	} {
+		for _, want := range wants {
+			if page := pageOf(t, s, path); !strings.Contains(page, want) {
+				t.Errorf("%s lacks %q", path, want)
+			}
 		}
+	}
+}
+
+func pageOf(t *testing.T, s *Server, path string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
+	return w.Body.String()
+}
+
+// TestTheFirstIssueCanHaveALabel: a repository without any still lets a person type one.
+func TestTheFirstIssueCanHaveALabel(t *testing.T) {
+	s := New(Options{Person: "acme"})
+	if err := s.AddRepo("acme/empty", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	if page := pageOf(t, s, "/acme/empty"); !strings.Contains(page, `name="label" placeholder="Another label`) {
+		t.Errorf("no field for a label: %s", page)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/acme/empty/issues", strings.NewReader("title=Do+it&label=+agent-task+&label="))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	s.ServeHTTP(httptest.NewRecorder(), r)
+	if got := s.Issue("acme/empty#1").Labels; !slices.Equal(got, []string{"agent-task"}) {
+		t.Errorf("labels = %q", got)
 	}
 }
 

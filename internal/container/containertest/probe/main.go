@@ -17,8 +17,8 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// acts are what the probe can do. Each returns the exit code.
-var acts = map[string]func(args []string) int{
+// commands are what the probe can do. Each returns the exit code.
+var commands = map[string]func(args []string) int{
 	"exit":      exitWith,
 	"say":       say,
 	"flood":     flood,
@@ -44,11 +44,11 @@ var acts = map[string]func(args []string) int{
 }
 
 func main() {
-	if len(os.Args) < 2 || acts[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "probe: unknown act", os.Args[1:])
+	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "probe: unknown command", os.Args[1:])
 		os.Exit(99)
 	}
-	os.Exit(acts[os.Args[1]](os.Args[2:]))
+	os.Exit(commands[os.Args[1]](os.Args[2:]))
 }
 
 func fail(err error) int {

@@ -1,0 +1,94 @@
+// Command demo shows the director at work: ten failures and recoveries in real containers, on a stand-in for GitHub.
+// It needs no configuration. See internal/demo.
+//
+// Exit codes: 0 every scenario ended as promised, 1 one did not, 2 the demo could not run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"retake/internal/demo"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	ctx, stop := signalled()
+	defer stop()
+	ok := false
+	if err == nil {
+		o.Out, o.Progress = stdout, stderr
+		ok, err = demo.Run(ctx, o)
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, err)
+		return 2
+	case !ok:
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, usage io.Writer) (demo.Options, error) {
+	var o demo.Options
+	f := flag.NewFlagSet("demo", flag.ContinueOnError)
+	f.SetOutput(io.Discard) // an error is printed once, without the usage
+	f.BoolVar(&o.JSON, "json", false, "print one JSON line per scenario")
+	f.BoolVar(&o.Keep, "keep", false, "leave the director and the issue pages up at the end, until Ctrl-C")
+	f.StringVar(&o.Runtime, "runtime", "docker", "what runs the workers: docker, or process (nine scenarios: processes have no memory limit)")
+	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that nothing changes")
+	only := f.String("only", "", "run these `scenarios` only, e.g. 3,5")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			f.SetOutput(usage)
+			f.Usage()
+		}
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: scenarios are chosen with --only", f.Arg(0))
+	}
+	for word := range strings.SplitSeq(*only, ",") {
+		if *only == "" {
+			break
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil {
+			return o, fmt.Errorf("--only %s: want numbers of scenarios, e.g. 3,5", word)
+		}
+		o.Only = append(o.Only, n)
+	}
+	return o, nil
+}
+
+// signalled ends the context at the first signal that would otherwise end the process before it has cleaned up: a closed
+// terminal and a reader that went away are such signals, too. A second one kills.
+func signalled() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup
+		ending = append(ending, syscall.SIGHUP)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, ending...)
+	go func() {
+		s := <-signals
+		signal.Reset(syscall.SIGINT, syscall.SIGTERM)
+		cancel(errors.New(s.String()))
+	}()
+	return ctx, func() { cancel(nil) }
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The stand-in for GitHub and what draws its pages belong to the demo and to githubsim.
+func TestDirectorLinksNoStandIn(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.Lines(string(out)) {
+		for _, no := range []string{"retake/internal/github/githubtest", "retake/internal/demo", "goldmark", "kin-openapi"} {
+			if strings.Contains(pkg, no) {
+				t.Errorf("director links %s", pkg)
+			}
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxBytes bounds the worker, which is copied into every container: 9 MB with the flags that releases are built with.
+const maxBytes = 9_000_000
+
+// releaseFlags are those of the Makefile and of deploy/images.sh.
+const releaseFlags = "build -trimpath -ldflags '-s -w'"
+
+func TestWorkerLinksNoServer(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if strings.Contains(path, "nats-server") || path == "retake/internal/bus/server" {
+			t.Errorf("the worker links %s", path)
+		}
+	}
+}
+
+func TestWorkerIsSmall(t *testing.T) {
+	for _, name := range []string{"Makefile", "deploy/images.sh"} {
+		text, err := os.ReadFile(filepath.Join("../..", name))
+		if err != nil || !strings.Contains(string(text), releaseFlags) {
+			t.Errorf("%s does not build with %s: %v", name, releaseFlags, err)
+		}
+	}
+	if testing.Short() {
+		t.Skip("-short: the worker is not built, so its size is not checked")
+	}
+	file := filepath.Join(t.TempDir(), "worker")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", file, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the worker has %d bytes (go %s)", info.Size(), releaseFlags)
+	if info.Size() > maxBytes {
+		t.Errorf("the worker has %d bytes, want at most %d (go %s)", info.Size(), maxBytes, releaseFlags)
+	}
+}

@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The fields in which agents and providers put what went wrong. They were seen in claude-code 2.1, codex 0.169, copilot 1.0,
+// gemini 0.61, opencode 1.18, qwen 0.15, cn 1.5, cline 3.0 and pi 0.73, and in the stream events of the providers.
+var (
+	messageFields = []string{"message", "errorMessage", "finalError", "result", "error", "detail", "data"}
+	statusFields  = []string{"api_error_status", "statusCode", "status_code", "status", "code"}
+	codeFields    = []string{"errorType", "error_type", "code"}
+	headerFields  = []string{"responseHeaders", "headers"}
+	wrapperFields = []string{"error", "data", "event", "response", "message"} // hold an error's details
+)
+
+// failureDepth is how many objects down an error's details are looked for.
+const failureDepth = 3
+
+// levels returns o and the objects that hold an error's details, nearest first.
+func (o object) levels(depth int) []object {
+	all := []object{o}
+	for _, name := range wrapperFields {
+		if in := o.at(name); in != nil && depth > 0 {
+			all = append(all, in.levels(depth-1)...)
+		}
+	}
+	return all
+}
+
+// failure reads what an object states of an error, wherever it stands. All formats read errors with it.
+func (o object) failure() (f Failure) {
+	for _, in := range o.levels(failureDepth) {
+		f.Message = cmp.Or(f.Message, in.texts(messageFields...), in.firstError())
+		f.Status = cmp.Or(f.Status, in.status(statusFields...))
+		f.Code = cmp.Or(f.Code, in.texts(codeFields...), in.at("error").texts("type", "name"))
+		f.Details = cmp.Or(f.Details, in.quotaDetails())
+		for _, name := range headerFields {
+			if h := in.at(name); h != nil && f.Headers == nil {
+				f.Headers = limitHeaders(h)
+			}
+		}
+	}
+	if f.Message == "" && f.Status == 0 && o.isTrue("is_error") {
+		f.Message = o.text("subtype") // error_max_turns
+	}
+	return f
+}
+
+// firstError is the first of a list of errors.
+func (o object) firstError() string {
+	if list, _ := o["errors"].([]any); len(list) > 0 {
+		return fmt.Sprint(list[0])
+	}
+	return ""
+}
+
+// quotaDetails returns as lines what Google's errors state beside their message: when to come back, and last which quota
+// is used up.
+func (o object) quotaDetails() (lines string) {
+	for _, detail := range o.list("details") {
+		if wait := detail.text("retryDelay"); wait != "" {
+			lines += "\nPlease retry in " + wait
+		}
+		for _, violation := range detail.list("violations") {
+			lines += "\n" + violation.text("quotaId")
+		}
+	}
+	return lines
+}
+
+// limitHeader matches the headers that tell of limits, and the id that a provider's support asks for. Nothing else of a
+// provider's answer travels.
+var limitHeader = regexp.MustCompile(`^(?:[a-z-]*retry-after(?:-ms)?|(?:x-)?request-id|x-should-retry|.*rate-?limit.*)$`)
+
+// limitHeaders returns those headers, with names in lower case.
+func limitHeaders(o object) map[string]string {
+	var out map[string]string
+	for _, name := range slices.Sorted(maps.Keys(o)) { // of two spellings of a name the same one wins every time
+		value := fmt.Sprint(o[name])
+		if lower := strings.ToLower(name); limitHeader.MatchString(lower) && len(value) <= maxStep {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[lower] = value
+		}
+	}
+	return out
+}
+
+// statesError reports whether o, or an event that it wraps, is about an error.
+func (o object) statesError(depth int) bool {
+	kind := o.text("type")
+	switch {
+	case o == nil || depth == 0:
+		return false
+	case o.isTrue("is_error"), o.text("status") == "error", o.text("finishReason") == "error", o.at("error") != nil,
+		kind == "error", strings.HasSuffix(kind, ".error"), strings.HasSuffix(kind, ".failed"),
+		o.texts("errorMessage", "finalError") != "", o.at("message").text("errorMessage") != "",
+		kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error"): // qwen calls it a success
+		return true
+	}
+	return o.at("event").statesError(depth - 1)
+}
+
+// errorWords are the words for errors that claude and cline use, with the status that they stand for.
+var errorWords = map[string]int{
+	"rate_limit": 429, "overloaded": 529, "authentication_failed": 401, "auth": 401, "billing_error": 402, "quota": 402,
+	"server_error": 500, "server": 500,
+}
+
+// leadingStatus is a status where CLIs put it when they have no field for it: at the beginning of their message.
+var leadingStatus = regexp.MustCompile(`^(?:\[?API Error: )?(?:unexpected status |exceeded retry limit, last status: )?\(?([45][0-9]{2})\b`)
+
+// statusIn reads the status that a message begins with; 0: none.
+func statusIn(message string) int {
+	m := leadingStatus.FindStringSubmatch(message)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
+// statedWait is how long the provider asks to wait, in the words that CLIs pass on.
+var statedWait = regexp.MustCompile(`(?i)\b(?:retry (?:after|in)|try again in) ([0-9]{1,6}(?:\.[0-9]{1,6})?) ?(ms|s|m)(?:econds?|inutes?)?\b`)
+
+// waitIn reads a stated wait; 0: none.
+func waitIn(message string) time.Duration {
+	m := statedWait.FindStringSubmatch(message)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.ParseFloat(m[1], 64)
+	return waitOf(n, map[string]float64{"ms": 0.001, "s": 1, "m": 60}[strings.ToLower(m[2])])
+}
+
+// longestWait bounds what is believed of a stated wait.
+const longestWait = 31 * 24 * time.Hour
+
+func waitOf(value, unit float64) time.Duration {
+	return time.Duration(min(max(value*unit, 0), longestWait.Seconds()) * float64(time.Second))
+}
+
+// ownBackoff is how long an agent has to wait between two tries before that says anything about the provider: below it is
+// every CLI's own backoff, above it they obey Retry-After.
+const ownBackoff = 10 * time.Second
+
+// providerWait is a wait between two tries if the provider asked for it; else 0.
+func providerWait(wait time.Duration) time.Duration {
+	if wait < ownBackoff {
+		return 0
+	}
+	return wait
+}

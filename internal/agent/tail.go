@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Tail is the end of a stream as a report carries it: of an agent whose format is not known, or of any other program. An
+// agent's stream quotes what its tools printed and what its model wrote, so lines that are events are not read as text.
+// Other JSON is text: what linters, test runners and loggers write, answers of services, errors without a type.
+type Tail struct {
+	Lines []string // without events: such a line is empty
+	Waits string   // with events about the agent itself, which may state a wait
+}
+
+// role is what a line is.
+type role int
+
+const (
+	textRole    role = iota
+	quoteRole        // an event that may quote
+	ownRole          // an event about the agent itself
+	retryRole        // an event that announces a retry, read as text
+	backoffRole      // the same, and the wait that it states is the agent's own
+)
+
+// ReadTail separates the lines of a text from an agent's events, and adds to o what the events state of errors.
+func ReadTail(text string, o *Outcome) Tail {
+	if text == "" {
+		return Tail{}
+	}
+	t := Tail{Lines: strings.Split(text, "\n"), Waits: text}
+	if !strings.Contains(text, "{") {
+		return t
+	}
+	waits := slices.Clone(t.Lines)
+	r := &Reader{format: &format{object: unknown}}
+	behind := false // an event
+	for n, line := range t.Lines {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "data:"); ok { // a server-sent event
+			line = strings.TrimSpace(rest)
+		}
+		if r.document == nil && !strings.ContainsAny(line, "{[") {
+			continue
+		}
+		r.state.roles = r.state.roles[:0]
+		for _, e := range r.Write([]byte(line + "\n")) {
+			o.Add(e)
+		}
+		role := r.roleOf(line, behind)
+		if role == textRole {
+			continue
+		}
+		if !behind && n > 0 && endsEvent(t.Lines[n-1]) {
+			t.Lines[n-1], waits[n-1] = "", ""
+		}
+		behind = true
+		if role == quoteRole || role == ownRole {
+			t.Lines[n] = ""
+		}
+		if role == quoteRole || role == backoffRole {
+			waits[n] = ""
+		}
+	}
+	for _, e := range r.Close() {
+		o.Add(e)
+	}
+	t.Waits = strings.Join(waits, "\n")
+	return t
+}
+
+// unknown reads an event of any format, or of a provider's stream, as far as it states an error or a success.
+func unknown(r *Reader, o object) {
+	var f Failure
+	failed := o.statesError(failureDepth)
+	if failed {
+		f = o.failure()
+	}
+	r.state.roles = append(r.state.roles, o.role(failed, f.stated()))
+	denials := o.list("permission_denials")
+	switch {
+	case isToolEvent(o.text("type")), o.text("finalError") == "" && o.isRetry():
+	case len(denials) > 0:
+		r.denial("a tool was not approved: " + denials[0].text("tool_name"))
+	case f.stated():
+		f, _ = reconnect(f)
+		r.emit(f)
+	case o.text("type") == "turn.completed", o.text("type") == "result" && (o["is_error"] == false || o.text("status") == "success"):
+		r.emit(Result{OK: true})
+	}
+}
+
+func (f Failure) stated() bool { return f.Message != "" || f.Status != 0 }
+
+// endsEvent reports whether line, which stands before the first event, is the rest of one whose beginning was cut off.
+func endsEvent(line string) bool {
+	line = strings.TrimSpace(line)
+	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
+}
+
+// roleOf judges the line that was read last. Behind other events half an object is one, too, though its type may stand in
+// the part that is missing.
+func (r *Reader) roleOf(line string, behind bool) role {
+	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
+	first = strings.TrimSpace(first)
+	if !strings.HasPrefix(first, "{") || r.document != nil {
+		return textRole
+	}
+	if len(r.state.roles) > 0 {
+		if list && r.state.roles[0] == ownRole {
+			return quoteRole
+		}
+		return r.state.roles[0]
+	}
+	half, whole := beginning(first)
+	switch {
+	case whole: // words stand behind it
+		return textRole
+	case behind && half.kind() == "" && strings.HasPrefix(first, `{"`):
+		return quoteRole
+	}
+	return half.role(!list && half.statesError(failureDepth), false)
+}
+
+// beginning reads the fields at the top of an object that may be cut off.
+func beginning(s string) (o object, whole bool) {
+	o = object{}
+	d := json.NewDecoder(strings.NewReader(s))
+	depth, key := 0, ""
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return o, false
+		}
+		delim, nested := token.(json.Delim)
+		switch name, isText := token.(string); {
+		case depth == 1 && delim == '}':
+			return o, true
+		case depth == 1 && key == "" && isText:
+			key = name
+		case depth == 1 && nested:
+			o[key], key = map[string]any{}, ""
+		case depth == 1:
+			o[key], key = token, ""
+		}
+		switch delim {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+	}
+}
+
+func (o object) kind() string { return cmp.Or(o.text("type"), o.text("event")) }
+
+// role judges an object that stands on a line of its own. Failed: it is about an error; stated: and says which.
+func (o object) role(failed, stated bool) role {
+	kind := o.kind()
+	switch {
+	case o.isForeign(), !isKind(kind):
+		return textRole
+	case o.isRetry() && providerWait(waitOf(max(o.number("retry_delay_ms"), o.number("delayMs")), 0.001)) == 0:
+		return backoffRole
+	case o.isRetry():
+		return retryRole
+	case strings.Contains(kind, "limit"):
+		return ownRole
+	case isToolEvent(kind), !failed:
+		return quoteRole
+	case stated:
+		return ownRole
+	}
+	return textRole // an error in a form that is not known, or half of one
+}
+
+// isForeign reports whether an object is a logger's or a test runner's.
+func (o object) isForeign() bool {
+	return o.texts("level", "@level", "log.level", "lvl", "levelname", "severity") != "" || o.at("test") != nil || o["testID"] != nil
+}
+
+func (o object) isRetry() bool {
+	return strings.Contains(o.kind(), "retry") || strings.Contains(o.text("subtype"), "retry")
+}
+
+// isKind reports whether s can be the type of an agent's event: a word (problem+json has a URL there, Kubernetes and psalm
+// begin with a capital), none of a test runner's.
+func isKind(s string) bool {
+	switch s {
+	case "", "suite", "test", "bench", "report", "diagnostic": // libtest, terraform
+		return false
+	}
+	return eventKind.MatchString(s)
+}
+
+var eventKind = regexp.MustCompile(`^[a-z][A-Za-z0-9_./-]{0,63}$`)
+
+// isToolEvent reports whether events of a kind are about tools: that a tool failed is the agent's daily work.
+func isToolEvent(kind string) bool { return strings.Contains(kind, "tool") || kind == "user" }

@@ -1,0 +1,168 @@
+package audit
+
+import (
+	"cmp"
+	"embed"
+	"fmt"
+	"strings"
+	"text/template"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/recovery"
+)
+
+//go:embed pages
+var pages embed.FS
+
+// templates are the pages that people read. What is somebody else's words goes through line, list, short or fenced.
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"about":   about,
+	"beyond":  func(most, n int) int { return max(n-most, 0) },
+	"clock":   func(t wire.Time) string { return t.UTC().Format("15:04:05") },
+	"delay":   delay,
+	"fenced":  fenced,
+	"inc":     func(n int) int { return n + 1 },
+	"join":    strings.Join,
+	"line":    oneLine,
+	"list":    func(s []string) string { return oneLine(strings.Join(s, ", ")) },
+	"several": several,
+	"short":   short,
+	"stamp":   stamp,
+}).ParseFS(pages, "pages/*.md"))
+
+// render fills a page in. Should its template be wrong for some data, what went wrong stands at the page's end.
+func render(page string, data any) string {
+	var s strings.Builder
+	if err := templates.ExecuteTemplate(&s, page, data); err != nil {
+		fmt.Fprintf(&s, "\n\nThe rest of this page cannot be shown: %v\n", err)
+	}
+	return s.String()
+}
+
+func about(reason string) recovery.About {
+	a, _ := recovery.Describe(recovery.Reason(reason))
+	return a
+}
+
+func stamp(t wire.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func delay(seconds float64) string {
+	if seconds <= 0 {
+		return ""
+	}
+	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+// several counts things.
+func several(n any, what string) string {
+	if number := fmt.Sprint(n); number != "1" {
+		return number + " " + what + "s"
+	}
+	return "1 " + what
+}
+
+// oneLine is text fit for a heading or a list: no line breaks, no control characters.
+func oneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// short is the first line of a text, for a list.
+func short(s string, most int) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	line = oneLine(line)
+	if r := []rune(line); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return line
+}
+
+// excerpt is how much of a text a page quotes; the files beside it have the rest.
+const excerpt = 2 << 10
+
+// fenced is the end of a text as a code block that nothing in it can end.
+func fenced(text string) string {
+	text = wire.CutTail(strings.TrimRight(text, "\n"), excerpt)
+	longest, run := 2, 0
+	for _, r := range text {
+		if run++; r != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	fence := strings.Repeat("`", longest+1)
+	return fence + "\n" + strings.ToValidUTF8(strings.TrimRight(text, "\n"), "\ufffd") + "\n" + fence
+}
+
+// summaryPage is what pages/summary.md shows of an attempt.
+type summaryPage struct {
+	Meta
+	Transitions []Transition
+	Logs        []logExcerpt
+	Patch       string
+}
+
+type logExcerpt struct{ Name, Text string }
+
+// Summary is summary.md: what happened in an attempt, what that means, what was decided and why.
+func Summary(m Meta, o Output, transitions []Transition) string {
+	p := summaryPage{Meta: m, Transitions: transitions, Patch: o.Patch}
+	shown := map[string]bool{"": true} // a worker prints what its stages print
+	for _, log := range []logExcerpt{{testLog, o.TestLog}, {buildLog, o.BuildLog}, {workerLog, o.WorkerLog}} {
+		if text := strings.TrimSpace(log.Text); !shown[text] {
+			shown[text] = true
+			p.Logs = append(p.Logs, log)
+		}
+	}
+	return render("summary.md", p)
+}
+
+// Span is when an attempt began, and how long it took.
+func (m Meta) Span() string {
+	switch from, to := m.StartedAt, m.EndedAt; {
+	case from.IsZero() && to.IsZero():
+		return ""
+	case to.IsZero():
+		return "since " + stamp(from)
+	case from.IsZero():
+		return "until " + stamp(to)
+	default:
+		return fmt.Sprintf("%s, %s long", stamp(from), to.Sub(from.Time).Round(time.Second))
+	}
+}
+
+// changes is the size of a patch.
+type changes struct{ Files, Added, Removed int }
+
+// Changes counts what a unified diff changes.
+func (p summaryPage) Changes() (c changes) {
+	inHunk := false
+	for line := range strings.Lines(p.Patch) {
+		switch {
+		case strings.HasPrefix(line, "diff "):
+			c.Files, inHunk = c.Files+1, false
+		case strings.HasPrefix(line, "@@"):
+			inHunk = true
+		case inHunk && strings.HasPrefix(line, "+"):
+			c.Added++
+		case inHunk && strings.HasPrefix(line, "-"):
+			c.Removed++
+		}
+	}
+	return c
+}
+
+// Sentence is a transition for people. A record of an older version has no sentence, but its trigger was one.
+func (t Transition) Sentence() string {
+	why := ""
+	if t.Why != "" {
+		why = ": " + t.Why
+	}
+	return fmt.Sprintf("%s%s (%s → %s)", cmp.Or(t.Means, t.On), why, t.From, t.To)
+}

@@ -1,0 +1,253 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"retake/internal/bus/wire"
+)
+
+// ErrCorrupt: a counter that cannot be read. It never counts as zero.
+var ErrCorrupt = errors.New("audit: stats cannot be read")
+
+// Stats is stats.json: where a task stands and what it has used up. A person may edit paid_calls_used while no director runs.
+type Stats struct {
+	SchemaVersion   string          `json:"schema_version"`
+	Issue           string          `json:"issue"`
+	Title           string          `json:"title"`
+	URL             string          `json:"url,omitempty"`
+	RunID           string          `json:"run_id,omitempty"`
+	State           string          `json:"state"`
+	Stage           string          `json:"stage,omitempty"`
+	Attempt         int             `json:"attempt"`
+	UpdatedAt       wire.Time       `json:"updated_at,omitzero"`
+	PaidCallsUsed   int             `json:"paid_calls_used"`
+	PaidCallBudget  int             `json:"paid_call_budget"` // 0: unlimited
+	StagesCompleted []string        `json:"stages_completed"`
+	Iterations      Iterations      `json:"iterations"`
+	Tokens          int64           `json:"tokens"`
+	CostUSD         float64         `json:"cost_usd"`
+	CostBudgetUSD   float64         `json:"cost_budget_usd"` // 0: unlimited
+	Signatures      map[string]Seen `json:"signatures"`
+	DependsOn       []string        `json:"depends_on"`
+	Written         *Written        `json:"written,omitempty"`
+}
+
+// Iterations is the iteration budget.
+type Iterations struct {
+	Used     int `json:"used"`
+	Refunded int `json:"refunded"`
+	Budget   int `json:"budget"` // 0: unlimited
+}
+
+// Seen is how often a signature was seen since the task last succeeded.
+type Seen struct {
+	Count     int    `json:"count"`
+	Class     string `json:"class"` // in the vocabulary of the policy in force
+	FirstSeen Second `json:"first_seen"`
+	LastSeen  Second `json:"last_seen"`
+}
+
+// Written is what the director wrote itself. It stays what it is when a person edits the file.
+type Written struct {
+	PaidCallsUsed int `json:"paid_calls_used"`
+}
+
+// Second is a time as the founding document has it: UTC, to the second.
+type Second struct{ time.Time }
+
+// MarshalJSON writes the time to the second, in UTC.
+func (s Second) MarshalJSON() ([]byte, error) {
+	return []byte(s.UTC().Format(`"2006-01-02T15:04:05Z"`)), nil
+}
+
+// Edited reports whether a person changed the number of paid calls. A file that the director did not write is a person's.
+func (s Stats) Edited() bool { return s.Written == nil || s.Written.PaidCallsUsed != s.PaidCallsUsed }
+
+// maxCalls is above any number of paid calls that one task can make; a number beyond is a slip.
+const maxCalls = 1_000_000_000
+
+// maxSignatures is how many a task keeps, the latest seen.
+const maxSignatures = 100
+
+// See notes that a failure with a signature was seen for the nth time.
+func (s *Stats) See(signature, class string, n int, at time.Time) {
+	if signature == "" {
+		return
+	}
+	if s.Signatures == nil {
+		s.Signatures = map[string]Seen{}
+	}
+	seen, again := s.Signatures[signature]
+	if !again {
+		seen.FirstSeen = Second{at}
+	}
+	seen.Count, seen.Class, seen.LastSeen = n, class, Second{at}
+	s.Signatures[signature] = seen
+	for len(s.Signatures) > maxSignatures {
+		oldest := signature
+		for name, seen := range s.Signatures {
+			if c := seen.LastSeen.Compare(s.Signatures[oldest].LastSeen.Time); c < 0 || c == 0 && name < oldest {
+				oldest = name
+			}
+		}
+		delete(s.Signatures, oldest)
+	}
+}
+
+// ReadStats reads an issue's stats.json and changes nothing. fs.ErrNotExist: there is none, which is not the same as zero.
+func ReadStats(path string) (Stats, error) {
+	data, err := readFile(path)
+	switch {
+	case errors.Is(err, errTooLarge):
+		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case err != nil:
+		return Stats{}, err // permission, a failing disk: nothing is wrong with the file
+	}
+	return parseStats(data)
+}
+
+func parseStats(data []byte) (Stats, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors add it
+	s := Stats{PaidCallsUsed: -1}
+	err := json.Unmarshal(data, &s)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax) && syntax.Offset <= int64(len(data)):
+		return Stats{}, fmt.Errorf("%w: line %d: %w", ErrCorrupt, 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
+	case err != nil:
+		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	case s.PaidCallsUsed < 0 || s.PaidCallsUsed > maxCalls:
+		return Stats{}, fmt.Errorf("%w: paid_calls_used is missing, or not a number from 0 to %d", ErrCorrupt, maxCalls)
+	}
+	return s, nil
+}
+
+// SetAside renames a stats.json that cannot be read, so that a person can look at it.
+func SetAside(path string) (to string, err error) {
+	to = path + ".corrupt"
+	return to, os.Rename(path, to)
+}
+
+// LastFailure is last_failure.json: all that the founding document wants to know of a failed task, and what was decided.
+// No field is ever left out, so that a reader need not guess.
+type LastFailure struct {
+	SchemaVersion       string    `json:"schema_version"`
+	Task                string    `json:"task"` // owner/repo#n
+	Title               string    `json:"title"`
+	ErrorType           string    `json:"error_type"` // the reason
+	Class               string    `json:"class"`
+	Message             string    `json:"message"`
+	Stack               string    `json:"stack"` // the end of the output
+	Timestamp           wire.Time `json:"timestamp"`
+	Phase               string    `json:"phase"`     // the task's state
+	Milestone           string    `json:"milestone"` // the stage
+	BlockedDependencies []string  `json:"blocked_dependencies"`
+	Attempt             int       `json:"attempt"`
+	AttemptID           string    `json:"attempt_id"`
+	ErrorID             string    `json:"error_id"`
+	ExitCode            *int      `json:"exit_code"`
+	Signal              string    `json:"signal"`
+	Signature           string    `json:"signature"`
+	Count               int       `json:"count"` // of the signature, this one included
+	Rule                string    `json:"rule"`
+	Retryable           bool      `json:"retryable"`
+	Action              string    `json:"action"`
+	Why                 string    `json:"why"`
+	Row                 string    `json:"row"`
+	Veto                string    `json:"veto"` // the guard that forbade a retry
+	Fatal               bool      `json:"fatal"`
+	Ask                 string    `json:"ask"` // what a person is asked
+}
+
+// maxStack is what last_failure.json keeps of the output.
+const maxStack = 16 << 10
+
+// NewLastFailure puts the failure of a task down. Message is the worker's line (the cause, if there is none), tail the end
+// of its output. The caller adds the attempt's id and end.
+func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
+	return &LastFailure{
+		SchemaVersion: FailureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State, Milestone: s.Stage,
+		Attempt: s.Attempt, Count: max(s.Signatures[f.Signature].Count, 1), Veto: f.Veto, Fatal: f.Fatal, Ask: cmp.Or(f.Ask, about(f.Reason).Ask),
+		ErrorType: f.Reason, Class: f.Class, Message: cmp.Or(message, f.Cause), Stack: tail, ErrorID: f.ErrorID, Signature: f.Signature,
+		Rule: f.Rule, Retryable: f.Retryable, Action: f.Action, Why: f.Why, Row: f.Row,
+	}
+}
+
+// Task writes where a task stands: stats.json, and last_failure.json if last is not nil. What is handed over must not be
+// changed afterwards.
+func (w *Writer) Task(s Stats, last *LastFailure) {
+	cost := 0
+	if last != nil {
+		cost = len(last.Stack)
+	}
+	w.put(stateDir, cost, func() (string, error) { return w.writeTask(s, last) })
+}
+
+func (w *Writer) writeTask(s Stats, last *LastFailure) (path string, err error) {
+	path, err = StatsPath(w.dir, s.Issue)
+	if err != nil {
+		return s.Issue, err
+	}
+	if s, err = cleaned(s, w.o.Redact); err != nil {
+		return path, err
+	}
+	s.SchemaVersion, s.Written = StatsSchema, &Written{s.PaidCallsUsed}
+	s.StagesCompleted, s.DependsOn = notNil(s.StagesCompleted), notNil(s.DependsOn)
+	if s.Signatures == nil {
+		s.Signatures = map[string]Seen{}
+	}
+	if err := w.disk.replaceJSON(path, s); err != nil || last == nil {
+		return path, err
+	}
+	l, err := cleaned(*last, w.o.Redact)
+	if err != nil {
+		return path, err
+	}
+	l.Stack, l.BlockedDependencies = wire.CutTail(l.Stack, maxStack), notNil(l.BlockedDependencies)
+	path = filepath.Join(filepath.Dir(path), failureFile)
+	return path, w.disk.replaceJSON(path, l)
+}
+
+func notNil(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// pruneState removes what is known of tasks that were over long ago.
+func (w *Writer) pruneState() error {
+	if w.o.Keep.Age < 0 {
+		return nil
+	}
+	root := filepath.Join(w.dir, stateDir)
+	folders, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, folder := range folders {
+		s, readErr := ReadStats(filepath.Join(root, folder.Name(), statsFile))
+		if readErr != nil || !claimOver(s.State) || w.o.Now().Sub(s.UpdatedAt.Time) < w.o.Keep.Age {
+			continue
+		}
+		err = errors.Join(err, os.RemoveAll(filepath.Join(root, folder.Name())), os.RemoveAll(filepath.Join(w.dir, outputsDir, folder.Name())))
+	}
+	return err
+}
+
+// stateBlocked is the state of a task that waits for a person.
+const stateBlocked = "Blocked"
+
+// claimOver: nothing of a task in such a state is to come. A blocked one still waits for a person.
+func claimOver(state string) bool {
+	return slices.Contains([]string{"Done", "Released", "Forgotten"}, state)
+}

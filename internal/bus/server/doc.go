@@ -1,0 +1,32 @@
+// Package server is the NATS server with JetStream that the director runs itself, unless agent_bus.url names another one.
+//
+//	worker ──tcp──▶ relay ──▶ in-process connection ──▶ NATS ──Check──▶ account BUS
+//	director ─────────────────in-process connection ──▶ NATS ──Check──▶ account BUS, account DIRECTOR
+//
+// # Two accounts
+//
+// The journal lives in an account of its own. A publisher may put any subject into a message's reply field, and the server
+// sends its acknowledgement there: were the journal within reach, a worker could append to it.
+//
+// # Listening
+//
+// NATS itself listens nowhere (DontListen): it can listen on one host or on all of them, and all is not acceptable. The
+// relay listens on each host and copies every connection to the server's in-process connection, byte for byte. So all
+// hosts are alike, a taken port is our own error with its own advice, and without any host the server runs without a
+// socket.
+//
+// # Invariants
+//
+//   - A worker signs in only while it is admitted, publishes only on its own subjects, and reads only its own inbox and
+//     commands. Its password survives a restart of the director, because it derives from a key in the folder.
+//   - The port does not change after the first start: running workers know no other.
+//
+// # Failure policy
+//
+// Errors at the start are permanent and say what to do next. One process at a time may use the folder: the lock on
+// director.data_dir, which holds the folder, makes sure of it.
+//
+// # Imports
+//
+// It imports packages wire and safefile, but not package bus, whose tests run on it. Only the director's shell, the demo and tests import it.
+package server

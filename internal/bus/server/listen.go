@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// keptPort remembers what was chosen for which configured port, so that a changed configuration chooses anew.
+type keptPort struct {
+	Configured int `json:"configured"`
+	Port       int `json:"port"`
+}
+
+// freePortTries bounds the search for a port that is free on every host; more than a few means that something else is
+// wrong.
+const freePortTries = 20
+
+// Ports to choose from lie below those that Linux gives to whoever asks for any (32768 and up): an outgoing connection
+// of some program cannot take ours while the director is away.
+const (
+	firstFreePort = 20000
+	freePorts     = 32768 - firstFreePort
+)
+
+func anyPort() int { return firstFreePort + rand.N(freePorts) }
+
+// A program that is just being started holds copies of all our sockets until it runs: a port can be taken for a moment
+// although the director that had it has ended.
+const (
+	copiesLast = 2 * time.Second
+	lookAgain  = 20 * time.Millisecond
+)
+
+// listen opens the same port on every host. At the first start a taken port is replaced by a free one; later only the
+// persisted one will do, because running workers know no other.
+func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
+	if len(o.ListenHosts) == 0 {
+		return nil, 0, nil
+	}
+	path := filepath.Join(o.Dir, filePort)
+	kept, known, err := readPort(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if known && kept.Configured == o.Port {
+		l, err := listenAll(ctx, o.ListenHosts, kept.Port)
+		for began := time.Now(); errors.Is(err, syscall.EADDRINUSE) && time.Since(began) < copiesLast && ctx.Err() == nil; {
+			time.Sleep(lookAgain)
+			l, err = listenAll(ctx, o.ListenHosts, kept.Port)
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return nil, 0, fmt.Errorf("bus: port %d, which running workers know, is taken: free it (ss -ltnp shows by whom), or remove %s to choose another one and lose the running workers: %w", kept.Port, path, err)
+		}
+		return l, kept.Port, err
+	}
+	port := o.Port
+	if port == 0 {
+		port = anyPort()
+	}
+	l, err := listenAll(ctx, o.ListenHosts, port)
+	for try := 0; errors.Is(err, syscall.EADDRINUSE) && try < freePortTries; try++ {
+		port = anyPort()
+		l, err = listenAll(ctx, o.ListenHosts, port)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := writeJSON(path, keptPort{Configured: o.Port, Port: port}); err != nil {
+		return nil, 0, errors.Join(err, closeAll(l))
+	}
+	return l, port, nil
+}
+
+// listenAll listens on every host or on none.
+func listenAll(ctx context.Context, hosts []string, port int) ([]net.Listener, error) {
+	var all []net.Listener
+	for _, host := range hosts {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("bus: listen: %w", err), closeAll(all))
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+func closeAll(all []net.Listener) error {
+	var err error
+	for _, l := range all {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
+func readPort(path string) (keptPort, bool, error) {
+	var kept keptPort
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return kept, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &kept)
+	}
+	if err == nil && (kept.Port < 1 || kept.Port > 65535) {
+		err = fmt.Errorf("port %d", kept.Port)
+	}
+	if err != nil {
+		return kept, false, fmt.Errorf("bus: %s cannot be read: remove it to choose a port anew: %w", path, err)
+	}
+	return kept, true, nil
+}

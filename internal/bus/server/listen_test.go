@@ -1,0 +1,107 @@
+package server
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+func occupy(t *testing.T, port int) int {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// freePort is one that a server had chosen.
+func freePort(t *testing.T) int {
+	t.Helper()
+	s := start(t, loopback(t))
+	stop(t, s)
+	return s.port
+}
+
+func TestEveryHostIsListenedOnAndNoOther(t *testing.T) {
+	s := start(t, Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1", "127.0.0.2"}})
+	s.Admit(worker)
+	for host, want := range map[string]bool{"127.0.0.1": true, "127.0.0.2": true, "127.0.0.3": false} {
+		nc, err := nats.Connect(s.URL(host), nats.UserInfo(worker, s.Password(worker)))
+		if (err == nil) != want {
+			t.Errorf("%s: %v", host, err)
+		}
+		if err == nil {
+			nc.Close()
+		}
+	}
+}
+
+func TestPortIsKept(t *testing.T) {
+	o, want := loopback(t), freePort(t)
+	o.Port = want
+	b := start(t, o)
+	if b.port != want {
+		t.Errorf("port %d, want the configured %d", b.port, want)
+	}
+	stop(t, b)
+
+	taken := occupy(t, want)
+	_, err := Start(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), strconv.Itoa(taken)) || !strings.Contains(err.Error(), filepath.Join(o.Dir, filePort)) {
+		t.Errorf("a taken port that workers know: %v", err)
+	}
+}
+
+func TestTakenPortAtTheFirstStartIsReplaced(t *testing.T) {
+	o := Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1", "127.0.0.2"}, Port: occupy(t, 0)}
+	b := start(t, o)
+	chosen := b.port
+	if chosen == o.Port {
+		t.Fatalf("port %d is taken", chosen)
+	}
+	stop(t, b)
+	if b = start(t, o); b.port != chosen {
+		t.Errorf("port %d, then %d", chosen, b.port)
+	}
+	stop(t, b)
+	o.Port = freePort(t) // a changed configuration chooses anew
+	if b = start(t, o); b.port != o.Port {
+		t.Errorf("port %d, want the newly configured %d", b.port, o.Port)
+	}
+}
+
+func TestUnreadablePortFile(t *testing.T) {
+	o := Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}
+	for _, content := range []string{"", "{}", `{"port":70000}`, "garbage"} {
+		if err := os.WriteFile(filepath.Join(o.Dir, filePort), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "remove it") {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}
+
+func TestStartSaysWhatToDo(t *testing.T) {
+	cases := map[string]struct {
+		o    Options
+		want string
+	}{
+		"no folder":   {Options{}, "needs a folder"},
+		"bad prefix":  {Options{Dir: t.TempDir(), Prefix: "a.*"}, "subject prefix"},
+		"bad port":    {Options{Dir: t.TempDir(), Port: 70000}, "port 70000"},
+		"bad address": {Options{Dir: t.TempDir(), ListenHosts: []string{"192.0.2.1"}}, "listen"},
+	}
+	for name, c := range cases {
+		if _, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

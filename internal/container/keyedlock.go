@@ -1,0 +1,62 @@
+package container
+
+import (
+	"context"
+	"sync"
+)
+
+// attemptState is what this process knows of one attempt, from the first operation on it until Stop has collected it.
+type attemptState struct {
+	streams *streams // nil: nobody reads them here
+	sent    sentSignals
+}
+
+// keyedLock makes operations on the same attempt wait for each other, and keeps the attempt's state in between.
+type keyedLock struct {
+	mu      sync.Mutex
+	entries map[string]*lockEntry // by attempt id
+}
+
+type lockEntry struct {
+	token chan struct{} // capacity 1: full while somebody holds the lock
+	state attemptState  // belongs to the holder
+}
+
+// acquire locks one attempt. The caller unlocks it with release; forget drops the state. The error is the context's.
+func (l *keyedLock) acquire(ctx context.Context, attemptID string) (state *attemptState, release func(forget bool), err error) {
+	var e *lockEntry
+	for {
+		e = l.entry(attemptID)
+		select {
+		case e.token <- struct{}{}:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+		if l.entry(attemptID) == e {
+			break
+		}
+		<-e.token // the previous holder dropped this entry: begin anew
+	}
+	return &e.state, func(forget bool) {
+		l.mu.Lock()
+		if forget {
+			delete(l.entries, attemptID)
+		}
+		l.mu.Unlock()
+		<-e.token
+	}, nil
+}
+
+func (l *keyedLock) entry(attemptID string) *lockEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[attemptID]
+	if e == nil {
+		if l.entries == nil {
+			l.entries = map[string]*lockEntry{}
+		}
+		e = &lockEntry{token: make(chan struct{}, 1)}
+		l.entries[attemptID] = e
+	}
+	return e
+}

@@ -1,0 +1,135 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/tools/txtar"
+)
+
+// cacheDir makes the build cache for workers, which stays between runs. Without a home it is made for this run only.
+func cacheDir(uid, gid int, temporary string) (cache, error) {
+	var c cache
+	base, err := os.UserCacheDir()
+	if os.Getuid() == 0 {
+		base, err = "/var/cache", nil // root's home is closed to workers that are plain processes
+	}
+	if c.stays = err == nil; !c.stays {
+		base = temporary
+	}
+	c.dir = filepath.Join(base, "retake-demo", "go-build")
+	if err := os.MkdirAll(c.dir, 0o755); err != nil {
+		return c, fmt.Errorf("demo: build cache: %w", err)
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return c, fmt.Errorf("demo: build cache: %w", err)
+	}
+	c.cold = len(entries) == 0
+	if os.Getuid() == 0 {
+		if err := os.Chown(c.dir, uid, gid); err != nil {
+			return c, fmt.Errorf("demo: build cache: %w", err)
+		}
+		return c, nil
+	}
+	probe, err := os.CreateTemp(c.dir, "probe-*")
+	if err != nil {
+		return c, fmt.Errorf("demo: build cache: %w; another user made it: remove it", err)
+	}
+	return c, errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// cache is Go's build cache for workers.
+type cache struct {
+	dir   string
+	stays bool // for the next run
+	cold  bool // nothing is in it yet
+}
+
+// fillBuildCache builds Go's standard library into an empty cache. Left to the workers, four of them would each build all of it
+// at the same time, and run into the timeouts of their stages on a small machine. Demos that begin together take turns; the
+// second one finds it built.
+func (s *testbed) fillBuildCache(ctx context.Context) error {
+	lock, err := os.OpenFile(filepath.Join(filepath.Dir(s.cache.dir), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("demo: build cache: %w", err)
+	}
+	defer lock.Close()
+	for taken := true; taken; {
+		switch err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case err == nil:
+			taken = false
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("demo: build cache: %w", err)
+		default:
+			select {
+			case <-time.After(pollEvery):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	dir := filepath.Join(s.dir, "warm")
+	if err := unpack(dir); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"build", "-o", os.DevNull, "./..."}, {"vet", "./..."}, {"test", "-run", "^$", "./..."}} {
+		if err := s.goTool(ctx, dir, args); err != nil {
+			return err
+		}
+	}
+	return s.cache.chownToWorkers()
+}
+
+// chownToWorkers gives the cache to the workers' user, if that is another one.
+func (c cache) chownToWorkers() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	uid, gid := workerUser()
+	err := filepath.WalkDir(c.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			err = os.Lchown(path, uid, gid)
+		}
+		if errors.Is(err, fs.ErrNotExist) { // the worker of another demo has replaced it
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("demo: build cache: %w", err)
+	}
+	return nil
+}
+
+// goTool runs the workers' Go with the workers' settings, but in this process's place.
+func (s *testbed) goTool(ctx context.Context, dir string, args []string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(s.tools.root, "bin", "go"), args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + os.TempDir(), "PATH=" + os.Getenv("PATH"), "GOCACHE=" + s.cache.dir}
+	for name, value := range s.goEnv() {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("demo: go %s: %w\n%s", args[0], err, said)
+	}
+	return nil
+}
+
+// unpack writes the files of the repository that the issues are about.
+func unpack(dir string) error {
+	for _, f := range txtar.Parse(widgets).Files {
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, f.Data, 0o644)); err != nil {
+			return fmt.Errorf("demo: repository: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/server"
+	"retake/internal/fsm"
+)
+
+// taskHistory is what the journal holds about one issue.
+type taskHistory struct {
+	attempts int
+	verdicts []string    // "reason: action"
+	final    string      // the last state
+	through  []string    // all states
+	begun    time.Time   // found by a poll
+	claiming time.Time   // when the claim began
+	reported []time.Time // when the reports that ended attempts were accepted
+	ended    time.Time   // last change of state
+}
+
+// readJournal reads the journal that the director has left; it must have ended. Nobody can connect meanwhile.
+func readJournal(ctx context.Context, dataDir, fleet string) (histories map[string]*taskHistory, err error) {
+	srv, err := server.Start(ctx, server.Options{Dir: filepath.Join(dataDir, "bus")})
+	if err != nil {
+		return nil, fmt.Errorf("demo: journal: %w", err)
+	}
+	b, err := bus.Open(ctx, bus.Options{Server: srv, Fleet: fleet})
+	if err != nil {
+		return nil, fmt.Errorf("demo: journal: %w", err)
+	}
+	defer func() { err = errors.Join(err, b.Close(context.WithoutCancel(ctx))) }()
+	histories = map[string]*taskHistory{}
+	_, err = b.Journal().Replay(ctx, 0, func(_ uint64, data []byte) error {
+		records, err := fsm.ReadBatch(data)
+		if err != nil {
+			return err
+		}
+		addRecords(histories, records)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("demo: journal: %w", err)
+	}
+	return histories, nil
+}
+
+// addRecords adds records to the histories.
+func addRecords(histories map[string]*taskHistory, records []fsm.Record) {
+	of := func(k fsm.IssueKey) *taskHistory {
+		s, ok := histories[string(k)]
+		if !ok {
+			s = &taskHistory{}
+			histories[string(k)] = s
+		}
+		return s
+	}
+	for _, r := range records {
+		for _, f := range r.Facts {
+			switch f := f.(type) {
+			case fsm.TaskQueued:
+				of(f.Task).begun = r.At
+			case fsm.AttemptBegan:
+				of(f.Task).attempts = f.N
+			case fsm.VerdictMade:
+				s := of(f.Task)
+				s.verdicts = append(s.verdicts, fmt.Sprintf("%s: %s", f.Finding.Reason, f.Verdict.Action))
+			case fsm.ReportAccepted:
+				if f.Final {
+					s := of(f.Task)
+					s.reported = append(s.reported, r.At)
+				}
+			case fsm.Moved:
+				s := of(f.Task)
+				s.final, s.ended = f.To.String(), r.At
+				if s.through = append(s.through, s.final); f.To == fsm.Claiming {
+					s.claiming = r.At
+				}
+			}
+		}
+	}
+}

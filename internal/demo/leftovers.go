@@ -1,0 +1,44 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// removeLeftovers removes what demos have left that were killed before they could clean up. A run's folder names its fleet,
+// and its lock is free exactly if its process is gone.
+func removeLeftovers(ctx context.Context, n *progressLog) error {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"demo-*"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, dir := range dirs {
+		lock, err := os.Open(filepath.Join(dir, "lock"))
+		if err != nil {
+			continue // not ours, or not there yet
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			n.print("removing what an earlier demo left in %s", dir)
+			errs = append(errs, removeLeftover(ctx, dir))
+		}
+		errs = append(errs, lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func removeLeftover(ctx context.Context, dir string) error {
+	runtime, err := os.ReadFile(filepath.Join(dir, "lock"))
+	if err != nil {
+		return err
+	}
+	h, err := openHost(ctx, string(runtime), strings.TrimPrefix(filepath.Base(dir), dirPrefix), dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.clear(ctx), h.close(), os.RemoveAll(dir))
+}

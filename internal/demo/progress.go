@@ -1,0 +1,89 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// progressLog writes the lines of progress: elapsed seconds, issue, words.
+type progressLog struct {
+	out   io.Writer
+	began time.Time
+}
+
+func (n *progressLog) print(format string, args ...any) { n.printFor("", format, args...) }
+
+// printFor writes a line about one issue; its key's number is enough for a person.
+func (n *progressLog) printFor(issue, format string, args ...any) {
+	_, number, found := strings.Cut(issue, "#")
+	if found {
+		number = "#" + number
+	}
+	fmt.Fprintf(n.out, "%6.1fs  %-3s  %s\n", time.Since(n.began).Seconds(), number, fmt.Sprintf(format, args...))
+}
+
+// move is a transition of the director, "" for any.
+type move struct{ from, to, event string }
+
+// transitionTexts describes transitions for people, first match wins; what is in no row is printed with another line.
+var transitionTexts = []struct {
+	move
+	text string
+}{
+	{move{from: "Queued", to: "Claiming"}, "found; claiming it on GitHub"},
+	{move{from: "Claiming", to: "Starting"}, "claimed; starting a worker"},
+	{move{from: "Backoff", to: "Starting"}, "starting a fresh worker on the same checkout"},
+	{move{from: "Starting", to: "Running"}, "the worker is up"},
+	{move{from: "Running", to: "Suspect"}, "the worker is silent; asking it"},
+	{move{from: "Suspect", to: "Running"}, "the worker is heard again"},
+	{move{to: "Stopping", event: "container_gone"}, "the worker is gone, without a word"},
+	{move{to: "Stopping", event: "final_report"}, ""},
+	{move{to: "Stopping"}, "stopping the attempt"},
+	{move{from: "Stopping", to: "Delivering"}, "all stages passed; pushing the branch"},
+	{move{to: "Backoff"}, "one more attempt is due"},
+	{move{to: "Done"}, "Done"},
+	{move{to: "Blocked"}, "Blocked; asking a human"},
+	{move{to: "Released"}, "given back"},
+}
+
+func transitionText(l line) string {
+	for _, w := range transitionTexts {
+		if (w.from == "" || w.from == l.From) && (w.to == "" || w.to == l.To) && (w.event == "" || w.event == l.Event) {
+			return w.text
+		}
+	}
+	return ""
+}
+
+// logLine prints what a line of the director's log means to people; most lines are left out.
+func (n *progressLog) logLine(l line) {
+	switch l.Message {
+	case "transition":
+		if text := transitionText(l); text != "" {
+			n.printFor(l.Issue, "%s", text)
+		}
+	case "verdict":
+		n.printFor(l.Issue, "%s: %s  (%s)", l.Reason, l.Action, shorten(l.Cause, 70))
+	case "delivered":
+		if l.Issue != "" {
+			n.printFor(l.Issue, "branch %s is on the remote", l.Branch)
+		}
+	case "adopted a running container":
+		n.printFor(l.Issue, "the restarted director adopts the running worker")
+	default:
+		if l.Level == "error" {
+			n.printFor(l.Issue, "the director reports: %s %s", l.Message, shorten(l.Error, 100))
+		}
+	}
+}
+
+// shorten cuts a text to one line of at most n characters.
+func shorten(s string, n int) string {
+	runes := []rune(strings.Join(strings.Fields(s), " "))
+	if len(runes) <= n {
+		return string(runes)
+	}
+	return string(runes[:n-3]) + "..."
+}

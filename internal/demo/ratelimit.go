@@ -1,0 +1,90 @@
+package demo
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/github/githubtest"
+)
+
+const (
+	// limitFor is how long a pause GitHub asks for: long enough for a worker to end meanwhile.
+	limitFor = 8 * time.Second
+	// inFlight bounds requests that were sent before the refusal of another one had arrived. A director that ignored the
+	// pause would ask once a second, for as long as it lasts.
+	inFlight = time.Second
+)
+
+// rateLimit is GitHub's request for a pause.
+type rateLimit struct {
+	ordered bool // the next request gets it
+	at      time.Time
+	until   time.Time
+}
+
+// findRateLimit finds the refusal in the stand-in's log; zero: there was none yet.
+func findRateLimit(log []githubtest.Request) rateLimit {
+	i := slices.IndexFunc(log, func(r githubtest.Request) bool { return r.Status == http.StatusTooManyRequests })
+	if i < 0 {
+		return rateLimit{}
+	}
+	return rateLimit{ordered: true, at: log[i].At, until: log[i].At.Add(limitFor)}
+}
+
+// requestsWhileLimited are the requests that were sent although GitHub had asked for a pause.
+func requestsWhileLimited(log []githubtest.Request) (wrong []string) {
+	l := findRateLimit(log)
+	for _, r := range log {
+		if r.DuringLimit && r.At.After(l.at.Add(inFlight)) {
+			wrong = append(wrong, fmt.Sprintf("%s %s, %v after it", r.Method, r.Path, r.At.Sub(l.at).Round(time.Millisecond)))
+		}
+	}
+	return wrong
+}
+
+// limitRequests lets GitHub ask for a pause when a worker has just begun what it will end soon, once another one has ended (a
+// build with an empty cache takes longer than any pause), and then offers the scenario's issue.
+func (r *run) limitRequests(a *activeScenario) error {
+	switch {
+	case !a.Limit || !r.limit.at.IsZero():
+	case !r.limit.ordered:
+		if !r.timeToLimit() {
+			return nil
+		}
+		r.limit.ordered = true
+		r.printFor(a.key(), "GitHub will answer the next request with 429, Retry-After: %.0f", limitFor.Seconds())
+		return r.testbed.github.Inject(githubtest.SecondaryLimit(http.StatusTooManyRequests, limitFor))
+	default:
+		if l := findRateLimit(r.testbed.github.Requests()); !l.at.IsZero() {
+			r.limit = l
+			r.printFor(a.key(), "429: no request for %.0f s. Meanwhile somebody offers this issue", limitFor.Seconds())
+			r.testbed.github.AddLabel(a.key(), person, labelTask)
+			if r.kills > 0 { // the cooldown is in the journal
+				r.killTimer.Reset(limitFor / 4)
+			}
+		}
+	}
+	return nil
+}
+
+// justBegun is how young a run of CODE must be to last until the next poll for certain.
+const justBegun = 300 * time.Millisecond
+
+// timeToLimit reports whether it is time for the limit.
+func (r *run) timeToLimit() bool {
+	others, ended, busy := 0, 0, false
+	for _, a := range r.scenarios {
+		if !a.Limit {
+			others++
+		}
+		if a.done {
+			ended++
+		}
+		busy = busy || a.state == running && a.stage == wire.StageCode && a.attempt == a.Attempts && time.Since(a.since) < justBegun
+	}
+	// The last: the director was not there when it was time.
+	return busy && (ended > 0 || others == 1) || ended == others
+}

@@ -1,0 +1,303 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+)
+
+// Times of a run, by the wall clock.
+const (
+	// pollEvery is how often the demo looks at the director's state and at the stand-in.
+	pollEvery = 100 * time.Millisecond
+	// quietTime is how long nothing must happen on the stand-in before the run is over: longer than the second that the
+	// quietTime leaves between two writes, and the next poll.
+	quietTime = 2500 * time.Millisecond
+	// noticedWithin is how soon a killed worker must be noticed. It takes a fifth of a second, some more on a busy machine; by
+	// its silence alone it would take more than five.
+	noticedWithin = 3 * time.Second
+)
+
+// killAfter is how long each director lives before it is killed, in turns: in the middle of work, and while it boots. Ten
+// kills take about as long as the scenarios.
+var killAfter = []time.Duration{
+	3500 * time.Millisecond, 60 * time.Millisecond, 11 * time.Second, 1800 * time.Millisecond, 200 * time.Millisecond,
+	15 * time.Second, 6 * time.Second, 400 * time.Millisecond, 13 * time.Second, 9 * time.Second,
+}
+
+// running is the director's state of a task whose worker it hears.
+var running = fsm.Running.String()
+
+// activeScenario is one scenario while it runs.
+type activeScenario struct {
+	scenario
+	state        string        // its last known state in the director
+	attempt      int           // the current one
+	stage        string        // of its worker, as last seen
+	since        time.Time     // when that was first seen
+	rounds       int           // CODE runs of the current attempt
+	faultAt      time.Time     // when its worker was killed or frozen
+	noticedAfter time.Duration // from there to the director's decision; 0: not yet
+	answered     bool          // the demo's human has
+	done         bool          // its label says that it has ended
+	began        time.Time     // when it was found
+	ended        time.Time     // when it was done
+}
+
+// run lasts from the director's start to its end. One goroutine owns it.
+type run struct {
+	*progressLog
+	screen    *screen // with a live view; nil: no terminal
+	testbed   *testbed
+	director  *directorProcess
+	scenarios []*activeScenario
+
+	kills     int // of the director, still to come
+	killTimer *time.Timer
+	killed    int
+	adopted   int
+	log       *logTail
+	state     wire.Snapshot // the director's last answer
+	limit     rateLimit
+
+	events  int       // of the stand-in, so far
+	changed time.Time // when that number last changed, or the director did not answer
+}
+
+// run runs the scenarios until every one has ended and nothing happens any more.
+func (r *run) run(ctx context.Context) error {
+	if err := r.director.start(); err != nil {
+		return err
+	}
+	defer r.director.stop()
+	r.print("the director runs; it may write to the stand-in once a second")
+	r.changed = time.Now()
+	r.killTimer = time.NewTimer(time.Hour)
+	defer r.killTimer.Stop()
+	r.scheduleKill()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for !r.finished() {
+		select {
+		case l := <-r.director.lines:
+			r.handleLogLine(l)
+		case <-tick.C:
+			if err := r.poll(ctx); err != nil {
+				return err
+			}
+		case <-r.killTimer.C:
+			if err := r.killDirector(); err != nil {
+				return err
+			}
+		case <-r.director.ended:
+			return fmt.Errorf("%w: %s", errDirector, r.log.last())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	r.print("all has ended; stopping the director")
+	return nil
+}
+
+// finished reports that all have ended, the director was killed as often as wanted, and it has nothing more to do.
+func (r *run) finished() bool {
+	for _, a := range r.scenarios {
+		if !a.done {
+			return false
+		}
+	}
+	return r.kills == 0 && time.Since(r.changed) > quietTime
+}
+
+// handleLogLine follows one line of the director's log.
+func (r *run) handleLogLine(l line) {
+	if l.Message == "adopted a running container" {
+		r.adopted++
+	}
+	r.logLine(l)
+	a := r.scenario(l.Issue)
+	if a == nil || l.Message != "transition" {
+		return
+	}
+	if a.state = l.To; a.began.IsZero() {
+		a.began = l.at
+	}
+	if n, ok := l.Attempt.(float64); ok {
+		a.attempt = int(n)
+	}
+	if l.To == fsm.Starting.String() {
+		a.stage, a.rounds = "", 0
+	}
+	if a.Fault == faultKill && l.To == fsm.Stopping.String() && !a.faultAt.IsZero() && a.noticedAfter == 0 {
+		a.noticedAfter = max(l.at.Sub(a.faultAt), time.Millisecond)
+		r.printFor(a.key(), "the director noticed it after %d ms", a.noticedAfter.Milliseconds())
+	}
+}
+
+func (r *run) scenario(issue string) *activeScenario {
+	i := slices.IndexFunc(r.scenarios, func(a *activeScenario) bool { return a.key() == issue })
+	if i < 0 {
+		return nil
+	}
+	return r.scenarios[i]
+}
+
+// poll looks at the director's state and at the issues, and injects the faults that are due.
+func (r *run) poll(ctx context.Context) error {
+	state, answers := r.director.snapshot(ctx, r.testbed.data())
+	if n := len(r.testbed.github.Events("")); n != r.events || !answers {
+		r.events, r.changed = n, time.Now()
+	}
+	if answers {
+		r.state = state
+	}
+	for _, w := range state.Workers {
+		if a := r.scenario(w.Issue); a != nil {
+			r.showStage(a, w)
+			if err := r.injectFault(ctx, a, w); err != nil {
+				return err
+			}
+		}
+	}
+	for _, a := range r.scenarios {
+		r.checkLabels(a)
+		if err := r.limitRequests(a); err != nil {
+			return err
+		}
+	}
+	r.refresh()
+	return nil
+}
+
+// checkLabels finds out whether a scenario has ended, and answers where a human should.
+func (r *run) checkLabels(a *activeScenario) {
+	labels := ourLabels(r.testbed.github.Issue(a.key()).Labels)
+	if a.done || len(labels) != 1 || labels[0] != labelReview && labels[0] != labelBlocked {
+		return
+	}
+	blocked := labels[0] == labelBlocked
+	if blocked && a.Answer != "" {
+		if !a.answered {
+			a.answered = true
+			r.printFor(a.key(), "the question stands at %s", r.testbed.page(a.Number))
+			r.printFor(a.key(), "a human comments there: %s", a.Answer)
+			r.testbed.github.AddComment(a.key(), person, a.Answer)
+		}
+		return
+	}
+	if a.done, a.ended = true, time.Now(); blocked {
+		r.printFor(a.key(), "the question stands at %s", r.testbed.page(a.Number))
+	}
+}
+
+// showStage prints the stage that a worker has reached.
+func (r *run) showStage(a *activeScenario, w wire.SnapshotWorker) {
+	if w.Stage == a.stage || w.State != running {
+		return
+	}
+	a.stage, a.since = w.Stage, time.Now()
+	switch {
+	case w.Stage == wire.StageCode && a.rounds > 0:
+		a.rounds++
+		r.printFor(a.key(), "CODE again: fix round %d", a.rounds)
+	case w.Stage == wire.StageCode:
+		a.rounds = 1
+		r.printFor(a.key(), "CODE: the agent works")
+	case w.Stage == wire.StageValidate:
+		r.printFor(a.key(), "VALIDATE: go build, go vet, go test, and what was built")
+	}
+}
+
+// killDirector is kill -9, and the next director.
+func (r *run) killDirector() error {
+	r.killed, r.kills = r.killed+1, r.kills-1
+	age := time.Since(r.director.started).Round(10 * time.Millisecond)
+	r.director.kill()
+	r.print("kill -9 of the director, %d of %d, %v after its start; last seen: %s", r.killed, r.killed+r.kills, age, summary(r.state))
+	r.changed = time.Now()
+	if err := r.director.start(); err != nil {
+		return err
+	}
+	r.scheduleKill()
+	return nil
+}
+
+// scheduleKill sets when the director is killed next.
+func (r *run) scheduleKill() {
+	if r.kills > 0 {
+		// More kills come closer together, so that they meet the work; a little chance finds other moments in every run.
+		faster := min(1, float64(len(killAfter))/float64(r.kills+r.killed))
+		r.killTimer.Reset(time.Duration(float64(killAfter[r.killed%len(killAfter)]) * faster * (0.7 + 0.6*rand.Float64())))
+	}
+}
+
+// summary lists the tasks with their states.
+func summary(s wire.Snapshot) string {
+	stages := map[string]string{}
+	for _, w := range s.Workers {
+		stages[w.Issue] = w.Stage
+	}
+	var out []string
+	for _, t := range s.Tasks {
+		_, number, _ := strings.Cut(t.Issue, "#")
+		out = append(out, strings.TrimSpace(fmt.Sprintf("#%s %s %s", number, t.State, stages[t.Issue])))
+	}
+	if len(out) == 0 {
+		return "no tasks"
+	}
+	return strings.Join(out, ", ")
+}
+
+// ourLabels are those of the director's labels that an issue carries.
+func ourLabels(labels []string) []string {
+	return slices.DeleteFunc(slices.Clone(labels), func(l string) bool { return !slices.Contains(allLabels, l) })
+}
+
+// unreached lists what is missing when time is up.
+func (r *run) unreached() error {
+	var missing []string
+	for _, a := range r.scenarios {
+		if !a.done {
+			missing = append(missing, fmt.Sprintf("%s (%s)", a.key(), a.Title))
+		}
+	}
+	if len(missing) == 0 {
+		missing = []string{"that nothing more happens"}
+	}
+	return errors.New("not reached in time: " + strings.Join(missing, ", "))
+}
+
+// keepRunning starts the director once more and leaves it and the pages to whoever looks, until ctx ends.
+func (r *run) keepRunning(ctx context.Context) error {
+	if err := r.director.start(); err != nil {
+		return err
+	}
+	defer r.director.stop()
+	director, config, data := r.director.argv[0], r.testbed.config(), r.testbed.data()
+	fmt.Fprintf(r.out, `
+the director goes on until Ctrl-C; then everything is removed
+  issues       %s/%s
+               (give one of them the label %s: the agent knows the ten issues only, and fails at any other)
+  its data     %s
+  its state    %s status -c %s
+  what failed  %s report --dir %s
+  what it used %s budget show --dir %s
+`, r.testbed.url, repository, labelTask, data, director, config, director, data, director, data)
+	for {
+		select {
+		case l := <-r.director.lines:
+			r.logLine(l)
+		case <-r.director.ended:
+			return fmt.Errorf("%w: %s", errDirector, r.log.last())
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/workspace"
+)
+
+func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	r, err := s.github.Claim(ctx, github.ClaimRequest{
+		Key: string(e.Task), Nonce: e.Nonce, RunID: s.runID, Unblock: e.Attempt > 0,
+	})
+	if why, gone := isIssueGone(err); gone {
+		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
+	}
+	if errors.Is(err, github.ErrWritesDisabled) {
+		s.refusals.note(string(e.Task), nil)
+		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "github.writes = false: it would be claimed now"}}
+	}
+	if err != nil {
+		s.refusals.note(string(e.Task), err)
+		return failed(err)
+	}
+	end := &fsm.ClaimResult{Ours: r.Outcome == github.Won, Why: r.Why}
+	if r.Outcome == github.Lost {
+		end.Why = fmt.Sprintf("another director holds it (fleet %s, %s)", r.Winner.Fleet, r.Winner.Login)
+	}
+	if !end.Ours {
+		s.refusals.note(string(e.Task), nil)
+	}
+	return fsm.EffectEnded{Claim: end}
+}
+
+// recheck reads the issue again: what is closed, or no longer labelled as claimed, is not ours any more.
+func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	i, err := s.github.Issue(ctx, string(e.Task))
+	if why, gone := isIssueGone(err); gone {
+		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
+	}
+	if err != nil {
+		return failed(err)
+	}
+	end := &fsm.ClaimResult{Ours: true}
+	switch labels := s.config.GitHub.Labels; {
+	case i.State != "open":
+		end = &fsm.ClaimResult{Why: "the issue was closed"}
+	case !i.Has(labels.Claimed):
+		end = &fsm.ClaimResult{Why: "the label " + labels.Claimed + " was removed"}
+	}
+	return fsm.EffectEnded{Claim: end}
+}
+
+// planFile is the worker's plan, in container.Dir.
+const planFile = "plan.json"
+
+// start makes the attempt: the checkout as the last attempt left it, a bus credential of its own, a container.
+func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	if s.alive(ctx, e.Worker) { // an earlier process started it: nobody touches a checkout that a worker is in
+		s.bus.Authorize(e.Worker)
+		return fsm.EffectEnded{}
+	}
+	s.reports.drop(fsm.AttemptID(e.Nonce, e.Attempt-1))
+	s.reports.begin(e.Worker)
+	issue, err := s.github.Issue(ctx, string(e.Task))
+	if err != nil {
+		return failed(err)
+	}
+	base := s.config.GitHub.BaseBranch
+	request := s.checkoutOf(e.Task, e.Nonce)
+	checkout, err := s.workspace.Checkout(ctx, request)
+	if err == nil {
+		err = s.catchUp(ctx, e, request)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	ref := wire.IssueRef{
+		Key: string(e.Task), Number: e.Task.Number(), Title: issue.Title, Body: issue.Body, Labels: issue.Labels, URL: issue.URL,
+	}
+	credential := s.bus.Authorize(e.Worker)
+	c := s.config
+	spec := s.spec(e, checkout.Path)
+	plan := wire.Plan{
+		WorkerID: e.Worker, AttemptID: e.Worker, RunID: s.runID, Issue: ref, Attempt: e.Attempt,
+		Branch: branchName(e.Task, e.Attempt), BaseBranch: base, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
+		Bus: wire.PlanBus{
+			URL: s.bus.WorkerURL(s.gateway), User: credential.User, Password: credential.Password,
+			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
+		},
+		Workdir: s.runtime.Workdir(spec), Stages: s.stages, FixAttempts: c.Worker.FixAttempts,
+		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
+		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
+		AttemptFile: attemptFile(e, ref, alternative(s.stages)),
+		Budget: &wire.PlanBudget{
+			MaxConcurrent: c.RateLimits.Model.MaxConcurrentRequests, SpacingSeconds: c.RateLimits.Model.MinBetweenRequests.Seconds(),
+			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),
+		},
+	}
+	data, err := json.Marshal(plan)
+	if err != nil {
+		return failed(err)
+	}
+	spec.Files = []container.File{{Name: planFile, Data: data}}
+	return orFailed(fsm.EffectEnded{}, s.runtime.Ensure(ctx, spec))
+}
+
+func (s *session) checkoutOf(k fsm.IssueKey, nonce string) workspace.Request {
+	return workspace.Request{Nonce: nonce, Repo: k.Repo(), RemoteURL: s.remote(k.Repo()), BaseBranch: s.config.GitHub.BaseBranch}
+}
+
+func (s *session) spec(e fsm.Effect, checkout string) container.Spec {
+	c := s.config.Containers
+	spec := container.Spec{
+		AttemptID: e.Worker, Task: string(e.Task), Image: c.Image, Workdir: c.Workdir, Checkout: checkout,
+		Entrypoint: []string{container.WorkerPath, "--plan", container.Dir + "/" + planFile}, WorkerBinary: s.workerBinary,
+		Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, Env: s.environ,
+	}
+	for _, m := range c.ParsedMounts() {
+		spec.Mounts = append(spec.Mounts, container.Mount(m))
+	}
+	return spec
+}
+
+// branchName is the founding decision's: retake/<issue>-a<attempt>.
+func branchName(k fsm.IssueKey, attempt int) string {
+	return fmt.Sprintf("retake/%d-a%d", k.Number(), attempt)
+}
+
+// stop ends the attempt's container, and returns when it is confirmed gone and every report of its worker was read. If
+// there is none that ends the attempt, the director writes one itself: same payload, same path.
+func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	if reason, ok := stopReasons[e.Stop.Reason]; ok && e.Stop.Grace > 0 {
+		s.sendControl(ctx, e.Worker, wire.Stop{Reason: reason, GraceSeconds: (e.Stop.Grace / 2).Seconds()})
+		s.waitEnded(ctx, e.Worker, e.Stop.Grace/2)
+	}
+	exit, err := s.runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
+		_, err := s.endReports(ctx, e, x) // before the container is removed: a kill in between must not change the verdict
+		return err
+	})
+	if err != nil {
+		return failed(err)
+	}
+	s.bus.Revoke(e.Worker)
+	s.broker.drop(e.Worker)
+	stored, err := s.endReports(ctx, e, exit)
+	if err != nil {
+		return failed(err)
+	}
+	s.recordEnd(ctx, e, exit, stored)
+	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.config.Containers.Memory}
+	if exit.Known {
+		gone.ExitCode = &exit.ExitCode
+	}
+	for _, r := range stored {
+		gone.Reports = append(gone.Reports, report(r))
+	}
+	return fsm.EffectEnded{Stop: gone}
+}
+
+// stopReasons maps why the machine stops an attempt to the reason that its worker gets. A worker that is stopped for any other
+// reason is not asked: it has reported, or is silent, or gone.
+var stopReasons = map[fsm.StopReason]string{
+	fsm.StopWithdrawn: wire.StopWithdrawn,
+	fsm.StopWatchdog:  wire.StopWatchdog,
+}
+
+// waitEnded gives a worker that was asked to stop the time to end by itself: it knows best what was going on.
+func (s *session) waitEnded(ctx context.Context, worker string, patience time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for ctx.Err() == nil && s.alive(ctx, worker) {
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// alive reports whether the runtime lists a worker as living. A runtime that does not answer lists nobody.
+func (s *session) alive(ctx context.Context, worker string) bool {
+	list, err := s.runtime.List(ctx)
+	return err == nil && slices.ContainsFunc(list, func(c container.Status) bool {
+		return c.AttemptID == worker && c.State.Live()
+	})
+}

@@ -1,0 +1,98 @@
+package director
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+)
+
+// An agent asks; a person without write access is not heard, one with it is, and the answer reaches the next attempt.
+func TestQuestionIsAnswered(t *testing.T) {
+	t.Parallel()
+	heard := make(chan []wire.Hint, 1)
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if len(a.plan.AttemptFile.Hints) > 0 {
+			heard <- a.plan.AttemptFile.Hints
+			return a.work(ctx)
+		}
+		err := a.client.Report(ctx, &wire.WorkerError{
+			ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode,
+			Attempt: a.plan.Attempt, ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks",
+			Question: "Format A or B?",
+		})
+		if err != nil {
+			return 1
+		}
+		return 0
+	})
+	s.github.AddUser("passerby", "")
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.until("a question", func() bool {
+		c := s.github.Issue(key).Comments
+		return len(c) == 2 && strings.Contains(c[1].Body, "Format A or B?")
+	})
+	stranger := s.github.AddComment(key, "passerby", "/agent retry use format A")
+	s.until("the stranger is refused", s.reacted(key, stranger, "confused"))
+	s.github.AddComment(key, "octocat", "Format B is what the customers have.")
+	command := s.github.AddComment(key, "octocat", "/agent retry use format B")
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("acknowledged", s.reacted(key, command, "+1"))
+	hints := <-heard
+	if len(hints) != 2 || hints[1].Text != "use format B" || hints[1].From != "octocat" {
+		t.Errorf("hints %+v; want octocat's two, the last \"use format B\"", hints)
+	}
+}
+
+func (s *harness) reacted(key string, comment int64, content string) func() bool {
+	return func() bool {
+		for _, c := range s.github.Issue(key).Comments {
+			if c.ID == comment && slices.Contains(c.Reactions, "retake-bot "+content) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Paused: nothing new begins, over a restart, too. Resumed: it does.
+func TestPauseHoldsIntake(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.start()
+	dir := s.config.Director.DataDir
+	s.until("paused", func() bool {
+		h, err := SendCommand(t.Context(), dir, fsm.Pause)
+		return err == nil && h.Phase == string(fsm.PhasePaused)
+	})
+	s.stop()
+	key := s.github.CreateIssue(repo, "octocat", "Later", "", "agent-task")
+	s.start()
+	s.until("queued", func() bool {
+		v, err := AskSnapshot(t.Context(), dir)
+		return err == nil && len(v.Tasks) == 1 && v.Tasks[0].State == fsm.Queued.String() && v.Director.Phase == string(fsm.PhasePaused)
+	})
+	if _, err := SendCommand(t.Context(), dir, fsm.Resume); err != nil {
+		t.Fatal(err)
+	}
+	s.until("review", s.labelled(key, "agent-review"))
+}
+
+// A claim of this fleet that no task knows is given back once it is stale, and worked on again.
+func TestLostJournalIsNotTheEndOfAClaim(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.config.Timeouts.IssueClaimStale = 1 // anything is stale
+	key := s.github.CreateIssue(repo, "octocat", "Orphan", "", "agent-claimed")
+	s.github.AddComment(key, "retake-bot", `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v7qx2m","run":"run_1"} -->`+"\n**Retake** is working on this, attempt 1")
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	if c := s.github.Issue(key).Comments; len(c) < 3 || !strings.Contains(c[1].Body, "Retake-Reclaim:") {
+		t.Errorf("comments %+v; want a reclaim after the old claim", c)
+	}
+}

@@ -1,0 +1,67 @@
+package director
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/github/githubtest"
+)
+
+// A running worker is told once of each base that its checkout is too far behind, and goes on.
+func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
+	t.Parallel()
+	running := make(chan *fakeWorker, 1)
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		running <- a
+		<-ctx.Done()
+		return 1
+	})
+	s.config.SyncMain.MaxCommitsBehind = 2
+	s.github.CreateIssue(repo, "octocat", "Slow work", "", "agent-task")
+	s.start()
+	a := <-running
+	s.advance("news.txt", 2) // just as many as are left alone
+	for _, file := range []string{"third.txt", "fourth.txt"} {
+		head := s.advance(file, 1)
+		var got wire.SyncRequired
+		s.until("sync_required", func() bool {
+			select {
+			case got = <-a.behind:
+				return true
+			default:
+				return false
+			}
+		})
+		if got.MainSHAExpected != head || got.Reason != "behind_main" || got.RequiredAction != "merge_main" || got.Policy.MaxCommitsBehind != 2 {
+			t.Errorf("told %+v, want the new head %s", got, head)
+		}
+	}
+	s.stop()
+	if len(a.behind) > 0 { // an answer twice would have come first in the second round, too
+		t.Errorf("told again: %+v", <-a.behind)
+	}
+}
+
+// GitHub limits us just when the director starts: the labels are made once it answers again.
+func TestLabelsAreMadeAfterALimitAtTheStart(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	must(t, s.github.Inject(githubtest.SecondaryLimit(http.StatusTooManyRequests, 2*time.Second)))
+	s.start()
+	s.until("the labels", func() bool {
+		made := 0
+		for _, r := range s.github.Requests() {
+			if r.Method == "POST" && strings.HasSuffix(r.Path, "/labels") && r.Status == http.StatusCreated {
+				made++
+			}
+		}
+		return made == 4
+	})
+	if n := s.logs.FilterMessage("labels not checked: GitHub limits us").Len(); n != 1 {
+		t.Errorf("limited at the start %d times, want once", n)
+	}
+}

@@ -1,0 +1,63 @@
+package director
+
+import (
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// onDurable is called by the owner with every record that the journal has taken: it is logged, written down for people, and
+// acted upon.
+func (s *session) onDurable(r fsm.Record) {
+	for _, f := range r.Facts {
+		s.logFact(f)
+		s.react(f)
+	}
+	s.recorder.record(r)
+}
+
+// react does what a fact asks of the process itself.
+func (s *session) react(f fsm.Fact) {
+	switch f := f.(type) {
+	case fsm.VerdictMade:
+		if f.Verdict.Action == recovery.Abort {
+			s.aborted = string(f.Task) + ": " + f.Verdict.Why
+		}
+	case fsm.CooldownSet:
+		s.broker.close(f)
+	}
+}
+
+// logFact writes one line for each fact that an operator would ask for.
+func (s *session) logFact(f fsm.Fact) {
+	switch f := f.(type) {
+	case fsm.Moved:
+		s.log.Info("transition", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt),
+			zap.Stringer("from", f.From), zap.Stringer("to", f.To), zap.String("event", string(f.On)), zap.String("reason", f.Why))
+	case fsm.PhaseChanged:
+		s.log.Info("phase", zap.String("from", string(f.From)), zap.String("to", string(f.To)), zap.String("reason", f.Why))
+	case fsm.VerdictMade:
+		s.log.Info("verdict", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt), zap.String("stage", f.Stage),
+			zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause), zap.String("rule", f.Finding.Rule),
+			zap.String("action", string(f.Verdict.Action)), zap.Duration("delay", f.Verdict.Delay), zap.String("why", f.Verdict.Why))
+	case fsm.ReportAccepted:
+		s.log.Info("report", zap.String("issue", string(f.Task)), zap.String("worker", f.Worker), zap.String("error_id", f.Ref.ID),
+			zap.Bool("ok", f.OK), zap.Bool("final", f.Final))
+	case fsm.WorkDelivered:
+		s.log.Info("delivered", zap.String("issue", string(f.Task)), zap.String("branch", f.Delivery.Branch), zap.String("sha", f.Delivery.SHA))
+	case fsm.IncidentChanged:
+		if f.Over {
+			s.log.Debug("incident forgotten", zap.String("incident", f.Incident.Key))
+		} else if i := f.Incident; i.Breaker.Opened > 0 {
+			s.log.Warn("incident", zap.String("incident", i.Key), zap.String("reason", string(i.Reason)), zap.String("cause", i.Cause),
+				zap.Int("tasks", len(i.Breaker.Strikes)), zap.Time("until", i.Breaker.Until), zap.String("canary", i.Breaker.Canary))
+		}
+	case fsm.CooldownSet:
+		s.log.Warn("cooldown", zap.String("resource", f.Resource), zap.Time("until", f.Until), zap.String("reason", f.Why))
+	case fsm.EffectDone:
+		if f.Failed != "" {
+			s.log.Error("effect given up", zap.String("issue", string(f.Task)), zap.String("effect", f.Effect), zap.String("error", f.Failed))
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/workspace"
+)
+
+// executors is the table of what carries out which kind of effect.
+func (s *session) executors() map[fsm.EffectKind]executor {
+	return map[fsm.EffectKind]executor{
+		fsm.DoClaim:       s.claim,
+		fsm.DoRecheck:     s.recheck,
+		fsm.DoStart:       s.start,
+		fsm.DoStop:        s.stop,
+		fsm.DoDeliver:     s.deliver,
+		fsm.DoEscalate:    s.escalate,
+		fsm.DoRelease:     s.release,
+		fsm.DoWelcome:     s.welcome,
+		fsm.DoRefuse:      s.refuse,
+		fsm.DoFence:       s.fence,
+		fsm.DoProbe:       s.probe,
+		fsm.DoRemove:      s.remove,
+		fsm.DoReadIssue:   s.readIssue,
+		fsm.DoProgress:    s.progress,
+		fsm.DoReadAnswers: s.readAnswers,
+		fsm.DoReclaim:     s.reclaim,
+		fsm.DoPause:       s.control(wire.Pause{}),
+		fsm.DoResume:      s.control(wire.Resume{}),
+		fsm.DoForget:      s.forget,
+	}
+}
+
+// executor carries out one effect. For a durable effect its result becomes an event.
+type executor func(ctx context.Context, e fsm.Effect) fsm.EffectEnded
+
+// effectRunner runs effects: durable ones of one task in the order in which they come, soft ones at once. A task has
+// at most one comment edit waiting, always the newest.
+type effectRunner struct {
+	ctx       context.Context // of the session; its end interrupts what runs
+	executors map[fsm.EffectKind]executor
+	ended     func(fsm.EffectEnded)
+	log       *zap.Logger
+
+	mu    sync.Mutex
+	turns map[string]*turn // the last of each lane, until it is done
+	wg    sync.WaitGroup
+}
+
+// turn is one effect in its lane: it begins when the one before it is done.
+type turn struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newEffectRunner(ctx context.Context, executors map[fsm.EffectKind]executor, ended func(fsm.EffectEnded), log *zap.Logger) *effectRunner {
+	return &effectRunner{ctx: ctx, executors: executors, ended: ended, log: log, turns: map[string]*turn{}}
+}
+
+func commentLane(k fsm.IssueKey) string { return "comment on " + string(k) }
+
+// submit takes an effect and returns at once.
+func (r *effectRunner) submit(e fsm.Effect) {
+	if r.ctx.Err() != nil {
+		return // it is pending in the journal, or soft
+	}
+	lane, comment, ordered := fmt.Sprint(e.ID, e.Token), e.Kind == fsm.DoProgress, e.Kind.Durable() || e.Kind == fsm.DoForget
+	if comment {
+		lane = commentLane(e.Task)
+	} else if ordered {
+		lane = string(e.Task)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.turns[lane]
+	if before != nil && !comment && !ordered {
+		return // the same soft effect is under way
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	t := &turn{cancel: cancel, done: make(chan struct{})}
+	r.turns[lane] = t
+	r.wg.Go(func() {
+		defer close(t.done)
+		defer cancel()
+		if before != nil {
+			if comment {
+				before.cancel()
+			}
+			<-before.done
+		}
+		if ctx.Err() == nil {
+			r.run(ctx, e)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.turns[lane] == t {
+			delete(r.turns, lane)
+		}
+	})
+}
+
+func (r *effectRunner) run(ctx context.Context, e fsm.Effect) {
+	switch e.Kind {
+	case fsm.DoDeliver, fsm.DoEscalate, fsm.DoRelease: // they have the last word on the comment
+		r.dropComment(e.Task)
+	}
+	began := time.Now()
+	out := r.executors[e.Kind](ctx, e)
+	if ctx.Err() != nil {
+		return // interrupted: it is carried out again after the restart, or a newer comment says more
+	}
+	log := r.log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.String("effect", e.ID))
+	if f := out.Failure; f != nil {
+		log.Warn("effect failed", zap.String("reason", string(f.Reason)), zap.String("error", f.Text),
+			zap.Bool("transient", f.Transient), zap.Time("until", f.Until))
+	} else {
+		log.Debug("effect done", zap.Duration("took", time.Since(began)))
+	}
+	if e.Kind.Durable() {
+		out.Task, out.Effect = e.Task, e.ID
+		r.ended(out)
+	}
+}
+
+func (r *effectRunner) dropComment(k fsm.IssueKey) {
+	r.mu.Lock()
+	t := r.turns[commentLane(k)]
+	r.mu.Unlock()
+	if t != nil {
+		t.cancel()
+		<-t.done
+	}
+}
+
+// wait returns when nothing runs any more; the context must have ended.
+func (r *effectRunner) wait() { r.wg.Wait() }
+
+// deliver commits, pushes and shows the work.
+func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	gh := s.config.GitHub
+	if gh.Delivery == deliverNone {
+		_, err := s.github.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+		return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
+	}
+	issue, err := s.github.Issue(ctx, string(e.Task))
+	if err != nil {
+		return failed(err)
+	}
+	work, err := s.workspace.Deliver(ctx, workspace.DeliverRequest{
+		Nonce: e.Nonce, RemoteURL: s.remote(e.Task.Repo()), Branch: branchName(e.Task, e.Attempt), BaseBranch: gh.BaseBranch,
+		Message: fmt.Sprintf("%s\n\nRefs #%d", issue.Title, issue.Number), AuthoredAt: e.At,
+	})
+	switch {
+	case errors.Is(err, workspace.ErrNothingToDeliver):
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
+	case err != nil:
+		return failed(err)
+	}
+	shown, err := s.github.Deliver(ctx, github.DeliverRequest{
+		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
+		PullRequest: gh.Delivery == deliverPullRequest, Attempts: attemptLines(e.Failures),
+	})
+	return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: shown.URL}}, err)
+}
+
+const (
+	deliverNone        = "none"
+	deliverPullRequest = "pull_request"
+)
+
+func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	err := s.github.Release(ctx, github.ReleaseRequest{Key: string(e.Task), Nonce: e.Nonce, Why: e.Release.Why, RestoreTask: e.Release.Restore, Reclaim: e.Release.Restore})
+	if _, gone := isIssueGone(err); gone {
+		return fsm.EffectEnded{}
+	}
+	if err == nil { // the claim's own comment must not say for ever that somebody works on it
+		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt, Note: e.Release.Why}
+		if err := s.github.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
+			s.log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
+		}
+	}
+	return orFailed(fsm.EffectEnded{}, err)
+}
+
+// remove ends a container of this fleet that no task knows.
+func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	_, err := s.runtime.Stop(ctx, e.Worker, 0, nil)
+	if err == nil {
+		s.log.Info("removed a container that no task knows", zap.String("worker", e.Worker))
+	}
+	s.bus.Revoke(e.Worker)
+	return orFailed(fsm.EffectEnded{}, err)
+}
+
+// forget removes what a claim that is over has left.
+func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	s.bus.Revoke(e.Worker)
+	s.reports.drop(e.Worker)
+	return orFailed(fsm.EffectEnded{}, s.workspace.Remove(ctx, e.Nonce))
+}
+
+// retryTransient tries until it works, or never will: whoever asked waits for nothing else, and would not ask again.
+func (s *session) retryTransient(ctx context.Context, try func() error) fsm.EffectEnded {
+	for {
+		err := try()
+		if err == nil {
+			return fsm.EffectEnded{}
+		}
+		f := failed(err).Failure
+		if !f.Transient {
+			return fsm.EffectEnded{Failure: f}
+		}
+		select {
+		case <-time.After(max(time.Until(f.Until), s.config.GitHub.Poll)):
+		case <-ctx.Done():
+			return fsm.EffectEnded{}
+		}
+	}
+}
+
+func orFailed(ok fsm.EffectEnded, err error) fsm.EffectEnded {
+	if err != nil {
+		return failed(err)
+	}
+	return ok
+}

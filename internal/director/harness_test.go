@@ -1,0 +1,333 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/config"
+	"retake/internal/github/githubtest"
+)
+
+const repo = "acme/widgets"
+
+// harness is a whole director on the stand-in GitHub, with real git and a real bus; only the containers are played.
+type harness struct {
+	t       *testing.T
+	github  *githubtest.Server
+	runtime *fakeRuntime
+	config  config.Config
+	logs    *observer.ObservedLogs
+	log     *zap.Logger
+
+	cancel context.CancelCauseFunc
+	ended  chan error
+}
+
+func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int) *harness {
+	dir := t.TempDir()
+	s := &harness{t: t, runtime: newFakeRuntime(play), ended: make(chan error, 1)}
+	seed := filepath.Join(dir, "seed")
+	must(t, os.MkdirAll(seed, 0o755))
+	must(t, os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o644))
+	s.github = githubtest.New(githubtest.Options{DataDir: filepath.Join(dir, "git")})
+	s.github.AddUser("retake-bot", "token")
+	must(t, s.github.AddRepo(repo, seed, map[string]string{"retake-bot": "write", "octocat": "write"}))
+	web := httptest.NewServer(s.github)
+	t.Cleanup(web.Close)
+	worker := filepath.Join(dir, "worker")
+	must(t, os.WriteFile(worker, []byte(elfMagic+"played"), 0o755))
+
+	c := config.Default()
+	c.Director.DataDir, c.Director.Interval = filepath.Join(dir, "data"), 500*time.Millisecond
+	c.Containers.User = userOf(os.Getuid(), os.Getgid())
+	c.AgentBus.ListenPort, c.AgentBus.HeartbeatInterval = 0, 200*time.Millisecond
+	c.Timeouts.WorkerHeartbeatTTL = 20 * time.Second // nothing here waits for it, and a busy machine must not reach it
+	c.GitHub.Repositories, c.GitHub.APIURL, c.GitHub.Writes = []string{repo}, web.URL+githubtest.APIPath, true
+	c.GitHub.Poll, c.GitHub.Delivery = 300*time.Millisecond, "branch"
+	c.RateLimits.GitHub.MinBetweenWrites = time.Second
+	c.Stages = []config.Stage{{Name: "CODE", Run: []string{"played"}, Timeout: time.Minute}}
+	s.config = c
+	core, logs := observer.New(zap.InfoLevel)
+	s.logs, s.log = logs, zap.New(core)
+	t.Cleanup(func() { s.stop(); s.runtime.close() })
+	return s
+}
+
+func userOf(uid, gid int) string {
+	if uid == 0 {
+		return "1000:1000"
+	}
+	b, _ := json.Marshal(uid)
+	g, _ := json.Marshal(gid)
+	return string(b) + ":" + string(g)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *harness) start() {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.cancel = cancel
+	ended := make(chan error, 1)
+	s.ended = ended
+	go func() {
+		ended <- Run(ctx, Options{
+			Config: s.config, Log: s.log, Runtime: s.runtime,
+			WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
+			Token:        func(context.Context) (string, error) { return "token", nil },
+			DriftEvery:   300 * time.Millisecond,
+		})
+	}()
+}
+
+// stop ends the director, if one runs, and leaves its workers alone.
+func (s *harness) stop() {
+	if s.cancel == nil {
+		return
+	}
+	s.cancel(context.Canceled)
+	s.cancel = nil
+	select {
+	case err := <-s.ended:
+		if err != nil {
+			s.t.Errorf("director ended with: %v", err)
+		}
+	case <-time.After(60 * time.Second):
+		s.t.Fatal("director does not end")
+	}
+}
+
+// until waits for a condition of the world; its deadline is far beyond what a busy machine needs.
+func (s *harness) until(what string, cond func() bool) {
+	s.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for !cond() {
+		if time.Now().After(deadline) {
+			for _, e := range s.logs.All() {
+				s.t.Log(e.Message, e.ContextMap())
+			}
+			s.t.Fatalf("never happened: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func (s *harness) labels(key string) []string { return s.github.Issue(key).Labels }
+
+func (s *harness) labelled(key string, want ...string) func() bool {
+	return func() bool { return slices.Equal(s.labels(key), want) }
+}
+
+// verdicts lists the reasons of all verdicts about an issue.
+func (s *harness) verdicts(key string) []string {
+	var out []string
+	for _, e := range s.logs.FilterMessage("verdict").All() {
+		if m := e.ContextMap(); m["issue"] == key {
+			out = append(out, m["reason"].(string))
+		}
+	}
+	return out
+}
+
+func TestSuccessIsDelivered(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("one comment that names the branch", func() bool {
+		c := s.github.Issue(key).Comments
+		return len(c) == 1 && strings.Contains(c[0].Body, "retake/1-a1")
+	})
+	s.until("checkout removed", func() bool {
+		left, err := os.ReadDir(filepath.Join(s.config.Director.DataDir, "tasks"))
+		return err == nil && len(left) == 0
+	})
+	h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+	if err != nil || !h.OK {
+		t.Errorf("health %+v, %v; want well", h, err)
+	}
+}
+
+// The bare object of the founding document, for a running worker, is decided like the worker's own; the same twice is
+// decided once; for an attempt that is over it changes nothing.
+func TestBareReportOfAnOutsider(t *testing.T) {
+	t.Parallel()
+	var once sync.Once
+	fenced := make(chan string, 8)
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		for {
+			select {
+			case why := <-a.stop:
+				once.Do(func() { fenced <- why })
+			case <-ctx.Done():
+				return 1
+			}
+		}
+	})
+	key := s.github.CreateIssue(repo, "octocat", "Wait for ever", "", "agent-task")
+	s.start()
+	s.until("a running worker", func() bool {
+		return s.runtime.running(key) != "" && len(s.logs.FilterMessage("transition").FilterField(zap.String("event", "hello")).All()) == 1
+	})
+	worker := s.runtime.running(key)
+	s.publish(worker, `"e-1"`)
+	s.publish(worker, `"e-1"`)
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	if v := s.verdicts(key); !slices.Equal(v, []string{"tests_failed"}) {
+		t.Errorf("verdicts %q; want one, tests_failed", v)
+	}
+	before := len(s.github.Events(key))
+	s.publish(worker, `"e-2"`)
+	s.until("fenced", func() bool { return s.logs.FilterMessage("fenced a worker that has no attempt (any more)").Len() > 0 })
+	if after := len(s.github.Events(key)); after != before || len(s.verdicts(key)) != 1 {
+		t.Errorf("a report of an attempt that is over changed something: %d → %d events, verdicts %q", before, after, s.verdicts(key))
+	}
+
+	s.github.RemoveLabel(key, "octocat", "agent-blocked")
+	s.until("a second attempt", func() bool { return s.runtime.running(key) != "" && s.runtime.running(key) != worker })
+	s.until("claimed again", s.labelled(key, "agent-claimed"))
+}
+
+// publish sends the seed document's object with the operator's credential, as docs/examples does.
+func (s *harness) publish(worker, id string) {
+	s.t.Helper()
+	var operator struct{ URL, User, Password, Prefix string }
+	data, err := os.ReadFile(filepath.Join(s.config.Director.DataDir, "bus", "operator.json"))
+	must(s.t, err)
+	must(s.t, json.Unmarshal(data, &operator))
+	nc, err := nats.Connect(operator.URL, nats.UserInfo(operator.User, operator.Password))
+	must(s.t, err)
+	defer nc.Close()
+	body := `{"error_id":` + id + `,"worker_id":"` + worker + `","issue_number":1,"stage":"VALIDATE","attempt":1,
+		"error_type":"tests_failed","is_transient":false,"should_retry":false,"escalate_to_human":true,
+		"message":"Unit tests failed deterministically","exit_code":1,"last_stdout_tail":"...","last_stderr_tail":"..."}`
+	_, err = nc.Request(operator.Prefix+".worker."+worker+".error", []byte(body), 5*time.Second)
+	must(s.t, err)
+}
+
+// A worker that is killed from outside is replaced on the same checkout; a director that ends in between changes nothing.
+func TestKilledWorkerAndEndedDirector(t *testing.T) {
+	t.Parallel()
+	first := make(chan string, 4)
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Attempt == 1 {
+			if err := os.WriteFile(filepath.Join(a.checkout, "half.txt"), nil, 0o644); err != nil {
+				return 1
+			}
+			first <- a.plan.WorkerID
+			<-ctx.Done()
+			return 1
+		}
+		if _, err := os.Stat(filepath.Join(a.checkout, "half.txt")); err != nil {
+			return 1
+		}
+		return a.work(ctx)
+	})
+	key := s.github.CreateIssue(repo, "octocat", "Half", "", "agent-task")
+	s.start()
+	worker := <-first
+	s.stop()
+	s.start()
+	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() == 1 })
+	s.runtime.killFromOutside(worker)
+	s.until("review", s.labelled(key, "agent-review"))
+	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
+		t.Errorf("verdicts %q; want worker_lost alone", v)
+	}
+	if len(s.runtime.made) != 2 {
+		t.Errorf("containers made: %q; want two", s.runtime.made)
+	}
+	if n := len(s.github.Issue(key).Comments); n != 1 {
+		t.Errorf("%d comments, want one that is edited", n)
+	}
+}
+
+// A director that is away while its worker ends reads the report later.
+func TestWorkEndsWhileTheDirectorIsAway(t *testing.T) {
+	t.Parallel()
+	began, goOn := make(chan string, 1), make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		began <- a.plan.WorkerID
+		<-goOn
+		return a.work(ctx)
+	})
+	key := s.github.CreateIssue(repo, "octocat", "Later", "", "agent-task")
+	s.start()
+	<-began
+	s.stop()
+	close(goOn)
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	if len(s.runtime.made) != 1 || len(s.verdicts(key)) != 0 {
+		t.Errorf("containers %q, verdicts %q; want one container and no failure", s.runtime.made, s.verdicts(key))
+	}
+}
+
+func TestClosedIssueIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, _ *fakeWorker) int { <-ctx.Done(); return 1 })
+	key := s.github.CreateIssue(repo, "octocat", "Never mind", "", "agent-task")
+	s.start()
+	s.until("running", func() bool { return s.runtime.running(key) != "" })
+	s.github.SetState(key, "octocat", "closed")
+	s.until("labels gone", s.labelled(key))
+	s.until("container gone", func() bool { return s.runtime.running(key) == "" })
+}
+
+func TestSecondDirectorOnTheSameFolderIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, _ *fakeWorker) int { <-ctx.Done(); return 1 })
+	s.start()
+	s.until("healthy", func() bool {
+		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		return err == nil && h.OK
+	})
+	err := Run(t.Context(), Options{Config: s.config, Log: zap.NewNop(), Runtime: s.runtime, Token: func(context.Context) (string, error) { return "token", nil }})
+	if err == nil || !strings.Contains(err.Error(), "another director runs on") {
+		t.Errorf("got %v, want a refusal that names the folder", err)
+	}
+}
+
+func TestNothingIsWrittenUnlessAllowed(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, _ *fakeWorker) int { <-ctx.Done(); return 1 })
+	s.config.GitHub.Writes = false
+	key := s.github.CreateIssue(repo, "octocat", "Look, don't touch", "", "agent-task")
+	s.start()
+	s.until("a decision", func() bool {
+		all := s.logs.FilterMessage("transition").All()
+		return len(all) > 0 && all[len(all)-1].ContextMap()["to"] == "Forgotten"
+	})
+	s.stop()
+	for _, r := range s.github.Requests() {
+		if r.Method != "GET" {
+			t.Errorf("%s %s with github.writes = false", r.Method, r.Path)
+		}
+	}
+	if !slices.Equal(s.labels(key), []string{"agent-task"}) {
+		t.Errorf("labels %q", s.labels(key))
+	}
+
+	// Something newer changes, so that the issue is behind the cursor; it is found all the same once writes are allowed.
+	s.github.CreateIssue(repo, "octocat", "Another matter", "")
+	s.config.GitHub.Writes = true
+	s.start()
+	s.until("claimed", s.labelled(key, "agent-claimed"))
+}

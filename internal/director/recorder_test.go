@@ -1,0 +1,164 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/audit"
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+)
+
+// fails reports a failure of an agent's stage, as a worker does.
+func (a *fakeWorker) fails(ctx context.Context, e wire.WorkerError) int {
+	e.ErrorID, e.WorkerID, e.AttemptID = a.plan.WorkerID+"/CODE-1", a.plan.WorkerID, a.plan.WorkerID
+	e.IssueNumber, e.Attempt, e.Stage = a.plan.Issue.Number, a.plan.Attempt, wire.StageCode
+	if err := a.client.Report(ctx, &e); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// What people read is there after a failure and a success: the bundles, the state, telemetry; and no secret in any of it. The
+// operator's number of paid calls is taken, and so is one that a person wrote into stats.json while no director ran.
+func TestPeopleCanReadWhatHappened(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Attempt == 1 {
+			must(t, os.WriteFile(filepath.Join(a.checkout, "half.txt"), []byte("half done\n"), 0o644))
+			return a.fails(ctx, wire.WorkerError{
+				ErrorType: "docker_exit_nonzero", Message: "CODE: agent failed", LastStderrTail: "fatal: Connection reset by peer, token " + "ghp_" + strings.Repeat("012345", 6) + "\n",
+				Usage: &wire.Usage{PaidCalls: 3, CostUSD: 0.5},
+			})
+		}
+		<-goOn
+		return a.work(ctx)
+	})
+	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = 10*time.Millisecond, 20*time.Millisecond
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	data := s.config.Director.DataDir
+	s.until("a second attempt", func() bool { return strings.HasSuffix(s.runtime.running(key), "-2") })
+	path, err := audit.StatsPath(data, key)
+	must(t, err)
+	s.until("stats.json", func() bool {
+		stats, err := audit.ReadStats(path)
+		return err == nil && stats.PaidCallsUsed == 3
+	})
+	must(t, ResetBudget(t.Context(), data, key, 2))
+	s.until("the reset is shown", func() bool {
+		stats, err := audit.ReadStats(path)
+		return err == nil && stats.PaidCallsUsed == 2 && !stats.Edited()
+	})
+	if err := ResetBudget(t.Context(), data, repo+"#99", 0); err == nil || !strings.Contains(err.Error(), "has no task") {
+		t.Errorf("reset of a task that is not there: %v", err)
+	}
+	s.stop()
+	if err := ResetBudget(t.Context(), data, key, 0); !errors.Is(err, ErrNotThere) {
+		t.Errorf("reset without a director: %v", err)
+	}
+	stats, err := os.ReadFile(path)
+	must(t, err)
+	edited := strings.Replace(string(stats), `"paid_calls_used": 2`, `"paid_calls_used": 1`, 1) // as the founding document wants it
+	must(t, os.WriteFile(path, []byte(edited), 0o600))
+	s.start()
+	s.until("the edit is taken at the start", func() bool {
+		stats, err := audit.ReadStats(path)
+		return err == nil && stats.PaidCallsUsed == 1 && !stats.Edited()
+	})
+	close(goOn)
+	s.until("done", func() bool {
+		stats, err := audit.ReadStats(path)
+		return err == nil && stats.State == "Done"
+	})
+	s.stop()
+
+	store, err := audit.Load(data)
+	must(t, err)
+	if len(store.Problems) > 0 || len(store.Attempts) != 2 || store.Attempts[0].Outcome != audit.OutcomeFailed || store.Attempts[1].Outcome != audit.OutcomeOK {
+		t.Fatalf("%+v", store)
+	}
+	if f := store.Attempts[0].Failure; f == nil || f.Reason != "network_transient" || f.Action != "retry" || f.Rule == "" {
+		t.Errorf("the first attempt's failure: %+v", f)
+	}
+	if b := store.Budget(); len(b) != 1 || b[0].PaidCalls != 1 || b[0].State != "Done" {
+		t.Errorf("budget: %+v", b)
+	}
+	first := filepath.Join(data, "audits", store.Attempts[0].AttemptID)
+	for file, want := range map[string]string{
+		filepath.Join(first, "patch.diff"):        "+half done",
+		filepath.Join(first, "build.log"):         "Connection reset by peer",
+		filepath.Join(first, "summary.md"):        "1 file, ",
+		filepath.Join(first, "transitions.jsonl"): `"to":"Backoff"`,
+		filepath.Join(data, "events.jsonl"):       `"reason":"network_transient"`,
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no %q in\n%s(%v)", file, want, text, err)
+		}
+		if strings.Contains(string(text), "ghp_012345") {
+			t.Errorf("%s holds a token", file)
+		}
+	}
+	for i, want := range []string{"Backoff", "Done"} { // told to the end
+		path := filepath.Join(data, "audits", store.Attempts[i].AttemptID, "summary.md")
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no %q in\n%s(%v)", path, want, text, err)
+		}
+	}
+	var last audit.LastFailure
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "last_failure.json"))
+	if err != nil || json.Unmarshal(text, &last) != nil || last.ErrorType != "network_transient" || last.Attempt != 1 ||
+		!strings.HasSuffix(last.ErrorID, "-1/CODE-1") || !strings.Contains(last.Stack, "Connection reset by peer") || last.AttemptID == "" {
+		t.Errorf("last_failure.json: %s, %v", text, err)
+	}
+}
+
+// The verdict reaches the next attempt: first with a shorter context, then with the other model; what failed is told as
+// quoted data. An attempt that overspends is ended, and a human is asked.
+func TestVerdictReachesTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	plans := make(chan *wire.AttemptFile, 3)
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		plans <- a.plan.AttemptFile
+		if a.plan.Attempt < 3 {
+			return a.fails(ctx, wire.WorkerError{ErrorType: "context_overflow", HTTPStatus: 413, Message: "prompt is too long: 214000 tokens > 200000"})
+		}
+		for ctx.Err() == nil { // spends until somebody ends it
+			_ = a.client.Heartbeat(wire.Heartbeat{State: a.heartbeat().State, Usage: &wire.Usage{PaidCalls: 11}})
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-a.stop:
+				return 0
+			case <-ctx.Done():
+			}
+		}
+		return 1
+	})
+	s.config.Stages = []config.Stage{{Name: "CODE", Agent: "claude-code", Model: "first", AlternativeModel: "second", Timeout: time.Minute}}
+	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = 10*time.Millisecond, 20*time.Millisecond
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.until("the question", func() bool {
+		c := s.github.Issue(key).Comments
+		return len(c) == 2 && strings.Contains(c[1].Body, "recovery.paid_call_budget = 10") && strings.Contains(c[1].Body, "its meters begin at zero")
+	})
+	first, second, third := <-plans, <-plans, <-plans
+	if first.Action != "" || first.Model != nil || len(first.EarlierFailures) != 0 {
+		t.Errorf("first attempt: %+v", first)
+	}
+	if second.Action != "retry_compact" || second.Model != nil || !strings.Contains(second.Summary, "> prompt is too long") || !strings.Contains(second.Summary, "about half as much") {
+		t.Errorf("second attempt: %+v", second)
+	}
+	if third.Action != "retry_alternative" || third.Model == nil || *third.Model != "second" || !strings.Contains(third.Summary, "came 2 times") {
+		t.Errorf("third attempt: %+v", third)
+	}
+}

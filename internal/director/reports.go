@@ -1,0 +1,233 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// reported hands a report to the machine; it is acknowledged once it is in the journal.
+func (s *session) reported(ctx context.Context, r bus.Report) {
+	s.reports.add(r)
+	s.owner.send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report(r)}, func() {
+		if err := r.Ack(); err != nil {
+			s.log.Debug("report not acknowledged; it comes again", zap.String("worker", r.Worker), zap.Error(err))
+		}
+	})
+}
+
+// report translates a stored report; the evidence goes along, but is not journaled.
+func report(r bus.Report) fsm.Report {
+	out := fsm.Report{Ref: fsm.ReportRef{Seq: r.Seq, SHA256: r.SHA256}, Final: true}
+	switch b := r.Body.(type) {
+	case *wire.WorkerResult:
+		out.Ref.ID, out.OK, out.Stage, out.Usage = b.ResultID, true, wire.StageDone, usage(b.Usage)
+	case *wire.WorkerError:
+		out.Ref.ID, out.Final, out.Stage, out.Usage = b.ErrorID, b.IsFinal(), b.Stage, usage(b.Usage)
+		out.Exit = b.ErrorID == exitID(r.Worker)
+		out.Evidence = evidence(b, r.Received)
+		out.Evidence.OOM = out.Evidence.OOM || out.Exit && b.ErrorType == string(recovery.OOMKilled)
+	}
+	return out
+}
+
+func evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
+	e := recovery.Evidence{
+		At: at, Stage: b.Stage, Tool: b.Tool, Provider: b.Provider, ExitCode: b.ExitCode, Signal: b.Signal,
+		HTTPStatus: b.HTTPStatus, Headers: b.Headers, Message: b.Message, Stdout: b.LastStdoutTail, Stderr: b.LastStderrTail,
+		Question: b.Question,
+		Assertion: recovery.Assertion{
+			ErrorType: b.ErrorType, Transient: b.IsTransient, Retry: b.ShouldRetry, Escalate: b.EscalateToHuman,
+		},
+	}
+	// The worker has the kernel's own count for it; without such a death it is only a word.
+	e.OOM = b.ErrorType == string(recovery.OOMKilled) && (b.Signal == "SIGKILL" || b.ExitCode != nil && *b.ExitCode == 137)
+	if e.OOM {
+		e.KnownCause = b.Message // with the limit
+	}
+	if b.RetryAfterSeconds != nil {
+		e.RetryAfter = seconds(*b.RetryAfterSeconds)
+	}
+	return e
+}
+
+// usage is what a worker reports that its attempt has used; nil: nothing reported.
+func usage(u *wire.Usage) *recovery.Usage {
+	if u == nil {
+		return nil
+	}
+	return &recovery.Usage{Tokens: u.Tokens, PaidCalls: int64(u.PaidCalls), CacheHits: int64(u.CacheHits), CostUSD: u.CostUSD}
+}
+
+// seconds converts a worker's number without overflow. What is longer than a month is no wait: quotas are of days or months.
+func seconds(f float64) time.Duration {
+	const month = 31 * 24 * time.Hour
+	if f >= month.Seconds() {
+		return month
+	}
+	return time.Duration(max(f, 0) * float64(time.Second))
+}
+
+// endReports returns every report of an attempt that has ended. If none ends it, the director's own is stored first.
+func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit) ([]bus.Report, error) {
+	stored, err := s.reports.of(ctx, e.Worker)
+	if err != nil || hasEnd(stored) {
+		return stored, err
+	}
+	if err := s.bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBus, err)
+	}
+	return s.reports.of(ctx, e.Worker)
+}
+
+// reportStore is where reports are kept.
+type reportStore interface {
+	ReportsOf(ctx context.Context, worker string, after uint64) ([]bus.Report, error)
+}
+
+// reportCache keeps what was read of a worker's reports, so that each is read from the stream and decoded once: by the consumer,
+// or at the attempt's end if the consumer has not come to it. What another process or session consumed is read anew.
+type reportCache struct {
+	store reportStore
+	mu    sync.Mutex
+	read  map[string][]bus.Report // by worker: all up to the last one, in the order of the stream
+}
+
+// maxCachedWorkers bounds the cache; beyond it everything is read anew.
+const maxCachedWorkers = 256
+
+func newReportCache(store reportStore) *reportCache {
+	return &reportCache{store: store, read: map[string][]bus.Report{}}
+}
+
+// begin is called before a worker can report anything.
+func (c *reportCache) begin(worker string) { c.put(worker, []bus.Report{}) }
+
+// add takes a report from the consumer; one that comes again changes nothing.
+func (c *reportCache) add(r bus.Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if list, complete := c.read[r.Worker]; complete && r.Seq > lastSeq(list) {
+		c.read[r.Worker] = append(list, r)
+	}
+}
+
+// of returns every report of a worker that is stored by now.
+func (c *reportCache) of(ctx context.Context, worker string) ([]bus.Report, error) {
+	c.mu.Lock()
+	list := slices.Clone(c.read[worker])
+	c.mu.Unlock()
+	rest, err := c.store.ReportsOf(ctx, worker, lastSeq(list))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBus, err)
+	}
+	list = append(list, rest...)
+	c.put(worker, list)
+	return list, nil
+}
+
+// failure returns the error that a report carries; nil if there is none.
+func (c *reportCache) failure(ctx context.Context, worker string, ref *fsm.ReportRef) (*wire.WorkerError, error) {
+	if ref == nil {
+		return nil, nil
+	}
+	list, err := c.of(ctx, worker)
+	for _, r := range list {
+		if body, ok := r.Body.(*wire.WorkerError); ok && r.Seq == ref.Seq {
+			return body, nil
+		}
+	}
+	return nil, err
+}
+
+func (c *reportCache) put(worker string, list []bus.Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.read) >= maxCachedWorkers {
+		clear(c.read)
+	}
+	if lastSeq(list) >= lastSeq(c.read[worker]) { // the consumer may have come further meanwhile
+		c.read[worker] = list
+	}
+}
+
+func (c *reportCache) drop(worker string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.read, worker)
+}
+
+func lastSeq(list []bus.Report) uint64 {
+	if len(list) == 0 {
+		return 0
+	}
+	return list[len(list)-1].Seq
+}
+
+func hasEnd(reports []bus.Report) bool {
+	return slices.ContainsFunc(reports, func(r bus.Report) bool { return report(r).Final })
+}
+
+// exitReport is the report that the worker did not write.
+func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
+	kind := "docker_exit_nonzero"
+	if x.OOM {
+		kind = string(recovery.OOMKilled)
+	}
+	r := wire.WorkerError{
+		ErrorID: exitID(e.Worker), WorkerID: e.Worker, AttemptID: e.Worker, IssueNumber: e.Task.Number(), Stage: wire.StageStart,
+		Attempt: e.Attempt, ErrorType: kind, IsTransient: true, ShouldRetry: true, Signal: x.Signal,
+		Message:        "the container ended without a report of its worker",
+		LastStdoutTail: string(x.Stdout), LastStderrTail: string(x.Stderr),
+	}
+	if x.Known {
+		r.ExitCode = &x.ExitCode
+	}
+	if x.StartError != "" {
+		r.Message = "the container did not start: " + x.StartError
+	}
+	return r
+}
+
+// exitID marks the director's own report of an attempt.
+func exitID(worker string) string { return worker + "/exit" }
+
+func outputTail(e *wire.WorkerError) string {
+	if e.LastStderrTail != "" && e.LastStdoutTail != "" {
+		return e.LastStdoutTail + "\n" + e.LastStderrTail
+	}
+	return e.LastStdoutTail + e.LastStderrTail
+}
+
+// observations are the observations that the cause leaves out.
+func observations(e *wire.WorkerError) []string {
+	var out []string
+	if e.Tool != "" {
+		out = append(out, "program: "+e.Tool)
+	}
+	if e.ExitCode != nil {
+		out = append(out, fmt.Sprintf("exit code: %d", *e.ExitCode))
+	}
+	if e.Signal != "" {
+		out = append(out, "signal: "+e.Signal)
+	}
+	return out
+}
+
+// fixRounds lists what the worker tried inside the attempt.
+func fixRounds(e *wire.WorkerError) []string {
+	if e.FixRounds < 2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each shown the failure of the last", e.FixRounds, e.Attempt)}
+}

@@ -1,0 +1,191 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/recovery"
+	"retake/internal/workspace"
+)
+
+func TestEveryFailureHasAMeaning(t *testing.T) {
+	reset := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		err       error
+		reason    recovery.Reason
+		transient bool
+		until     time.Time
+	}{
+		{&github.Error{Kind: github.KindRateLimited, Until: reset}, recovery.RateLimited, true, reset},
+		{&github.Error{Kind: github.KindTransient}, recovery.NetworkTransient, true, time.Time{}},
+		{&github.Error{Kind: github.KindPermanent}, recovery.PermissionDenied, false, time.Time{}},
+		{&github.Error{Kind: github.KindNotFound}, recovery.InvalidConfig, false, time.Time{}},
+		{&github.Error{Kind: github.KindUnauthorized}, recovery.AuthError, false, time.Time{}},
+		{github.ErrWritesDisabled, recovery.InvalidConfig, false, time.Time{}},
+		{&workspace.Error{Kind: workspace.Transient}, recovery.NetworkTransient, true, time.Time{}},
+		{&workspace.Error{Kind: workspace.Permanent}, recovery.CorruptState, false, time.Time{}},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrDiskFull}, recovery.DiskFull, false, time.Time{}},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false, time.Time{}},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false, time.Time{}},
+		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}},
+		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}},
+		{&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true, time.Time{}},
+		{&container.Error{Kind: container.ErrImagePull}, recovery.ImagePullFailed, false, time.Time{}},
+		{&container.Error{Kind: container.ErrSpec}, recovery.InvalidConfig, false, time.Time{}},
+		{fmt.Errorf("stop: %w", bus.ErrNoAnswer), recovery.BusDisconnect, true, time.Time{}},
+		{fmt.Errorf("%w: %w", errBus, context.DeadlineExceeded), recovery.BusDisconnect, true, time.Time{}},
+		{fmt.Errorf("start: %w", context.DeadlineExceeded), recovery.Timeout, true, time.Time{}},
+		{context.Canceled, recovery.Unknown, true, time.Time{}},
+		{errors.New("nobody knows it"), recovery.Unknown, true, time.Time{}},
+	} {
+		f := failed(c.err).Failure
+		if f.Reason != c.reason || f.Transient != c.transient || !f.Until.Equal(c.until) {
+			t.Errorf("%v: got %s, transient %v, until %s", c.err, f.Reason, f.Transient, f.Until)
+		}
+	}
+}
+
+func TestRemoteStandsBesideTheAPI(t *testing.T) {
+	for api, want := range map[string]string{
+		"https://api.github.com/":         "https://github.com/acme/widgets.git",
+		"https://ghe.example.com/api/v3/": "https://ghe.example.com/acme/widgets.git",
+		"http://127.0.0.1:8900/api/v3/":   "http://127.0.0.1:8900/acme/widgets.git",
+	} {
+		d := &daemon{config: config.Config{GitHub: config.GitHub{APIURL: api}}}
+		if got := d.remote("acme/widgets"); got != want {
+			t.Errorf("%s: got %s, want %s", api, got, want)
+		}
+	}
+}
+
+func TestSecondsFromTheWireAreBounded(t *testing.T) {
+	for in, want := range map[float64]time.Duration{
+		-5: 0, 0: 0, 1.5: 1500 * time.Millisecond, 1e300: 31 * 24 * time.Hour, math.Inf(1): 31 * 24 * time.Hour,
+	} {
+		if got := seconds(in); got != want {
+			t.Errorf("%g: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestExitReportIsMarkedAndOrdinary(t *testing.T) {
+	code := 137
+	e := fsm.Effect{Worker: "k3v9qx2m-1", Task: "acme/widgets#21", Attempt: 1}
+	r := report(bus.Report{Worker: "k3v9qx2m-1", Body: func() wire.Payload {
+		w := exitReport(e, container.Exit{Known: true, ExitCode: code, Signal: "SIGKILL"})
+		return &w
+	}()})
+	if !r.Exit || !r.Final || r.OK || *r.Evidence.ExitCode != code {
+		t.Errorf("got %+v; want a final report of an exit with its code", r)
+	}
+	data, err := wire.Encode(wire.Sender{Role: wire.RoleDirector, ID: "x"}, 1, time.Now(), exitReport(e, container.Exit{}))
+	if err == nil {
+		_, err = wire.Decode(data)
+	}
+	if err != nil {
+		t.Errorf("the report of an unknown exit is not a valid payload: %v", err)
+	}
+}
+
+func TestHelloIsAnsweredByTheMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := hellos{}
+		welcome := wire.Welcome{AttemptID: "k3v9qx2m-1"}
+		got := h.exchange(t.Context(), "k3v9qx2m-1", wire.Hello{ProtocolVersion: wire.ProtocolVersion},
+			func(_ context.Context, b fsm.EventBody, _ func()) { h.answer(b.(fsm.Hello).Token, welcome) })
+		if got != wire.Payload(welcome) {
+			t.Errorf("got %v, want the machine's answer", got)
+		}
+		silent := func(_ context.Context, b fsm.EventBody, _ func()) {
+			if b.(fsm.Hello).Incompatible != "9.0" {
+				t.Errorf("version 9.0 was told as %q", b.(fsm.Hello).Incompatible)
+			}
+		}
+		if got := h.exchange(t.Context(), "w", wire.Hello{ProtocolVersion: "9.0"}, silent); got != nil {
+			t.Errorf("got %v without an answer", got)
+		}
+		h.waiting.Range(func(token, _ any) bool { t.Errorf("request %d is kept", token); return true })
+	})
+}
+
+func TestRefusedIssueIsHeldUntilItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newPostponed()
+		issue := github.Issue{Key: "acme/widgets#1", UpdatedAt: time.Unix(100, 0)}
+		r.note(issue.Key, &github.Error{Kind: github.KindTransient})
+		if r.hold(issue) {
+			t.Error("held after an error that time heals")
+		}
+		r.note(issue.Key, &github.Error{Kind: github.KindPermanent})
+		for range 2 {
+			if !r.hold(issue) {
+				t.Error("not held after a refusal")
+			}
+		}
+		changed := issue
+		changed.UpdatedAt = time.Unix(101, 0)
+		if r.hold(changed) {
+			t.Error("held although somebody changed it")
+		}
+		r.note(issue.Key, nil)
+		time.Sleep(postponedFor + time.Second)
+		if r.hold(issue) {
+			t.Error("held for ever")
+		}
+	})
+}
+
+// storedReports is a stream of reports that counts what is read of it.
+type storedReports struct {
+	stored []bus.Report
+	read   int
+}
+
+func (f *storedReports) ReportsOf(_ context.Context, _ string, after uint64) (rest []bus.Report, err error) {
+	for _, r := range f.stored {
+		if r.Seq > after {
+			rest = append(rest, r)
+		}
+	}
+	f.read += len(rest)
+	return rest, nil
+}
+
+// What the consumer has read is not read again for the end of the attempt, or for the comment. What it has not, is, once.
+func TestReportsAreReadOnce(t *testing.T) {
+	notice := bus.Report{Worker: "k-1", Seq: 3, Body: &wire.WorkerError{ErrorID: "notice"}}
+	end := bus.Report{Worker: "k-1", Seq: 5, Body: &wire.WorkerError{ErrorID: "end"}}
+	late := bus.Report{Worker: "k-1", Seq: 9, Body: &wire.WorkerResult{}}
+	stream := &storedReports{stored: []bus.Report{notice, end, late}}
+	c := newReportCache(stream)
+	c.begin("k-1")
+	for _, r := range []bus.Report{notice, end, notice, end} { // some come again
+		c.add(r)
+	}
+	for range 2 {
+		list, err := c.of(t.Context(), "k-1")
+		if err != nil || len(list) != 3 || list[0].Seq != 3 || list[2].Seq != 9 || stream.read != 1 {
+			t.Errorf("%v, %v; %d read from the stream, want only the late one", list, err, stream.read)
+		}
+	}
+	failure, err := c.failure(t.Context(), "k-1", &fsm.ReportRef{Seq: 5})
+	if err != nil || failure == nil || failure.ErrorID != "end" || stream.read != 1 {
+		t.Errorf("%+v, %v; %d read", failure, err, stream.read)
+	}
+	restarted := newReportCache(stream)
+	restarted.add(late) // the first ones were consumed before
+	if list, err := restarted.of(t.Context(), "k-1"); err != nil || len(list) != 3 {
+		t.Errorf("after a restart: %v, %v", list, err)
+	}
+}

@@ -1,0 +1,249 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+)
+
+// fakeRuntime is a runtime whose containers are goroutines that speak the worker's protocol. It outlives directors, as a real
+// one does.
+type fakeRuntime struct {
+	play func(ctx context.Context, w *fakeWorker) (exit int)
+
+	mu      sync.Mutex
+	workers map[string]*fakeWorker
+	made    []string // every attempt that was ever started, in order
+	changes chan struct{}
+	wg      sync.WaitGroup
+}
+
+// fakeWorker is one running "container".
+type fakeWorker struct {
+	plan     wire.Plan
+	checkout string
+	client   *bus.Client
+	stop     chan string            // reasons that the director gave
+	behind   chan wire.SyncRequired // what it said of the base branch
+
+	task   string
+	kill   context.CancelFunc
+	ended  bool
+	exit   int
+	signal string
+}
+
+func newFakeRuntime(play func(ctx context.Context, w *fakeWorker) int) *fakeRuntime {
+	return &fakeRuntime{play: play, workers: map[string]*fakeWorker{}, changes: make(chan struct{}, 64)}
+}
+
+func (h *fakeRuntime) EnsureNetwork(context.Context) (string, error) { return "127.0.0.1", nil }
+func (h *fakeRuntime) Adopt(context.Context, string) error           { return nil }
+func (h *fakeRuntime) Close() error                                  { return nil }
+func (h *fakeRuntime) Workdir(s container.Spec) string               { return s.Workdir }
+
+func (h *fakeRuntime) Watch(ctx context.Context, changed func()) error {
+	for {
+		select {
+		case <-h.changes:
+			changed()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, there := h.workers[s.AttemptID]; there {
+		return nil
+	}
+	a := &fakeWorker{checkout: s.Checkout, task: s.Task, stop: make(chan string, 8), behind: make(chan wire.SyncRequired, 64)}
+	if err := json.Unmarshal(s.Files[0].Data, &a.plan); err != nil {
+		return err
+	}
+	ctx, kill := context.WithCancel(context.Background())
+	a.kill = kill
+	h.workers[s.AttemptID] = a
+	h.made = append(h.made, s.AttemptID)
+	h.wg.Go(func() {
+		exit := h.live(ctx, a)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		a.ended, a.exit = true, exit
+		if ctx.Err() != nil {
+			a.exit, a.signal = 137, "SIGKILL"
+		}
+		h.changes <- struct{}{}
+	})
+	return nil
+}
+
+// live connects, says hello until it is welcomed, keeps a heartbeat going, and plays.
+func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
+	b := a.plan.Bus
+	o := bus.ClientOptions{
+		URL: b.URL, User: b.User, Password: b.Password, Prefix: b.Prefix, WorkerID: a.plan.WorkerID, MaxMessageBytes: b.MaxMessageBytes,
+	}
+	client, err := bus.Dial(o)
+	for ; err != nil; client, err = bus.Dial(o) {
+		select {
+		case <-ctx.Done():
+			return 1
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	defer client.Close()
+	a.client = client
+	if err := client.OnControl(func(c bus.Command) {
+		switch p := c.Payload.(type) {
+		case *wire.Stop:
+			a.stop <- p.Reason
+		case *wire.Probe:
+			_ = c.Reply(a.heartbeat())
+		case *wire.SyncRequired:
+			a.behind <- *p
+		}
+	}); err != nil {
+		return 1
+	}
+	hello := wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID}}
+	for {
+		ask, cancel := context.WithTimeout(ctx, time.Second)
+		p, err := client.Hello(ask, hello)
+		cancel()
+		if _, ok := p.(*wire.Welcome); ok && err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return 1
+		}
+	}
+	var beat sync.WaitGroup
+	defer beat.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	beat.Go(func() {
+		for ctx.Err() == nil {
+			_ = client.Heartbeat(a.heartbeat())
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return h.play(ctx, a)
+}
+
+func (a *fakeWorker) heartbeat() wire.Heartbeat {
+	return wire.Heartbeat{State: wire.HeartbeatState{
+		Stage: wire.StageCode, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt, LastUpdateAt: wire.At(time.Now()),
+	}}
+}
+
+// work changes the checkout and reports a success.
+func (a *fakeWorker) work(ctx context.Context) int {
+	name := filepath.Join(a.checkout, fmt.Sprintf("work-%d.txt", a.plan.Attempt))
+	if err := os.WriteFile(name, []byte("done\n"), 0o644); err != nil {
+		return 1
+	}
+	for ctx.Err() == nil {
+		err := a.client.Report(ctx, &wire.WorkerResult{
+			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+			Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
+		})
+		if err == nil {
+			return 0
+		}
+		select { // the bus is away, which an error says at once
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return 1
+}
+
+func (h *fakeRuntime) List(context.Context) ([]container.Status, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []container.Status
+	for id, a := range h.workers {
+		s := container.Status{AttemptID: id, Task: a.task, State: container.StateRunning}
+		if a.ended {
+			s.State = container.StateExited
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (h *fakeRuntime) EnsureImage(context.Context, string) error { return nil }
+
+func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration, record container.Recorder) (container.Exit, error) {
+	h.mu.Lock()
+	a := h.workers[id]
+	h.mu.Unlock()
+	if a == nil {
+		return container.Exit{}, nil
+	}
+	h.mu.Lock()
+	alive := !a.ended
+	h.mu.Unlock()
+	a.kill()
+	for { // its goroutine ends by itself now
+		h.mu.Lock()
+		if a.ended {
+			break
+		}
+		h.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	exit := container.Exit{Known: true, ExitCode: a.exit, Signal: a.signal, Killed: alive}
+	h.mu.Unlock()
+	if err := record.Keep(exit); err != nil {
+		return container.Exit{}, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.workers, id)
+	return exit, nil
+}
+
+// killFromOutside ends a container from outside.
+func (h *fakeRuntime) killFromOutside(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a := h.workers[id]; a != nil {
+		a.kill()
+	}
+}
+
+// running returns the attempt that runs for an issue, or "".
+func (h *fakeRuntime) running(task string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, a := range h.workers {
+		if a.task == task && !a.ended {
+			return id
+		}
+	}
+	return ""
+}
+
+func (h *fakeRuntime) close() {
+	h.mu.Lock()
+	for _, a := range h.workers {
+		a.kill()
+	}
+	h.mu.Unlock()
+	h.wg.Wait()
+}

@@ -1,0 +1,165 @@
+package director
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+	"retake/internal/fsm"
+)
+
+func (s *session) watchWorkers(ctx context.Context) error {
+	return s.bus.WatchWorkers(ctx,
+		func(worker string, h wire.Heartbeat) { s.owner.send(ctx, seenInHeartbeat(worker, h), nil) },
+		func(worker string, p wire.TaskProgress) { s.owner.send(ctx, seenInProgress(worker, p), nil) })
+}
+
+func seenInHeartbeat(worker string, h wire.Heartbeat) fsm.WorkerSeen {
+	a := fsm.Activity{Stage: h.State.Stage}
+	if h.State.Progress != nil {
+		a.Step, a.Percent = h.State.Progress.Step, h.State.Progress.Percent
+		a.Paused = a.Step == wire.StepPaused
+	}
+	if h.Usage != nil {
+		a.Usage = usage(h.Usage)
+	}
+	return fsm.WorkerSeen{Worker: worker, Activity: a}
+}
+
+func seenInProgress(worker string, p wire.TaskProgress) fsm.WorkerSeen {
+	return fsm.WorkerSeen{Worker: worker, Activity: fsm.Activity{Stage: p.Stage, Step: p.Step, Percent: p.Percent}}
+}
+
+func (s *session) serveHello(ctx context.Context) error {
+	return s.bus.ServeHello(ctx, func(worker string, h wire.Hello) wire.Payload {
+		return s.hellos.exchange(ctx, worker, h, s.owner.send)
+	})
+}
+
+// hellos are the requests of workers that wait for the machine's answer.
+type hellos struct {
+	last    atomic.Uint64
+	waiting sync.Map // token → chan wire.Payload
+}
+
+// helloTimeout is how long a hello waits for its answer; the worker asks again.
+const helloTimeout = 5 * time.Second
+
+// exchange hands a hello to the machine and waits for its answer; nil: none in time, or the worker was fenced.
+func (h *hellos) exchange(ctx context.Context, worker string, m wire.Hello, send func(context.Context, fsm.EventBody, func())) wire.Payload {
+	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
+	answer := make(chan wire.Payload, 1)
+	token := h.last.Add(1)
+	h.waiting.Store(token, answer)
+	defer h.waiting.Delete(token)
+	body := fsm.Hello{Worker: worker, Token: token}
+	if wire.CheckVersion(m.ProtocolVersion) != nil {
+		body.Incompatible = m.ProtocolVersion
+	}
+	send(ctx, body, nil)
+	select {
+	case p := <-answer:
+		return p
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (h *hellos) answer(token uint64, p wire.Payload) {
+	if c, ok := h.waiting.LoadAndDelete(token); ok {
+		c.(chan wire.Payload) <- p
+	}
+}
+
+func (s *session) welcome(_ context.Context, e fsm.Effect) fsm.EffectEnded {
+	s.hellos.answer(e.Token, wire.Welcome{
+		ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: s.runID},
+		AttemptID: e.Worker, HeartbeatIntervalSeconds: s.config.AgentBus.HeartbeatInterval.Seconds(),
+	})
+	return fsm.EffectEnded{}
+}
+
+func (s *session) refuse(_ context.Context, e fsm.Effect) fsm.EffectEnded {
+	if no := wire.CheckVersion(e.Why); no != nil {
+		s.hellos.answer(e.Token, *no)
+	}
+	return fsm.EffectEnded{}
+}
+
+func (s *session) fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	s.log.Info("fenced a worker that has no attempt (any more)", zap.String("worker", e.Worker))
+	s.sendControl(ctx, e.Worker, wire.Stop{Reason: wire.StopFenced})
+	s.hellos.answer(e.Token, nil)
+	return fsm.EffectEnded{}
+}
+
+// sendControl sends a worker a control message. It is a hint: what must happen is enforced through the runtime.
+func (s *session) sendControl(ctx context.Context, worker string, p wire.Payload) {
+	if err := s.bus.Send(ctx, worker, p); err != nil {
+		s.log.Debug("control message not sent", zap.String("worker", worker), zap.Error(err))
+	}
+}
+
+// control is the executor that sends a worker one control message.
+func (s *session) control(p wire.Payload) executor {
+	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+		s.sendControl(ctx, e.Worker, p)
+		return fsm.EffectEnded{}
+	}
+}
+
+func (s *session) probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	s.relist() // the second witness
+	h, err := s.bus.Probe(ctx, e.Worker)
+	if err != nil {
+		s.log.Info("worker does not answer", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
+		return fsm.EffectEnded{}
+	}
+	s.owner.send(ctx, seenInHeartbeat(e.Worker, h), nil)
+	return fsm.EffectEnded{}
+}
+
+// listEvery is how often the runtime's list is read when no hint asks for it earlier.
+const listEvery = 5 * time.Second
+
+// relist asks for the runtime's list now; hints that come together make one list.
+func (s *session) relist() {
+	select {
+	case s.relists <- struct{}{}:
+	default:
+	}
+}
+
+// listContainers reads the list regularly, and after each hint. The list decides; a daemon that does not answer
+// reveals nothing about its containers.
+func (s *session) listContainers(ctx context.Context) error {
+	for {
+		select {
+		case <-s.relists:
+		case <-time.After(listEvery):
+		case <-ctx.Done():
+			return nil
+		}
+		asked := s.owner.clock.peek()
+		list, err := s.runtime.List(ctx)
+		if err != nil {
+			s.log.Warn("containers cannot be listed", zap.Error(err))
+			continue
+		}
+		s.owner.send(ctx, listed(asked, list), nil)
+	}
+}
+
+func listed(asked time.Time, list []container.Status) fsm.ContainersListed {
+	l := fsm.ContainersListed{TakenAt: asked}
+	for _, c := range list {
+		l.Containers = append(l.Containers, fsm.Container{Attempt: c.AttemptID, Running: c.State.Live()})
+	}
+	return l
+}

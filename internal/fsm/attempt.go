@@ -1,0 +1,173 @@
+package fsm
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// begin starts the next attempt.
+func (m *Machine) begin(t *Task) {
+	on := OnWon
+	if t.State == Backoff {
+		on = OnStillOurs
+	}
+	order := &StartOrder{Action: t.Next.Action, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints, WatchdogAt: m.now.Add(m.cfg.Watchdog)}
+	m.record(AttemptBegan{Task: t.Key, N: t.Attempt + 1, Next: t.Next, WatchdogAt: order.WatchdogAt})
+	m.plan(t, Effect{Kind: DoStart, Start: order})
+	m.move(t, on, string(order.Action), time.Time{})
+}
+
+// started takes the outcome of a start.
+func (m *Machine) started(t *Task, f *EffectError) {
+	if f == nil {
+		t.soft.upAt, t.soft.slack = m.now, 0
+		m.record(ContainerStarted{
+			Task: t.Key, HelloBy: m.now.Add(m.cfg.StartTimeout), WatchdogAt: m.now.Add(m.cfg.Watchdog),
+		})
+		return
+	}
+	m.stop(t, OnStartFailed, EndingSet{Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text}, 0)
+}
+
+// stop decides that the attempt is over, for better or worse. Its container must be confirmed gone before anything
+// else happens.
+func (m *Machine) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) {
+	if _, ok := t.State.After(on); !ok {
+		return
+	}
+	if end.Outcome != "" {
+		end.Task = t.Key
+		m.record(end)
+	}
+	m.overtake(t, on.Info().Means)
+	m.plan(t, Effect{Kind: DoStop, Stop: &StopOrder{Grace: grace, Reason: on.Info().Stop}})
+	m.move(t, on, end.Cause, time.Time{})
+}
+
+// stopped joins the evidence of an attempt whose container is confirmed gone, and decides once.
+func (m *Machine) stopped(t *Task, result *StopResult) {
+	if t.State != Stopping {
+		return
+	}
+	g := *cmp.Or(result, &StopResult{}) // a copy: the event is journaled as it came
+	for _, r := range g.Reports {
+		if r.Exit {
+			if g.ExitCode == nil { // the director was killed after the container had been removed: the runtime no longer knows
+				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
+			}
+			f := m.exitFinding(t, g)
+			r.Stage = cmp.Or(t.soft.Stage, r.Stage) // the director's own report cannot know it
+			m.accept(t, r, &f)
+			continue
+		}
+		m.accept(t, r, nil)
+	}
+	if used := t.used(); used != (recovery.Usage{}) {
+		m.record(UsageCounted{Task: t.Key, Usage: used, Ended: true})
+	}
+	switch t.Ending.Outcome {
+	case OutcomeOK:
+		m.plan(t, Effect{Kind: DoDeliver, Failures: t.History})
+		m.move(t, OnGoneOK, "", time.Time{})
+	case OutcomeWithdrawn:
+		m.release(t, OnGoneWithdrawn, t.Ending.Withdrawn, false)
+	default:
+		f := t.Ending.Finding
+		if f == nil || t.Ending.certain() || g.OOM && f.Reason != recovery.OOMKilled {
+			known := m.exitFinding(t, g)
+			f = &known
+		}
+		m.decide(t, *f, t.Ending.Stage)
+	}
+}
+
+// certain reports whether the director's own knowledge beats a report: it came first, and a report that follows describes
+// our stop. Silence is not knowledge; a report that was already under way knows better.
+func (e *Ending) certain() bool {
+	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
+}
+
+// exitFinding classifies the end of a container when no report does: by what the runtime knows for certain, then by why the
+// director stopped it, then by the bare exit.
+func (m *Machine) exitFinding(t *Task, g StopResult) recovery.Finding {
+	e := recovery.Evidence{
+		Known: cmp.Or(t.Ending.Known, recovery.WorkerLost), KnownCause: t.Ending.KnownCause, ExitCode: g.ExitCode, Signal: g.Signal,
+	}
+	switch {
+	case g.OOM:
+		e.Known, e.KnownCause = recovery.OOMKilled, "the container was killed at its memory limit"
+		if g.Limit != "" {
+			e.KnownCause += " (containers.memory = " + g.Limit + ")"
+		}
+	case t.Ending.Known != "":
+	case g.ExitCode == nil:
+		e.KnownCause = "the container was gone, and no report had arrived"
+	case g.Signal == "SIGKILL":
+		e.KnownCause = "the worker was killed (SIGKILL) from outside; it may have run out of memory, but there is no evidence"
+	case g.Signal != "":
+		e.KnownCause = "the worker was ended by " + g.Signal + " without a report"
+	default:
+		e.KnownCause = fmt.Sprintf("the worker ended with exit code %d without a report", *g.ExitCode)
+	}
+	return m.cfg.Classify(e)
+}
+
+// The director's own report of an exit waits for what the runtime knows, which comes with the container's confirmed end.
+func (b ReportReceived) step(m *Machine) {
+	t, current := m.Worker(b.Worker)
+	switch {
+	case !current:
+		if t == nil || !t.remembers(b.Worker, b.Report.Ref.ID) {
+			m.fence(b.Worker)
+		}
+	case !b.Report.Exit:
+		m.accept(t, b.Report, nil)
+		m.enforceBudget(t)
+	}
+}
+
+// accept makes a report count, once. Its finding is what the evidence means, unless the caller knows better.
+func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
+	t.soft.Usage = maxUsage(t.soft.Usage, r.Usage) // also of one that is known: this process may not have heard it
+	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
+		return
+	}
+	f := ReportAccepted{
+		Task: t.Key, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit, Stage: r.Stage, Provider: r.Evidence.Provider,
+	}
+	if !r.OK {
+		f.Finding = known
+		if known == nil {
+			finding := m.cfg.Classify(r.Evidence)
+			f.Finding, f.Assertion = &finding, &r.Evidence.Assertion
+		}
+	}
+	m.record(f)
+	m.index(t)
+	if r.Final && t.State != Stopping {
+		m.stop(t, OnReport, EndingSet{}, m.cfg.StopGrace)
+	}
+}
+
+// delivered reports whether the outcome is that of a delivery that has delivered something.
+func (e *EffectEnded) delivered() bool {
+	return e.Failure == nil && e.Delivery != nil && !e.Delivery.Nothing
+}
+
+// deliveryEnded takes the outcome of a delivery.
+func (m *Machine) deliveryEnded(t *Task, e EffectEnded) {
+	switch {
+	case e.Failure != nil: // the work is done: another attempt would do it again, and not deliver it either
+		m.giveUp(t, failureOf(e.Failure), "COMMIT", "director.deliver", "the work is done and kept, but it cannot be delivered")
+	case e.delivered():
+		m.emit(t, Effect{Kind: DoForget})
+		m.move(t, OnDelivered, e.Delivery.Branch, time.Time{})
+	default:
+		m.decide(t, m.cfg.Classify(recovery.Evidence{
+			Known: recovery.NoProgress, KnownCause: "the agent reported success, but the work tree is unchanged",
+		}), "COMMIT")
+	}
+}

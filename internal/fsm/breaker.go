@@ -1,0 +1,224 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched into it;
+// then one task is the canary, and when that one does well the others follow, a few more every minute.
+type Incident struct {
+	Key    string          `json:"key"`            // the resource and the reason, or the repository and the failures' signature
+	Repo   string          `json:"repo,omitempty"` // that it is about; empty: all
+	Reason recovery.Reason `json:"reason"`
+	Cause  string          `json:"cause"` // of the last failure
+	// Life is the longest that an attempt lived before it failed like that: a canary that lives twice as long does well.
+	Life    time.Duration    `json:"life"`
+	Breaker recovery.Breaker `json:"breaker"`
+}
+
+// incidentRules are those of every breaker.
+var incidentRules = recovery.DefaultBreaker
+
+// Bounds: of what is suspected at one time; of how often an incident may postpone one task until a human answers, since each time is
+// free of charge.
+const (
+	maxIncidents     = 64
+	maxIncidentWaits = 10
+)
+
+// rowIncident names the verdict on a failure that is the incident's, not the task's.
+const rowIncident = "director.incident"
+
+// incidentOf says which failures are the same; without a key: this one is never an incident. What is not about a model or
+// the host is a repository's: its base branch may be broken, or its stages.
+func (t *Task) incidentOf(f recovery.Finding) (key, repo string) {
+	about, _ := recovery.Describe(f.Reason)
+	switch {
+	case about.Scope == recovery.OneModel:
+		return t.model() + "/" + string(f.Reason), ""
+	case about.Scope == recovery.OneHost:
+		return "host/" + string(f.Reason), ""
+	case about.Scope == recovery.OneTask, f.Signature == "", f.Cause == about.Means: // nothing was said that could be alike
+		return "", ""
+	}
+	return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
+}
+
+// concerns reports whether the incident keeps this task back.
+func (i *Incident) concerns(t *Task) bool { return i.Repo == "" || i.Repo == t.Key.Repo() }
+
+// Incidents lists the outages that keep work back now, or let only a little of it through.
+func (m *Machine) Incidents() []Incident {
+	return slices.DeleteFunc(slices.Clone(m.hard.Incidents), func(i Incident) bool {
+		return i.Breaker.State(incidentRules, m.now) == recovery.BreakerClosed
+	})
+}
+
+// applyBreaker counts a failure in the breaker of its incident, and returns the verdict in the light of it. While others fail alike
+// the failure is not the task's own, so that the task waits free of charge. The canary is charged by the policy: otherwise no human
+// would ever be asked.
+func (m *Machine) applyBreaker(t *Task, f recovery.Finding, v recovery.Verdict) (recovery.Verdict, string) {
+	key, repo := t.incidentOf(f)
+	if key == "" {
+		return v, ""
+	}
+	i := m.incident(key)
+	canary := i.Breaker.Canary == string(t.Key)
+	i.Repo, i.Reason, i.Cause = repo, f.Reason, f.Cause
+	if !t.UpAt.IsZero() {
+		i.Life = max(i.Life, min(m.now.Sub(t.UpAt), incidentRules.CanaryFor))
+	}
+	i.Breaker = i.Breaker.Failed(incidentRules, m.now, string(t.Key))
+	m.updateIncident(i)
+	switch {
+	case v.Veto != "", m.usedUp(t) != "": // a budget stays used up, whoever is to blame; and no end of an incident unblocks it
+		return v, ""
+	case i.Breaker.State(incidentRules, m.now) != recovery.BreakerOpen:
+		return v, key
+	}
+	wait := i.Breaker.Until.Sub(m.now)
+	switch {
+	case !canary && t.IncidentWaits < maxIncidentWaits:
+		return recovery.Verdict{
+			Action: recovery.CoolDown, Delay: wait, DelayMin: wait, DelayMax: wait, Reason: f.Reason, Row: rowIncident,
+			Why: fmt.Sprintf("incident: %s in %s since %s; one attempt is tried in %s, the others wait for it", f.Reason,
+				tasksOf(i.Breaker), i.Breaker.Since.Format(time.RFC3339), wait.Round(time.Second)),
+			NextIfAgain: v.Action,
+		}, key
+	case v.Action.Again():
+		v.Delay, v.DelayMin, v.DelayMax = max(v.Delay, wait), max(v.DelayMin, wait), max(v.DelayMax, wait)
+	}
+	return v, key
+}
+
+func tasksOf(b recovery.Breaker) string {
+	if n := len(b.Strikes); n != 1 {
+		return fmt.Sprintf("%d tasks", n)
+	}
+	return "1 task"
+}
+
+// incident returns what is known of a key; a new incident, if nothing is.
+func (m *Machine) incident(key string) Incident {
+	for _, i := range m.hard.Incidents {
+		if i.Key == key {
+			return i
+		}
+	}
+	return Incident{Key: key}
+}
+
+// updateIncident records a change, forgets incidents that are over, and releases what this one has kept back.
+func (m *Machine) updateIncident(i Incident) {
+	stood := keepsBack(m.incident(i.Key).Breaker, m.now)
+	m.record(IncidentChanged{Incident: i})
+	for _, old := range slices.Clone(m.hard.Incidents) { // one that keeps something back is never forgotten: there are only a few
+		closed := old.Breaker.State(incidentRules, m.now) == recovery.BreakerClosed
+		if old.Breaker.Idle(incidentRules, m.now) || closed && len(m.hard.Incidents) > maxIncidents {
+			m.record(IncidentChanged{Incident: Incident{Key: old.Key}, Over: true})
+		}
+	}
+	if stood && !keepsBack(i.Breaker, m.now) {
+		m.dispatchableSince = m.now
+		m.resumeBlocked(i)
+		m.revisitAll() // claims can go stale again
+	}
+}
+
+// keepsBack: nothing is dispatched but a canary.
+func keepsBack(b recovery.Breaker, now time.Time) bool {
+	s := b.State(incidentRules, now)
+	return s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen
+}
+
+// resumeBlocked resumes tasks that failed alike and were blocked before the incident was recognised. Only an incident with their cause
+// does that, or a human.
+func (m *Machine) resumeBlocked(i Incident) {
+	for _, t := range slices.Clone(m.hard.Tasks) {
+		if t.State == Blocked && t.Incident == i.Key && t.IncidentWaits < maxIncidentWaits && !t.plans(DoEscalate) && m.usedUp(t) == "" {
+			m.move(t, OnIncidentOver, "the incident is over: "+i.Cause, m.now)
+		}
+	}
+}
+
+// makeCanary makes the task the canary of every incident that concerns it and waits for one.
+func (m *Machine) makeCanary(t *Task) {
+	for _, i := range slices.Clone(m.hard.Incidents) {
+		if i.concerns(t) && i.Breaker.State(incidentRules, m.now) == recovery.BreakerHalfOpen {
+			i.Breaker = i.Breaker.Dispatched(incidentRules, m.now, string(t.Key))
+			m.updateIncident(i)
+		}
+	}
+}
+
+// noteHealthEvidence closes other incidents that a canary's failure disproves: a check that was reached shows that the model works, a
+// container that ran shows that the host does.
+func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) {
+	key, _ := t.incidentOf(f)
+	for _, i := range slices.Clone(m.hard.Incidents) {
+		checked := stage == "VALIDATE" || f.Reason == recovery.NoProgress
+		ran := !t.UpAt.IsZero() && i.Reason != recovery.DiskFull
+		about, _ := recovery.Describe(i.Reason)
+		proves := about.Scope == recovery.OneModel && checked || about.Scope == recovery.OneHost && ran
+		if proves && i.Key != key && i.Breaker.Canary == string(t.Key) {
+			i.Breaker = i.Breaker.Succeeded(incidentRules, m.now, string(t.Key))
+			m.updateIncident(i)
+		}
+	}
+}
+
+// slotReleased updates the incidents of a task that no longer holds a slot: it has done well, or it has failed for reasons of its own.
+func (m *Machine) slotReleased(t *Task, well bool) {
+	for _, i := range slices.Clone(m.hard.Incidents) {
+		b := i.Breaker
+		struck := slices.ContainsFunc(b.Strikes, func(s recovery.Strike) bool { return s.Task == string(t.Key) })
+		switch {
+		case well && (struck || b.Canary == string(t.Key)):
+			i.Breaker = b.Succeeded(incidentRules, m.now, string(t.Key))
+		case b.Canary == string(t.Key):
+			i.Breaker = b.Left(string(t.Key))
+		default:
+			continue
+		}
+		m.updateIncident(i)
+	}
+}
+
+// provenAt is when a canary has done well enough; zero: there is none, or it does not run yet.
+func (m *Machine) provenAt(i *Incident) time.Time {
+	if i.Breaker.Canary == "" {
+		return time.Time{}
+	}
+	t := m.Task(IssueKey(i.Breaker.Canary))
+	if t == nil || !t.watched() || t.UpAt.IsZero() || !keepsBack(i.Breaker, m.now) {
+		return time.Time{}
+	}
+	return t.UpAt.Add(2*i.Life + time.Minute)
+}
+
+// closeProvenCanaries ends the wait for canaries that have outlived the failure.
+func (m *Machine) closeProvenCanaries() {
+	for _, i := range slices.Clone(m.hard.Incidents) {
+		if at := m.provenAt(&i); !at.IsZero() && passed(m.now, at) {
+			i.Breaker = i.Breaker.Succeeded(incidentRules, m.now, i.Breaker.Canary)
+			m.updateIncident(i)
+		}
+	}
+}
+
+// incidentDeadline is when time alone changes what an incident lets through; zero: nothing waits for that.
+func (m *Machine) incidentDeadline() (at time.Time) {
+	waits := m.slotFree() && len(m.ready.tasks) > 0
+	for n := range m.hard.Incidents {
+		i := &m.hard.Incidents[n]
+		at = sooner(at, m.provenAt(i))
+		if waits {
+			at = sooner(at, i.Breaker.NextDeadline(incidentRules, m.now))
+		}
+	}
+	return at
+}

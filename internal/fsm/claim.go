@@ -1,0 +1,99 @@
+package fsm
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// begunBefore reports whether an earlier try, or an earlier process, may have carried the effect out, even in part. A claim that is
+// permanently refused after that is given back; otherwise nobody else could claim the issue.
+func (m *Machine) begunBefore(p Planned) bool {
+	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // clocks differ between processes
+}
+
+// claimChecked takes the outcome of Claim or Recheck: here a claim is won, confirmed or lost. What cannot be claimed is not ours.
+func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
+	end := cmp.Or(e.Claim, &ClaimResult{Why: "the claim had no result"})
+	if e.Failure != nil {
+		end = &ClaimResult{Why: e.Failure.Text}
+	}
+	switch {
+	case t.State != Claiming && t.State != Backoff:
+	case end.Ours:
+		m.rename(t, end.Title, "")
+		m.record(LabelsConfirmed{Task: t.Key})
+		m.begin(t)
+	case t.State == Claiming:
+		if e.Failure != nil && m.begunBefore(p) {
+			m.plan(t, Effect{Kind: DoRelease, Release: &ReleaseNote{Why: end.Why}})
+		}
+		m.move(t, OnLost, end.Why, time.Time{})
+	case e.Failure != nil:
+		m.giveUp(t, failureOf(e.Failure), "RETRY_WAIT", "director.recheck", "the issue could not be read again before the next attempt")
+	default:
+		m.release(t, OnWithdrawn, end.Why, false)
+	}
+}
+
+// withdraw ends a claim that a human has withdrawn.
+func (m *Machine) withdraw(t *Task, why string) {
+	switch {
+	case t.State == Backoff || t.State == Blocked:
+		m.release(t, OnWithdrawn, why, false)
+	case t.State != Stopping:
+		m.stop(t, OnWithdrawn, EndingSet{Outcome: OutcomeWithdrawn, Cause: why}, m.cfg.StopGrace)
+	case t.Ending.Outcome != OutcomeWithdrawn:
+		m.record(EndingSet{Task: t.Key, Outcome: OutcomeWithdrawn, Cause: why})
+	}
+}
+
+// release ends a claim that has no container, or none any more. Restore: the issue is offered again.
+func (m *Machine) release(t *Task, on Trigger, why string, restore bool) {
+	m.overtake(t, why)
+	m.plan(t, Effect{Kind: DoRelease, Release: &ReleaseNote{Why: why, Restore: restore}})
+	m.move(t, on, why, time.Time{})
+}
+
+// rowStale names the verdict on a claim that went stale a second time.
+const rowStale = "director.claim_stale"
+
+// maxStale bounds how many stale claims are remembered. An issue whose first time was forgotten gets another chance.
+const maxStale = 500
+
+// claimsCanGoStale: not while something keeps attempts from beginning.
+func (m *Machine) claimsCanGoStale() bool {
+	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor &&
+		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return keepsBack(i.Breaker, m.now) })
+}
+
+// staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have begun. A limit that
+// resets later, a pause or a director that was down is no lack of progress.
+func (m *Machine) staleAt(t *Task) time.Time {
+	return later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()).Add(m.cfg.ClaimStale)
+}
+
+// claimStale gives back a claim in which nothing happened for too long, so that another director can try. The second time a
+// human is asked instead.
+func (m *Machine) claimStale(t *Task) {
+	why := "nothing happened in this claim for " + m.cfg.ClaimStale.String()
+	if slices.Contains(m.hard.StaleClaims, t.Key) {
+		m.overtake(t, why)
+		m.giveUp(t, t.lastFinding(why), "RETRY_WAIT", rowStale, "this claim went stale a second time")
+		return
+	}
+	m.record(ClaimWentStale{Task: t.Key})
+	m.release(t, OnStale, why, true)
+}
+
+// lastFinding is why the task was waiting for another attempt.
+func (t *Task) lastFinding(why string) recovery.Finding {
+	f := recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: "director.claim_stale", Confidence: 1}
+	if n := len(t.History); n > 0 {
+		f.Reason = t.History[n-1].Reason
+		f.Cause += ", after: " + t.History[n-1].Cause
+	}
+	return f
+}

@@ -1,0 +1,151 @@
+package fsmtest
+
+// choices are all choices that a world makes, each site's on a track of its own. Drawn from a seed they never end; played
+// back they are what was recorded, and 0 after the end. 0 is always the harmless choice, so that a recording is shortened by
+// writing zeros, and taking one fault away does not shift the choices of the others.
+type choices struct {
+	state        [sites]uint64 // of each track's generator
+	choiceTracks *choiceTracks // to be played back; nil: draw
+	at           [sites]int
+	record       *choiceTracks // what was chosen; nil: not kept
+}
+
+type choiceTracks [sites][]uint32
+
+func newChoices(seed uint64) *choices {
+	t := &choices{}
+	for i := range t.state {
+		t.state[i] = mix(seed + uint64(i)*0x9E3779B97F4A7C15)
+	}
+	return t
+}
+
+func replayedChoices(t *choiceTracks) *choices {
+	return &choices{choiceTracks: t, record: &choiceTracks{}}
+}
+
+// mix is SplitMix64's finaliser.
+func mix(x uint64) uint64 {
+	x += 0x9E3779B97F4A7C15
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
+}
+
+// pick chooses one of n, n ≥ 1.
+func (t *choices) pick(s site, n int) int {
+	var v uint32
+	if t.choiceTracks != nil {
+		if i := t.at[s]; i < len(t.choiceTracks[s]) {
+			v = min(t.choiceTracks[s][i], uint32(n-1))
+		}
+		t.at[s]++
+	} else {
+		t.state[s] += 0x9E3779B97F4A7C15
+		v = uint32((mix(t.state[s]) >> 32) * uint64(n) >> 32)
+	}
+	if t.record != nil {
+		t.record[s] = append(t.record[s], v)
+	}
+	return int(v)
+}
+
+// chance is true in so many of a thousand cases. What cannot happen is not drawn.
+func (t *choices) chance(s site, permille int) bool {
+	if permille == 0 {
+		return false
+	}
+	if t.choiceTracks != nil {
+		return t.pick(s, 2) == 1
+	}
+	t.state[s] += 0x9E3779B97F4A7C15
+	yes := int((mix(t.state[s])>>32)*1000>>32) < permille
+	if t.record != nil {
+		v := uint32(0)
+		if yes {
+			v = 1
+		}
+		t.record[s] = append(t.record[s], v)
+	}
+	return yes
+}
+
+// site names a place where the world chooses.
+type site uint8
+
+// The sites. Those of the second group are faults: once faults have stopped they don't happen.
+const (
+	atShape   site = iota // how large the world is, and which faults it has
+	atDelay               // how long things take
+	atLife                // what a worker does with its time
+	atOutcome             // how its work ends
+	atHuman               // what people do
+
+	busDrop // faults from here on
+	busTwice
+	busLate
+	busCut
+	streamTwice
+	streamLate
+	workerDies
+	workerStalls
+	workerNotes
+	workerLies
+	workerReturns
+	workerAgain
+	runtimeFails
+	runtimeHalf
+	runtimeUnkilled
+	runtimeLies
+	runtimeBehind
+	githubLimit
+	githubFails
+	githubHalf
+	githubRefuses
+	githubTaken
+	nothingDone
+	humanMeddles
+	operatorSays
+	journalFails
+	journalSilent
+	crashAtAppend
+	crashAtEffect
+	crashHalf
+	leaderStale
+	staleHears
+	clockSkewed
+	asleep
+	outcomeTwice
+	limitReported
+	signalled
+	outage
+	sites
+
+	faults = busDrop // the first of them
+)
+
+// siteInfo says what a site is about, and of a fault how often it happens at most, in a thousand chances.
+type siteInfo struct {
+	name string
+	most int
+}
+
+var siteTable = [sites]siteInfo{
+	atShape: {"shape", 0}, atDelay: {"delay", 0}, atLife: {"life", 0}, atOutcome: {"outcome", 0}, atHuman: {"human", 0},
+	busDrop: {"bus drops a message", 150}, busTwice: {"bus doubles a message", 150}, busLate: {"bus delays a message", 150},
+	busCut: {"worker is cut off from the bus", 30}, streamTwice: {"stream delivers a report again", 200},
+	streamLate: {"stream delivers a report late", 200},
+	workerDies: {"worker dies", 40}, workerStalls: {"worker stalls", 40}, workerNotes: {"worker sends a notice", 100},
+	workerLies: {"worker reports more than one end", 200}, workerReturns: {"worker outlives its container", 150}, workerAgain: {"worker says hello again", 100},
+	runtimeFails: {"runtime fails", 150}, runtimeHalf: {"runtime does it, and says it failed", 150},
+	runtimeUnkilled: {"a kill does not kill", 200}, runtimeLies: {"runtime lists what is not so", 60},
+	runtimeBehind: {"container is removed behind the director's back", 20},
+	githubLimit:   {"GitHub limits", 100}, githubFails: {"GitHub fails", 150}, githubHalf: {"GitHub does it, and the answer is lost", 150},
+	githubRefuses: {"GitHub refuses for good", 30}, githubTaken: {"somebody else claims", 50}, nothingDone: {"nothing to deliver", 100},
+	humanMeddles: {"somebody closes or relabels", 300}, operatorSays: {"the operator says something", 300},
+	journalFails: {"append fails", 20}, journalSilent: {"append lands, its answer is lost", 20},
+	crashAtAppend: {"crash at an append", 20}, crashAtEffect: {"crash at an effect", 20}, crashHalf: {"an effect of the dead was carried out", 500},
+	leaderStale: {"a second director takes over", 80}, staleHears: {"the stale director hears it", 500}, clockSkewed: {"clocks differ", 500},
+	asleep: {"the director is suspended", 60}, outcomeTwice: {"an outcome is told twice", 50}, limitReported: {"a limit is reported", 200},
+	signalled: {"the director is told to end", 20}, outage: {"every attempt fails alike for a while", 200},
+}

@@ -1,0 +1,135 @@
+package fsmtest
+
+import (
+	"sync"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+	"retake/internal/recovery/policy"
+)
+
+// ends are the ways in which work ends badly, as evidence of real programs: index 0 is the most harmless.
+var failureEvidence = []recovery.Evidence{
+	{Stage: "CODE", Message: "HTTP 429 Too Many Requests", HTTPStatus: 429, Headers: map[string]string{"retry-after": "90"}},
+	{Stage: "CODE", Message: "Error: connect ECONNREFUSED 127.0.0.1:443"},
+	{Stage: "CODE", Message: "HTTP 503 Service Unavailable", HTTPStatus: 503, Provider: "anthropic"},
+	{Stage: "CODE", Message: "Segmentation fault (core dumped)", ExitCode: new(139), Signal: "SIGSEGV"},
+	{Stage: "VALIDATE", Message: "exit 1", Stderr: "./main.go:3:2: undefined: foo\nFAIL\tacme [build failed]"},
+	{Stage: "CODE", Message: "You exceeded your current quota, please check your plan and billing details", HTTPStatus: 429},
+	{Stage: "CODE", Question: "Which of the two tables is meant?"},
+	{Stage: "CODE", Message: "exit 2", Stderr: "no idea what happened"},
+	{Stage: "CODE", Message: "killed", OOM: true},
+	{Stage: "CODE", Message: "HTTP 401 Unauthorized: invalid api key", HTTPStatus: 401},
+	{Stage: "CODE", Message: "OSError: [Errno 28] No space left on device"},
+	{Stage: "CODE", Message: "nothing changed", ExitCode: new(0)},
+}
+
+// classifications is what the real classifier says about each way to end and about each thing that the director itself knows,
+// asked once: the machine is what is searched here, and reading costs more than a hundred steps.
+type classifications struct {
+	known map[recovery.Reason]recovery.Finding
+	said  map[string]recovery.Finding // by message and question
+}
+
+var classified = sync.OnceValue(func() classifications {
+	c, err := classify.New()
+	if err != nil {
+		panic(err) // the built-in rules are checked by their own tests
+	}
+	r := classifications{map[recovery.Reason]recovery.Finding{}, map[string]recovery.Finding{}}
+	for _, about := range recovery.Reasons {
+		r.known[about.Reason] = c.Classify(recovery.Evidence{Known: about.Reason, KnownCause: "known"})
+	}
+	for _, e := range failureEvidence {
+		e.At = epoch
+		r.said[e.Message+e.Question] = c.Classify(e)
+	}
+	return r
+})
+
+func (r classifications) classify(e recovery.Evidence) recovery.Finding {
+	if e.Known == "" {
+		return r.said[e.Message+e.Question]
+	}
+	f := r.known[e.Known]
+	if e.KnownCause != "" {
+		f.Cause = e.KnownCause
+	}
+	return f
+}
+
+// The times of every world.
+const (
+	heartbeatTTL = 90 * time.Second
+	watchdog     = 15 * time.Minute
+	startTimeout = 2 * time.Minute
+)
+
+// presets are the policies that worlds decide by; most of them by our own.
+var presets = []string{"director", "director", "director", "reviewcat", "gdd", "cortex", "prp", "dispatch", userPolicy}
+
+// userPolicy is a policy that a user might write: it uses what the presets don't.
+const (
+	userPolicy         = "of a user"
+	userPolicyDocument = `base = "director"
+[guards]
+on_max_retries = "reclaim"
+on_iteration_budget = "abort"
+[[row]]
+on = "no_progress"
+then = "reclaim"
+[[row]]
+on = "unknown"
+then = "skip"
+`
+)
+
+// policies are the presets, read once.
+var policies = sync.OnceValue(func() map[string]*policy.Policy {
+	all := map[string]*policy.Policy{}
+	for _, name := range presets {
+		p, err := policy.Preset(name)
+		if name == userPolicy {
+			p, err = policy.Parse(name, nil, []byte(userPolicyDocument))
+		}
+		if err != nil {
+			panic(err) // the presets are checked by their own tests
+		}
+		all[name] = p
+	}
+	return all
+})
+
+// machineConfig is the production's, with a small world's limits.
+func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limits policy.Limits) fsm.Config {
+	return fsm.Config{
+		MaxWorkers: maxWorkers, HeartbeatTTL: heartbeatTTL, Watchdog: watchdog, StartTimeout: startTimeout,
+		StopGrace: 10 * time.Second, ClaimStale: claimStale, Policy: policies()[preset].With(limits), Classify: classified().classify,
+		Retry: recovery.Backoff{Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.EqualJitter},
+	}
+}
+
+// budgets are what the attempts of a task may use between two answers of a human: much, little, little money, few attempts.
+var budgets = []policy.Limits{
+	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
+	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},
+	{PaidCallBudget: 20, CostBudgetUSD: 0.5, Backoff: recovery.DefaultBackoff},
+	{PaidCallBudget: 20, IterationBudget: 3, Backoff: recovery.DefaultBackoff},
+}
+
+// retries is how many attempts a reason may cost or delay by a policy's row, whatever the conditions of its ladder are.
+func retries(p *policy.Policy, r recovery.Reason) int {
+	row, ok := p.Row(r, "")
+	if !ok || p.Name() != "director" {
+		return unlimited // the other presets count by other units, too
+	}
+	n := 0
+	for _, rung := range row.Ladder {
+		n += rung.Times
+	}
+	return n
+}
+
+const unlimited = 1 << 30

@@ -1,0 +1,59 @@
+package fsmtest
+
+import (
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// epoch is when every world begins.
+var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+
+// notHard are the fields of the machine that no fact builds: configuration, what is derived from the hard state, and
+// soft state. Every other field is hard, also one that is added later.
+var notHard = []string{
+	"Machine.cfg", "Machine.tasks", "Machine.nonces", "Machine.slots", "Machine.timers", "Machine.ready",
+	"Machine.now", "Machine.began", "Machine.grace", "Machine.githubClosed", "Machine.dispatchableSince",
+	"Machine.facts", "Machine.effects", "Machine.dirty", "Machine.unknownWorkers", "Task.soft", "Task.timer", "Task.ready", "Task.slot",
+}
+
+// notDecisive are the fields that decide nothing: two machines that differ in nothing else will do the same.
+var notDecisive = []string{
+	"Machine.cfg", "Machine.tasks", "Machine.nonces", "Machine.facts", "Machine.effects", "Machine.dirty",
+	"hardState.Decided", "hardState.RunID", "Failure.At", "Machine.timers", "Machine.ready", "Machine.slots",
+	"Driver.writer", "Driver.last",
+}
+
+var (
+	hardState = newWalker(notHard...)
+	decisive  = newWalker(notDecisive...)
+	whole     = newWalker("Machine.cfg", "Machine.timers", "Machine.ready", "Machine.slots")
+)
+
+// The bound of what a machine holds: list elements and map entries, of all that it is, for no task and for each.
+const (
+	baseElements = 600
+	taskElements = 150
+)
+
+// elements counts what a machine holds.
+func elements(m *fsm.Machine) int {
+	h := hash{from: epoch}
+	sum(whole, m, &h)
+	return h.size
+}
+
+// decisionSum is the sum of what a step decided.
+func decisionSum(facts []fsm.Fact, effects []fsm.Effect) uint64 {
+	h := hash{from: epoch}
+	sum(whole, &facts, &h)
+	sum(whole, &effects, &h)
+	return h.sum
+}
+
+// hardSum is the sum of a machine's hard state.
+func hardSum(m *fsm.Machine) uint64 {
+	h := hash{from: epoch}
+	sum(hardState, m, &h)
+	return h.sum
+}

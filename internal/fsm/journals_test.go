@@ -1,0 +1,155 @@
+package fsm
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+// TestOldJournalsAreRead replays journals that an earlier version wrote, and compares the state with the one that version
+// had: the golden transcripts, and three simulated worlds with incidents, budgets, pauses and stale claims.
+//
+// A line {"journal": name} begins a journal, {"state": snapshot} is what its records so far amount to. The files are a record of
+// the past: never rewrite them.
+func TestOldJournalsAreRead(t *testing.T) {
+	files, err := filepath.Glob("testdata/journals/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no journals", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m *Machine
+		var name string
+		for line := range bytes.Lines(data) {
+			var mark struct {
+				Journal string          `json:"journal"`
+				State   json.RawMessage `json:"state"`
+			}
+			if err := json.Unmarshal(line, &mark); err != nil {
+				t.Fatal(name, err)
+			}
+			switch {
+			case mark.Journal != "":
+				m, name = New(testConfig()), mark.Journal
+			case mark.State != nil:
+				compareWithRecorded(t, name, m, mark.State)
+			default:
+				records, err := ReadBatch(line)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				m.Replay(records)
+			}
+		}
+	}
+}
+
+// compareWithRecorded compares a replayed machine with a recorded snapshot: as it was written, and as it is restored.
+func compareWithRecorded(t *testing.T, name string, m *Machine, recorded []byte) {
+	t.Helper()
+	got, err := m.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var is, was any
+	for to, data := range map[*any][]byte{&is: got, &was: recorded} {
+		if err := json.Unmarshal(data, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if renameStops(was); !reflect.DeepEqual(is, was) {
+		t.Errorf("%s: the state is\n%s\nand was\n%s", name, got, recorded)
+	}
+	restored := New(testConfig())
+	if err := restored.Restore(recorded); err != nil {
+		t.Fatal(err)
+	}
+	if err := sameState(m, restored); err != nil {
+		t.Errorf("%s: the old snapshot is read differently: %v", name, err)
+	}
+}
+
+// TestOldJournalsHaveEverything keeps the recorded journals honest: each kind of fact and each trigger of their time is in them.
+func TestOldJournalsHaveEverything(t *testing.T) {
+	files, err := filepath.Glob("testdata/journals/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, data...)
+	}
+	for _, kind := range []string{
+		"attempt_began", "attempt_used", "claim_went_stale", "container_started", "cooldown_set", "cursor_advanced", "effect_deferred",
+		"effect_done", "effect_planned", "ending_set", "hints_given", "incident_changed", "incident_over", "labels_confirmed", "moved",
+		"paid_calls_set", "phase_changed", "report_accepted", "run_began", "stranger_met", "tally_reset", "task_queued", "task_renamed",
+		"usage_seen", "verdict_made", "watchdog_moved", "work_delivered", "worker_greeted",
+	} {
+		if !bytes.Contains(all, []byte(`{"kind":"`+kind+`"`)) {
+			t.Errorf("no fact of the kind %s", kind)
+		}
+	}
+	for _, x := range Transitions {
+		if x.Means != "" && !bytes.Contains(all, []byte(`"on":"`+x.old+`"`)) {
+			t.Errorf("no transition on %q", x.old)
+		}
+	}
+}
+
+// renameStops gives the reasons of recorded stops their present words.
+func renameStops(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			renameStops(one)
+		}
+	case map[string]any:
+		for key, one := range v {
+			stop, ok := one.(map[string]any)
+			if ok && key == "stop" {
+				stop["why"] = map[any]string{
+					"closed, unlabelled or taken": "withdrawn", "watchdog": "watchdog", "a budget is overspent": "over_budget",
+					"start failed": "not_started", "no hello in time": "not_started", "another protocol": "not_started",
+					"second deadline": "silent", "final report": "ended", "container gone": "ended",
+				}[stop["why"]]
+			}
+			renameStops(one)
+		}
+	}
+}
+
+// TestTriggers: each trigger of the table of transitions has one sentence, and says why it stops an attempt if it does.
+func TestTriggers(t *testing.T) {
+	rows := map[Trigger]int{}
+	for _, x := range Transitions {
+		if x.Means == "" {
+			continue
+		}
+		rows[x.On]++
+		if !reflect.DeepEqual(x.On.Info(), x) || !reflect.DeepEqual(Trigger(x.old).Info(), x) {
+			t.Errorf("the row of %s is %+v", x.On, x)
+		}
+	}
+	for _, x := range Transitions {
+		if rows[x.On] != 1 {
+			t.Errorf("%s has %d sentences", x.On, rows[x.On])
+		}
+		if x.To == Stopping && (x.Stop == "" || x.On.Info().Stop != x.Stop) {
+			t.Errorf("%s stops an attempt for no reason", x.On)
+		}
+	}
+	var unknown Trigger
+	if err := json.Unmarshal([]byte(`"no such trigger"`), &unknown); err == nil {
+		t.Error("an unknown trigger is read")
+	}
+}

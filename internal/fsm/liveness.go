@@ -1,0 +1,224 @@
+package fsm
+
+import (
+	"fmt"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// heartbeatResolution is the wire's resolution: a heartbeat that is exactly as old as the TTL is not beyond it.
+const heartbeatResolution = time.Millisecond
+
+// watched reports whether the task's worker has deadlines. Before its container is confirmed to run it has none: the outcome of the
+// start comes first.
+func (t *Task) watched() bool {
+	return t.State == Running || t.State == Suspect || t.State == Starting && !t.UpAt.IsZero()
+}
+
+// deadline is the earliest deadline of a task, or zero.
+func (m *Machine) deadline(t *Task) (at time.Time) {
+	if t.watched() {
+		at = sooner(at, m.silenceDeadline(t))
+		if m.hard.Phase != PhasePaused {
+			at = sooner(at, t.watchdogDeadline())
+		}
+	}
+	if t.State == Backoff && m.claimsCanGoStale() {
+		at = sooner(at, m.staleAt(t))
+	}
+	if t.State == Backoff && len(t.Outbox) == 0 && t.Until.After(m.now) {
+		at = sooner(at, t.Until)
+	}
+	if len(t.Outbox) > 0 && t.soft.inFlight == "" && t.Outbox[0].NotBefore.After(m.now) {
+		at = sooner(at, t.Outbox[0].NotBefore)
+	}
+	return at
+}
+
+// silenceDeadline is when a watched task's worker has been silent for too long.
+func (m *Machine) silenceDeadline(t *Task) time.Time {
+	switch t.State {
+	case Running:
+		return m.afterGrace(t.soft.seenAt.Add(m.cfg.HeartbeatTTL + heartbeatResolution))
+	case Suspect:
+		return m.afterGrace(later(t.Until, t.soft.awaitsListUntil))
+	}
+	return m.afterGrace(t.Until)
+}
+
+func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.slack) }
+
+func (m *Machine) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
+
+// passDeadlines decides about every deadline that has passed.
+func (m *Machine) passDeadlines() {
+	if (m.githubClosed || m.hard.Phase == PhaseCooldown) && !m.githubOpensAt().After(m.now) {
+		m.githubClosed = false
+		if m.hard.Phase == PhaseCooldown {
+			m.setPhase(PhaseMonitor, "cooldown over")
+		}
+		m.revisitAll()
+	}
+	m.closeProvenCanaries()
+	for t, at := m.timers.first(); t != nil && passed(m.now, at); t, at = m.timers.first() {
+		m.deadlinePassed(t)
+		m.revisit(t)
+	}
+}
+
+// deadlinePassed decides about a task whose deadline has passed: here a missed heartbeat is judged.
+func (m *Machine) deadlinePassed(t *Task) {
+	switch {
+	case t.State == Backoff && m.claimsCanGoStale() && passed(m.now, m.staleAt(t)):
+		m.claimStale(t)
+	case !t.watched():
+	case m.hard.Phase != PhasePaused && passed(m.now, t.watchdogDeadline()):
+		m.stop(t, OnWatchdog, EndingSet{Outcome: OutcomeFailed, Known: recovery.Timeout, Cause: fmt.Sprintf(
+			"the attempt lived longer than timeouts.worker_watchdog_seconds (%s)", m.cfg.Watchdog)}, m.cfg.StopGrace)
+	case !passed(m.now, m.silenceDeadline(t)):
+		// Backoff that is due, or an effect that may be tried again: both happen at the end of the step.
+	case t.State == Starting:
+		m.stop(t, OnNoHello, EndingSet{Outcome: OutcomeFailed, Known: recovery.BusDisconnect, Cause: fmt.Sprintf(
+			"the worker's container runs, but it sent no hello within timeouts.worker_start_seconds (%s)",
+			m.cfg.StartTimeout)}, 0)
+	case t.State == Running:
+		// The second deadline is one heartbeat interval at the tightest configuration that is allowed.
+		m.move(t, OnSilent, fmt.Sprintf("no heartbeat for %s", m.cfg.HeartbeatTTL), m.now.Add(m.cfg.HeartbeatTTL/3))
+		m.emit(t, Effect{Kind: DoProbe})
+	case t.soft.listedAt.Before(t.Since):
+		// Only the bus shows the worker as silent. The runtime is the second witness: without a list of it that is
+		// younger than the suspicion, no worker is killed.
+		t.soft.awaitsListUntil = m.now.Add(m.cfg.HeartbeatTTL / 3)
+		m.emit(t, Effect{Kind: DoProbe})
+	default:
+		m.stop(t, OnStillSilent, EndingSet{Outcome: OutcomeFailed, Known: recovery.WorkerLost, Cause: fmt.Sprintf(
+			"no heartbeat for %s and no answer to a probe, though its container is there",
+			m.now.Sub(later(t.soft.seenAt, m.began)).Round(time.Second))}, 0)
+	}
+}
+
+// A worker is welcomed for the current attempt only.
+func (h Hello) step(m *Machine) {
+	t, current := m.Worker(h.Worker)
+	switch {
+	case !current || t.State == Stopping:
+		m.fenceUnknown(h.Worker, h.Token)
+		return
+	case h.Incompatible != "":
+		m.emit(t, Effect{Kind: DoRefuse, Token: h.Token, Why: h.Incompatible})
+		m.stop(t, OnIncompatible, EndingSet{
+			Outcome: OutcomeFailed, Known: recovery.ContractViolation,
+			Cause: fmt.Sprintf("the worker speaks protocol %s, which this director does not", h.Incompatible),
+		}, m.cfg.StopGrace)
+		return
+	}
+	m.sawWorker(t)
+	m.move(t, OnHello, "", time.Time{})
+	if len(m.facts) == 0 {
+		m.record(WorkerAnswered{Worker: h.Worker, Welcome: true})
+	}
+	m.emit(t, Effect{Kind: DoWelcome, Token: h.Token})
+	m.syncPause(t)
+}
+
+func (h WorkerSeen) step(m *Machine) {
+	t, current := m.Worker(h.Worker)
+	if !current {
+		m.fenceUnknown(h.Worker, 0)
+		return
+	}
+	used := t.soft.Usage
+	t.soft.Activity = h.Activity
+	t.soft.Usage = maxUsage(used, h.Activity.Usage)
+	// Paid calls are recorded as they are made: if worker and director die together, nobody could report them again. They are few,
+	// and their cost is recorded with them.
+	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
+		m.record(UsageCounted{Task: t.Key, Usage: used})
+	}
+	m.sawWorker(t)
+	m.syncPause(t)
+	m.enforceBudget(t)
+}
+
+func (m *Machine) sawWorker(t *Task) {
+	t.soft.seenAt = m.now
+	if t.soft.upAt.IsZero() {
+		t.soft.upAt = m.now
+	}
+	m.move(t, OnSeenAgain, "", time.Time{})
+	m.index(t)
+}
+
+// The runtime's list is compared with ours. A container that is gone or ended ends its attempt; one that no task
+// knows is removed.
+func (l ContainersListed) step(m *Machine) {
+	there := make(map[string]bool, len(l.Containers))
+	for _, c := range l.Containers {
+		there[c.Attempt] = c.Running
+		if _, current := m.Worker(c.Attempt); !current {
+			if m.unknownWorker("container " + c.Attempt) {
+				m.emit(nil, Effect{Kind: DoRemove, Worker: c.Attempt})
+			}
+		}
+	}
+	for _, t := range m.hard.Tasks {
+		if !t.watched() || l.TakenAt.Before(t.soft.upAt) {
+			continue
+		}
+		if there[t.AttemptID()] {
+			t.soft.listedAt = l.TakenAt
+			continue
+		}
+		m.stop(t, OnContainerEnded, EndingSet{}, 0)
+	}
+}
+
+// A worker without an attempt that keeps sending, or whose container stays, is answered once a minute; so many are remembered.
+const (
+	fenceEvery        = time.Minute
+	maxUnknownWorkers = 256
+)
+
+// unknownWorker records a worker without an attempt, unless it was recorded a moment ago, and says whether it did.
+func (m *Machine) unknownWorker(worker string) bool {
+	if at, ok := m.unknownWorkers[worker]; ok && m.now.Before(at.Add(fenceEvery)) {
+		return false
+	}
+	if len(m.unknownWorkers) >= maxUnknownWorkers {
+		clear(m.unknownWorkers)
+	}
+	m.unknownWorkers[worker] = m.now
+	m.record(WorkerAnswered{Worker: worker})
+	return true
+}
+
+// fenceUnknown tells a worker without an attempt to end, now and then.
+func (m *Machine) fenceUnknown(worker string, token uint64) {
+	if m.unknownWorker(worker) {
+		m.emit(nil, Effect{Kind: DoFence, Worker: worker, Token: token})
+	}
+}
+
+// fence tells a worker to end whose attempt is over or was never ours. The fact keeps a director that has been replaced, and does not
+// know it yet, from fencing a worker of its successor.
+func (m *Machine) fence(worker string) {
+	m.record(WorkerAnswered{Worker: worker})
+	m.emit(nil, Effect{Kind: DoFence, Worker: worker})
+}
+
+// Silence does not count against workers while the director itself could not listen.
+func (r DirectorResumed) step(m *Machine) {
+	for _, t := range m.hard.Tasks {
+		if t.State.Info().Live {
+			t.soft.slack += r.Gap
+		}
+	}
+	m.grantGrace()
+}
+
+// grantGrace gives every worker twice the heartbeat TTL to be seen again.
+func (m *Machine) grantGrace() {
+	m.grace = m.now.Add(2 * m.cfg.HeartbeatTTL)
+	m.revisitAll()
+}

@@ -1,0 +1,132 @@
+package fsm
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
+)
+
+// callers name the part of the director that a stage belongs to: rows of a policy may be for one caller only. The other stages
+// have a caller in common.
+var callers = map[string]string{"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver", "PR_CREATE": "deliver"}
+
+// decide makes the one verdict about a failed attempt.
+func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
+	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
+		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
+		Caller: cmp.Or(callers[stage], "stage"),
+	}, t.AttemptID())
+	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own budget: it does not reset
+		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
+	}
+	m.noteHealthEvidence(t, f, stage)
+	v, incident := m.applyBreaker(t, f, v)
+	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
+	if r := t.cooledResource(f, v); r != "" { // no other task shall run into the same limit
+		m.coolDown(r, m.now.Add(v.Delay), f.Cause)
+	}
+	switch {
+	case v.Action.Again():
+		m.move(t, OnRetry, v.Why, m.now.Add(v.Delay))
+		return
+	case v.Action == recovery.Reclaim:
+		m.release(t, OnReclaim, v.Why, true)
+		return
+	case v.Action == recovery.Abort && m.hard.Phase != PhaseShutdown:
+		m.unpause(PhaseDraining, fmt.Sprintf("the policy aborts the run: %s: %s", t.Key, v.Why)) // until the operator resumes
+	}
+	// Escalate, skip, stop and abort mean the same for this issue: a human has to look.
+	m.askHuman(t, f, stage, v)
+}
+
+// cooledResource names the resource that a verdict closes, or nothing. It is the failing model where the policy says "model", or
+// says nothing and the failure is a limit.
+func (t *Task) cooledResource(f recovery.Finding, v recovery.Verdict) string {
+	about, _ := recovery.Describe(f.Reason)
+	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
+	switch {
+	case v.Cools == "model", v.Cools == "" && limit:
+		return t.model()
+	case v.Cools == "github":
+		return GitHubWrite
+	}
+	return v.Cools
+}
+
+// model is the attempt's model as a resource.
+func (t *Task) model() string { return modelPrefix + cmp.Or(t.Ending.Provider, "default") }
+
+// giveUp blocks a task that cannot go on although no attempt failed: its work cannot be delivered, GitHub permanently refuses
+// to say whether the issue is still ours, or the claim went stale again. Giving the claim back would be refused as well, and the
+// issue would be forgotten with our labels on it.
+func (m *Machine) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
+	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
+}
+
+// block records a verdict that is not about how an attempt ended, and asks a human.
+func (m *Machine) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
+	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
+	m.askHuman(t, f, stage, v)
+}
+
+// askHuman blocks the task and asks a human.
+func (m *Machine) askHuman(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
+	about, _ := recovery.Describe(f.Reason)
+	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
+		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask),
+		Tried: t.History, Stale: v.Row == rowStale, Report: t.Ending.Report,
+	}})
+	m.move(t, OnEscalate, v.Why, time.Time{})
+}
+
+// failureOf turns an effect's failure into a finding.
+func failureOf(f *EffectError) recovery.Finding {
+	return recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: "director.effect", Confidence: 1}
+}
+
+// usedUp names the budget that leaves the task no further attempt, or nothing. A policy's veto does so only where the policy would
+// have granted one.
+func (m *Machine) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
+
+// maxUsage merges two sums of one attempt. They only rise, so that the lower one was reported late. Nil: unknown.
+func maxUsage(a, b *recovery.Usage) *recovery.Usage {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	return &recovery.Usage{
+		Tokens: max(a.Tokens, b.Tokens), PaidCalls: max(a.PaidCalls, b.PaidCalls), CacheHits: max(a.CacheHits, b.CacheHits),
+		CostUSD: max(a.CostUSD, b.CostUSD),
+	}
+}
+
+// used is what the current attempt is known to have used.
+func (t *Task) used() recovery.Usage {
+	return *maxUsage(&t.Used, t.soft.Usage)
+}
+
+// enforceBudget ends an attempt that spends more than its task may. One that uses its budget up exactly may finish.
+func (m *Machine) enforceBudget(t *Task) {
+	if !t.watched() {
+		return
+	}
+	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {
+		m.stop(t, OnOverspent, EndingSet{Outcome: OutcomeFailed, Known: recovery.QuotaExhausted, Cause: why}, m.cfg.StopGrace)
+	}
+}
+
+func (b BudgetEdited) step(m *Machine) {
+	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
+		m.record(UsageCounted{Task: t.Key, PaidCalls: &b.PaidCalls})
+		m.enforceBudget(t)
+		if budget := m.usedUp(t); t.State == Backoff && budget != "" {
+			why := "the operator set the paid calls to " + strconv.FormatInt(b.PaidCalls, 10) + ", which uses the task's budget up"
+			m.overtake(t, why)
+			f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
+			m.block(t, f, "RETRY_WAIT", policy.Refuse(f.Reason, budget, "director."+budget, why))
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package github
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"text/template"
+)
+
+//go:embed pages
+var pages embed.FS
+
+// commentPages are the comments that people read. Everything in them that is somebody else's words goes through a redactor.
+var commentPages = template.Must(template.New("").Funcs((&Client{}).pageFuncs(redactor{})).ParseFS(pages, "pages/*.md"))
+
+// rowLimit bounds the lists and tables of a page; the oldest rows are left out.
+const rowLimit = 20
+
+func latest[T any](rows []T) []T { return rows[max(0, len(rows)-rowLimit):] }
+
+func (c *Client) pageFuncs(r redactor) template.FuncMap {
+	const shortTail = 25 // lines; a longer tail is folded
+	return template.FuncMap{
+		"blocked":  func() string { return c.labels.Blocked },
+		"cell":     r.cell,
+		"cellCode": r.cellCode,
+		"code":     r.code,
+		"commands": func() any { return commands },
+		"fence":    r.fence,
+		"fleet":    func() string { return c.opts.Fleet },
+		"last":     r.last,
+		"latest":   latest[string],
+		"line":     r.line,
+		"prose":    r.prose,
+		"quote":    quote,
+		"rows":     latest[AttemptLine],
+		"short":    func(tail string) bool { return strings.Count(tail, "\n") < shortTail },
+		"trim":     strings.TrimSpace,
+	}
+}
+
+// page fills a page in. Should its template be wrong for some data, what went wrong stands at the page's end.
+func (c *Client) page(name string, data any) string {
+	var s strings.Builder
+	filled := template.Must(commentPages.Clone()).Funcs(c.pageFuncs(c.redactor()))
+	if err := filled.ExecuteTemplate(&s, name+".md", data); err != nil {
+		fmt.Fprintf(&s, "\n\nThe rest of this comment cannot be shown: %v\n", err)
+	}
+	return s.String()
+}

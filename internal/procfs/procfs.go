@@ -1,0 +1,129 @@
+package procfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// ID names one process, for as long as the machine runs: the kernel uses numbers again, but not together with a start.
+type ID struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since boot
+}
+
+// Process is one process as /proc shows it.
+type Process struct {
+	ID
+	Parent  int
+	Session int
+	State   byte // of /proc/<pid>/stat: R, S, D, T …
+}
+
+// Frozen reports whether a signal has stopped it.
+func (p Process) Frozen() bool { return p.State == 'T' }
+
+// Boot names this boot of this machine, and the numbering of processes in it: elsewhere an ID means nothing.
+func Boot() (string, error) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(boot)) + "/" + namespace, err
+}
+
+// Find looks a process up by its number. A zombie has ended.
+func Find(pid int) (p Process, lives bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return Process{}, false
+	}
+	p, err = parseStat(pid, stat)
+	return p, err == nil && p.State != 'Z' && p.State != 'X'
+}
+
+// Fields of /proc/<pid>/stat, counted from the one behind the name.
+const (
+	statState, statParent, statSession, statStart = 0, 1, 3, 19
+)
+
+// parseStat reads "pid (name) state ppid pgrp session …"; the name may hold anything, parentheses included.
+func parseStat(pid int, stat []byte) (Process, error) {
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= statStart || len(fields[statState]) != 1 {
+		return Process{}, fmt.Errorf("procfs: process %d: cannot read %q", pid, stat)
+	}
+	parent, err1 := strconv.Atoi(string(fields[statParent]))
+	session, err2 := strconv.Atoi(string(fields[statSession]))
+	start, err3 := strconv.ParseUint(string(fields[statStart]), 10, 64)
+	return Process{ID: ID{pid, start}, Parent: parent, Session: session, State: fields[statState][0]}, errors.Join(err1, err2, err3)
+}
+
+// Lives returns the process if it is still this one.
+func (id ID) Lives() (Process, bool) {
+	p, lives := Find(id.PID)
+	return p, lives && id.PID > 0 && p.Start == id.Start
+}
+
+// Signal sends a signal to this process and no other. false: it has ended.
+func (id ID) Signal(sig syscall.Signal) (sent bool, err error) {
+	handle, err := os.FindProcess(id.PID) // a handle: from here on the number cannot come to mean another
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = handle.Release() }()
+	if _, lives := id.Lives(); !lives {
+		return false, nil
+	}
+	err = handle.Signal(sig)
+	if errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.ESRCH) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// List returns all processes that live.
+func List() ([]Process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var all []Process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if p, lives := Find(pid); lives {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// Descendants are those that have one of the roots above them.
+func Descendants(all []Process, isRoot func(Process) bool) []Process {
+	byPID := map[int]Process{}
+	for _, p := range all {
+		byPID[p.PID] = p
+	}
+	var below []Process
+	for _, p := range all {
+		at, ok := byPID[p.Parent]
+		for range len(all) { // a listing that changed under us may contain a loop
+			if !ok || isRoot(at) {
+				break
+			}
+			at, ok = byPID[at.Parent]
+		}
+		if ok && isRoot(at) {
+			below = append(below, p)
+		}
+	}
+	return below
+}

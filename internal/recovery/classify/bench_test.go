@@ -1,0 +1,122 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/recovery/recoverytest"
+	"retake/internal/testfiles"
+
+	"retake/internal/recovery"
+)
+
+var benchNow = time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
+
+func BenchmarkClassify(b *testing.B) {
+	c := newClassifier(b)
+	for _, bm := range []struct {
+		name string
+		text string
+	}{
+		{"tail-4KiB", recoverytest.Tail(4 << 10)},
+		{"tail-64KiB", recoverytest.Tail(64 << 10)},
+		{"stream-64KiB", recoverytest.Stream(64 << 10)},
+		{"hostile-64KiB", recoverytest.Hostile(64 << 10)},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.SetBytes(int64(len(bm.text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Classify(recovery.Evidence{Stderr: bm.text, At: benchNow})
+			}
+		})
+	}
+}
+
+// BenchmarkCorpus classifies one output of a real program after the other.
+func BenchmarkCorpus(b *testing.B) {
+	c := newClassifier(b)
+	lines := testfiles.Corpus(b)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		l := &lines[i%len(lines)]
+		c.Classify(recovery.Evidence{Stderr: l.Text, ExitCode: l.ExitCode})
+	}
+}
+
+// fastest returns the least time of several runs of f, which is the least disturbed by other work on the machine.
+func fastest(runs int, f func()) time.Duration {
+	times := make([]time.Duration, runs)
+	for i := range times {
+		start := time.Now()
+		f()
+		times[i] = time.Since(start)
+	}
+	return slices.Min(times)
+}
+
+// TestCostIsLinear: eight times the text costs about eight times as much, of any kind of text. The bound is generous:
+// a cost that grows with the square would be at 64.
+func TestCostIsLinear(t *testing.T) {
+	c := newClassifier(t)
+	for name, text := range map[string]func(int) string{
+		"tail": recoverytest.Tail, "hostile": recoverytest.Hostile, "stream": recoverytest.Stream,
+		"one line": func(n int) string { return strings.Repeat("error: retry in x http://a/b 0xff ", n/34+1)[:n] },
+		"blanks":   func(n int) string { return strings.Repeat(" ", n) },
+		"digits":   func(n int) string { return strings.Repeat("1", n) },
+		"escapes":  func(n int) string { return strings.Repeat("\x1b]0;", n/4) },
+		"retries":  func(n int) string { return strings.Repeat("retry after ", n/12) },
+		"limits":   func(n int) string { return strings.Repeat("x-ratelimit-reset: 1\n", n/21) },
+		"zones":    func(n int) string { return strings.Repeat("resets 3pm (Nowhere/Land)\n", n/26) },
+		"braces":   func(n int) string { return strings.Repeat("{", n) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cost := func(n int) time.Duration {
+				e := recovery.Evidence{Stderr: text(n), At: benchNow}
+				return fastest(7, func() { c.Classify(e) })
+			}
+			quietly(t, func() string {
+				small, large := cost(16<<10), cost(128<<10)
+				if ratio := float64(large) / float64(small); ratio > 24 {
+					return fmt.Sprintf("16 KiB take %s, 128 KiB take %s, %.1f times as long", small, large, ratio)
+				}
+				return ""
+			})
+		})
+	}
+}
+
+// quietly fails only if something is wrong every time: others use the machine, too, and no load lasts through all tries.
+func quietly(t *testing.T, measure func() (wrong string)) {
+	t.Helper()
+	wrong := ""
+	for range 8 {
+		if wrong = measure(); wrong == "" {
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	t.Error(wrong)
+}
+
+// TestCostIsSmall compares with one pass of the automaton for the rules' literals, in the same run: all the rest
+// together may cost a few times as much as to look at every byte once.
+func TestCostIsSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures time")
+	}
+	c := newClassifier(t)
+	text := recoverytest.Tail(64 << 10)
+	quietly(t, func() string {
+		once := fastest(30, func() { c.literals.Scan(text, func(int, int) {}) })
+		whole := fastest(30, func() { c.Classify(recovery.Evidence{Stderr: text, At: benchNow}) })
+		t.Logf("64 KiB: one pass %s, classified in %s", once, whole)
+		if whole > 15*once {
+			return fmt.Sprintf("64 KiB are classified in %s, one pass takes %s", whole, once)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,204 @@
+package classify
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/agent"
+	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
+	"retake/internal/recovery/retryafter"
+	"retake/internal/recovery/signature"
+	"retake/internal/tomlfile"
+)
+
+// Classifier reads evidence by rules. It is immutable and safe for concurrent use.
+type Classifier struct {
+	rules    []rule
+	first    []bool // per rule: its tier counts first lines
+	status   []statusRow
+	exit     []exitRow
+	literals *plaintext.Literals // of every rule, and of chatter as owner len(rules)
+	advice   []string            // beginnings of lines that only warn or advise
+
+	steps, stepsInCode []step
+}
+
+// New returns a classifier of the built-in rules and of extra documents in the format of rules.toml, each
+// over those before it: a rule with a known id replaces it, others come first. Every rule is checked, also that its
+// own examples are read as its reason; the error (ErrRules) reports all faults at once.
+func New(extra ...[]byte) (*Classifier, error) {
+	all := parseRules("built-in", embeddedRules)
+	files := []*ruleFile{all}
+	for i, data := range extra {
+		files = append(files, parseRules(fmt.Sprintf("document %d", i+1), data))
+		all = merge(all, files[i+1])
+	}
+	if err := errorsOf(files); err != nil {
+		return nil, err
+	}
+	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, advice: all.Chatter.Begins, steps: stepsFor(tiers), stepsInCode: stepsFor(tiersInCode)}
+	sets := make([][]string, 0, len(c.rules)+1)
+	for _, r := range c.rules {
+		sets = append(sets, r.Any)
+		c.first = append(c.first, r.Tier == tierCheck || r.Tier == tierRunner)
+	}
+	if c.literals = plaintext.NewLiterals(append(sets, all.Chatter.Any)); c.literals == nil {
+		return nil, fmt.Errorf("%w: too many literals", ErrRules)
+	}
+	c.checkExamples()
+	return c, errorsOf(files)
+}
+
+func errorsOf(files []*ruleFile) error {
+	errs := make([]error, len(files))
+	for i, f := range files {
+		errs[i] = f.err()
+	}
+	return errors.Join(errs...)
+}
+
+// checkExamples reads every rule's examples. What is wrong is noted where it can be mended: at the rule that takes another's
+// example, if that one is built in.
+func (c *Classifier) checkExamples() {
+	for i := range c.rules {
+		r := &c.rules[i]
+		for j, ex := range r.Examples {
+			want := r.Reason
+			if r.Tier == tierStatus {
+				want, _ = c.matches(r, ex)
+			}
+			f := c.decide(clean(recovery.Evidence{Stderr: ex}))
+			if f.Reason == want {
+				continue
+			}
+			at, key, by := r, tomlfile.Element("examples", j), f.Rule
+			if n := slices.IndexFunc(c.rules, func(r rule) bool { return r.ID == f.Rule }); n >= 0 {
+				other := &c.rules[n]
+				by = fmt.Sprintf("rule %q of %s", other.ID, other.doc.name)
+				if r.doc == c.rules[len(c.rules)-1].doc && other.doc != r.doc { // the built-in rules come last
+					at, key = other, "any"
+				}
+			}
+			at.fault(key, "%s: rule %q: example %q is read as %s by %s, want %s; narrow what matches too much, or replace the other rule by its id",
+				r.doc.name, r.ID, ex, f.Reason, by, want)
+		}
+	}
+}
+
+// Classify returns what the evidence means. Any bytes are acceptable; the cost is linear in their number. What the
+// runtime knows decides first, then what the agent asks, structured facts, text by root cause, and last of all what
+// the worker asserts.
+func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
+	q := &classification{c: c, e: clean(e)}
+	f, _ := q.decide()
+	return q.finish(f)
+}
+
+// clean returns e with clean texts.
+func clean(e recovery.Evidence) recovery.Evidence {
+	e.Message, e.Stdout, e.Stderr = plaintext.Clean(e.Message), plaintext.Clean(e.Stdout), plaintext.Clean(e.Stderr)
+	return e
+}
+
+// finish adds to a decision what does not depend on the way to it.
+func (q *classification) finish(f recovery.Finding) recovery.Finding {
+	f.Cause = plaintext.OneLine(f.Cause)
+	if f.Cause == "" {
+		about, _ := recovery.Describe(f.Reason)
+		f.Cause = about.Means
+	}
+	f.RetryAfter = q.wait(f.Reason)
+	f.Signature = signature.Of(q.e, f.Reason)
+	return f
+}
+
+// wait returns the stated wait: first that of the agent's error event, then that of the texts.
+func (q *classification) wait(r recovery.Reason) time.Duration {
+	e, fail := q.e, q.failure()
+	e.Message, e.Stdout, e.Stderr = "", "", fail.Message+fail.Details
+	if d := retryafter.Read(e, r); d > 0 {
+		return d
+	}
+	tails := q.tails()
+	e.Message, e.Stdout, e.Stderr = tails[0].Waits, tails[1].Waits, tails[2].Waits
+	if d := retryafter.Read(e, r); d > 0 || len(e.Headers) > 0 || fail.Headers == nil {
+		return d
+	}
+	e.Headers = fail.Headers
+	return retryafter.Read(e, r)
+}
+
+// decide returns reason, rule, confidence and a raw cause for evidence whose texts are clean.
+func (c *Classifier) decide(e recovery.Evidence) recovery.Finding {
+	f, _ := (&classification{c: c, e: e}).decide()
+	return f
+}
+
+// classification is one evidence while it is classified. What several steps need is worked out once, and only if one of
+// them asks.
+type classification struct {
+	c     *Classifier
+	e     recovery.Evidence // its texts are clean
+	ends  *[3]agent.Tail    // of message, stdout, stderr
+	agent agent.Outcome     // what the agent's events in them come to
+	read  *reading
+}
+
+// tails returns the texts without what an agent's events quote.
+func (q *classification) tails() *[3]agent.Tail {
+	if q.ends == nil {
+		q.ends = &[3]agent.Tail{}
+		for i, text := range []string{q.e.Message, q.e.Stdout, q.e.Stderr} {
+			q.ends[i] = agent.ReadTail(text, &q.agent)
+		}
+	}
+	return q.ends
+}
+
+// text returns the texts, searched for all literals.
+func (q *classification) text() *reading {
+	if q.read == nil {
+		tails := q.tails()
+		q.read = q.c.read(q.e.Stage, tails[0].Lines, tails[1].Lines, tails[2].Lines)
+	}
+	return q.read
+}
+
+// failure returns the agent's last error event; the zero value, if there is none.
+func (q *classification) failure() agent.Failure {
+	q.tails()
+	if f := q.agent.FinalFailure(); f != nil {
+		return *f
+	}
+	return agent.Failure{}
+}
+
+// quote returns the message of the agent's error event, or else the last line that a program wrote, or the worker's
+// message.
+func (q *classification) quote() string {
+	if s := q.failure().Message; s != "" {
+		return s
+	}
+	tails := q.tails()
+	for _, i := range []int{2, 1, 0} {
+		if l := plaintext.LastLine(strings.Join(tails[i].Lines, "\n")); l != "" {
+			return l
+		}
+	}
+	return ""
+}
+
+// decide returns the finding of the first step that has one, and that step.
+func (q *classification) decide() (recovery.Finding, *step) {
+	order := q.c.stepsOf(q.e.Stage)
+	for i := range order {
+		if f, ok := order[i].judge(q); ok {
+			return f, &order[i]
+		}
+	}
+	return recovery.Finding{Reason: recovery.Unknown}, nil
+}

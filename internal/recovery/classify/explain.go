@@ -1,0 +1,64 @@
+package classify
+
+import (
+	"fmt"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
+)
+
+// Considered is a rule that knew something in the evidence, and why it does not decide.
+type Considered struct {
+	Rule   string          `json:"rule"`
+	Reason recovery.Reason `json:"reason"`
+	Line   string          `json:"line"` // what it would quote
+	Lost   string          `json:"lost"` // empty: it decides
+}
+
+// Explain is Classify with the rules that matched, in their order, and why each lost.
+func (c *Classifier) Explain(e recovery.Evidence) (recovery.Finding, []Considered) {
+	q := &classification{c: c, e: clean(e)}
+	f, won := q.decide()
+	f = q.finish(f)
+	var out []Considered
+	add := func(g recovery.Finding, lost string) {
+		out = append(out, Considered{Rule: g.Rule, Reason: g.Reason, Line: plaintext.OneLine(g.Cause), Lost: lost})
+	}
+	order := c.stepsOf(e.Stage)
+	for i := range order {
+		s := &order[i]
+		g, ok := s.judge(q)
+		switch {
+		case !ok, s.name == "no evidence" && s != won:
+			continue
+		case s == won:
+			add(f, "")
+		default:
+			add(g, fmt.Sprintf("%s decides before %s", won.name, s.name))
+		}
+		if s.tier == nil {
+			continue
+		}
+		ms := q.text().all(s.tier)
+		for _, m := range ms[1:] {
+			lost := fmt.Sprintf("%s decides before %s", won.name, s.name)
+			if s == won {
+				lost = whyLost(ms[0], m, s.tier.first)
+			}
+			add(m.finding(s.tier.confidence), lost)
+		}
+	}
+	return f, out
+}
+
+// whyLost returns why m is not the best of its tier.
+func whyLost(best, m match, first bool) string {
+	switch {
+	case m.line == best.line:
+		return fmt.Sprintf("rule %s stands before it on the same line", best.rule.ID)
+	case first:
+		return "an earlier line is nearer to the cause"
+	default:
+		return "a later line is nearer to the end"
+	}
+}

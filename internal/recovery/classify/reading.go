@@ -1,0 +1,215 @@
+package classify
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
+)
+
+// maxPlaces is how many lines per rule are tried with its expression: together with maxLine it bounds the cost of an
+// expression, whatever the text. The first ones for tiers in which the first counts, the last ones for the others.
+const maxPlaces = 8
+
+// place is a line on which a rule's literal stands, and where the literal ends.
+type place struct{ line, end int }
+
+// reading is one text, searched once for all literals.
+type reading struct {
+	c       *Classifier
+	lines   []string
+	places  [][]place // per rule
+	chatter [][]place // per rule, on lines that only announce a retry
+}
+
+// read searches the lines of texts, oldest first.
+func (c *Classifier) read(stage string, texts ...[]string) *reading {
+	rd := &reading{c: c, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules))}
+	for _, t := range texts {
+		if len(t) > 0 {
+			rd.lines = append(append(rd.lines, t...), "") // the end of a text ends a quotation
+		}
+	}
+	var hits []place // line is the rule here
+	for n, line := range rd.lines {
+		if frame(line) {
+			continue
+		}
+		hits = hits[:0]
+		to, weak := rd.places, rd.places
+		if c.advises(line) {
+			weak = rd.chatter
+		}
+		help := describesOption(line)
+		c.literals.Scan(line, func(owner, end int) {
+			switch {
+			case owner == len(c.rules):
+				to, weak = rd.chatter, rd.chatter
+			case len(hits) == 0 || hits[len(hits)-1].line != owner:
+				hits = append(hits, place{owner, end})
+			}
+		})
+		for _, h := range hits {
+			if !c.rules[h.line].at(stage) || help && c.rules[h.line].Tier != tierProse {
+				continue
+			}
+			in := weak
+			if c.first[h.line] {
+				in = to
+			}
+			in[h.line] = keepPlace(in[h.line], place{n, h.end}, c.first[h.line])
+		}
+	}
+	return rd
+}
+
+// frame reports whether line is a frame of a stack trace (node, java, python): it tells where, never why. OCaml's compiler
+// starts its findings like python, and names characters.
+func frame(line string) bool {
+	line = strings.TrimLeft(line, " \t")
+	return strings.HasPrefix(line, "at ") || strings.HasPrefix(line, `File "`) && !strings.Contains(line, ", characters ")
+}
+
+// advises reports whether line only warns or advises: what it speaks of is seldom why the program gave up.
+func (c *Classifier) advises(line string) bool {
+	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "---> ") // .NET's inner exception
+	return slices.ContainsFunc(c.advice, func(p string) bool {
+		return len(line) >= len(p) && line[0]|0x20 == p[0]|0x20 && strings.EqualFold(line[:len(p)], p)
+	})
+}
+
+// describesOption reports whether line is one of a program's help: it names everything that could ever go wrong.
+func describesOption(line string) bool {
+	t := strings.TrimLeft(line, " \t")
+	return len(t) < len(line) && strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "- ") && strings.Contains(t, "  ")
+}
+
+// at reports whether r counts in stage.
+func (r *rule) at(stage string) bool {
+	return len(r.Stages) == 0 || stage == "" || slices.Contains(r.Stages, stage)
+}
+
+// keepPlace adds p, holding on to the first or the last maxPlaces places.
+func keepPlace(ps []place, p place, first bool) []place {
+	if len(ps) < maxPlaces {
+		return append(ps, p)
+	}
+	if !first {
+		copy(ps, ps[1:])
+		ps[maxPlaces-1] = p
+	}
+	return ps
+}
+
+// match is a line that a rule knows.
+type match struct {
+	rule   *rule
+	reason recovery.Reason
+	line   int
+	quote  string
+}
+
+// best returns the line that decides within a tier: the first or the last, by rule order on the same line. Only
+// reasons on the list count, if there is one.
+func (rd *reading) best(b evidenceTier, first bool, places [][]place, only []recovery.Reason) (match, bool) {
+	var best match
+	for i := range rd.c.rules {
+		r := &rd.c.rules[i]
+		if r.Tier != b || len(places[i]) == 0 || only != nil && !slices.Contains(only, r.Reason) {
+			continue
+		}
+		m, ok := rd.try(r, places[i], first, &best)
+		if ok && (best.rule == nil || first && m.line < best.line || !first && m.line > best.line) {
+			best = m
+		}
+	}
+	return best, best.rule != nil
+}
+
+// all returns each rule's best line within a tier, in the order in which they would decide.
+func (rd *reading) all(b *tierRow) (ms []match) {
+	for i := range rd.c.rules {
+		if r := &rd.c.rules[i]; r.Tier == b.name && len(rd.places[i]) > 0 {
+			if m, ok := rd.try(r, rd.places[i], b.first, &match{}); ok {
+				ms = append(ms, m)
+			}
+		}
+	}
+	slices.SortStableFunc(ms, func(x, y match) int {
+		if b.first {
+			return cmp.Compare(x.line, y.line)
+		}
+		return cmp.Compare(y.line, x.line)
+	})
+	return ms
+}
+
+// try applies r to its places, nearest to the root cause first, as long as they are nearer than a match that is known.
+func (rd *reading) try(r *rule, places []place, first bool, known *match) (match, bool) {
+	for k := range places {
+		p := places[k]
+		if !first {
+			p = places[len(places)-1-k]
+		}
+		if known.rule != nil && (first && p.line >= known.line || !first && p.line <= known.line) {
+			break
+		}
+		if reason, ok := rd.c.matches(r, window(rd.lines[p.line], p.end)); ok {
+			return match{rule: r, reason: reason, line: p.line, quote: rd.quote(r, p)}, true
+		}
+	}
+	return match{}, false
+}
+
+var threeDigits = regexp.MustCompile(`[0-9]{3}`)
+
+// matches reports whether r knows the line, and what it means.
+func (c *Classifier) matches(r *rule, line string) (recovery.Reason, bool) {
+	if r.re == nil && len(r.Unless) == 0 {
+		return r.Reason, true
+	}
+	lower := strings.ToLower(line)
+	if slices.ContainsFunc(r.Unless, func(u string) bool { return strings.Contains(lower, u) }) {
+		return "", false
+	}
+	if r.Tier != tierStatus {
+		return r.Reason, r.re == nil || r.re.MatchString(line)
+	}
+	if !threeDigits.MatchString(line) { // the expressions are long
+		return "", false
+	}
+	m := r.re.FindStringSubmatch(line)
+	if m == nil {
+		return "", false
+	}
+	code, _ := strconv.Atoi(m[1])
+	row, ok := c.statusOf(code)
+	return row.Reason, ok
+}
+
+// window returns the line, or what is around the literal that ends at end in a long one.
+func window(line string, end int) string {
+	if len(line) <= plaintext.MaxLine {
+		return line
+	}
+	return line[max(0, end-plaintext.MaxLine/2):min(len(line), end+plaintext.MaxLine/2)]
+}
+
+// quote returns what a person would quote of a place.
+func (rd *reading) quote(r *rule, p place) string {
+	line := rd.lines[p.line]
+	if len(line) > plaintext.MaxCause {
+		line = line[max(0, p.end-plaintext.MaxCause/2):]
+	}
+	line = strings.TrimPrefix(strings.TrimSpace(line), "vet: ")
+	if r.Next && p.line+1 < len(rd.lines) {
+		if next := strings.TrimSpace(rd.lines[p.line+1]); next != "" && next != "FAIL" {
+			return line + " " + next
+		}
+	}
+	return line
+}

@@ -1,0 +1,207 @@
+package classify
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"retake/internal/recovery"
+	"retake/internal/tomlfile"
+)
+
+//go:embed rules.toml
+var embeddedRules []byte
+
+// ErrRules is wrapped by every error about a file of rules.
+var ErrRules = errors.New("recovery: rules")
+
+// evidenceTier is how near to the root cause a rule's lines stand; files of rules call it band.
+type evidenceTier string
+
+// The tiers; rules.toml explains them.
+const (
+	tierCheck   evidenceTier = "check"
+	tierRunner  evidenceTier = "runner"
+	tierFailure evidenceTier = "failure"
+	tierStatus  evidenceTier = "status"
+	tierCrash   evidenceTier = "crash"
+	tierProse   evidenceTier = "prose"
+	tierGuess   evidenceTier = "guess"
+)
+
+type tierRow struct {
+	name       evidenceTier
+	first      bool // the first line counts, not the last
+	confidence float64
+}
+
+// tiers are what each tier is worth, strongest first. Confidence: our estimate of how often such a rule names the root cause.
+var tiers = []tierRow{
+	{tierCheck, true, 0.95},
+	{tierRunner, true, 0.95},
+	{tierFailure, false, 0.9},
+	{tierStatus, false, 0.8},
+	{tierCrash, false, 0.6},
+	{tierProse, false, 0.5},
+	{tierGuess, false, 0.3},
+}
+
+// rule is one [[rule]] of rules.toml, which explains the fields.
+type rule struct {
+	ID       string          `toml:"id"`
+	Reason   recovery.Reason `toml:"reason"`
+	Tier     evidenceTier    `toml:"band"`
+	Any      []string        `toml:"any"`
+	Match    string          `toml:"match"`
+	Unless   []string        `toml:"unless"`
+	Stages   []string        `toml:"stages"`
+	Next     bool            `toml:"next"`
+	Why      string          `toml:"why"`
+	Examples []string        `toml:"examples"`
+
+	doc  *ruleFile      // where it stands
+	path string         // in it
+	re   *regexp.Regexp // nil: the literal suffices
+}
+
+// statusRow says what an HTTP status means, and which narrower reasons the text may give instead. Codes 4 and 5 stand
+// for all others of their hundred.
+type statusRow struct {
+	Code   int               `toml:"code"`
+	Reason recovery.Reason   `toml:"reason"`
+	Refine []recovery.Reason `toml:"refine"`
+}
+
+// exitRow says what an exit code means when nothing else is known. Tool is a prefix of the program's name. The codes
+// of a wrapper mean one event each, so that they decide before text.
+type exitRow struct {
+	Code    int             `toml:"code"`
+	Tool    string          `toml:"tool"`
+	Wrapper bool            `toml:"wrapper"`
+	Event   string          `toml:"event"`
+	Reason  recovery.Reason `toml:"reason"`
+	Why     string          `toml:"why"`
+}
+
+// ruleFile is one document of rules.
+type ruleFile struct {
+	Chatter struct {
+		Any    []string `toml:"any"`
+		Begins []string `toml:"begins"`
+	} `toml:"chatter"`
+	Rules  []rule      `toml:"rule"`
+	Status []statusRow `toml:"status"`
+	Exit   []exitRow   `toml:"exit"`
+
+	name string
+	file *tomlfile.File
+}
+
+// parseRules decodes one document and checks each row by itself; see err.
+func parseRules(name string, data []byte) *ruleFile {
+	f := &ruleFile{name: name, file: tomlfile.Parse(data)}
+	f.file.Decode("", f.file.Values, f)
+	var ids []string
+	for i := range f.Rules {
+		r := &f.Rules[i]
+		r.doc, r.path = f, tomlfile.Element("rule", i)
+		if slices.Contains(ids, r.ID) {
+			r.fault("id", "%q is used twice, want another id for one of the two", r.ID)
+		}
+		ids = append(ids, r.ID)
+		r.compile()
+	}
+	known := func(path string, r recovery.Reason) {
+		if _, ok := recovery.Describe(r); !ok {
+			f.file.Fault(path, "unknown reason %q, want one of docs/specs/error-handling.md", r)
+		}
+	}
+	for i, s := range f.Status {
+		at := tomlfile.Element("status", i)
+		known(at+".reason", s.Reason)
+		for j, r := range s.Refine {
+			known(tomlfile.Element(at+".refine", j), r)
+		}
+	}
+	for i, x := range f.Exit {
+		known(tomlfile.Element("exit", i)+".reason", x.Reason)
+	}
+	return f
+}
+
+// err is nil without faults. It wraps ErrRules and tomlfile.Faults.
+func (f *ruleFile) err() error {
+	if err := f.file.Err(); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrRules, f.name, err)
+	}
+	return nil
+}
+
+// fault notes what is wrong with a key of the rule.
+func (r *rule) fault(key, format string, args ...any) {
+	r.doc.file.Fault(r.path+"."+key, format, args...)
+}
+
+// compile checks r and prepares its expression.
+func (r *rule) compile() {
+	if r.ID == "" || r.Why == "" || len(r.Examples) == 0 {
+		r.fault("id", "id, why and examples are needed")
+	}
+	_, known := recovery.Describe(r.Reason)
+	switch {
+	case !slices.ContainsFunc(tiers, func(b tierRow) bool { return b.name == r.Tier }):
+		r.fault("band", "unknown band %q, want check, runner, failure, status, crash, prose or guess", r.Tier)
+	case r.Tier == tierStatus && known:
+		r.fault("reason", "a rule of band status has none")
+	case r.Tier != tierStatus && !known:
+		r.fault("reason", "unknown reason %q, want one of docs/specs/error-handling.md", r.Reason)
+	}
+	if len(r.Any) == 0 {
+		r.fault("any", "at least one literal is needed")
+	}
+	oneLine := func(key string, literals []string) {
+		for i, l := range literals {
+			if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
+				r.fault(tomlfile.Element(key, i), "%q: want one line of lower case", l)
+			}
+		}
+	}
+	oneLine("any", r.Any)
+	oneLine("unless", r.Unless)
+	if r.Match == "" {
+		if r.Tier == tierStatus {
+			r.fault("match", "a rule of band status needs a group")
+		}
+		return
+	}
+	var err error
+	r.re, err = regexp.Compile(r.Match)
+	switch {
+	case err != nil:
+		r.fault("match", "%v", err)
+	case r.Tier == tierStatus && r.re.NumSubexp() != 1:
+		r.fault("match", "a rule of band status needs exactly one group")
+	}
+}
+
+// merge puts over before base: a rule with a known id replaces that one, others win over base on the same line.
+func merge(base, over *ruleFile) *ruleFile {
+	out := &ruleFile{Status: slices.Concat(over.Status, base.Status), Exit: slices.Concat(over.Exit, base.Exit)}
+	out.Chatter.Any = slices.Concat(over.Chatter.Any, base.Chatter.Any)
+	out.Chatter.Begins = slices.Concat(over.Chatter.Begins, base.Chatter.Begins)
+	for _, r := range over.Rules {
+		if !slices.ContainsFunc(base.Rules, func(b rule) bool { return b.ID == r.ID }) {
+			out.Rules = append(out.Rules, r)
+		}
+	}
+	for _, b := range base.Rules {
+		if i := slices.IndexFunc(over.Rules, func(r rule) bool { return r.ID == b.ID }); i >= 0 {
+			b = over.Rules[i]
+		}
+		out.Rules = append(out.Rules, b)
+	}
+	return out
+}

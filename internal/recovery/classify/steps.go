@@ -1,0 +1,270 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"retake/internal/recovery"
+)
+
+// step is one kind of evidence. The first step that has an answer decides.
+type step struct {
+	name  string // in explanations
+	judge func(*classification) (recovery.Finding, bool)
+	tier  *tierRow // of a step that reads text by a tier
+}
+
+// tiersInCode is the order while an agent works: what it reports of itself outweighs the compilers and tests that it ran.
+var tiersInCode = slices.Concat(tiers[2:4], tiers[:2], tiers[4:])
+
+// stepsOf returns the steps for a stage, strongest first.
+func (c *Classifier) stepsOf(stage string) []step {
+	if stage == "CODE" {
+		return c.stepsInCode
+	}
+	return c.steps
+}
+
+// stepsFor puts the tiers between what is known for certain and what is only asserted. Between what programs report and
+// general words stand the exit code and what retries were announced for.
+func stepsFor(order []tierRow) []step {
+	all := []step{
+		{name: "known", judge: (*classification).known},
+		{name: "question", judge: (*classification).question},
+		{name: "oom", judge: (*classification).oom},
+		{name: "event", judge: (*classification).event},
+		{name: "http status", judge: (*classification).status},
+		{name: "wrapper", judge: (*classification).wrapper},
+		{name: "deadline", judge: (*classification).deadline},
+	}
+	for i := range order {
+		t := &order[i]
+		switch t.name {
+		case tierFailure:
+			all = append(all, step{name: "exit 127", judge: (*classification).missingProgram})
+		case tierCrash:
+			all = append(all, step{name: "exit code", judge: (*classification).exit})
+		case tierProse:
+			all = append(all, step{name: "retries and advice", judge: func(q *classification) (recovery.Finding, bool) { return q.chatter(order) }})
+		}
+		if t.name == tierGuess { // a worker that saw it guesses better
+			all = append(all, step{name: "assertion", judge: (*classification).assertion})
+		}
+		all = append(all, step{name: "text " + string(t.name), judge: func(q *classification) (recovery.Finding, bool) { return q.readTier(t) }, tier: t})
+	}
+	return append(all, step{name: "no evidence", judge: (*classification).withoutEvidence})
+}
+
+func (q *classification) known() (recovery.Finding, bool) {
+	_, ok := recovery.Describe(q.e.Known)
+	return recovery.Finding{Reason: q.e.Known, Cause: q.e.KnownCause, Rule: "known", Confidence: 1}, ok
+}
+
+func (q *classification) question() (recovery.Finding, bool) {
+	return recovery.Finding{Reason: recovery.NeedsHuman, Cause: q.e.Question, Rule: "question", Confidence: 1}, strings.TrimSpace(q.e.Question) != ""
+}
+
+func (q *classification) oom() (recovery.Finding, bool) {
+	return recovery.Finding{Reason: recovery.OOMKilled, Cause: q.e.KnownCause, Rule: "oom", Confidence: 1}, q.e.OOM
+}
+
+// event reads an agent's own error event: its status and message, nothing around it. What no rule knows of it may be
+// explained by other programs' lines.
+func (q *classification) event() (recovery.Finding, bool) {
+	fail := q.failure()
+	switch {
+	case len(q.agent.Denials) > 0:
+		return recovery.Finding{Reason: recovery.NeedsHuman, Cause: q.agent.Denials[0], Rule: "event.denied", Confidence: 0.9}, true
+	case fail.Message == "" && fail.Status == 0:
+		return recovery.Finding{}, false
+	}
+	headers := q.e.Headers
+	if len(headers) == 0 {
+		headers = fail.Headers
+	}
+	f := q.c.decide(recovery.Evidence{Message: fail.Message + fail.Details, HTTPStatus: fail.Status, Headers: headers})
+	if f.Reason == recovery.Unknown && fail.Code != "" {
+		if named := q.c.decide(recovery.Evidence{Message: fail.Code}); named.Confidence > 0.3 { // a guess at a name is none
+			f = named
+		}
+	}
+	f.Rule = "event/" + f.Rule
+	if fail.Message != "" {
+		f.Cause = fail.Message
+	}
+	return f, f.Reason != recovery.Unknown
+}
+
+// status reads a stated HTTP status. The text may narrow down what an ambiguous one means.
+func (q *classification) status() (recovery.Finding, bool) {
+	row, ok := q.c.statusOf(q.e.HTTPStatus)
+	if !ok {
+		row, ok = q.c.statusOf(q.e.HTTPStatus / 100)
+	}
+	if !ok {
+		return recovery.Finding{}, false
+	}
+	f := recovery.Finding{Reason: row.Reason, Cause: q.quote(), Rule: fmt.Sprintf("http.%d", row.Code), Confidence: 0.9}
+	if limited(q.e) {
+		f.Reason = recovery.RateLimited
+	}
+	if row.Refine != nil {
+		for _, b := range []evidenceTier{tierFailure, tierProse} {
+			if m, ok := q.text().best(b, false, q.text().places, row.Refine); ok {
+				f.Reason, f.Cause, f.Rule = m.reason, m.quote, m.rule.ID
+				break
+			}
+		}
+	}
+	if f.Cause == "" {
+		f.Cause = fmt.Sprintf("HTTP %d", q.e.HTTPStatus)
+	}
+	return f, true
+}
+
+// limited tells a 403 for a rate limit from one for a missing permission.
+func limited(e recovery.Evidence) bool {
+	if e.HTTPStatus != 403 && e.HTTPStatus != 429 {
+		return false
+	}
+	return e.Headers["retry-after"] != "" || e.Headers["x-ratelimit-remaining"] == "0"
+}
+
+func (c *Classifier) statusOf(code int) (statusRow, bool) {
+	if i := slices.IndexFunc(c.status, func(r statusRow) bool { return r.Code == code }); i >= 0 {
+		return c.status[i], true
+	}
+	return statusRow{}, false
+}
+
+// waitedFor are the reasons why a program goes on waiting until a deadline ends it.
+var waitedFor = []recovery.Reason{recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded, recovery.NetworkTransient, recovery.NetworkPermanent}
+
+// deadline reads what a worker's deadline ended. That it was the deadline only the worker can know; whatever failed
+// on the way did not end the work. While an agent works, the text may show what it waited for in vain.
+func (q *classification) deadline() (recovery.Finding, bool) {
+	if r, _ := recovery.ReasonOf(q.e.Assertion.ErrorType); r != recovery.Timeout {
+		return recovery.Finding{}, false
+	}
+	if q.e.Stage == "CODE" {
+		rd := q.text()
+		for _, places := range [][][]place{rd.places, rd.chatter} {
+			for _, b := range []evidenceTier{tierFailure, tierStatus} {
+				if m, ok := rd.best(b, false, places, nil); ok && slices.Contains(waitedFor, m.reason) {
+					return m.finding(0.6), true
+				}
+			}
+		}
+	}
+	return recovery.Finding{Reason: recovery.Timeout, Cause: q.e.Message, Rule: "deadline", Confidence: 0.8}, true
+}
+
+// missingProgram reads the shell's own exit code together with its text: whatever failed for want of the program weighs less.
+func (q *classification) missingProgram() (recovery.Finding, bool) {
+	if q.e.ExitCode == nil || *q.e.ExitCode != 127 {
+		return recovery.Finding{}, false
+	}
+	m, ok := q.text().best(tierFailure, false, q.text().places, []recovery.Reason{recovery.ToolNotFound})
+	return m.finding(0.8), ok
+}
+
+// readTier asks one tier. A program that ended well is not read by guesses: what it prints by the way is no failure.
+func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
+	if b.name == tierGuess && q.e.ExitCode != nil && *q.e.ExitCode == 0 && q.e.Signal == "" {
+		return recovery.Finding{}, false
+	}
+	m, ok := q.text().best(b.name, b.first, q.text().places, nil)
+	if ok && b.name == tierCrash {
+		m.quote = q.quote() // a traceback ends with what happened
+	}
+	return m.finding(b.confidence), ok
+}
+
+// chatter reads the lines that only announce retries, warn or advise: better than nothing, when nothing else is known.
+func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
+	for _, b := range order {
+		if m, ok := q.text().best(b.name, b.first, q.text().chatter, nil); ok {
+			return m.finding(b.confidence / 2), true
+		}
+	}
+	return recovery.Finding{}, false
+}
+
+func (m match) finding(confidence float64) recovery.Finding {
+	if m.rule == nil {
+		return recovery.Finding{}
+	}
+	return recovery.Finding{Reason: m.reason, Cause: m.quote, Rule: m.rule.ID, Confidence: confidence}
+}
+
+// signalCodes gives a signal the exit code that a shell would.
+var signalCodes = []struct {
+	signal string
+	code   int
+}{
+	{"SIGILL", 132},
+	{"SIGTRAP", 133},
+	{"SIGABRT", 134},
+	{"SIGBUS", 135},
+	{"SIGFPE", 136},
+	{"SIGKILL", 137},
+	{"SIGSEGV", 139},
+	{"SIGTERM", 143},
+	{"SIGXCPU", 152},
+}
+
+// wrapper reads the exit code of a program whose codes mean one thing each: they are stronger than text.
+func (q *classification) wrapper() (recovery.Finding, bool) { return q.byExit(true) }
+
+// exit reads the signal or exit code.
+func (q *classification) exit() (recovery.Finding, bool) { return q.byExit(false) }
+
+func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
+	code := 0
+	if q.e.ExitCode != nil {
+		code = *q.e.ExitCode
+	}
+	for _, s := range signalCodes {
+		if s.signal == q.e.Signal {
+			code = s.code
+		}
+	}
+	for _, row := range q.c.exit {
+		if row.Code != code || row.Wrapper != wrapper || !strings.HasPrefix(strings.ToLower(q.e.Tool), row.Tool) {
+			continue
+		}
+		cause := fmt.Sprintf("exit code %d: %s", code, row.Why)
+		if quote := q.quote(); quote != "" {
+			cause = quote + " (" + cause + ")"
+		}
+		return recovery.Finding{Reason: row.Reason, Cause: cause, Rule: fmt.Sprintf("exit.%d", code), Confidence: 0.7}, true
+	}
+	return recovery.Finding{}, false
+}
+
+// assertion takes the worker's word, for want of anything better.
+func (q *classification) assertion() (recovery.Finding, bool) {
+	r, ok := recovery.ReasonOf(q.e.Assertion.ErrorType)
+	return recovery.Finding{Reason: r, Cause: q.quote(), Rule: "assertion", Confidence: 0.3}, ok && r != recovery.Unknown
+}
+
+// withoutEvidence judges what nothing else could: a check that fails without output, a success that changed nothing, a
+// command that somebody else had to end.
+func (q *classification) withoutEvidence() (recovery.Finding, bool) {
+	e, quote := q.e, q.quote()
+	switch {
+	case q.failure().Message != "": // agents exit with 0, too, when they failed
+		return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "event"}, true
+	case e.ExitCode != nil && *e.ExitCode == 0 && e.Signal == "":
+		return recovery.Finding{Reason: recovery.NoProgress, Cause: quote, Rule: "exit.0", Confidence: 0.4}, true
+	case e.ExitCode != nil && *e.ExitCode == 1 && e.Stage == "VALIDATE" && strings.TrimSpace(e.Stdout+e.Stderr) == "":
+		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a check of stage VALIDATE ended with exit code 1 and no output", Rule: "silent.check", Confidence: 0.4}, true
+	case e.Unended && e.ExitCode == nil && e.Signal == "":
+		return recovery.Finding{Reason: recovery.Timeout, Cause: quote, Rule: "unended", Confidence: 0.4}, true
+	}
+	if quote == "" && e.ExitCode != nil {
+		quote = fmt.Sprintf("exit code %d and nothing that says why", *e.ExitCode)
+	}
+	return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "none"}, true
+}

@@ -1,0 +1,7 @@
+// Package plaintext reads foreign text within bounds: it removes terminal control, finds literals in one pass, and cuts
+// what is quoted to one line.
+//
+// Invariant: a clean text is valid UTF-8 of at most 256 KiB without control characters; the cost of every function is
+// linear in its input.
+// Imports: the standard library.
+package plaintext

@@ -1,0 +1,279 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"retake/internal/recovery"
+)
+
+// Fault is something of a policy that it is refused for, or that can never be reached, has no effect, contradicts itself
+// or has no end.
+type Fault struct {
+	File string `json:"file,omitempty"` // and line, if it stands in a document
+	Line int    `json:"line,omitempty"`
+	col  int
+	Row  string    `json:"row,omitempty"` // "<policy>.<row>"; empty: the text says where it is
+	Kind FaultKind `json:"kind"`
+	Text string    `json:"text"`
+}
+
+// FaultKind says which.
+type FaultKind string
+
+// The kinds. Only the last keeps a policy from working.
+const (
+	Unreachable FaultKind = "unreachable"
+	Endless     FaultKind = "endless" // the engine ends it all the same
+	Contradicts FaultKind = "contradicts"
+	NoEffect    FaultKind = "no_effect"
+	Refused     FaultKind = "refused"
+)
+
+// String is the fault's line for people.
+func (f Fault) String() string {
+	s := f.Text
+	if f.Kind != Refused {
+		s = string(f.Kind) + ": " + s
+	}
+	if f.Row != "" {
+		s = f.Row + ": " + s
+	}
+	if f.Line > 0 {
+		s = "line " + strconv.Itoa(f.Line) + ": " + s
+	}
+	if f.File != "" {
+		s = f.File + ": " + s
+	}
+	return s
+}
+
+// Check explains what of the policy can never be reached and what would never end. The policy works all the same: what
+// is never reached decides nothing, and the engine bounds every tally (see Decide).
+func (p *Policy) Check() []Fault {
+	faults := p.check(false)
+	for i := range faults {
+		faults[i].Line = 0 // of a document that is not at hand
+	}
+	return faults
+}
+
+// check looks at each row; in a document that is refused only at what depends on nothing that may be missing.
+func (p *Policy) check(refused bool) (faults []Fault) {
+	if p.empty {
+		faults = append(faults, Fault{Kind: NoEffect, Text: "nothing in it"})
+	}
+	if p.backoffLine > 0 && !refused {
+		checkBackoff(p.backoff, "[backoff] ", func(kind FaultKind, text string) {
+			faults = append(faults, Fault{Kind: kind, Text: text, Line: p.backoffLine})
+		})
+	}
+	own := p.own()
+	for i := range p.rows {
+		r := &p.rows[i]
+		say := func(kind FaultKind, text string) {
+			faults = append(faults, Fault{Row: r.id, Kind: kind, Text: text, Line: r.line})
+		}
+		if refused && (r.layer != own || r.broken) {
+			if r.layer == own {
+				r.checkTimes(say)
+			}
+			continue
+		}
+		if why := p.shadow(i); why != "" && r.layer == own && !refused {
+			say(Unreachable, why)
+		}
+		r.checkTimes(say)
+		r.checkLadder(say)
+		if r.Backoff != nil {
+			checkBackoff(recovery.Backoff(*r.Backoff), "backoff: ", say)
+		}
+		if !refused {
+			p.checkEnd(r, say)
+		}
+		r.checkEffect(say)
+	}
+	return faults
+}
+
+// own is the layer of the document: that it takes reasons out of its base's rows is what it is for.
+func (p *Policy) own() (layer int) {
+	for i := range p.rows {
+		layer = max(layer, p.rows[i].layer)
+	}
+	return layer
+}
+
+// checkBackoff looks for waits that are cut off from the first on.
+func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string)) {
+	if b.Max < b.Initial {
+		say(Contradicts, where+"cap_seconds, "+Span(b.Max)+", is below base_seconds, "+Span(b.Initial)+": every wait is the cap")
+	}
+}
+
+// checkTimes looks for rungs that are never taken.
+func (r *Row) checkTimes(say func(FaultKind, string)) {
+	for i, g := range r.Ladder {
+		name := "rung " + strconv.Itoa(i+1)
+		if !r.broken { // else the action may be none of the document's
+			name += " (" + string(g.Action) + ")"
+		}
+		if g.Times == 0 {
+			say(Unreachable, name+" is taken 0 times")
+		}
+	}
+}
+
+// mostNamed bounds how many rows a fault names.
+const mostNamed = 3
+
+// shadow says why row i decides nothing.
+func (p *Policy) shadow(i int) string {
+	by := p.by(i)
+	if by == nil {
+		return ""
+	}
+	names := make([]string, len(by))
+	for k, r := range by {
+		names[k] = r.id
+	}
+	if len(names) == 0 {
+		return "it names no reason"
+	}
+	if n := len(names); n > mostNamed {
+		names = append(names[:mostNamed], strconv.Itoa(n-mostNamed)+" others")
+	}
+	return "all its reasons are decided by " + strings.Join(names, ", ")
+}
+
+// by returns the rows that decide in place of row i; nil if it decides anything itself.
+func (p *Policy) by(i int) []*Row {
+	for _, line := range p.index {
+		if slices.Contains(line, int16(i)) {
+			return nil
+		}
+	}
+	r, by := &p.rows[i], []*Row{}
+	for k := range recovery.Reasons {
+		if _, names := r.rank(recovery.Reasons[k].Reason); names {
+			if d := p.decides(r, k); d != nil && !slices.Contains(by, d) {
+				by = append(by, d)
+			}
+		}
+	}
+	return by
+}
+
+// decides returns the row that decides a reason where r would.
+func (p *Policy) decides(r *Row, reason int) *Row {
+	if at := p.index[max(slices.Index(p.callers, r.Caller), 0)][reason]; at >= 0 {
+		return &p.rows[at]
+	}
+	return nil
+}
+
+// checkLadder looks for rungs that no failure can stand on.
+func (r *Row) checkLadder(say func(FaultKind, string)) {
+	for i := range r.Ladder {
+		g := &r.Ladder[i]
+		name := "rung " + strconv.Itoa(i+1) + " (" + string(g.Action) + ")"
+		for _, c := range g.When {
+			if slices.Contains(g.When, "!"+c) {
+				say(Contradicts, name+" wants "+string(c)+" and !"+string(c))
+			}
+		}
+		for k := range r.Ladder[:i] {
+			before := &r.Ladder[k]
+			ends := !before.Action.Again() && before.Action != recovery.Skip && before.Times != 0
+			if (before.Times < 0 || ends) && implies(g.When, before.When) {
+				why := " has no end"
+				if ends {
+					why = " ends the task"
+				}
+				say(Unreachable, name+" comes after rung "+strconv.Itoa(k+1)+" ("+string(before.Action)+"), which"+why)
+				break
+			}
+		}
+	}
+}
+
+// implies reports whether every condition of b is one of a: where a holds, b does.
+func implies(a, b []Condition) bool {
+	return !slices.ContainsFunc(b, func(c Condition) bool { return !slices.Contains(a, c) })
+}
+
+// checkEnd looks for what never ends and for what is never got to.
+func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
+	g := &p.guards
+	covered := false
+	for _, rung := range r.Ladder {
+		if rung.Times >= 0 {
+			continue
+		}
+		covered = covered || len(rung.When) == 0
+		about := rung.Action.About()
+		bounded := !about.Again || g.IterationBudget > 0 || g.MaxRetries >= 0 && !about.Free ||
+			g.MaxConsecutiveErrors > 0 && (!about.Free || g.WaitsAreErrors)
+		if !bounded {
+			say(Endless, string(rung.Action)+" is unlimited, and no guard bounds it; the engine ends it after "+strconv.Itoa(engineCap)+" attempts")
+		}
+	}
+	if r.Becomes == "" {
+		return
+	}
+	if covered {
+		say(Unreachable, "becomes "+string(r.Becomes)+": the ladder is never used up")
+	}
+	path, at := []string{r.id}, r
+	for range maxHops {
+		if at = p.row(at.Becomes, r.Caller); at == nil {
+			return
+		}
+		path = append(path, at.id)
+		if at.id == r.id {
+			say(Endless, "the reason changes in a circle: "+strings.Join(path, " -> ")+"; then "+string(r.Then))
+			return
+		}
+		if at.Becomes == "" {
+			return
+		}
+	}
+}
+
+// uses reports whether any rung waits for a limit, leads to another attempt, goes to the same provider again.
+func (r *Row) uses() (free, again, same bool) {
+	for _, g := range r.Ladder {
+		about := g.Action.About()
+		free, again, same = free || about.Free, again || about.Again, same || about.Same
+	}
+	return free, again, same
+}
+
+// checkEffect looks for settings that nothing reads.
+func (r *Row) checkEffect(say func(FaultKind, string)) {
+	free, again, same := r.uses()
+	for _, s := range []struct {
+		set bool
+		say string
+	}{
+		{r.Cools != "" && !free, "cools: no rung waits for a limit"},
+		{r.Restarts && !free, "restarts_backoff: no rung waits for a limit"},
+		{r.Wait.Default > 0 && !free, "wait.default_seconds: no rung waits for a limit"},
+		{r.Wait.Backoff && !free, "wait.then_backoff: no rung waits for a limit"},
+		{r.Wait.Longest > 0 && !same, "wait.longest_seconds: no rung goes to the same provider again"},
+		{r.Backoff != nil && !again, "backoff: no rung leads to another attempt"},
+	} {
+		if s.set {
+			say(NoEffect, s.say)
+		}
+	}
+	for _, g := range r.Ladder {
+		if slices.Contains(g.When, ResetStated) && r.Wait.Longest <= 0 {
+			say(NoEffect, string(g.Action)+" needs a stated reset, but wait.longest_seconds is 0, so none is obeyed")
+		}
+	}
+	if r.Fatal && r.Then != recovery.Abort && r.Then != recovery.Stop {
+		say(Contradicts, "fatal ends the whole run, but then is "+string(r.Then))
+	}
+}

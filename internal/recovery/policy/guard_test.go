@@ -1,0 +1,173 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// TestGuardsVeto: each guard can forbid a retry, and is then what is recorded.
+func TestGuardsVeto(t *testing.T) {
+	zero, one := 0, 1
+	limits := Limits{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10, PaidCallBudget: 4, CostBudgetUSD: 2.5}
+	p := preset(t, "director").With(limits)
+	for _, tc := range []struct {
+		name   string
+		reason recovery.Reason
+		tally  recovery.Tally
+		facts  DecisionInput
+		action recovery.Action
+		veto   string
+		why    string
+	}{
+		{"nothing used", recovery.WorkerLost, recovery.Tally{}, DecisionInput{}, recovery.RestartWorker, "", "worker_lost: 1 of 2"},
+		{"retries over all causes", recovery.WorkerLost, recovery.Tally{Redispatches: 3}, DecisionInput{}, recovery.Escalate, "max_retries", "director.max_retries = 3 used up over all causes"},
+		{"a wait for a limit is no retry", recovery.RateLimited, recovery.Tally{Redispatches: 3}, DecisionInput{}, recovery.WaitReset, "", "rate_limited: no reset is stated: wait 1m"},
+		{"iterations", recovery.WorkerLost, recovery.Tally{Iterations: 10}, DecisionInput{}, recovery.Escalate, "iteration_budget", "budget of 10 is used up"},
+		{"refunded iterations", recovery.WorkerLost, recovery.Tally{Iterations: 10, Refunded: 1}, DecisionInput{}, recovery.RestartWorker, "", ""},
+		{"a wait for a limit is an iteration", recovery.RateLimited, recovery.Tally{Iterations: 10}, DecisionInput{}, recovery.Escalate, "iteration_budget", ""},
+		{"paid calls", recovery.WorkerLost, recovery.Tally{PaidCalls: 4}, DecisionInput{}, recovery.Escalate, "paid_call_budget", "4 paid calls"},
+		{"cost", recovery.WorkerLost, recovery.Tally{CostUSD: 2.5}, DecisionInput{}, recovery.Escalate, "cost_budget", "2.50 USD"},
+		{"errors in a row", recovery.WorkerLost, recovery.Tally{Consecutive: 5}, DecisionInput{}, recovery.Escalate, "consecutive_errors", "6 errors in a row, more than 5"},
+		{"as many as are allowed", recovery.WorkerLost, recovery.Tally{Consecutive: 4}, DecisionInput{}, recovery.RestartWorker, "", ""},
+		{"a wait is no error", recovery.RateLimited, recovery.Tally{Consecutive: 5}, DecisionInput{}, recovery.WaitReset, "", ""},
+		{"another budget", recovery.WorkerLost, recovery.Tally{}, DecisionInput{BudgetLeft: &zero}, recovery.Escalate, "budget", "nothing is left"},
+		{"the last of another budget", recovery.WorkerLost, recovery.Tally{}, DecisionInput{BudgetLeft: &one}, recovery.RestartWorker, "", ""},
+		{"the engine", recovery.RateLimited, recovery.Tally{Granted: engineCap}, DecisionInput{}, recovery.Escalate, "engine", "100 attempts"},
+		{"an end needs no guard", recovery.AuthError, recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9}, DecisionInput{}, recovery.Escalate, "", "a retry cannot help"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := p.Decide(recovery.Finding{Reason: tc.reason}, tc.tally, tc.facts, "s")
+			if v.Action != tc.action || v.Veto != tc.veto || !strings.Contains(v.Why, tc.why) {
+				t.Errorf("%+v, want %s, veto %q, why %q", v, tc.action, tc.veto, tc.why)
+			}
+			if v.Veto != "" && (v.Charges != "" || v.Delay != 0 || v.Cools != "") {
+				t.Errorf("a veto that charges: %+v", v)
+			}
+		})
+	}
+}
+
+// TestEngineEndsWhatNoGuardDoes: a policy without any bound grants as much as the engine allows, whatever the units.
+func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
+	for _, count := range []Unit{ByRow, ByCall, ByTask, BySignature, BySession} {
+		for _, action := range []recovery.Action{recovery.WaitReset, recovery.Retry, recovery.RetryAlternative} {
+			p := newPolicy("endless", []Row{{On: "*", Count: count, Ladder: []Rung{{Action: action, Times: recovery.Unlimited}}}})
+			var tally recovery.Tally
+			granted := 0
+			for i := range 3 * engineCap {
+				f := recovery.Finding{Reason: recovery.Reasons[i%len(recovery.Reasons)].Reason, Signature: "sig:" + strings.Repeat("x", i%70)}
+				v := p.Decide(f, tally, DecisionInput{}, "s")
+				if tally = tally.After(f, v).Use(recovery.Usage{CacheHits: 5}).Succeeded(); v.Action.Again() {
+					granted++
+				}
+			}
+			if granted != engineCap {
+				t.Errorf("by %s: %s was granted %d times", count, action, granted)
+			}
+		}
+	}
+}
+
+// TestContinueOnError: nothing ends the run.
+func TestContinueOnError(t *testing.T) {
+	p := preset(t, "prp").With(Limits{MaxRetries: recovery.Unlimited, ContinueOnError: true})
+	for _, about := range recovery.Reasons {
+		for _, caller := range []string{"", "initializeSession", "decomposePRD"} {
+			v, _ := story(p, recovery.Finding{Reason: about.Reason}, DecisionInput{Caller: caller}, 6)
+			if v.Fatal || v.Action == recovery.Abort || v.Action == recovery.Stop {
+				t.Errorf("%s in %q: %+v", about.Reason, caller, v)
+			}
+		}
+	}
+	if v := preset(t, "prp").Decide(recovery.Finding{Reason: recovery.CorruptState}, recovery.Tally{}, DecisionInput{}, "s"); v.Action != recovery.Abort || !v.Fatal {
+		t.Errorf("without it: %+v", v)
+	}
+}
+
+// TestWaitRestartsTheBackoff: after a wait for a limit other retries wait from the first step on; their number stands.
+func TestWaitRestartsTheBackoff(t *testing.T) {
+	p, tally := preset(t, "gdd"), recovery.Tally{}
+	for _, tc := range []struct {
+		reason   recovery.Reason
+		stated   time.Duration
+		lo, hi   time.Duration
+		leadsTo  recovery.Action
+		reasonIs recovery.Reason
+	}{
+		{recovery.NetworkTransient, 0, 80 * time.Millisecond, 120 * time.Millisecond, recovery.Retry, recovery.NetworkTransient},
+		{recovery.NetworkTransient, 0, 160 * time.Millisecond, 240 * time.Millisecond, recovery.Retry, recovery.NetworkTransient},
+		{recovery.RateLimited, time.Minute, time.Minute + 80*time.Millisecond, time.Minute + 120*time.Millisecond, recovery.WaitReset, recovery.RateLimited},
+		{recovery.NetworkTransient, 0, 80 * time.Millisecond, 120 * time.Millisecond, recovery.Retry, recovery.NetworkTransient},
+		{recovery.NetworkTransient, 0, 0, 0, recovery.Escalate, recovery.NetworkPermanent},
+	} {
+		f := recovery.Finding{Reason: tc.reason, RetryAfter: tc.stated}
+		v := p.Decide(f, tally, DecisionInput{}, "s")
+		if v.DelayMin != tc.lo || v.DelayMax != tc.hi || v.Action != tc.leadsTo || v.Reason != tc.reasonIs {
+			t.Errorf("%+v, want %+v", v, tc)
+		}
+		tally = tally.After(f, v)
+	}
+}
+
+// TestAbsentRungs: a rung whose condition came to fail by being taken does not take the next one's place away.
+func TestAbsentRungs(t *testing.T) {
+	p := preset(t, "director")
+	co, quota := recovery.Finding{Reason: recovery.ContextOverflow}, recovery.Finding{Reason: recovery.QuotaExhausted}
+	far, near := quota, quota
+	far.RetryAfter, near.RetryAfter = 7*time.Hour, time.Hour
+	for _, tc := range []struct {
+		name     string
+		findings []recovery.Finding
+		facts    DecisionInput
+		want     []recovery.Action
+	}{
+		{"overflow", []recovery.Finding{co, co, co}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.RetryCompact, recovery.RetryAlternative, recovery.Escalate}},
+		{"overflow, no alternative", []recovery.Finding{co, co}, DecisionInput{}, []recovery.Action{recovery.RetryCompact, recovery.Escalate}},
+		{"overflow, compacted before", []recovery.Finding{co, co}, DecisionInput{HasAlternative: true, AlreadyCompacted: true}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
+		{"quota stated", []recovery.Finding{near, near, near, near, near}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.WaitReset, recovery.WaitReset, recovery.WaitReset, recovery.RetryAlternative, recovery.Escalate}},
+		{"quota not stated", []recovery.Finding{quota, quota}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
+		{"quota not stated, no alternative", []recovery.Finding{quota}, DecisionInput{}, []recovery.Action{recovery.Escalate}},
+		{"quota far", []recovery.Finding{far, far}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.RetryAlternative, recovery.Escalate}},
+		{"quota far, no alternative", []recovery.Finding{far}, DecisionInput{}, []recovery.Action{recovery.Escalate}},
+		{"quota stated, then not", []recovery.Finding{near, quota, quota}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.WaitReset, recovery.RetryAlternative, recovery.Escalate}},
+		{"quota not stated, then stated", []recovery.Finding{quota, near}, DecisionInput{HasAlternative: true}, []recovery.Action{recovery.RetryAlternative, recovery.WaitReset}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var tally recovery.Tally
+			facts := tc.facts
+			for i, f := range tc.findings {
+				v := p.Decide(f, tally, facts, "s")
+				if v.Action != tc.want[i] {
+					t.Fatalf("failure %d: %+v, want %s", i+1, v, tc.want[i])
+				}
+				tally = tally.After(f, v)
+				facts.AlreadyCompacted = facts.AlreadyCompacted || v.Action == recovery.RetryCompact
+			}
+		})
+	}
+}
+
+// TestSuccessAndAnswer: what each of them clears.
+func TestSuccessAndAnswer(t *testing.T) {
+	f := recovery.Finding{Reason: recovery.NetworkTransient, Signature: "sig:1"}
+	var tally recovery.Tally
+	for _, name := range []string{"director", "gdd", "dispatch"} { // by row, by call, by signature
+		tally = tally.After(f, preset(t, name).Decide(f, tally, DecisionInput{Caller: "c"}, "s"))
+	}
+	tally = tally.Use(recovery.Usage{PaidCalls: 2, CostUSD: 1, CacheHits: 1})
+	tally.Counts = append(tally.Counts, recovery.Count{Of: recovery.SessionCounter, N: 3})
+	if tally.Consecutive != 3 || tally.Seen("sig:1") != 3 || tally.Refunded != 1 {
+		t.Fatalf("%+v", tally)
+	}
+	s := tally.Succeeded()
+	if s.Consecutive != 0 || s.Seen("sig:1") != 0 || len(s.Counts) != 2 || s.PaidCalls != 2 || s.Redispatches != tally.Redispatches {
+		t.Errorf("after a success: %+v", s)
+	}
+	a := tally.Answered()
+	if len(a.Counts) != 1 || a.Counts[0].N != 3 || a.PaidCalls != 0 || a.Redispatches != 0 || a.Granted != 0 || a.CostUSD != 0 {
+		t.Errorf("after an answer: %+v", a)
+	}
+}

@@ -1,0 +1,117 @@
+package policy
+
+import (
+	"retake/internal/recovery"
+)
+
+// ladderPosition is where on a ladder a failure stands.
+type ladderPosition struct {
+	n, total int // attempt n of total; of the rung alone, if the ladder has no end; Unlimited if the rung has none
+	rungs    int // that are present
+	ends     int // of total, those that lead to no attempt
+	before   int // attempts of the rungs before this one
+}
+
+// rung returns the rung for one more failure of a counter, nil if the ladder is used up. A rung whose condition fails is
+// as wide as it was used already, so that what comes after it is not lost. tooLong: there would be one, if the stated
+// wait were shorter.
+func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding, facts DecisionInput) (g *Rung, at ladderPosition, tooLong bool) {
+	at.n = c.N + 1
+	before, endless := 0, false
+	for i := range r.Ladder {
+		rung := &r.Ladder[i]
+		if holds := met(rung.When, f, facts); !holds || !r.reaches(rung.Action, f) {
+			tooLong = tooLong || holds && rung.Times != 0
+			if rung.Times != 0 {
+				used := r.usedUp(i, s.took(c, of, rung.Action), f, facts)
+				if before += used; !rung.Action.Again() {
+					at.ends += used
+				}
+			}
+			continue
+		}
+		if rung.Times == 0 {
+			continue
+		}
+		at.rungs++
+		here := g == nil && (rung.Times < 0 || c.N < before+rung.Times)
+		if here {
+			g, at.before = rung, before-at.ends
+		}
+		if rung.Times < 0 {
+			if endless = true; here {
+				at.n, at.total = c.N-before+1, recovery.Unlimited
+			}
+			break
+		}
+		if !rung.Action.Again() {
+			at.ends += rung.Times
+		}
+		if before += rung.Times; here && r.endlessAfter(i, f, facts) {
+			at.n, at.total, endless = c.N-(before-rung.Times)+1, rung.Times, true
+			break
+		}
+	}
+	if !endless {
+		at.total = before
+	}
+	return g, at, tooLong && g == nil
+}
+
+// usedUp is how wide rung i still is although it is absent: as often as its action was taken beyond what the rungs with
+// the same action that are there account for.
+func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int {
+	for k := range r.Ladder {
+		other := &r.Ladder[k]
+		switch there := met(other.When, f, facts) && r.reaches(other.Action, f); {
+		case other.Action != r.Ladder[i].Action || k > i && !there:
+		case other.Times < 0:
+			if there || k < i {
+				return 0
+			}
+		case there || k < i:
+			taken -= other.Times
+		}
+	}
+	if r.Ladder[i].Times > 0 {
+		taken = min(taken, r.Ladder[i].Times)
+	}
+	return max(taken, 0)
+}
+
+// endlessAfter reports whether an unlimited rung comes after rung i.
+func (r *Row) endlessAfter(i int, f recovery.Finding, facts DecisionInput) bool {
+	for _, rung := range r.Ladder[i+1:] {
+		if rung.Times < 0 && met(rung.When, f, facts) {
+			return true
+		}
+	}
+	return false
+}
+
+// reaches reports whether the stated wait, if there is one and the action has to obey it, is one that the row honours.
+func (r *Row) reaches(a recovery.Action, f recovery.Finding) bool {
+	return !a.About().Same || r.Wait.Longest <= 0 || f.RetryAfter <= r.Wait.Longest
+}
+
+func met(when []Condition, f recovery.Finding, facts DecisionInput) bool {
+	for _, c := range when {
+		want := true
+		if c != "" && c[0] == '!' {
+			want, c = false, c[1:]
+		}
+		is := false
+		switch c {
+		case HasAlternative:
+			is = facts.HasAlternative
+		case AlreadyCompacted:
+			is = facts.AlreadyCompacted
+		case ResetStated:
+			is = f.RetryAfter > 0
+		}
+		if is != want {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"retake/internal/recovery"
+)
+
+// Bound is what both the guards of a policy's document and the configuration bound; its text is the document's key.
+type Bound string
+
+// The bounds. BoundBackoff is no guard: it stands for the whole table [backoff].
+const (
+	BoundRetries     Bound = "max_retries"
+	BoundConsecutive Bound = "max_consecutive_errors"
+	BoundIterations  Bound = "iteration_budget"
+	BoundPaidCalls   Bound = "paid_call_budget"
+	BoundCost        Bound = "cost_budget_usd"
+	BoundBackoff     Bound = "backoff"
+)
+
+// Limits are what the configuration bounds.
+type Limits struct {
+	MaxRetries           int // re-dispatches per claim over all reasons, waits for a limit not counted; Unlimited: none
+	MaxConsecutiveErrors int // 0: as the policy says, here and below; Unlimited: none
+	IterationBudget      int
+	PaidCallBudget       int
+	CostBudgetUSD        float64
+	Backoff              recovery.Backoff // the zero value: as the policy says
+	ContinueOnError      bool
+	Assumed              []Bound // nobody has set these: what a policy's own document states holds over them
+}
+
+// limitRow is where one bound stands.
+type limitRow struct {
+	bound  Bound
+	key    string // of the configuration
+	leave  string // what to do with the key, so that the policy's own holds
+	guard  func(*Guards) float64
+	set    func(*Guards, float64)
+	limit  func(*Limits) float64
+	always bool // 0 is a limit, too
+}
+
+func countRow(b Bound, key string, guard func(*Guards) *int, limit func(*Limits) int) limitRow {
+	return limitRow{
+		bound: b, key: key, leave: "0 or left out there",
+		guard: func(g *Guards) float64 { return float64(*guard(g)) },
+		set:   func(g *Guards, n float64) { *guard(g) = int(n) },
+		limit: func(l *Limits) float64 { return float64(limit(l)) },
+	}
+}
+
+var limitRows = func() []limitRow {
+	retries := countRow(BoundRetries, "director.max_retries", func(g *Guards) *int { return &g.MaxRetries }, func(l *Limits) int { return l.MaxRetries })
+	retries.always, retries.leave = true, "left out there"
+	return []limitRow{
+		retries,
+		countRow(BoundConsecutive, "recovery.max_consecutive_errors", func(g *Guards) *int { return &g.MaxConsecutiveErrors }, func(l *Limits) int { return l.MaxConsecutiveErrors }),
+		countRow(BoundIterations, "recovery.iteration_budget", func(g *Guards) *int { return &g.IterationBudget }, func(l *Limits) int { return l.IterationBudget }),
+		countRow(BoundPaidCalls, "recovery.paid_call_budget", func(g *Guards) *int { return &g.PaidCallBudget }, func(l *Limits) int { return l.PaidCallBudget }),
+		{
+			bound: BoundCost, key: "recovery.cost_budget_usd", leave: "0 or left out there",
+			guard: func(g *Guards) float64 { return g.CostBudgetUSD },
+			set:   func(g *Guards, n float64) { g.CostBudgetUSD = n },
+			limit: func(l *Limits) float64 { return l.CostBudgetUSD },
+		},
+	}
+}()
+
+// With returns the policy under the configuration's limits. A key that is set there wins; then what the operator's document
+// states; then the configuration's defaults.
+func (p *Policy) With(l Limits) *Policy {
+	q := *p
+	q.explicitKeys = slices.DeleteFunc(slices.Clone(p.explicitKeys), l.holds)
+	for _, r := range limitRows {
+		if l.holds(r.bound) && !slices.Contains(q.explicitKeys, r.bound) || !slices.Contains(p.explicitKeys, r.bound) && r.says(&l) {
+			r.set(&q.guards, r.limit(&l))
+		}
+	}
+	if q.usesConfigBackoff && l.Backoff != (recovery.Backoff{}) && !slices.Contains(q.explicitKeys, BoundBackoff) {
+		q.backoff, q.backoffLine = l.Backoff, 0
+	}
+	q.continueOnError = q.continueOnError || l.ContinueOnError
+	return &q
+}
+
+// says reports whether the limits bound this at all.
+func (r *limitRow) says(l *Limits) bool {
+	n := r.limit(l)
+	return r.always || n != 0 && !math.IsInf(n, 0) && !math.IsNaN(n) && (r.bound != BoundCost || n > 0)
+}
+
+// holds reports whether a limit is set, and so holds over what a document states.
+func (l *Limits) holds(b Bound) bool {
+	if slices.Contains(l.Assumed, b) {
+		return false
+	}
+	for i := range limitRows {
+		if limitRows[i].bound == b {
+			return limitRows[i].says(l)
+		}
+	}
+	return l.Backoff != (recovery.Backoff{})
+}
+
+// Overruled lists, for people, the bounds of the policy's own document that the configuration overrules.
+func (p *Policy) Overruled(l Limits) []string {
+	var lines []string
+	g := p.guards
+	for _, r := range limitRows {
+		is, holds := r.guard(&g), r.limit(&l)
+		if slices.Contains(p.explicitKeys, r.bound) && l.holds(r.bound) && is != holds {
+			lines = append(lines, "guards."+string(r.bound)+" = "+plain(is)+" is not used: "+r.key+" = "+plain(holds)+
+				" of the configuration holds ("+r.leave+": as the policy says)")
+		}
+	}
+	if slices.Contains(p.explicitKeys, BoundBackoff) && p.usesConfigBackoff && l.holds(BoundBackoff) && p.backoff != l.Backoff {
+		lines = append(lines, "[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)")
+	}
+	return lines
+}
+
+// plain writes a number without an exponent.
+func plain(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

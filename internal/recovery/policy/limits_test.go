@@ -1,0 +1,80 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// TestWhoseLimitsHold: what is set in the configuration, then what one's own document states, then the defaults.
+func TestWhoseLimitsHold(t *testing.T) {
+	own, err := Parse("own.toml", preset(t, "director"), []byte("[backoff]\nbase_seconds = 7\n[guards]\nmax_retries = 9\nmax_consecutive_errors = 8\ncost_budget_usd = 2.5\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []Bound{BoundRetries, BoundConsecutive, BoundIterations, BoundPaidCalls, BoundCost, BoundBackoff}
+	limits := Limits{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12, Backoff: recovery.DefaultBackoff}
+	for _, tc := range []struct {
+		name      string
+		p         *Policy
+		limits    func(l Limits) Limits
+		want      Guards // the bounds alone
+		initial   time.Duration
+		overruled string
+	}{
+		{
+			"all are set", own, func(l Limits) Limits { return l },
+			Guards{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
+			time.Second,
+			`guards.max_retries = 9 is not used: director.max_retries = 3 of the configuration holds (left out there: as the policy says)
+guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors = 5 of the configuration holds (0 or left out there: as the policy says)
+[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)`,
+		},
+		{
+			"none is set", own, func(l Limits) Limits { l.Assumed = all; return l },
+			Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
+			7 * time.Second, "",
+		},
+		{
+			"one is set", own, func(l Limits) Limits { l.Assumed = all[1:]; return l },
+			Guards{MaxRetries: 3, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
+			7 * time.Second,
+			`guards.max_retries = 9 is not used: director.max_retries = 3 of the configuration holds (left out there: as the policy says)`,
+		},
+		{
+			"0 leaves it to the policy", own, func(l Limits) Limits { l.MaxConsecutiveErrors, l.Assumed = 0, all[:1]; return l },
+			Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
+			time.Second,
+			`[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)`,
+		},
+		{
+			"a preset states nothing of its own", preset(t, "dispatch"), func(l Limits) Limits { l.Assumed = all; return l },
+			Guards{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12},
+			5 * time.Second, "",
+		},
+	} {
+		l := tc.limits(limits)
+		p := tc.p.With(l)
+		g := p.Guards()
+		g = Guards{MaxRetries: g.MaxRetries, MaxConsecutiveErrors: g.MaxConsecutiveErrors, IterationBudget: g.IterationBudget, PaidCallBudget: g.PaidCallBudget, CostBudgetUSD: g.CostBudgetUSD}
+		if g != tc.want || p.Backoff().Initial != tc.initial {
+			t.Errorf("%s: %+v, %s\nwant %+v, %s", tc.name, g, p.Backoff().Initial, tc.want, tc.initial)
+		}
+		if got := strings.Join(tc.p.Overruled(l), "\n"); got != tc.overruled {
+			t.Errorf("%s:\n%s\nwant\n%s", tc.name, got, tc.overruled)
+		}
+		if slices.Contains(tc.p.explicitKeys, BoundRetries) != (tc.p == own) {
+			t.Errorf("%s: With changed its receiver", tc.name)
+		}
+		key := "director.max_retries"
+		if g.MaxRetries == 9 {
+			key = "guards.max_retries"
+		}
+		if v := p.Decide(recovery.Finding{Reason: recovery.NetworkTransient}, recovery.Tally{Redispatches: g.MaxRetries}, DecisionInput{}, ""); v.Veto == "" || !strings.Contains(v.Why, key) {
+			t.Errorf("%s: %+v, want %s", tc.name, v, key)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Unit says which failures a row counts together.
+type Unit string
+
+// The units. A person's answer starts all but the session's at zero.
+const (
+	ByRow       Unit = "row"       // of this row
+	ByCall      Unit = "call"      // of this caller, whatever the reason; a success starts them at zero
+	ByTask      Unit = "task"      // of this task, whatever the reason
+	BySignature Unit = "signature" // with the same signature; a success starts them at zero
+	BySession   Unit = "session"   // of everything, whatever the reason
+)
+
+// Condition is what must hold for a rung to count.
+type Condition string
+
+// The conditions; "!" before one is its opposite.
+const (
+	HasAlternative   Condition = "has_alternative"
+	AlreadyCompacted Condition = "already_compacted"
+	ResetStated      Condition = "reset_stated"
+)
+
+// Rung is one step of a ladder. If a condition fails, its width is zero: the failure is the next rung's.
+type Rung struct {
+	Action recovery.Action
+	Times  int // further attempts, or Unlimited
+	When   []Condition
+}
+
+// Wait says how long wait_reset and cooldown wait, and what a stated wait means to the other actions.
+type Wait struct {
+	Default time.Duration // first wait when nothing states one, then doubled each time; 0: a minute
+	Cap     time.Duration // of waits that nothing states; 0: an hour
+	Longest time.Duration // stated waits up to it are obeyed, for a longer one the rung counts as absent; 0: not looked at
+	Backoff bool          // the backoff's first step is added to the wait
+}
+
+// Row is one line of a policy: what a failure leads to.
+type Row struct {
+	On       string            `toml:"on" json:"on"`                     // a reason, a word of its own for several, or "*" for all others
+	Reasons  []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // that the word stands for
+	Caller   string            `toml:"caller" json:"caller,omitempty"`   // only for failures of this caller; empty: of any
+	Class    recovery.Class    `toml:"class" json:"class,omitempty"`     // what heals it; empty: as Reasons says
+	Fatal    bool              `toml:"fatal" json:"fatal"`               // ends the whole run, unless errors are to be continued after
+	Count    Unit              `toml:"count" json:"count"`
+	Ladder   []Rung            `toml:"ladder" json:"ladder"`
+	Backoff  *Backoff          `toml:"backoff" json:"backoff,omitempty"` // nil: the policy's
+	Wait     Wait              `toml:"wait" json:"wait"`
+	Restarts bool              `toml:"restarts_backoff" json:"restarts_backoff"` // waiting starts the task's backoffs again
+	Cools    string            `toml:"cools" json:"cools,omitempty"`             // resource that this closes while it waits
+	Then     recovery.Action   `toml:"then" json:"then"`                         // when the ladder is used up
+	Becomes  recovery.Reason   `toml:"becomes" json:"becomes,omitempty"`         // then the failure is this one, and its row decides
+	Ask      string            `toml:"ask" json:"ask,omitempty"`                 // what a person is asked; empty: as Reasons says
+	Why      string            `toml:"why" json:"why,omitempty"`                 // the argument for the row
+
+	id     string // "<policy>.<on>[@caller]"
+	layer  int    // of the document: 0, and one more than its base's
+	line   int    // in the document; 0: it is the base's
+	broken bool   // the document has faults in it
+}
+
+// Policy is a table from reason and caller to row, and what bounds all rows together. It is immutable and safe for
+// concurrent use. Made by Preset and ParsePolicy.
+type Policy struct {
+	name              string
+	about             string
+	rows              []Row
+	guards            Guards
+	backoff           recovery.Backoff
+	usesConfigBackoff bool      // the configuration's backoff replaces the policy's
+	callers           []string  // that any row names; the first is "", any
+	index             [][]int16 // by caller, by place in Reasons: the row; -1: none
+	continueOnError   bool      // errors are continued after
+	explicitKeys      []Bound   // bounds that the operator's document sets, and that are in force
+	empty             bool      // there is nothing in the document
+	backoffLine       int       // line of the document's backoff; 0: it has none
+}
+
+// Name returns the policy's name.
+func (p *Policy) Name() string { return p.name }
+
+// Table returns all rows in the document's order. They are the caller's.
+func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
+
+// Guards returns what bounds all rows together.
+func (p *Policy) Guards() Guards { return p.guards }
+
+// Backoff returns the wait of rows that have none of their own.
+func (p *Policy) Backoff() recovery.Backoff { return p.backoff }
+
+// Row returns the row that decides a reason for a caller.
+func (p *Policy) Row(r recovery.Reason, caller string) (Row, bool) {
+	if row := p.row(r, caller); row != nil {
+		return *row, true
+	}
+	return Row{}, false
+}
+
+// row is nil only for a policy that has neither a row for r nor one for Unknown.
+func (p *Policy) row(r recovery.Reason, caller string) *Row {
+	if len(p.index) == 0 {
+		return nil
+	}
+	if i := p.index[p.caller(caller)][reasonIndex(r)]; i >= 0 {
+		return &p.rows[i]
+	}
+	return nil
+}
+
+// caller is where a caller stands in callers; 0, any, for one that no row names. Callers call themselves by their file,
+// too: "hooks/budget-enforcer.ts" is "budget-enforcer", "figma" is "figma-probe".
+func (p *Policy) caller(name string) int {
+	if i := slices.Index(p.callers, name); i >= 0 {
+		return i
+	}
+	const least = 4 // letters that tell callers apart
+	if name = lettersAndDigits(name); len(name) < least {
+		return 0
+	}
+	for i, c := range p.callers {
+		if c = lettersAndDigits(c); len(c) >= least && (strings.Contains(name, c) || strings.Contains(c, name)) {
+			return i
+		}
+	}
+	return 0
+}
+
+// lettersAndDigits keeps a name's letters and digits, in lower case.
+func lettersAndDigits(name string) string {
+	return strings.Map(func(c rune) rune {
+		switch {
+		case 'A' <= c && c <= 'Z':
+			return c + 'a' - 'A'
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+			return c
+		}
+		return -1
+	}, name[:min(len(name), 200)])
+}
+
+// reasonIndex is where r stands in Reasons; a reason that is not on the list is Unknown.
+func reasonIndex(r recovery.Reason) int {
+	for i := range recovery.Reasons {
+		if recovery.Reasons[i].Reason == r {
+			return i
+		}
+	}
+	return len(recovery.Reasons) - 1
+}
+
+// newPolicy puts rows together. The nearest row decides: one for the reason, for a word, for "*", each for the caller
+// before any caller, a document's before its base's; last the row for Unknown.
+func newPolicy(name string, rows []Row) *Policy {
+	p := &Policy{name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff, guards: Guards{MaxRetries: recovery.Unlimited}}
+	for i := range p.rows {
+		r := &p.rows[i]
+		id := name + "." + r.On
+		if r.Caller != "" {
+			id += "@" + r.Caller
+			if !slices.Contains(p.callers, r.Caller) {
+				p.callers = append(p.callers, r.Caller)
+			}
+		}
+		if r.Then.About().Action == "" || r.Then.Again() {
+			r.Then = recovery.Escalate
+		}
+		for _, d := range []*time.Duration{&r.Wait.Default, &r.Wait.Cap, &r.Wait.Longest} {
+			*d = min(max(*d, 0), recovery.LongestWait)
+		}
+		r.Ladder = append([]Rung{}, r.Ladder...)
+		for k := range r.Ladder {
+			if r.Ladder[k].Action.About().Action == "" {
+				r.Ladder[k].Action = recovery.Escalate
+			}
+		}
+		if r.id == "" { // else it is a base's, and says so
+			r.id = id
+		}
+	}
+	for _, caller := range p.callers {
+		line := make([]int16, len(recovery.Reasons))
+		for i, about := range recovery.Reasons {
+			line[i] = p.rowFor(about.Reason, caller)
+		}
+		p.index = append(p.index, line)
+	}
+	for _, line := range p.index {
+		for i := range line {
+			if line[i] < 0 {
+				line[i] = line[len(line)-1]
+			}
+		}
+	}
+	return p
+}
+
+// rowFor returns the place of the row that decides r for a caller; -1 if there is none.
+func (p *Policy) rowFor(r recovery.Reason, caller string) int16 {
+	for _, c := range []string{caller, ""} {
+		best, found := -1, rank{}
+		for i := range p.rows {
+			if p.rows[i].Caller != c {
+				continue
+			}
+			if k, ok := p.rows[i].rank(r); ok && (best < 0 || found.less(k)) {
+				best, found = i, k
+			}
+		}
+		if best >= 0 {
+			return int16(best)
+		}
+	}
+	return -1
+}
+
+// rank says how near a row is to a reason: "*" is farthest; else the later document, and in it the reason before a word.
+type rank struct{ named, layer, exact int }
+
+func (k rank) less(o rank) bool {
+	switch {
+	case k.named != o.named:
+		return k.named < o.named
+	case k.layer != o.layer:
+		return k.layer < o.layer
+	}
+	return k.exact < o.exact
+}
+
+func (r *Row) rank(reason recovery.Reason) (rank, bool) {
+	switch {
+	case r.On == string(reason):
+		return rank{1, r.layer, 1}, true
+	case slices.Contains(r.Reasons, reason):
+		return rank{1, r.layer, 0}, true
+	}
+	return rank{0, r.layer, 0}, r.On == "*"
+}

@@ -1,0 +1,394 @@
+package policy
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"retake/internal/recovery"
+)
+
+// anyBackoff draws backoffs that no one should configure, too.
+func anyBackoff(t *rapid.T) recovery.Backoff {
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, 1}
+	return recovery.Backoff{
+		Linear:  rapid.Bool().Draw(t, "linear"),
+		Initial: time.Duration(rapid.Int64().Draw(t, "initial")),
+		Max:     time.Duration(rapid.Int64().Draw(t, "max")),
+		Factor:  rapid.OneOf(rapid.Float64(), rapid.Float64Range(1, 10), rapid.SampledFrom(odd)).Draw(t, "factor"),
+		Jitter: rapid.SampledFrom([]recovery.Jitter{recovery.FullJitter, recovery.EqualJitter, recovery.NoJitter, recovery.AroundJitter, recovery.AdditiveJitter, "", "odd"}).
+			Draw(t, "jitter"),
+		Spread: rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 1), rapid.SampledFrom(odd)).Draw(t, "spread"),
+		Add:    time.Duration(rapid.Int64().Draw(t, "add")),
+	}
+}
+
+func TestBackoffStaysWithinCap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b, n := anyBackoff(t), rapid.Int().Draw(t, "n")
+		lo, hi := b.Range(n)
+		if lo < 0 || lo > hi || hi > b.Longest() || b.Longest() > 3*recovery.LongestWait {
+			t.Fatalf("Range(%d) = %d, %d of %+v", n, lo, hi, b)
+		}
+		if beyond := b.Jitter == recovery.AroundJitter || b.Jitter == recovery.AdditiveJitter; !beyond && hi > max(b.Max, 0) {
+			t.Fatalf("Range(%d) = %d, %d of %+v", n, lo, hi, b)
+		}
+	})
+}
+
+func TestDelayIsWithinRangeAndRepeats(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b, n, seed := anyBackoff(t), rapid.Int().Draw(t, "n"), rapid.String().Draw(t, "seed")
+		lo, hi := b.Range(n)
+		d := b.Delay(n, seed)
+		if d < lo || d > hi {
+			t.Fatalf("Delay(%d) = %d, want within [%d, %d] of %+v", n, d, lo, hi, b)
+		}
+		if again := b.Delay(n, seed); again != d {
+			t.Fatalf("Delay(%d) = %d, then %d", n, d, again)
+		}
+	})
+}
+
+func TestBackoffIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := anyBackoff(t)
+		n := rapid.IntRange(-5, 1<<30).Draw(t, "n")
+		m := rapid.IntRange(n, 1<<31).Draw(t, "m")
+		_, before := b.Range(n)
+		_, after := b.Range(m)
+		if after < before {
+			t.Fatalf("retry %d waits up to %d, retry %d only %d (%+v)", n, before, m, after, b)
+		}
+	})
+}
+
+// TestFullJitterSpreads: delays of many tasks must not fall together.
+func TestFullJitterSpreads(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	var sum time.Duration
+	const tasks = 1000
+	for i := range tasks {
+		d := recovery.DefaultBackoff.Delay(6, string(rune('a'+i%26))+string(rune(i)))
+		seen[d] = true
+		sum += d
+	}
+	if len(seen) < tasks*9/10 {
+		t.Errorf("%d different delays of %d", len(seen), tasks)
+	}
+	if mean := sum / tasks; mean < 13*time.Second || mean > 17*time.Second {
+		t.Errorf("mean of [0, 30 s] is %s", mean)
+	}
+}
+
+func anyReason(t *rapid.T) recovery.Reason {
+	if rapid.IntRange(0, 20).Draw(t, "unlisted") == 0 {
+		return "no such reason"
+	}
+	return rapid.SampledFrom(recovery.Reasons).Draw(t, "reason").Reason
+}
+
+var someCallers = []string{"", "probe", "step"}
+
+func anyAction(t *rapid.T) recovery.Action {
+	if rapid.IntRange(0, 30).Draw(t, "odd") == 0 {
+		return "odd"
+	}
+	return rapid.SampledFrom(recovery.Actions).Draw(t, "action").Action
+}
+
+func anyRow(t *rapid.T, on string) Row {
+	r := Row{
+		On: on, Caller: rapid.SampledFrom(someCallers).Draw(t, "caller"),
+		Fatal:    rapid.Bool().Draw(t, "fatal"),
+		Count:    rapid.SampledFrom([]Unit{ByRow, ByCall, ByTask, BySignature, BySession, ""}).Draw(t, "count"),
+		Restarts: rapid.Bool().Draw(t, "restarts"),
+		Cools:    rapid.SampledFrom([]string{"", "model"}).Draw(t, "cools"),
+		Then:     rapid.SampledFrom([]recovery.Action{recovery.Escalate, recovery.Skip, recovery.Stop, recovery.Abort, recovery.Reclaim, ""}).Draw(t, "then"),
+		Wait: Wait{
+			Default: time.Duration(rapid.Int64().Draw(t, "default")), Cap: time.Duration(rapid.Int64().Draw(t, "cap")),
+			Longest: time.Duration(rapid.Int64().Draw(t, "longest")), Backoff: rapid.Bool().Draw(t, "then backoff"),
+		},
+	}
+	if rapid.Bool().Draw(t, "own backoff") {
+		b := anyBackoff(t)
+		r.Backoff = (*Backoff)(&b)
+	}
+	if rapid.Bool().Draw(t, "becomes another") {
+		r.Becomes = anyReason(t)
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "rungs") {
+		g := Rung{Action: anyAction(t), Times: rapid.IntRange(-2, 30).Draw(t, "times")}
+		for range rapid.IntRange(0, 2).Draw(t, "conditions") {
+			g.When = append(g.When, Condition(rapid.SampledFrom(append(conditionNames, "odd", "")).Draw(t, "when")))
+		}
+		r.Ladder = append(r.Ladder, g)
+	}
+	return r
+}
+
+// anyPolicy draws policies that no document can say, too.
+func anyPolicy(t *rapid.T) *Policy {
+	var rows []Row
+	for _, a := range recovery.Reasons {
+		if rapid.IntRange(0, 2).Draw(t, "row") == 0 {
+			rows = append(rows, anyRow(t, string(a.Reason)))
+		}
+	}
+	if rapid.Bool().Draw(t, "others") {
+		rows = append(rows, anyRow(t, "*"))
+	}
+	p := newPolicy("any", rows)
+	p.backoff, p.usesConfigBackoff, p.continueOnError = anyBackoff(t), rapid.Bool().Draw(t, "ours"), rapid.Bool().Draw(t, "goes on")
+	bound := func(name string) int { return rapid.SampledFrom([]int{recovery.Unlimited, 0, 1, 3, 40}).Draw(t, name) }
+	end := func(name string) recovery.Action {
+		return rapid.SampledFrom([]recovery.Action{"", recovery.Escalate, recovery.Skip, recovery.Stop, recovery.Abort, recovery.Reclaim}).Draw(t, name)
+	}
+	p.guards = Guards{
+		MaxRetries: bound("retries"), MaxConsecutiveErrors: bound("consecutive"), IterationBudget: bound("iterations"),
+		PaidCallBudget: bound("paid"), CostBudgetUSD: float64(bound("cost")), WaitsAreErrors: rapid.Bool().Draw(t, "waits"),
+		OnRetries: end("on retries"), OnConsecutive: end("on consecutive"), OnIterations: end("on iterations"),
+		OnPaidCalls: end("on paid"), OnCost: end("on cost"),
+	}
+	return p
+}
+
+func anyFinding(t *rapid.T) recovery.Finding {
+	return recovery.Finding{
+		Reason:     anyReason(t),
+		RetryAfter: time.Duration(rapid.OneOf(rapid.Int64(), rapid.Int64Range(-1, int64(8*time.Hour))).Draw(t, "retry_after")),
+		Signature:  rapid.SampledFrom([]string{"", "sig:1", "sig:2", "odd", "\xff", strings.Repeat("long", 50)}).Draw(t, "signature"),
+	}
+}
+
+func anyFacts(t *rapid.T) DecisionInput {
+	f := DecisionInput{
+		HasAlternative: rapid.Bool().Draw(t, "alternative"), AlreadyCompacted: rapid.Bool().Draw(t, "compacted"),
+		Caller: rapid.SampledFrom(append(someCallers, "unknown", "\xfe", strings.Repeat("far", 50))).Draw(t, "caller"),
+	}
+	if rapid.IntRange(0, 3).Draw(t, "knows budget") == 0 {
+		n := rapid.IntRange(-2, 5).Draw(t, "budget left")
+		f.BudgetLeft = &n
+	}
+	return f
+}
+
+func anyUsage(t *rapid.T) recovery.Usage {
+	return recovery.Usage{
+		Tokens: rapid.Int64().Draw(t, "tokens"), PaidCalls: rapid.OneOf(rapid.Int64(), rapid.Int64Range(0, 3)).Draw(t, "paid"),
+		CacheHits: rapid.OneOf(rapid.Int64(), rapid.Int64Range(0, 3)).Draw(t, "hits"),
+		CostUSD:   rapid.OneOf(rapid.Float64(), rapid.Float64Range(0, 2), rapid.Just(math.NaN())).Draw(t, "cost"),
+	}
+}
+
+// TestNoPolicyRetriesForEver plays any policy against a long story of failures, whatever is refunded, cleared by success
+// or stated meanwhile: attempts end, meters hold, waits end, and verdicts are complete.
+func TestNoPolicyRetriesForEver(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, tally := anyPolicy(t), recovery.Tally{}
+		granted, charged := 0, 0
+		for range rapid.IntRange(1, 250).Draw(t, "failures") {
+			f, facts := anyFinding(t), anyFacts(t)
+			v := p.Decide(f, tally, facts, "seed")
+			checkVerdict(t, p, f, tally, facts, v)
+			before := tally
+			tally = tally.After(f, v)
+			if v.Action.Again() {
+				granted++
+			}
+			if v.Charges != "" {
+				charged++
+			}
+			switch rapid.IntRange(0, 5).Draw(t, "meanwhile") {
+			case 0:
+				tally = tally.Use(anyUsage(t))
+			case 1:
+				tally = tally.Succeeded()
+			}
+			checkTally(t, before, tally)
+			if granted > engineCap || p.guards.MaxRetries >= 0 && charged > p.guards.MaxRetries {
+				t.Fatalf("%d attempts, %d charged, under %+v", granted, charged, p.guards)
+			}
+		}
+	})
+}
+
+// checkVerdict holds for every verdict of every policy.
+func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tally, facts DecisionInput, v recovery.Verdict) {
+	if v.Why == "" || v.Row == "" && len(p.rows) > 0 || v.Action == "" || v.Delay < 0 || v.DelayMin > v.Delay || v.Delay > v.DelayMax {
+		t.Fatalf("%+v", v)
+	}
+	if v.Was == "" && v.Reason != f.Reason || v.Was != "" && v.Was != f.Reason {
+		t.Fatalf("%s became %+v", f.Reason, v)
+	}
+	if !v.Action.Again() {
+		if v.DelayMax != 0 || v.Charges != "" || v.Cools != "" || v.Restarts {
+			t.Fatalf("an end that waits or charges: %+v", v)
+		}
+		return
+	}
+	if v.Veto != "" || v.Fatal || facts.BudgetLeft != nil && *facts.BudgetLeft <= 0 {
+		t.Fatalf("an attempt all the same: %+v", v)
+	}
+	g := p.guards
+	if g.PaidCallBudget > 0 && tally.PaidCalls >= int64(g.PaidCallBudget) || g.CostBudgetUSD > 0 && tally.CostUSD >= g.CostBudgetUSD ||
+		g.IterationBudget > 0 && tally.Iterations-tally.Refunded >= g.IterationBudget {
+		t.Fatalf("%+v past %+v with %+v", v, g, tally)
+	}
+	row := p.row(v.Reason, facts.Caller)
+	b := p.backoff
+	if row.Backoff != nil {
+		b = recovery.Backoff(*row.Backoff)
+	}
+	most := b.Longest() + max(row.Wait.Longest, 0)
+	if v.Action.About().Free {
+		most += max(min(max(row.Wait.Cap, 0), recovery.LongestWait), longestUnstated)
+	}
+	if v.DelayMax > most {
+		t.Fatalf("waits %s, past the caps of %+v and %+v", v.DelayMax, b, row.Wait)
+	}
+	if row.Wait.Longest > 0 && v.Action.About().Same && v.DelayMin < f.RetryAfter {
+		t.Fatalf("waits %s, was told %s", v.DelayMin, f.RetryAfter)
+	}
+}
+
+// checkTally holds after every step.
+func checkTally(t *rapid.T, before, after recovery.Tally) {
+	if after.Refunded > after.Iterations || after.Refunded < 0 || after.PaidCalls < before.PaidCalls || after.CostUSD < before.CostUSD ||
+		math.IsNaN(after.CostUSD) || after.Redispatches < before.Redispatches || after.Granted < before.Granted || after.Consecutive < 0 {
+		t.Fatalf("%+v, then %+v", before, after)
+	}
+	if len(after.Counts) > 64 || len(after.Signatures) > 32 {
+		t.Fatalf("%d counters, %d signatures", len(after.Counts), len(after.Signatures))
+	}
+}
+
+// TestDecideRepeats: the same inputs give the same verdict, and no input is changed.
+func TestDecideRepeats(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, f, facts, tally := anyPolicy(t), anyFinding(t), anyFacts(t), recovery.Tally{}
+		for range rapid.IntRange(0, 5).Draw(t, "before") {
+			g := anyFinding(t)
+			tally = tally.After(g, p.Decide(g, tally, facts, "x"))
+		}
+		old, _ := json.Marshal(tally)
+		a := p.Decide(f, tally, facts, "s")
+		next := tally.After(f, a)
+		if b := p.Decide(f, tally, facts, "s"); a != b {
+			t.Fatalf("%+v, then %+v", a, b)
+		}
+		if now, _ := json.Marshal(tally); string(now) != string(old) {
+			t.Fatalf("the tally was changed: %s, %s", old, now)
+		}
+		var back recovery.Tally
+		data, _ := json.Marshal(next)
+		if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(back, next) {
+			t.Fatalf("%s: %v", data, err)
+		}
+	})
+}
+
+// TestNextIfAgain: what a verdict says of the next failure is what is decided then.
+func TestNextIfAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, f, facts, tally := anyPolicy(t), anyFinding(t), anyFacts(t), recovery.Tally{}
+		for range rapid.IntRange(1, 20).Draw(t, "failures") {
+			v := p.Decide(f, tally, facts, "s")
+			tally = tally.After(f, v)
+			facts.AlreadyCompacted = facts.AlreadyCompacted || v.Action == recovery.RetryCompact
+			if facts.BudgetLeft != nil && v.Action.Again() {
+				left := *facts.BudgetLeft - 1
+				facts.BudgetLeft = &left
+			}
+			if next := p.Decide(f, tally, facts, "s"); next.Action != v.NextIfAgain {
+				t.Fatalf("%+v, then %+v", v, next)
+			}
+		}
+	})
+}
+
+// TestDamagedTallyGivesNothing: a damaged counter must not buy attempts.
+func TestDamagedTallyGivesNothing(t *testing.T) {
+	p := preset(t, "director")
+	f := recovery.Finding{Reason: recovery.Overloaded}
+	fresh := p.Decide(f, recovery.Tally{}, DecisionInput{}, "s")
+	odd := recovery.Tally{
+		Counts: []recovery.Count{{Of: "overloaded", N: -7, Step: -7}}, Redispatches: -7, Granted: -7, Consecutive: -7,
+		Iterations: -7, Refunded: 900, PaidCalls: -7, CostUSD: -7,
+	}
+	if v := p.Decide(f, odd, DecisionInput{}, "s"); v != fresh {
+		t.Errorf("%+v, want %+v", v, fresh)
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for _, name := range Presets {
+		b.Run(name, func(b *testing.B) {
+			p, err := Preset(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			f := recovery.Finding{Reason: recovery.NetworkTransient, Signature: "sig:0123456789abcdef"}
+			tally := recovery.Tally{}.After(f, p.Decide(f, recovery.Tally{}, DecisionInput{}, "s"))
+			b.ReportAllocs()
+			for b.Loop() {
+				p.Decide(f, tally, DecisionInput{HasAlternative: true}, "k3v9qx2m-2")
+			}
+		})
+	}
+}
+
+func preset(t testing.TB, name string) *Policy {
+	t.Helper()
+	p, err := Preset(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// story plays a failure n times, and returns the verdict on the last.
+func story(p *Policy, f recovery.Finding, facts DecisionInput, n int) (v recovery.Verdict, tally recovery.Tally) {
+	for range n {
+		v = p.Decide(f, tally, facts, "s")
+		tally = tally.After(f, v)
+	}
+	return v, tally
+}
+
+// exhaustsAfter counts the attempts that a first failure and its repetitions are granted.
+func exhaustsAfter(p *Policy, f recovery.Finding, facts DecisionInput) int {
+	var tally recovery.Tally
+	for n := range 40 {
+		v := p.Decide(f, tally, facts, "s")
+		if !v.Action.Again() {
+			return n
+		}
+		tally = tally.After(f, v)
+	}
+	return 40
+}
+
+// TestFlagsAgreeWithClassAndPolicy: what time heals is transient; what the policy does not try again goes to a human.
+func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
+	p := directorPolicy(3, recovery.DefaultBackoff)
+	for _, a := range recovery.Reasons {
+		f := recovery.Assert(a.Reason)
+		// The first failure, where all that can help is at hand.
+		again := p.Decide(recovery.Finding{Reason: a.Reason, RetryAfter: time.Second}, recovery.Tally{}, DecisionInput{HasAlternative: true}, "").Action.Again()
+		if f.ErrorType != recovery.ErrorType(a.Reason) || f.Transient != (a.Class == recovery.Transient) || f.Retry != again || f.Escalate == again {
+			t.Errorf("%s: %+v", a.Reason, f)
+		}
+		if a.Class == recovery.Transient && !f.Retry {
+			t.Errorf("%s: transient, and never retried", a.Reason)
+		}
+	}
+	if f := recovery.Assert(recovery.TestsFailed); f != (recovery.Assertion{ErrorType: "tests_failed", Escalate: true}) {
+		t.Errorf("the seed's own example: %+v", f)
+	}
+}

@@ -1,0 +1,38 @@
+package policy
+
+import (
+	"retake/internal/recovery"
+)
+
+// Standing says where a row comes from, and what is left of it.
+type Standing struct {
+	Row
+	Name  string                     `json:"-"`                      // "<policy>.<on>[@caller]", as verdicts call it
+	Own   bool                       `json:"own,omitempty"`          // of the document, not of its base
+	By    []string                   `json:"overruled_by,omitempty"` // rows that decide all that it names; nil: none do
+	Taken map[recovery.Reason]string `json:"-"`                      // of its reasons, those of other rows, and which
+}
+
+// Standings returns all rows, the document's own first.
+func (p *Policy) Standings() []Standing {
+	layer := p.own()
+	var own, base []Standing
+	for i := range p.rows {
+		r := &p.rows[i]
+		s := Standing{Row: *r, Name: r.id, Own: layer > 0 && r.layer == layer, Taken: map[recovery.Reason]string{}}
+		for _, by := range p.by(i) {
+			s.By = append(s.By, by.id)
+		}
+		for _, reason := range r.Reasons {
+			if by := p.decides(r, reasonIndex(reason)); by != nil && by != r {
+				s.Taken[reason] = by.id
+			}
+		}
+		if s.Own {
+			own = append(own, s)
+		} else {
+			base = append(base, s)
+		}
+	}
+	return append(own, base...)
+}

@@ -1,0 +1,117 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+const day = 24 * time.Hour
+
+// Span is a duration for people: 31 days, 6h, 1h30m, 500ms. The longer it is, the less of its small parts matters.
+func Span(d time.Duration) string {
+	for _, r := range []struct{ from, to time.Duration }{
+		{2 * day, time.Hour}, {time.Minute, time.Second}, {time.Second, 10 * time.Millisecond}, {time.Millisecond, time.Millisecond},
+	} {
+		if d >= r.from {
+			d = d.Round(r.to)
+			break
+		}
+	}
+	days := ""
+	if d >= 2*day {
+		days = strconv.Itoa(int(d/day)) + " days"
+		if d %= day; d == 0 {
+			return days
+		}
+		days += " "
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return days + s
+}
+
+// describe is the verdict's line for people: "network_transient: 1 of 3".
+func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
+	switch {
+	case !g.Action.Again() && at.before == 1:
+		return fmt.Sprintf("%s: %s, for another attempt did not help", r, g.Action)
+	case !g.Action.Again() && at.before > 1:
+		return fmt.Sprintf("%s: %s, for %d more attempts did not help", r, g.Action, at.before)
+	case !g.Action.Again() && len(g.When) > 0:
+		return fmt.Sprintf("%s: %s, for %s", r, g.Action, g.When[0].words())
+	case !g.Action.Again():
+		return fmt.Sprintf("%s: %s", r, g.Action)
+	case at.total < 0:
+		return fmt.Sprintf("%s: %s, time %d; only the guards bound it", r, g.Action, at.n)
+	}
+	line := fmt.Sprintf("%s: %d of %d", r, at.n, at.total)
+	if at.rungs > 1 || g.Action != recovery.Retry && g.Action != recovery.RestartWorker {
+		line += " (" + string(g.Action) + ")"
+	}
+	if row.Count == BySignature {
+		line += " with this signature"
+	}
+	return line
+}
+
+// words say that a condition holds.
+func (c Condition) words() string {
+	switch c {
+	case HasAlternative:
+		return "there is another model"
+	case "!" + HasAlternative:
+		return "there is no other model"
+	case AlreadyCompacted:
+		return "the context was shortened before"
+	case "!" + AlreadyCompacted:
+		return "the context was not shortened yet"
+	case ResetStated:
+		return "a reset is stated"
+	case "!" + ResetStated:
+		return "no reset is stated"
+	}
+	return string(c)
+}
+
+// describeExhausted explains why there is no rung. It claims that a retry cannot help only if that is so under any policy.
+func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
+	about, _ := recovery.Describe(reason)
+	switch skipped := at.ends == at.total; {
+	case tooLong:
+		return string(reason) + ": the reset is " + Span(f.RetryAfter) + " away, longer than " + Span(r.Wait.Longest)
+	case at.total == 0 && !about.Retryable:
+		return string(reason) + ": " + about.Means + "; a retry cannot help"
+	case at.total == 0:
+		return string(reason) + ": " + about.Means + "; the policy allows no retry"
+	case skipped && at.total == 1:
+		return string(reason) + ": skipped once already"
+	case skipped:
+		return string(reason) + ": skipped " + strconv.Itoa(at.total) + " times already"
+	case at.ends > 0:
+		return string(reason) + ": all " + strconv.Itoa(at.total) + " steps of its ladder are used up"
+	case at.total == 1:
+		return string(reason) + ": the one retry is used up"
+	}
+	return string(reason) + ": all " + strconv.Itoa(at.total) + " retries are used up"
+}
+
+// describeWait states how long a wait for a limit is, and whether the wait was stated or assumed.
+func (r *Row) describeWait(v *recovery.Verdict, f recovery.Finding) string {
+	line := string(f.Reason) + ": "
+	switch {
+	case f.RetryAfter <= 0:
+		return line + "no reset is stated: wait " + Span(v.Delay)
+	case r.Wait.Longest <= 0:
+		return line + "wait " + Span(v.Delay) + ", whatever reset is stated"
+	}
+	return line + "wait " + Span(v.Delay) + " for the reset"
+}

@@ -1,0 +1,172 @@
+package retryafter
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limit is what one answer, or several in sequence, said about a resource's limit.
+type Limit struct {
+	Remaining  *int64        `json:"remaining,omitempty"`  // of the scarcest window; nil: not stated
+	ResetAt    time.Time     `json:"reset_at,omitzero"`    // of the latest window, as stated; zero: not stated
+	RetryAfter time.Duration `json:"retry_after,omitzero"` // the last answer's own wait: Retry-After, or the reset of a window with nothing left
+	OpenAt     time.Time     `json:"open_at,omitzero"`     // until when nobody need ask; zero: as Remaining and ResetAt say
+}
+
+// ReadLimit reads the rate-limit headers of any provider, in any case: Retry-After (seconds, dates), retry-after-ms,
+// and every name that holds "ratelimit" or "rate-limit" with "remaining" or "reset" (of requests, tokens, days, …),
+// the reset being seconds, an epoch, a duration or a date. At is when the answer came; when it is zero, only what is
+// relative is read. ok is false when nothing was stated.
+func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
+	var windows []limitWindow
+	stated := time.Duration(0)
+	exact := false
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		value := headers[name]
+		switch name := strings.ToLower(name); name {
+		case "retry-after-ms", "x-ms-retry-after-ms":
+			if d := statedWait(value, time.Millisecond, at); d > 0 {
+				stated, exact = d, true
+			}
+		case "retry-after":
+			if d := statedWait(value, time.Second, at); d > 0 && !exact {
+				stated = d
+			}
+		default:
+			windows = readWindow(windows, name, value)
+		}
+	}
+	for _, w := range windows {
+		if w.remaining != nil && (l.Remaining == nil || *w.remaining < *l.Remaining) {
+			l.Remaining = w.remaining
+		}
+		reset, wait := w.resetAt(at)
+		if reset.After(l.ResetAt) {
+			l.ResetAt = reset
+		}
+		if w.remaining != nil && *w.remaining == 0 {
+			l.RetryAfter = max(l.RetryAfter, wait)
+		}
+	}
+	if stated > 0 { // nobody would say so if anything remained
+		l.Remaining, l.RetryAfter = new(int64), stated
+		if !at.IsZero() && at.Add(stated).After(l.ResetAt) {
+			l.ResetAt = at.Add(stated)
+		}
+	}
+	if l.RetryAfter > 0 && !at.IsZero() {
+		l.OpenAt = at.Add(l.RetryAfter)
+	}
+	return l, l.Remaining != nil || !l.ResetAt.IsZero() || l.RetryAfter > 0
+}
+
+// statedWait reads a field that holds a wait.
+func statedWait(value string, unit time.Duration, at time.Time) time.Duration {
+	w, ok := parseWhen(value, unit)
+	if !ok {
+		return 0
+	}
+	return w.wait(at)
+}
+
+// Wait is how long nobody need ask, counted from at: 0 … 31 days.
+func (l Limit) Wait(at time.Time) time.Duration { return until(l.open(), at) }
+
+// open is the moment from which on it is worth to ask; zero: now.
+func (l Limit) open() time.Time {
+	if l.OpenAt.IsZero() && l.Remaining != nil && *l.Remaining == 0 {
+		return l.ResetAt
+	}
+	return l.OpenAt
+}
+
+// limitWindow is one of the limits that an answer names: of requests, of tokens, of a day.
+type limitWindow struct {
+	name      string
+	remaining *int64
+	reset     when
+}
+
+// resetAt returns the moment of the reset, zero if it is unknown, and the wait until then.
+func (w limitWindow) resetAt(at time.Time) (time.Time, time.Duration) {
+	wait := w.reset.wait(at)
+	switch {
+	case w.reset.span > 0 && !at.IsZero():
+		return at.Add(wait), wait
+	case w.reset != when{} && !at.IsZero():
+		return w.reset.moment(at), wait
+	}
+	return time.Time{}, wait
+}
+
+// readWindow reads one header into its window.
+func readWindow(ws []limitWindow, name, value string) []limitWindow {
+	if !strings.Contains(name, "ratelimit") && !strings.Contains(name, "rate-limit") {
+		return ws
+	}
+	value, _, _ = strings.Cut(value, ";w=") // "0;w=21600"
+	unit := time.Second
+	if strings.HasSuffix(name, "-ms") {
+		unit = time.Millisecond
+	}
+	switch {
+	case strings.Contains(name, "remaining"):
+		w := windowOf(&ws, name, "remaining")
+		w.remaining = count(value)
+	case strings.Contains(name, "reset"):
+		if reset, ok := parseWhen(value, unit); ok {
+			windowOf(&ws, name, "reset").reset = reset
+		}
+	case strings.HasSuffix(name, "-status"): // anthropic-ratelimit-unified-5h-status
+		if value == "rejected" {
+			windowOf(&ws, name, "status").remaining = new(int64)
+		}
+	case name == "ratelimit":
+		ws = readStructured(ws, value)
+	}
+	return ws
+}
+
+// windowOf returns the window that a header belongs to: its name without the word for what it states.
+func windowOf(ws *[]limitWindow, name, word string) *limitWindow {
+	for _, drop := range []string{word + "time", word + "-after", word + "-ms", word} {
+		if before, after, ok := strings.Cut(name, drop); ok {
+			name = strings.Trim(before+after, "-")
+			break
+		}
+	}
+	i := slices.IndexFunc(*ws, func(w limitWindow) bool { return w.name == name })
+	if i < 0 {
+		i = len(*ws)
+		*ws = append(*ws, limitWindow{name: name})
+	}
+	return &(*ws)[i]
+}
+
+// readStructured reads the one-line forms of IETF's drafts: `limit=100, remaining=0, reset=50` and `"day";r=0;t=50`.
+func readStructured(ws []limitWindow, value string) []limitWindow {
+	w := limitWindow{name: "ratelimit"}
+	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {
+		key, v, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch key {
+		case "remaining", "r":
+			w.remaining = count(v)
+		case "reset", "t":
+			w.reset, _ = parseWhen(v, time.Second)
+		}
+	}
+	return append(ws, w)
+}
+
+// count reads how much remains; below zero is nothing.
+func count(s string) *int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+	if err != nil {
+		return nil
+	}
+	n = max(n, 0)
+	return &n
+}

@@ -1,0 +1,53 @@
+package retryafter
+
+import (
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Read returns how long to wait before another try, when anything states it: the worker, headers, then text.
+// Only reasons that time heals have one. Moments are read only against e.At. The result is 0 … LongestWait. The
+// texts of e are clean.
+func Read(e recovery.Evidence, r recovery.Reason) time.Duration {
+	about, _ := recovery.Describe(r)
+	if about.Class != recovery.Transient {
+		return 0
+	}
+	if e.RetryAfter > 0 {
+		return min(e.RetryAfter, recovery.LongestWait)
+	}
+	limits := about.Cause == recovery.RateLimit || r == recovery.Overloaded
+	if d := fromHeaders(e.Headers, limits, e.At); d > 0 {
+		return d
+	}
+	texts := [...]string{e.Stderr, e.Stdout, e.Message}
+	var read [len(texts)]stated
+	for i, s := range texts {
+		read[i] = readStated(s, limits)
+		if d := read[i].final.wait(e.At); d > 0 {
+			return d
+		}
+	}
+	for _, st := range read {
+		if d := fromHeaders(st.headers, limits, e.At); d > 0 {
+			return d
+		}
+	}
+	for _, st := range read {
+		if d := st.ongoing.wait(e.At); d > 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+// fromHeaders reads what headers say of a refused request. Where a limit is the matter and nothing says how much of
+// it remains, a reset counts.
+func fromHeaders(headers map[string]string, limits bool, at time.Time) time.Duration {
+	l, _ := ReadLimit(headers, at)
+	if l.RetryAfter == 0 && limits && l.Remaining == nil {
+		return until(l.ResetAt, at)
+	}
+	return l.RetryAfter
+}

@@ -1,0 +1,156 @@
+package retryafter
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
+)
+
+// cursor reads times from a text, form by form. Every reading method either advances and returns true, or leaves the
+// cursor where it was.
+type cursor struct {
+	s string
+	i int
+}
+
+// maxForm is how many bytes a form looks at, whatever the text.
+const maxForm = 64
+
+// form compiles an expression that a cursor matches, in any case of letters; ~ stands for a few blanks and commas.
+func form(expr string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^(?:` + strings.ReplaceAll(expr, "~", `[ \t,]{0,4}`) + `)`)
+}
+
+// match advances past a form and returns its groups in lower case; nil: it is not there. No number is cut in two.
+func (c *cursor) match(re *regexp.Regexp) []string {
+	rest := c.s[c.i:min(len(c.s), c.i+maxForm)]
+	groups := re.FindStringSubmatch(rest)
+	if groups == nil {
+		return nil
+	}
+	if n := len(groups[0]); n > 0 && n < len(rest) && plaintext.IsDigit(rest[n-1]) && plaintext.IsDigit(rest[n]) {
+		return nil
+	}
+	c.i += len(groups[0])
+	for i := range groups {
+		groups[i] = strings.ToLower(groups[i])
+	}
+	return groups
+}
+
+// matchBefore advances past a form if a digit follows.
+func (c *cursor) matchBefore(re *regexp.Regexp) bool {
+	start := c.i
+	return c.match(re) != nil && plaintext.IsDigit(c.peek()) || c.back(start)
+}
+
+// peek returns the next byte; 0 at the end.
+func (c *cursor) peek() byte {
+	if c.i < len(c.s) {
+		return c.s[c.i]
+	}
+	return 0
+}
+
+// back returns the cursor to a place, and false.
+func (c *cursor) back(to int) bool {
+	c.i = to
+	return false
+}
+
+// num reads digits that a form has matched.
+func num(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}
+
+// units are the names of spans.
+var units = map[string]time.Duration{
+	"ms": time.Millisecond, "msec": time.Millisecond, "msecs": time.Millisecond, "millis": time.Millisecond, "millisecond": time.Millisecond, "milliseconds": time.Millisecond,
+	"s": time.Second, "sec": time.Second, "secs": time.Second, "second": time.Second, "seconds": time.Second,
+	"m": time.Minute, "min": time.Minute, "mins": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hr": time.Hour, "hrs": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
+	"w": 7 * 24 * time.Hour, "wk": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour, "weeks": 7 * 24 * time.Hour,
+	"month": recovery.LongestWait, "months": recovery.LongestWait, "us": time.Microsecond, "ns": time.Nanosecond,
+}
+
+// numerals are the numbers that are written as words.
+var numerals = map[string]float64{"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "fifteen": 15, "thirty": 30, "sixty": 60}
+
+var (
+	isoForm       = form(`(?-i:PT)`)
+	andForm       = form(`~(?:and\b)?~`)
+	agoForm       = form(`~ago\b`)
+	amountForm    = form(`(?:(\d{1,19}(?:\.\d+)?)[ -]? ?|([a-z]+)[ -] ?)([a-z]+)`)
+	stopwatchForm = form(`(\d{1,3}):([0-5]\d)(?::([0-5]\d))?`)
+)
+
+// span reads amounts with units and adds them up: "9.816s", "6m0s", "3 days 4 hours", "1 hour and 2 minutes", "an hour",
+// "1 day, 2:03:04", "PT1H30M", and, where a clock time cannot be meant, "01:30:00".
+func (c *cursor) span(noClock bool) (sum time.Duration, ok bool) {
+	c.matchBefore(isoForm)
+	for parts := 0; parts < 8; parts++ {
+		start := c.i
+		if parts > 0 {
+			c.match(andForm)
+		}
+		d, is := c.amount(noClock || parts > 0)
+		if !is {
+			c.i = start
+			break
+		}
+		sum, ok = min(sum+d, recovery.LongestWait), true
+	}
+	if start := c.i; ok && c.match(agoForm) != nil {
+		return 0, c.back(start)
+	}
+	return sum, ok
+}
+
+// amount reads one amount of a span.
+func (c *cursor) amount(stopwatch bool) (time.Duration, bool) {
+	start := c.i
+	if stopwatch {
+		if d, ok := c.stopwatch(); ok {
+			return d, true
+		}
+	}
+	m := c.match(amountForm)
+	if m == nil {
+		return 0, false
+	}
+	n, ok := numerals[m[2]]
+	if m[2] == "" {
+		n, _ = strconv.ParseFloat(m[1], 64)
+		ok = true
+	}
+	unit, known := units[m[3]]
+	if !ok || !known || c.peek() == '_' {
+		return 0, c.back(start)
+	}
+	return spanOf(n, unit), true
+}
+
+// stopwatch reads "2:03:04" and "01:30" as hours and minutes, minutes and seconds.
+func (c *cursor) stopwatch() (time.Duration, bool) {
+	start := c.i
+	m := c.match(stopwatchForm)
+	if m == nil {
+		return 0, false
+	}
+	end := c.i
+	if w := c.match(wordForm); w != nil && (w[1] == "am" || w[1] == "pm" || zoneAbbreviations[w[1]] != "") { // a clock after all
+		return 0, c.back(start)
+	}
+	c.i = end
+	d := time.Duration(num(m[1]))*time.Minute + time.Duration(num(m[2]))*time.Second
+	if m[3] != "" {
+		d = d*60 + time.Duration(num(m[3]))*time.Second
+	}
+	return d, true
+}

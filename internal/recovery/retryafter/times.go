@@ -1,0 +1,150 @@
+package retryafter
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// when is a time as it was printed: a span, or a moment of which some parts may be missing.
+type when struct {
+	span time.Duration // 0: it is a moment
+
+	epoch            time.Time // complete by itself
+	year, month, day int       // 0: not printed
+	weekday          int       // 1 is Sunday; 0: not printed
+	tomorrow         bool
+	clock            time.Duration // since midnight
+	hasClock         bool
+	zone             string // name or abbreviation; "": UTC
+	offset           int    // seconds east of UTC, instead of a name
+}
+
+// wait returns how long it is from at until w: 0 … LongestWait, 0 for what has passed, and for a moment when at is
+// not known.
+func (w when) wait(at time.Time) time.Duration {
+	switch {
+	case w.span > 0:
+		return min(w.span, recovery.LongestWait)
+	case at.IsZero():
+		return 0
+	}
+	return until(w.moment(at), at)
+}
+
+// until is the time from at to t; 0 when t has passed or at is not known.
+func until(t, at time.Time) time.Duration {
+	if at.IsZero() || !t.After(at) {
+		return 0
+	}
+	return min(t.Sub(at), recovery.LongestWait)
+}
+
+// moment completes w: a clock time without a date means the next such time, a date without a year the nearest one that
+// is not far in the past.
+func (w when) moment(at time.Time) time.Time {
+	if !w.epoch.IsZero() {
+		return w.epoch
+	}
+	loc := w.location()
+	now := at.In(loc)
+	date := func(year, month, day int) time.Time { // by the clock on the wall: not all days have 24 hours
+		seconds := int(w.clock / time.Second)
+		return time.Date(year, time.Month(month), day, 0, 0, seconds, int(w.clock%time.Second), loc)
+	}
+	year, month, day := now.Year(), int(now.Month()), now.Day()
+	switch {
+	case w.year > 0:
+		return date(w.year, w.month, w.day)
+	case w.month > 0:
+		if t := date(year, w.month, w.day); t.After(at) || year >= 9999 {
+			return t
+		}
+		if t := date(year+1, w.month, w.day); t.Sub(at) <= recovery.LongestWait {
+			return t // said in December of a day in January
+		}
+		return time.Time{}
+	case w.weekday > 0:
+		day += (w.weekday - 1 - int(now.Weekday()) + 7) % 7
+		if t := date(year, month, day); t.After(at) {
+			return t
+		}
+		return date(year, month, day+7)
+	case w.tomorrow:
+		return date(year, month, day+1)
+	case w.hasClock:
+		if t := date(year, month, day); t.After(at) {
+			return t
+		}
+		return date(year, month, day+1)
+	}
+	return time.Time{}
+}
+
+// location is the zone that was printed; an unknown one is UTC.
+func (w when) location() *time.Location {
+	if w.offset != 0 {
+		return time.FixedZone("", w.offset)
+	}
+	if w.zone == "" {
+		return time.UTC
+	}
+	loc, _ := zoneNamed(w.zone)
+	return loc
+}
+
+// spanOf returns n units as a span, bounded; 0 for what is not positive.
+func spanOf(n float64, unit time.Duration) time.Duration {
+	if !(n > 0) {
+		return 0
+	}
+	return max(1, time.Duration(math.Round(min(n*float64(unit), float64(recovery.LongestWait)))))
+}
+
+// epochFrom is the least number that is read as seconds since 1970 and not as a span; it is in 1973.
+const epochFrom = 1e8
+
+// numberAsWhen reads n as what a field without a unit may hold: an epoch in s, ms, µs or ns, or else a span in unit.
+func numberAsWhen(n float64, unit time.Duration) (when, bool) {
+	if !(n > 0) {
+		return when{}, false // negative or no number
+	}
+	if n < epochFrom {
+		d := spanOf(n, unit)
+		return when{span: d}, d > 0
+	}
+	if unit != time.Second && n < 1e11 {
+		return when{span: recovery.LongestWait}, true // many milliseconds, stated as such
+	}
+	for _, scale := range []float64{1, 1e3, 1e6, 1e9} {
+		if n/scale < 1e11 {
+			sec := math.Floor(n / scale)
+			return when{epoch: time.Unix(int64(sec), int64((n/scale-sec)*1e9)).UTC()}, true
+		}
+	}
+	return when{span: recovery.LongestWait}, true
+}
+
+// parseWhen reads a field that holds nothing but a time: a number of unit, an epoch, a span with units, or a date in
+// any of HTTP's three forms or ISO 8601.
+func parseWhen(s string, unit time.Duration) (when, bool) {
+	s = strings.Trim(s, " \t\"'")
+	if len(s) > 64 {
+		return when{}, false
+	}
+	if n, err := strconv.ParseFloat(s, 64); err == nil && !strings.ContainsAny(s, "xX_") {
+		return numberAsWhen(n, unit)
+	}
+	c := cursor{s: s}
+	if d, ok := c.span(false); ok && c.i == len(s) {
+		return when{span: d}, d > 0
+	}
+	c.i = 0
+	if w, ok := c.moment(); ok && (w.month > 0 || !w.epoch.IsZero()) {
+		return w, true
+	}
+	return when{}, false
+}

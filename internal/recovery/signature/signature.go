@@ -1,0 +1,122 @@
+package signature
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
+)
+
+// Bounds of the seed's rule: the first lines of the output, the first characters of what is left of them.
+const (
+	maxLines      = 100
+	maxCharacters = 500
+)
+
+// Of returns the fingerprint of a failure: "sig:" and the first 16 hex digits of the SHA-256 over the reason,
+// the stage and the normalised beginning of the output. The same logical failure has the same one across retries and
+// machines. Of the streams the first that has anything counts: stderr, stdout, the message.
+func Of(e recovery.Evidence, r recovery.Reason) string {
+	text := ""
+	for _, s := range []string{e.Stderr, e.Stdout, e.Message} {
+		if s = plaintext.Clean(s); strings.TrimSpace(s) != "" {
+			text = s
+			break
+		}
+	}
+	return Hash(string(r) + "\n" + e.Stage + "\n" + normalise(text))
+}
+
+// Hash is the seed's form of a hash.
+func Hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return "sig:" + hex.EncodeToString(sum[:8])
+}
+
+// normalise returns at most maxCharacters characters of the first maxLines lines of a clean text, without
+// what differs from run to run. Blank lines and the width of blanks don't count.
+func normalise(s string) string {
+	var out, line []byte
+	left := maxCharacters
+	for n := 0; n < maxLines && s != "" && left > 0; n++ {
+		raw, rest, _ := strings.Cut(s, "\n")
+		s = rest
+		line = normaliseLine(line[:0], single(raw))
+		if len(line) == 0 {
+			continue
+		}
+		count := utf8.RuneCount(line)
+		if count > left {
+			line = firstRunes(line, left)
+			count = left
+		}
+		left -= count + 1
+		out = append(append(out, line...), '\n')
+	}
+	return string(out)
+}
+
+// firstRunes returns the first n characters of b, cut where a word ends: half a number is another number.
+func firstRunes(b []byte, n int) []byte {
+	cut := 0
+	for ; n > 0; n-- {
+		_, size := utf8.DecodeRune(b[cut:])
+		cut += size
+	}
+	for i := cut; i > cut/2; i-- {
+		if b[i] == ' ' {
+			return b[:i]
+		}
+	}
+	return b[:cut]
+}
+
+// single returns the first maxLine bytes of a line with single blanks.
+func single(line string) string {
+	if len(line) > plaintext.MaxLine {
+		line = strings.ToValidUTF8(line[:plaintext.MaxLine], "")
+	}
+	if !strings.Contains(line, "  ") && strings.IndexByte(line, '\t') < 0 {
+		return strings.Trim(line, " ")
+	}
+	return strings.Join(strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' }), " ")
+}
+
+// normaliseLine appends line to out in one pass: at every place the first row of volatile that matches replaces what it
+// matches. What stands before a place is judged by what was written, so that a second pass changes nothing.
+func normaliseLine(out []byte, line string) []byte {
+	for i := 0; i < len(line); {
+		p := placeOf(out, line[i])
+		if written, n := replace(out, line[i:], p); n > 0 {
+			out, i = written, i+n
+			continue
+		}
+		// no row matches; the rest of a word is no place for one either
+		out = append(out, line[i])
+		for i++; i < len(line) && p&atWord != 0 && plaintext.IsWord(line[i]); i++ {
+			out = append(out, line[i])
+		}
+	}
+	return out
+}
+
+// replace lets the first row that matches at the beginning of rest write to out, and returns how much it matches.
+func replace(out []byte, rest string, p place) ([]byte, int) {
+	for k := range volatile {
+		v := &volatile[k]
+		if v.place&p == 0 || v.first != "" && strings.IndexByte(v.first, rest[0]) < 0 {
+			continue
+		}
+		groups := v.re.FindStringSubmatch(rest)
+		if groups == nil {
+			continue
+		}
+		if written := v.write(out, groups, rest[len(groups[0]):]); written != nil {
+			return written, len(groups[0])
+		}
+	}
+	return nil, 0
+}

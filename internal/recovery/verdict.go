@@ -1,0 +1,93 @@
+package recovery
+
+import "time"
+
+// Action is what a verdict tells the director to do.
+type Action string
+
+// The actions.
+const (
+	WaitReset        Action = "wait_reset"
+	Retry            Action = "retry"
+	RetryCompact     Action = "retry_compact"
+	RetryAlternative Action = "retry_alternative"
+	Replan           Action = "replan"
+	FixAttempt       Action = "fix_attempt"
+	Reprobe          Action = "reprobe"
+	RestartWorker    Action = "restart_worker"
+	CoolDown         Action = "cooldown"
+	Skip             Action = "skip"
+	Reclaim          Action = "reclaim"
+	Escalate         Action = "escalate"
+	Stop             Action = "stop"
+	Abort            Action = "abort"
+)
+
+// AboutAction is what is known of an action, whatever a policy uses it for.
+type AboutAction struct {
+	Action Action
+	Again  bool // leads to another attempt
+	Free   bool // that attempt is charged to no cause
+	Same   bool // it goes to the same provider: a stated wait counts
+	Means  string
+	Done   string // what was done, for people: "tried again"
+}
+
+// Actions lists every action once.
+var Actions = []AboutAction{
+	{WaitReset, true, true, true, "wait for the reset, charge nothing, then try again", "waited for the reset"},
+	{Retry, true, false, true, "another attempt on the same checkout", "tried again"},
+	{RetryCompact, true, false, true, "another attempt with a shorter context", "tried again with a shorter context"},
+	{RetryAlternative, true, false, false, "another attempt with the alternative model", "tried again with the other model"},
+	{Replan, true, false, true, "another attempt that plans anew instead of going on", "tried again with a new plan"},
+	{FixAttempt, true, false, true, "another attempt that is given the check's output to fix", "asked the agent to fix it"},
+	{Reprobe, true, false, true, "look for the missing thing once more, then another attempt", "looked for it once more"},
+	{RestartWorker, true, false, true, "another attempt, because the worker and not the work was at fault", "started a fresh worker on the same checkout"},
+	{CoolDown, true, true, true, "close the resource for everybody, then try again", "waited until it was over for everybody"},
+	{Skip, false, false, false, "leave this one out and go on with the others", "left it out"},
+	{Reclaim, false, false, false, "give the issue back", "gave the issue back"},
+	{Escalate, false, false, false, "block the issue and ask a human", "asked a human"},
+	{Stop, false, false, false, "stop this task and report", "stopped"},
+	{Abort, false, false, false, "stop everything and report", "stopped the run"},
+}
+
+// About returns what is known of a; the zero value for what is no action.
+func (a Action) About() AboutAction { return *a.about() }
+
+func (a Action) about() *AboutAction {
+	for i := range Actions {
+		if Actions[i].Action == a {
+			return &Actions[i]
+		}
+	}
+	return &noAction
+}
+
+var noAction AboutAction
+
+// Again reports whether the action leads to another attempt.
+func (a Action) Again() bool { return a.about().Again }
+
+// Unlimited is the number of times of a rung that the policy does not bound. The engine does.
+const Unlimited = -1
+
+// Verdict is what to do about a failure, and why.
+type Verdict struct {
+	Action      Action        `json:"action"`
+	Delay       time.Duration `json:"delay"`     // before the next attempt; 0 when there is none
+	DelayMin    time.Duration `json:"delay_min"` // the least and the most that jitter could have made of Delay
+	DelayMax    time.Duration `json:"delay_max"`
+	Charges     Cause         `json:"charges,omitempty"` // the meter that the next attempt is charged to; empty: free
+	Reason      Reason        `json:"reason"`
+	Was         Reason        `json:"was,omitempty"` // the reason before its retries were used up
+	Why         string        `json:"why"`
+	Row         string        `json:"row"`            // "<policy>.<row>"
+	Veto        string        `json:"veto,omitempty"` // the guard that forbade what the row wanted
+	Fatal       bool          `json:"fatal,omitempty"`
+	NextIfAgain Action        `json:"next_if_again,omitempty"` // what the same failure would lead to next time
+	Cools       string        `json:"cools,omitempty"`         // resource to close for everybody for Delay
+	Ask         string        `json:"ask,omitempty"`           // what a person is asked, where the policy says
+	Counter     string        `json:"counter,omitempty"`       // of the tally, that this failure adds to
+	Error       bool          `json:"error,omitempty"`         // this failure counts as an error in a row
+	Restarts    bool          `json:"restarts,omitempty"`      // backoffs begin at their first step again
+}

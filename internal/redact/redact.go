@@ -1,0 +1,132 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Marker stands where a secret was.
+const Marker = "[REDACTED]"
+
+const (
+	// shortestValue is the length in bytes below which a known value is not looked for: shorter ones occur in ordinary
+	// text, and replacing them would destroy the evidence (a password "test" would blank every test's name).
+	shortestValue = 6
+	// shortestHalf is the least length of the part of a known value that is recognised at the edge of a cut text.
+	shortestHalf = 8
+)
+
+// Redactor replaces secrets. It is safe for concurrent use.
+type Redactor struct {
+	known     *strings.Replacer
+	spellings []string // of the known values, longest first
+}
+
+// New returns a Redactor that knows these values. A value of several lines is also recognised line by line.
+func New(values ...string) *Redactor {
+	r := &Redactor{}
+	for _, v := range values {
+		for _, part := range append(strings.FieldsFunc(v, func(c rune) bool { return c == '\n' || c == '\r' }), v) {
+			if part = strings.TrimSpace(part); len(part) >= shortestValue {
+				r.spellings = append(r.spellings, spellings(part)...)
+			}
+		}
+	}
+	// The longest first: a Replacer takes the first of its list that matches at a place.
+	slices.SortFunc(r.spellings, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	r.spellings = slices.Compact(r.spellings)
+	pairs := make([]string, 0, 2*len(r.spellings))
+	for _, s := range r.spellings {
+		pairs = append(pairs, s, Marker)
+	}
+	r.known = strings.NewReplacer(pairs...)
+	return r
+}
+
+func spellings(v string) []string {
+	quoted := strconv.Quote(v)
+	inJSON, _ := json.Marshal(v) // cannot fail for a string
+	return []string{
+		v, quoted[1 : len(quoted)-1], string(inJSON[1 : len(inJSON)-1]), url.QueryEscape(v), url.PathEscape(v),
+		base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
+		base64.RawURLEncoding.EncodeToString([]byte(v)),
+		base64.StdEncoding.EncodeToString([]byte("x-access-token:" + v)), // git over HTTP
+	}
+}
+
+// Text redacts one complete piece of text.
+func (r *Redactor) Text(text string) string { return byRules(r.values(text)) }
+
+// Cut redacts text of which a ring buffer or a limit took the beginning or the end, and with it half of a secret.
+func (r *Redactor) Cut(text string) string {
+	text = r.values(text)
+	if r != nil {
+		for _, s := range r.spellings {
+			text = cutHalves(text, s)
+		}
+	}
+	return byRules(text)
+}
+
+// Text redacts what looks like a secret, for those who know no values.
+func Text(text string) string { return byRules(text) }
+
+func (r *Redactor) values(text string) string {
+	if r == nil {
+		return text
+	}
+	return r.known.Replace(text)
+}
+
+// longest is the length of the longest spelling: how much of a stream must be held back.
+func (r *Redactor) longest() int {
+	if r == nil || len(r.spellings) == 0 {
+		return 0
+	}
+	return len(r.spellings[0])
+}
+
+func cutHalves(text, secret string) string {
+	for n := min(len(secret)-1, len(text)); n >= shortestHalf; n-- {
+		if strings.HasPrefix(text, secret[len(secret)-n:]) {
+			text = Marker + text[n:]
+			break
+		}
+	}
+	for n := min(len(secret)-1, len(text)); n >= shortestHalf; n-- {
+		if strings.HasSuffix(text, secret[:n]) {
+			return text[:len(text)-n] + Marker
+		}
+	}
+	return text
+}
+
+// literal is a string in a JSON document.
+var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// JSON redacts the strings of a JSON document, such as a line of a log, and leaves everything else as it is: what comes out
+// can still be parsed.
+func (r *Redactor) JSON(document string) string {
+	return literal.ReplaceAllStringFunc(document, func(quoted string) string {
+		var s string
+		if json.Unmarshal([]byte(quoted), &s) != nil {
+			return quoted
+		}
+		clean := r.Text(s)
+		if clean == s {
+			return quoted
+		}
+		out, _ := json.Marshal(clean) // cannot fail for a string
+		return string(out)
+	})
+}

@@ -1,0 +1,56 @@
+package ring
+
+import (
+	"sync"
+	"unicode/utf8"
+)
+
+// Buffer keeps the newest bytes that were written to it. Make it with New.
+type Buffer struct {
+	mu      sync.Mutex
+	limit   int
+	buf     []byte // grows to limit only when needed
+	next    int    // where the next byte goes, once buf is full
+	dropped int64
+}
+
+// New returns a Buffer that keeps at most limit bytes, which must be more than zero.
+func New(limit int) *Buffer { return &Buffer{limit: limit} }
+
+// Write never fails.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	written := len(p)
+	room := min(b.limit-len(b.buf), len(p))
+	b.buf, p = append(b.buf, p[:room]...), p[room:]
+	b.dropped += int64(len(p))
+	for p = p[max(0, len(p)-b.limit):]; len(p) > 0; {
+		n := copy(b.buf[b.next:], p)
+		b.next, p = (b.next+n)%b.limit, p[n:]
+	}
+	return written, nil
+}
+
+// Tail returns a copy of what was kept, oldest byte first, and how many older bytes were dropped. If any were, it starts at a
+// UTF-8 boundary, unless the bytes are no UTF-8 at all.
+func (b *Buffer) Tail() (kept []byte, dropped int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	kept = append(append(make([]byte, 0, len(b.buf)), b.buf[b.next:]...), b.buf[:b.next]...)
+	for cut := 0; b.dropped > 0 && cut < min(utf8.UTFMax, len(kept)); cut++ {
+		if utf8.RuneStart(kept[cut]) {
+			return kept[cut:], b.dropped + int64(cut)
+		}
+	}
+	return kept, b.dropped
+}
+
+// Bytes returns a copy of what was kept; see Tail.
+func (b *Buffer) Bytes() []byte {
+	kept, _ := b.Tail()
+	return kept
+}
+
+// String is Bytes as text.
+func (b *Buffer) String() string { return string(b.Bytes()) }

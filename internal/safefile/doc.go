@@ -1,0 +1,6 @@
+// Package safefile replaces, rotates and removes files so that a crash at any moment leaves whole ones: a reader sees the old content or
+// the new, also after a power cut.
+//
+// Files are named relative to an os.Root, because some of the folders belong to agents: no symbolic link leads a write outside,
+// and what somebody put in the way of the temporary file is never followed. The package imports the standard library only.
+package safefile

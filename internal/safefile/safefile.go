@@ -1,0 +1,106 @@
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// TempMark is in the name of every file that is not finished. One that a crash left may be removed.
+const TempMark = ".tmp-"
+
+// Write makes the file hold the data, with this mode.
+func Write(path string, mode fs.FileMode, data []byte) error {
+	return Fill(path, mode, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+// Fill makes the file hold what fill writes into it.
+func Fill(path string, mode fs.FileMode, fill func(*os.File) error) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(FillIn(root, filepath.Base(path), mode, fill), root.Close())
+}
+
+// WriteIn is Write within a folder that somebody else may be changing.
+func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
+	return FillIn(root, name, mode, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
+}
+
+// FillIn is Fill within a folder that somebody else may be changing.
+func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error) (err error) {
+	temp := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s%s%08x", filepath.Base(name), TempMark, rand.Uint32()))
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(fill(f), f.Sync(), f.Close()); err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		return errors.Join(err, root.Remove(temp))
+	}
+	return syncDir(root, filepath.Dir(name))
+}
+
+func syncDir(root *os.Root, dir string) error {
+	d, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err = d.Sync(); errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
+		err = nil // not every file system can
+	}
+	return errors.Join(err, d.Close())
+}
+
+// Rotate makes room for a new file: path becomes path.1, and so on; of those, so many are kept.
+func Rotate(path string, keep int) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	numbered := func(n int) string {
+		if n == 0 {
+			return filepath.Base(path)
+		}
+		return fmt.Sprintf("%s.%d", filepath.Base(path), n)
+	}
+	if keep < 1 {
+		return root.Remove(numbered(0))
+	}
+	for n := keep - 1; n >= 0; n-- {
+		if err := root.Rename(numbered(n), numbered(n+1)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return syncDir(root, ".")
+}
+
+// RemoveAll removes a folder with whatever its owner made of it, folders that may not be written included: Go's module cache has
+// such. A missing one is fine.
+func RemoveAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.IsDir() { // visited before it is read
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil // what cannot be reached shows in the second try
+	})
+	return os.RemoveAll(dir)
+}

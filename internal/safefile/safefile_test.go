@@ -1,0 +1,93 @@
+package safefile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestWriteReplaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.json")
+	for _, text := range []string{"one", "two"} {
+		if err := Write(path, 0o600, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	onlyThese(t, path, "a.json")
+}
+
+func TestFailureLeavesTheOldFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.json")
+	full := errors.New("disk full")
+	if err := Write(path, 0o600, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	err := Fill(path, 0o600, func(f *os.File) error {
+		_, _ = f.WriteString("ha")
+		return full
+	})
+	if got, _ := os.ReadFile(path); !errors.Is(err, full) || string(got) != "old" {
+		t.Errorf("%q, %v", got, err)
+	}
+	onlyThese(t, path, "a.json")
+}
+
+func TestNoLinkLeadsOutside(t *testing.T) {
+	inside, outside := t.TempDir(), t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(inside, "out")); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(inside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := WriteIn(root, "out/a", 0o600, []byte("x")); err == nil {
+		t.Error("wrote through a link")
+	}
+	if entries, _ := os.ReadDir(outside); len(entries) > 0 {
+		t.Errorf("outside: %v", entries)
+	}
+}
+
+func TestRotate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	for _, text := range []string{"a", "b", "c", "d"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Rotate(path, 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	onlyThese(t, path, "log.1", "log.2")
+	for name, want := range map[string]string{".1": "d", ".2": "c"} {
+		if got, _ := os.ReadFile(path + name); string(got) != want {
+			t.Errorf("%s holds %q, want %q", name, got, want)
+		}
+	}
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), Rotate(path, 0)); err != nil {
+		t.Error(err)
+	}
+	onlyThese(t, path, "log.1", "log.2")
+}
+
+func onlyThese(t *testing.T, beside string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(beside))
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("in the folder: %v, %v; want %v", got, err, want)
+	}
+}

@@ -1,0 +1,46 @@
+package spelling
+
+import "strings"
+
+// Suggest returns the candidate with the fewest edits from the word, the first in the alphabet if there are several; empty if none is
+// near: at most three edits, and fewer than half of the candidate's letters.
+func Suggest(word string, candidates []string) string {
+	best, fewest := "", 4
+	for _, c := range candidates {
+		if diff := len(word) - len(c); diff > fewest || -diff > fewest {
+			continue // more edits at least; a word may be as long as a line
+		}
+		if d := edits(word, c); 2*d < len(c) && (d < fewest || d == fewest && best != "" && c < best) {
+			best, fewest = c, d
+		}
+	}
+	return best
+}
+
+// Hint ends a message about a word that is not known: with the one that was meant, if one is near, else with all.
+func Hint(word string, known []string) string {
+	if near := Suggest(word, known); near != "" {
+		return ", did you mean " + near + "?"
+	}
+	return ", want one of " + strings.Join(known, ", ")
+}
+
+// edits is the Levenshtein distance in bytes.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,139 @@
+package testfiles
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Variable names the folder that replaces the project's own test data.
+const Variable = "RETAKE_TESTDATA"
+
+// Vector is one expectation that was derived from a founding document.
+type Vector struct {
+	Seed     string          `json:"-"` // the document: "000" … "004"
+	ID       string          `json:"id"`
+	Kind     string          `json:"kind"`
+	Input    json.RawMessage `json:"input"`
+	Expected json.RawMessage `json:"expected"`
+	Note     string          `json:"note"`
+	Basis    string          `json:"basis"`
+	Source   string          `json:"source"`
+	Binding  bool            `json:"binding"` // stated by the document itself
+}
+
+// Line is one labelled output of a real program.
+type Line struct {
+	File       string   `json:"-"`
+	ID         string   `json:"id"`
+	Tool       string   `json:"tool"`
+	Stage      string   `json:"stage"`
+	Command    string   `json:"command"`
+	ExitCode   *int     `json:"exit_code"`
+	HTTPStatus *int     `json:"http_status"`
+	Text       string   `json:"text"`
+	Reason     string   `json:"reason"`
+	RetryAfter *float64 `json:"retry_after_seconds"`
+	Scenario   string   `json:"scenario"`
+}
+
+// Vectors returns the vectors of the kinds that are asked for, in the order of the files; of all kinds without any.
+func Vectors(t testing.TB, kinds ...string) []Vector {
+	t.Helper()
+	all := slices.Clone(data(t).vectors)
+	if len(kinds) > 0 {
+		all = slices.DeleteFunc(all, func(v Vector) bool { return !slices.Contains(kinds, v.Kind) })
+	}
+	return all
+}
+
+// Corpus returns the lines of all corpora.
+func Corpus(t testing.TB) []Line {
+	t.Helper()
+	return slices.Clone(data(t).lines)
+}
+
+// OpenAPI returns the path of GitHub's description of its API.
+func OpenAPI() (string, error) {
+	f, err := load()
+	if err != nil {
+		return "", err
+	}
+	return f.openAPI, nil
+}
+
+// Webhooks returns GitHub's examples of webhooks by the names of their files.
+func Webhooks(t testing.TB) map[string][]byte {
+	t.Helper()
+	return data(t).webhooks
+}
+
+// Try runs one check, so that a panic or a Fatal in it fails this check alone; false, if it failed.
+func Try(t *testing.T, name string, check func(*testing.T)) bool {
+	t.Helper()
+	return t.Run(name, func(t *testing.T) {
+		defer func() {
+			if v := recover(); v != nil {
+				t.Errorf("panic: %v", v)
+			}
+		}()
+		check(t)
+	})
+}
+
+// data are the files that the tests read: the project's own, or those of Variable.
+func data(t testing.TB) *files {
+	t.Helper()
+	f, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+var load = sync.OnceValues(func() (*files, error) {
+	own, err := ownFolder()
+	if err != nil {
+		return nil, err
+	}
+	return read(own, os.Getenv(Variable))
+})
+
+// ownFolder is found from the folder of whichever package is tested.
+func ownFolder() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		own := filepath.Join(dir, "internal", "testfiles", "testdata")
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return own, nil
+		}
+		if filepath.Dir(dir) == dir {
+			err = os.ErrNotExist
+		}
+	}
+	return "", err
+}
+
+// known is what the tests have met: the fields of each kind of vectors, by path and type.
+func known(own string) (map[string][]string, error) {
+	text, err := os.ReadFile(filepath.Join(own, fieldsFile))
+	fields := map[string][]string{}
+	kind := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		if field, ok := strings.CutPrefix(line, "  "); ok {
+			fields[kind] = append(fields[kind], field)
+		} else if line != "" {
+			kind = line
+			fields[kind] = nil
+		}
+	}
+	for kind, more := range alsoRead {
+		fields[kind] = append(fields[kind], more...)
+	}
+	return fields, err
+}

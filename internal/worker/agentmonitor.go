@@ -1,0 +1,156 @@
+package worker
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"retake/internal/agent"
+	"retake/internal/bus/wire"
+	"retake/internal/redact"
+)
+
+// stepEvery is the least time between two steps of an agent that are published: people read them, and heartbeats carry the
+// newest one anyway.
+const stepEvery = 5 * time.Second
+
+// agentMonitor turns what an agent prints into steps, usage and rate limits while it runs. The streams are read
+// unredacted, because redaction may break their JSON; what leaves here is redacted.
+type agentMonitor struct {
+	mask    *redact.Redactor
+	lease   *lease
+	onStep  func(text string) // the newest step, at most every stepEvery
+	onUsage func(agent.Usage) // so far, in this invocation
+
+	wake       chan struct{} // one token: there is something to publish
+	done       chan struct{} // closed: the agent has ended
+	publishing sync.WaitGroup
+	taps       map[string]*streamTap // by stream
+
+	mu       sync.Mutex // guards what follows: the two streams are copied by two goroutines
+	out      agent.Outcome
+	newStep  string           // empty: it was published
+	newLimit *agent.RateLimit // nil: it was reported
+	newUsage bool             // usage changed since it was published
+}
+
+// start begins to read an agent's output, on the streams that its profile names.
+func (m *agentMonitor) start(ctx context.Context, a *wire.PlanAgent) error {
+	m.wake, m.done, m.taps = make(chan struct{}, 1), make(chan struct{}), map[string]*streamTap{}
+	for _, stream := range a.Streams {
+		r, err := agent.NewReader(a.Format)
+		if err != nil {
+			return err
+		}
+		m.taps[stream] = &streamTap{m, r}
+	}
+	m.publishing.Go(func() { m.publish(ctx) })
+	return nil
+}
+
+// tap is where a stream's bytes go; nil: it is not read.
+func (m *agentMonitor) tap(stream string) io.Writer {
+	if t, ok := m.taps[stream]; ok {
+		return t
+	}
+	return nil
+}
+
+// streamTap reads one stream.
+type streamTap struct {
+	monitor *agentMonitor
+	reader  *agent.Reader
+}
+
+// Write never fails, and never waits for the bus.
+func (t *streamTap) Write(p []byte) (int, error) {
+	t.monitor.record(t.reader.Write(p))
+	return len(p), nil
+}
+
+func (m *agentMonitor) record(events []agent.Event) {
+	if len(events) == 0 {
+		return
+	}
+	m.mu.Lock()
+	for _, e := range events {
+		m.out.Add(e)
+		switch e := e.(type) {
+		case agent.Progress:
+			m.newStep = e.Step
+		case agent.UsageReport:
+			m.newUsage = true
+		case agent.RateLimit:
+			m.newLimit = &e
+		case agent.Failure:
+			if agent.IsLimitStatus(e.Status) && !e.Retryable { // a retryable one comes with an event of its own
+				m.newLimit = &agent.RateLimit{Status: e.Status, RetryAfter: e.RetryAfter, Headers: e.Headers}
+			}
+		}
+	}
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close returns what the agent said. The streams have ended.
+func (m *agentMonitor) close() agent.Outcome {
+	for _, stream := range []string{"stdout", "stderr"} {
+		if t, ok := m.taps[stream]; ok {
+			m.record(t.reader.Close())
+		}
+	}
+	close(m.done)
+	m.publishing.Wait()
+	out := m.out
+	out.Denials = slices.Clone(out.Denials)
+	return out
+}
+
+// publish passes on what is new: usage and limits at once, steps now and then. A limit that cannot be reported yet is tried
+// again, so that the director knows of it while the agent goes on trying in silence.
+func (m *agentMonitor) publish(ctx context.Context) {
+	var last time.Time
+	var later <-chan time.Time
+	for over := false; !over; {
+		select {
+		case <-m.wake:
+		case <-later:
+			later = nil
+		case <-m.done:
+			over = true
+		}
+		m.mu.Lock()
+		step, limit, usage, usageChanged := m.newStep, m.newLimit, m.out.Usage(), m.newUsage
+		m.newLimit, m.newUsage = nil, false
+		early := stepEvery - time.Since(last)
+		if step != "" && early <= 0 {
+			m.newStep, last = "", time.Now()
+		}
+		m.mu.Unlock()
+		if usageChanged {
+			m.onUsage(usage)
+		}
+		if limit != nil {
+			if again := m.lease.report(ctx, *limit); again > 0 {
+				later = time.After(again)
+				m.mu.Lock()
+				if m.newLimit == nil {
+					m.newLimit = limit
+				}
+				m.mu.Unlock()
+			}
+		}
+		switch {
+		case step == "" || over:
+		case early <= 0:
+			m.onStep(m.mask.Text(step))
+		case later == nil:
+			later = time.After(early)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"retake/internal/agent"
+	"retake/internal/budget"
+	"retake/internal/bus/wire"
+
+	"go.uber.org/zap"
+)
+
+const (
+	// directorWait is how long the director may take for an answer about a lease: it has the answer in memory, so a second
+	// without one means that it is away.
+	directorWait = time.Second
+	// maxLeaseWait is the longest pause between two requests for a lease.
+	maxLeaseWait = 30 * time.Second
+)
+
+// Limits when the plan states none: the configuration reference's.
+var defaultBudget = wire.PlanBudget{MaxConcurrent: 1, SpacingSeconds: 1, CooldownSeconds: 10}
+
+// leaseClient gets leases on models for the stages: from the director or, while it does not answer, from a pool of its own
+// with the same limits. The pool also knows the director's grants and cooldowns, so that losing the director loosens
+// nothing. Its methods may be called from any goroutine.
+type leaseClient struct {
+	bus    Bus
+	worker string
+	log    *zap.Logger
+
+	mu         sync.Mutex
+	pool       *budget.Pool
+	unanswered bool // the director did not answer last time
+}
+
+func newLeaseClient(p *wire.Plan, b Bus, log *zap.Logger) *leaseClient {
+	l := defaultBudget
+	if p.Budget != nil {
+		l = *p.Budget
+	}
+	return &leaseClient{bus: b, worker: p.WorkerID, log: log, pool: budget.New("local-"+p.WorkerID, budget.Limits{
+		MaxConcurrent: l.MaxConcurrent, Spacing: duration(l.SpacingSeconds, 0),
+		Cooldown: duration(l.CooldownSeconds, 0), Lease: duration(l.LeaseSeconds, 0),
+	})}
+}
+
+// acquire asks once.
+func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetGrant {
+	g, answered := c.ask(ctx, wire.BudgetAcquire{Resource: resource, WorkerID: c.worker})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	switch {
+	case !answered:
+		return c.pool.Acquire(now, resource, c.worker).Message()
+	case g.GrantID != "":
+		c.pool.Adopt(now, resource, g.GrantID, c.worker, duration(g.LeaseSeconds, budget.DefaultLease))
+	case g.Why == budget.WhyCooldown:
+		c.pool.Close(resource, now.Add(duration(g.WaitSeconds, 0)), budget.WhyCooldown)
+	}
+	return g
+}
+
+// await asks until there is a lease, ctx ends, or patience returns 0. patience is given each refusal and how long to wait
+// at least; it returns how long to wait at most.
+func (c *leaseClient) await(ctx context.Context, resource string, patience func(wire.BudgetGrant, time.Duration) time.Duration) wire.BudgetGrant {
+	for {
+		g := c.acquire(ctx, resource)
+		if g.GrantID != "" {
+			return g
+		}
+		wait := duration(g.WaitSeconds, time.Second)
+		left := patience(g, wait)
+		if left <= 0 {
+			return g
+		}
+		select {
+		case <-time.After(min(wait, maxLeaseWait, left)):
+		case <-ctx.Done():
+			return g
+		}
+	}
+}
+
+// release gives a lease back. If the director misses it, the lease expires there.
+func (c *leaseClient) release(ctx context.Context, id string) {
+	c.mu.Lock()
+	c.pool.Release(time.Now(), id, c.worker)
+	c.mu.Unlock()
+	c.releaseThere(ctx, id)
+}
+
+func (c *leaseClient) releaseThere(ctx context.Context, id string) {
+	if !c.pool.Own(id) {
+		c.ask(ctx, wire.BudgetRelease{GrantID: id})
+	}
+}
+
+// report reports how a call went.
+func (c *leaseClient) report(ctx context.Context, r wire.BudgetReport) {
+	c.mu.Lock()
+	c.pool.Report(time.Now(), r.GrantID, c.worker, budget.Status(r.Status), budget.RetryAfter(r))
+	c.mu.Unlock()
+	if !c.pool.Own(r.GrantID) {
+		c.ask(ctx, r)
+	}
+}
+
+// drop releases what a stage that is over still holds. It takes no longer than one answer may: the worker may have to end
+// soon, and what the director misses expires.
+func (c *leaseClient) drop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, directorWait)
+	defer cancel()
+	c.mu.Lock()
+	held := c.pool.Drop(time.Now(), c.worker)
+	c.mu.Unlock()
+	for _, id := range held {
+		c.releaseThere(ctx, id)
+	}
+}
+
+// ask asks the director, but not for long. false: it did not answer, which is logged when it begins and when it is over.
+func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant, bool) {
+	limited, cancel := context.WithTimeout(ctx, directorWait)
+	defer cancel()
+	g, err := c.bus.AskBudget(limited, p)
+	if ctx.Err() != nil {
+		return g, err == nil // nobody waits any more, so this is no evidence about the director
+	}
+	c.mu.Lock()
+	before := c.unanswered
+	c.unanswered = err != nil
+	c.mu.Unlock()
+	switch {
+	case err != nil && !before:
+		c.log.Warn("the director does not answer about leases; the worker applies its own limits", zap.Error(err))
+	case err == nil && before:
+		c.log.Info("the director answers about leases again")
+	}
+	return g, err == nil
+}
+
+// lease is an agent's own lease on its model. It paces the starts of agents: it is held until it expires or the agent
+// ends, not for as long as an agent may work. A nil lease is none.
+type lease struct {
+	leases   *leaseClient
+	resource string
+	grant    string
+	until    time.Time
+}
+
+// report reports that the provider limits. 0: reported, or known already; else try again after so long: reporting needs a
+// lease, and the agent's own has expired while others hold theirs.
+func (l *lease) report(ctx context.Context, r agent.RateLimit) time.Duration {
+	if l == nil {
+		return 0
+	}
+	grant := l.grant
+	if time.Now().After(l.until) {
+		g := l.leases.acquire(ctx, l.resource)
+		switch {
+		case g.GrantID != "":
+			grant = g.GrantID
+			defer l.leases.release(ctx, grant)
+		case g.Why == budget.WhyCooldown:
+			return 0
+		default:
+			return max(duration(g.WaitSeconds, time.Second), time.Second)
+		}
+	}
+	report := wire.BudgetReport{GrantID: grant, Status: string(budget.Failed), Headers: r.Headers}
+	if r.Status == 429 || r.Status == 0 {
+		report.Status = string(budget.RateLimited)
+	}
+	if r.RetryAfter > 0 {
+		s := r.RetryAfter.Seconds()
+		report.RetryAfterSeconds = &s
+	}
+	l.leases.report(ctx, report)
+	return 0
+}
+
+func (l *lease) release(ctx context.Context) {
+	if l != nil {
+		l.leases.release(ctx, l.grant)
+	}
+}

@@ -1,0 +1,209 @@
+package worker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"retake/internal/budget"
+	"retake/internal/bus/wire"
+
+	"go.uber.org/zap"
+)
+
+// Bounds of the socket. The agent is not trusted: it may harm nobody but itself.
+const (
+	maxLeaseConns   = 32       // at the same time
+	maxRequestBytes = 64 << 10 // bytes of one request: headers included, more is no request
+	socketTimeout   = 5 * time.Second
+)
+
+// leaseSocket is the unix socket at which the programs of one stage ask for leases on models, in lines of JSON: one
+// request, one answer. A nil leaseSocket is one that could not be opened.
+type leaseSocket struct {
+	leases   *leaseClient
+	dir      string
+	listener net.Listener
+	slots    chan struct{} // one for each connection
+
+	ctx     context.Context // connections end with it
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// leaseRequest is one line of a client.
+type leaseRequest struct {
+	Op              string  `json:"op"`                         // acquire, release or report
+	Resource        string  `json:"resource,omitempty"`         // acquire; absent: model.default
+	PatienceSeconds float64 `json:"patience_seconds,omitempty"` // acquire: how long the answer may take; absent: at once
+	wire.BudgetReport
+}
+
+// leaseAnswer is one line to a client: a grant, a wait, an error, or nothing at all, which means done.
+type leaseAnswer struct {
+	wire.BudgetGrant
+	Error string `json:"error,omitempty"`
+}
+
+// listenLeaseSocket listens in a fresh directory that only this user can enter, below the first of the given ones that
+// allows it.
+func listenLeaseSocket(c *leaseClient, below ...string) (*leaseSocket, error) {
+	var errs error
+	for _, parent := range below {
+		dir, err := os.MkdirTemp(parent, "budget-")
+		if err != nil {
+			errs = errors.Join(errs, err)
+			continue
+		}
+		l, err := net.Listen("unix", filepath.Join(dir, "leases"))
+		if err != nil {
+			errs = errors.Join(errs, err, os.RemoveAll(dir))
+			continue
+		}
+		s := &leaseSocket{leases: c, dir: dir, listener: l, slots: make(chan struct{}, maxLeaseConns)}
+		s.ctx, s.cancel = context.WithCancel(context.Background())
+		s.running.Go(s.accept)
+		return s, nil
+	}
+	return nil, fmt.Errorf("worker: no place for a socket: %w", errs)
+}
+
+// openLeaseSocket lets a stage ask for leases. It can work without.
+func (a *attempt) openLeaseSocket() *leaseSocket {
+	if !a.offersLeases {
+		return nil
+	}
+	socket, err := listenLeaseSocket(a.leases, os.TempDir(), filepath.Join(a.plan.Workdir, folderName))
+	if err != nil {
+		a.log.Warn("the stage cannot ask for leases on models", zap.Error(err))
+	}
+	return socket
+}
+
+// socket is the path for the stages; empty: there is none.
+func (s *leaseSocket) socket() string {
+	if s == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
+// close ends the connections and waits for them, then releases the leases that the stage still holds.
+func (s *leaseSocket) close(ctx context.Context) {
+	if s == nil {
+		return
+	}
+	_ = s.listener.Close()
+	s.cancel()
+	s.running.Wait()
+	_ = os.RemoveAll(s.dir)
+	s.leases.drop(ctx)
+}
+
+func (s *leaseSocket) accept() {
+	for {
+		c, err := s.listener.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // out of file descriptors, for one: the next may work
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		select {
+		case s.slots <- struct{}{}:
+			s.running.Go(func() {
+				stop := context.AfterFunc(s.ctx, func() { _ = c.Close() })
+				s.serve(s.ctx, c)
+				stop()
+				_ = c.Close()
+				<-s.slots
+			})
+		default:
+			_ = c.Close()
+		}
+	}
+}
+
+// serve answers one request after the other until the client is gone. A lease that cannot be handed over is released.
+func (s *leaseSocket) serve(ctx context.Context, c net.Conn) {
+	lines := bufio.NewScanner(c)
+	lines.Buffer(nil, maxRequestBytes)
+	for lines.Scan() {
+		a := s.handle(ctx, lines.Bytes())
+		if err := writeAnswer(c, a); err != nil || ctx.Err() != nil {
+			if a.GrantID != "" {
+				s.leases.release(context.WithoutCancel(ctx), a.GrantID)
+			}
+			return
+		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		_ = writeAnswer(c, leaseAnswer{Error: fmt.Sprintf("a request has at most %d bytes", maxRequestBytes)})
+	}
+}
+
+func writeAnswer(c net.Conn, a leaseAnswer) error {
+	data, err := json.Marshal(a)
+	if err == nil {
+		err = c.SetWriteDeadline(time.Now().Add(socketTimeout))
+	}
+	if err == nil {
+		_, err = c.Write(append(data, '\n'))
+	}
+	return err
+}
+
+func (s *leaseSocket) handle(ctx context.Context, line []byte) leaseAnswer {
+	var q leaseRequest
+	if err := json.Unmarshal(line, &q); err != nil {
+		return leaseAnswer{Error: "not a JSON object: " + err.Error()}
+	}
+	if q.Resource == "" {
+		q.Resource = budget.DefaultResource
+	}
+	switch q.Op {
+	case wire.BudgetOpAcquire:
+		if err := budget.CheckResource(q.Resource); err != nil {
+			return leaseAnswer{Error: err.Error()}
+		}
+		return leaseAnswer{BudgetGrant: s.acquire(ctx, q.Resource, duration(q.PatienceSeconds, 0))}
+	case wire.BudgetOpRelease:
+		if q.GrantID == "" {
+			return leaseAnswer{Error: "grant_id: missing"}
+		}
+		s.leases.release(ctx, q.GrantID)
+	case wire.BudgetOpReport:
+		switch budget.Status(q.Status) {
+		case budget.OK, budget.RateLimited, budget.Failed:
+		default:
+			return leaseAnswer{Error: fmt.Sprintf("status: want ok, rate_limited or error, got %.40q", q.Status)}
+		}
+		if q.GrantID == "" {
+			return leaseAnswer{Error: "grant_id: missing"}
+		}
+		s.leases.report(ctx, q.BudgetReport)
+	default:
+		return leaseAnswer{Error: fmt.Sprintf("op: want acquire, release or report, got %.40q", q.Op)}
+	}
+	return leaseAnswer{}
+}
+
+// acquire asks until there is a lease, or patience is over. A cooldown that is longer than that is answered at once.
+func (s *leaseSocket) acquire(ctx context.Context, resource string, patience time.Duration) wire.BudgetGrant {
+	until := time.Now().Add(patience)
+	return s.leases.await(ctx, resource, func(g wire.BudgetGrant, wait time.Duration) time.Duration {
+		left := time.Until(until)
+		if g.Why == budget.WhyCooldown && wait > left {
+			return 0
+		}
+		return left
+	})
+}
