@@ -193,6 +193,7 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 	if v := s.verdicts(key); !slices.Equal(v, []string{"tests_failed"}) {
 		t.Errorf("verdicts %q; want one, tests_failed", v)
 	}
+	s.until("all labels moved", func() bool { return !s.labelled(key, "agent-claimed")() && !s.labelled(key, "agent-task")() })
 	before := len(s.github.Events(key))
 	s.publish(worker, `"e-2"`)
 	s.until("fenced", func() bool { return s.logs.FilterMessage("fenced a worker that has no attempt (any more)").Len() > 0 })
