@@ -32,9 +32,10 @@ type RateLimit struct {
 // Failure is an error. A retryable one is followed by another try of the agent's own.
 type Failure struct {
 	Message    string
-	Code       string // the provider's or the CLI's name for it: general where the message is not
-	Details    string // lines that say more than the message
-	Status     int    // HTTP; 0: not stated
+	Code       string   // the provider's or the CLI's name for it: general where the message is not
+	Names      []string // that name and every other: codes, types, statuses and reasons, nearest first
+	Details    string   // lines that say more than the message
+	Status     int      // HTTP; 0: not stated
 	Retryable  bool
 	RetryAfter time.Duration     // 0: not stated
 	Headers    map[string]string // those about limits; names in lower case

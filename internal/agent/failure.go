@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ var (
 	messageFields = []string{"message", "errorMessage", "finalError", "result", "error", "detail", "data"}
 	statusFields  = []string{"api_error_status", "statusCode", "status_code", "status", "code"}
 	codeFields    = []string{"errorType", "error_type", "code"}
+	nameFields    = []string{"code", "error_code", "errorCode", "errorType", "error_type", "type", "__type", "status", "reason", "name", "errorName"}
 	headerFields  = []string{"responseHeaders", "headers"}
 	wrapperFields = []string{"error", "data", "event", "response", "message"} // hold an error's details
 )
@@ -41,6 +43,7 @@ func (o object) failure() (f Failure) {
 		f.Message = cmp.Or(f.Message, in.texts(messageFields...), in.firstError())
 		f.Status = cmp.Or(f.Status, in.status(statusFields...))
 		f.Code = cmp.Or(f.Code, in.texts(codeFields...), in.at("error").texts("type", "name"))
+		f.Names = in.appendNames(f.Names)
 		f.Details = cmp.Or(f.Details, in.quotaDetails())
 		for _, name := range headerFields {
 			if h := in.at(name); h != nil && f.Headers == nil {
@@ -52,6 +55,25 @@ func (o object) failure() (f Failure) {
 		f.Message = o.text("subtype") // error_max_turns
 	}
 	return f
+}
+
+// maxNames bounds the names of one failure.
+const maxNames = 16
+
+// appendNames adds what o calls an error: words without a blank, and numbers that are no HTTP status.
+func (o object) appendNames(names []string) []string {
+	for _, in := range append(o.list("details"), o, o.at("details"), o.at("metadata")) {
+		for _, field := range nameFields {
+			name := in.text(field)
+			if n := in.number(field); n >= 1000 && n == math.Trunc(n) {
+				name = strconv.FormatFloat(n, 'f', -1, 64)
+			}
+			if name != "" && len(name) <= maxStep && len(names) < maxNames && !strings.Contains(name, " ") && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // firstError is the first of a list of errors.

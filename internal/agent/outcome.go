@@ -84,6 +84,9 @@ func (e *Failure) fillFrom(b Failure) {
 	if e.Message == "" {
 		e.Message = b.Message
 	}
+	if e.Names == nil {
+		e.Names = b.Names
+	}
 }
 
 // Usage is what was consumed: the total if one was stated, else the sum of the parts.
