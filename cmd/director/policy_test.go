@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPoliciesOfOnesOwn: what is wrong with them is told with the file's name, and whose limits hold is told.
-func TestPoliciesOfOnesOwn(t *testing.T) {
+// TestOperatorPolicies: what is wrong with them is told with the file's name, and whose limits hold is told.
+func TestOperatorPolicies(t *testing.T) {
 	const files = `printf '[[row]]\non = "timeout"\nladder = [{action="retry",times=2}]\n[guards]\nmax_retries = 7\n' >p.toml
 printf '[[row]]\non = "timeout"\nladder = [{action="retry",times=0}]\n' >odd.toml
 printf '[director]\nmax_retries = 4\n' >c.toml
@@ -27,7 +27,7 @@ printf '[[row]]\non = "luck"\n' >bad.toml
 		{`director policy check p.toml -c of-odd.toml`, 0, "p.toml: ok, with the limits of of-odd.toml\n"},
 		{`director policy check --preset gdd -c of-odd.toml`, 0, "gdd: ok, with the limits of of-odd.toml\n"},
 		{`director policy check odd.toml`, 1, "odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) is taken 0 times\nodd.toml: works, but see above; with the built-in limits\n"},
-		{`director policy check bad.toml`, 1, "bad.toml: line 2: row \"luck\": on: \"luck\" is no reason; a word of your own needs the list of its\n  reasons\nbad.toml: refused\n"},
+		{`director policy check bad.toml`, 1, "bad.toml: line 2: row \"luck\": on: \"luck\" is not a reason; a word of your own needs the list of its\n  reasons\nbad.toml: refused\n"},
 		{`director policy check /dev/null`, 1, "/dev/null: no_effect: nothing in it\n…"},
 		{`director policy check p.toml --policy p.toml`, 2, "policy check p.toml --policy p.toml: name one file\n"},
 		{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\nguards   max_retries             7 re-dispatches over all causes, then escalate\n"},

@@ -194,13 +194,7 @@ type Index struct {
 }
 
 func (e IndexEntry) at() time.Time {
-	if !e.EndedAt.IsZero() {
-		return e.EndedAt.Time
-	}
-	if !e.StartedAt.IsZero() {
-		return e.StartedAt.Time
-	}
-	return e.written
+	return cmp.Or(e.EndedAt.Time, e.StartedAt.Time, e.written)
 }
 
 func byAge(a, b IndexEntry) int {

@@ -119,9 +119,8 @@ func parseStats(data []byte) (Stats, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors add it
 	s := Stats{PaidCallsUsed: -1}
 	err := json.Unmarshal(data, &s)
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &syntax) && syntax.Offset <= int64(len(data)):
+	switch syntax, ok := errors.AsType[*json.SyntaxError](err); {
+	case ok && syntax.Offset <= int64(len(data)):
 		return Stats{}, fmt.Errorf("%w: line %d: %w", ErrCorrupt, 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
 	case err != nil:
 		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)

@@ -85,9 +85,7 @@ type job struct {
 func Open(dir string, o Options) *Writer { return open(dir, o, realDisk) }
 
 func open(dir string, o Options, d disk) *Writer {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}

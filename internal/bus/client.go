@@ -164,10 +164,7 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 	if err != nil {
 		return err
 	}
-	if err := c.nc.Publish(c.subjects.Worker(c.options.WorkerID, channel), data); err != nil {
-		return noAnswer(err)
-	}
-	return nil
+	return noAnswer(c.nc.Publish(c.subjects.Worker(c.options.WorkerID, channel), data))
 }
 
 // Report publishes a *wire.WorkerError or *wire.WorkerResult and waits until the stream has stored it (5 s, if ctx has no
@@ -185,10 +182,7 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	_, err = c.js.Publish(ctx, c.subjects.Worker(c.options.WorkerID, channel), data, jetstream.WithMsgID(c.options.WorkerID+"/"+id))
-	if err != nil {
-		return noAnswer(err)
-	}
-	return nil
+	return noAnswer(err)
 }
 
 // Command is a message of the director to this worker.
@@ -216,10 +210,7 @@ func (c *Client) OnControl(handle func(Command)) error {
 	if err == nil {
 		err = c.nc.FlushTimeout(answerTimeout)
 	}
-	if err != nil {
-		return noAnswer(err)
-	}
-	return nil
+	return noAnswer(err)
 }
 
 func (c *Client) encode(p wire.Payload) ([]byte, error) {

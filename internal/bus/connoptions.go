@@ -27,12 +27,10 @@ func backoff(n int) time.Duration {
 
 // pause waits for d or until ctx ends, and reports whether ctx is still alive.
 func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	}
 }

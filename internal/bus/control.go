@@ -74,8 +74,12 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, answerTimeout)
 }
 
+// noAnswer is the error of a request that failed; nil stays nil.
 func noAnswer(err error) error {
-	if temporary(err) {
+	switch {
+	case err == nil:
+		return nil
+	case temporary(err):
 		return fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	return fmt.Errorf("bus: %w", err)

@@ -122,8 +122,7 @@ func (d *deadLetters) count(c wire.Cause, kept bool) {
 }
 
 func reasonOf(err error) *wire.Malformed {
-	var m *wire.Malformed
-	if errors.As(err, &m) {
+	if m, ok := errors.AsType[*wire.Malformed](err); ok {
 		return m
 	}
 	return &wire.Malformed{Cause: wire.CauseNotAnEnvelope, Detail: err.Error()}

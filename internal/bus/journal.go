@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -74,23 +75,18 @@ func (j *Journal) publish(ctx context.Context, batchID string, expectLast uint64
 
 // definite: the server itself answered.
 func definite(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) || !temporary(err)
+	_, answered := errors.AsType[*jetstream.APIError](err)
+	return answered || !temporary(err)
 }
 
 // temporary: no answer, or one that does not tell what became of the message.
 func temporary(err error) bool {
-	for _, known := range noAnswerErrors {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
 }
 
 func refused(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) &&
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok &&
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 

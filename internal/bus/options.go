@@ -28,8 +28,8 @@ var (
 
 // Permanent reports whether trying the same again cannot help.
 func Permanent(err error) bool {
-	var m *wire.Malformed
-	return errors.As(err, &m) || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrJournalGap)
+	_, malformed := errors.AsType[*wire.Malformed](err)
+	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrJournalGap)
 }
 
 // Server is a NATS server that the director runs itself: package bus/server, which the worker does not link.
@@ -69,9 +69,7 @@ func (o Options) withDefaults() Options {
 	o.Fleet = cmp.Or(o.Fleet, defaultFleet)
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	return o
 }
 

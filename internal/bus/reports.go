@@ -155,8 +155,5 @@ func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) err
 		return err
 	}
 	_, err = b.js.Publish(ctx, b.subjects.Worker(worker, wire.ChannelError), data, jetstream.WithMsgID(worker+"/"+e.ErrorID))
-	if err != nil {
-		return noAnswer(err)
-	}
-	return nil
+	return noAnswer(err)
 }

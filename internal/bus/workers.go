@@ -46,7 +46,7 @@ func (b *Bus) drop(sub *nats.Subscription) {
 func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope, err error) {
 	worker, channel, ok := b.subjects.ParseWorker(subject)
 	if !ok {
-		return "", e, &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: fmt.Sprintf("%.200q is no worker's subject", subject)}
+		return "", e, &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: fmt.Sprintf("%.200q is not a worker's subject", subject)}
 	}
 	if err := wire.CheckSize(data, b.options.MaxMessageBytes); err != nil {
 		return worker, e, err

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -63,18 +64,16 @@ func showsSocket(source string) bool {
 	if real, err := filepath.EvalSymlinks(source); err == nil {
 		candidates = append(candidates, real)
 	}
-	for _, c := range candidates {
-		if strings.HasSuffix(path.Base(c), ".sock") {
-			return true
-		}
-		for _, socket := range engineSockets {
-			if within(socket, c) {
-				return true
-			}
-		}
+	if slices.ContainsFunc(candidates, hasSocketName) {
+		return true
 	}
 	info, err := os.Stat(source)
 	return err == nil && info.Mode()&fs.ModeSocket != 0
+}
+
+// hasSocketName tells whether a path is called like a socket, or leads to where an engine's is.
+func hasSocketName(p string) bool {
+	return strings.HasSuffix(path.Base(p), ".sock") || slices.ContainsFunc(engineSockets, func(socket string) bool { return within(socket, p) })
 }
 
 // wrongMounts checks the mounts against the other keys.

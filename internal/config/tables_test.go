@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTablesOfOnesOwn: each fault of each file is a line with the file, the line and the key that named it.
-func TestTablesOfOnesOwn(t *testing.T) {
+// TestOperatorTables: each fault of each file is a line with the file, the line and the key that named it.
+func TestOperatorTables(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
 		path := filepath.Join(dir, name)

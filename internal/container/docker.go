@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,11 +69,8 @@ func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 		return nil, &Error{Kind: ErrDaemon, Doing: "open", Cause: err, Next: "correct DOCKER_HOST and the other DOCKER_ variables"}
 	}
 	d := &Docker{
-		api: api, fleet: o.Fleet, owner: o.Owner, network: o.Network, log: o.Log, limits: defaultLimits,
+		api: api, fleet: o.Fleet, owner: o.Owner, network: o.Network, log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits,
 		ooms: map[string]struct{}{},
-	}
-	if d.log == nil {
-		d.log = zap.NewNop()
 	}
 	ping, cancel := context.WithTimeout(ctx, d.limits.ping)
 	defer cancel()
@@ -221,9 +219,6 @@ func fleetFilter(fleet string) filters.Args {
 
 // apiTime reads the daemon's time; its "never" is the year 1, which is Go's zero.
 func apiTime(text string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.Parse(time.RFC3339Nano, text) // what cannot be read is zero
 	return t.UTC()
 }

@@ -59,8 +59,8 @@ func (e *Error) Unwrap() []error { return []error{e.Kind, e.Cause} }
 
 // Transient reports whether the operation that failed with err may succeed later without anything being changed.
 func Transient(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Transient
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Transient
 }
 
 const (

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ func Open(ctx context.Context, o Options) (Runtime, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "folder for processes %q: want an absolute path", o.Dir)
 	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	switch o.Runtime {
 	case "docker":
 		return chooseDocker(ctx, o)
@@ -111,8 +110,7 @@ func chooseAny(ctx context.Context, o Options) (Runtime, error) {
 		return docker, err
 	}
 	if _, statErr := os.Stat(filepath.Join(o.Dir, dockerFile)); statErr == nil {
-		var e *Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); ok {
 			e.Next += `; Docker ran workers here before, so nothing else is tried: containers.runtime = "process" would run them unconfined`
 		}
 		return nil, err

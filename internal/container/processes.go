@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,10 +58,7 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 		e.Next = "run workers in Docker"
 		return nil, e
 	}
-	p := &Processes{fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: o.Log, limits: defaultLimits}
-	if p.log == nil {
-		p.log = zap.NewNop()
-	}
+	p := &Processes{fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits}
 	if err := os.MkdirAll(p.dir, p.folderMode()); err != nil {
 		return nil, refused("open", "folder for processes: %w", err)
 	}

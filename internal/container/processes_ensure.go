@@ -164,8 +164,7 @@ func (p *Processes) prepare(dir string, spec Spec) error {
 	if err == nil {
 		err = supervisor.WriteFile(dir, recordFile, record{AttemptID: spec.AttemptID, Fleet: p.fleet, Task: spec.Task})
 	}
-	var e *Error
-	if err != nil && !errors.As(err, &e) {
+	if _, ours := errors.AsType[*Error](err); err != nil && !ours {
 		err = hostFailure("put files for "+spec.AttemptID, err)
 	}
 	return err

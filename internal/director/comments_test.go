@@ -37,8 +37,8 @@ func TestQuestionIsAnswered(t *testing.T) {
 		c := s.github.Issue(key).Comments
 		return len(c) == 2 && strings.Contains(c[1].Body, "Format A or B?")
 	})
-	stranger := s.github.AddComment(key, "passerby", "/agent retry use format A")
-	s.until("the stranger is refused", s.reacted(key, stranger, "confused"))
+	outsider := s.github.AddComment(key, "passerby", "/agent retry use format A")
+	s.until("the outsider is refused", s.reacted(key, outsider, "confused"))
 	s.github.AddComment(key, "octocat", "Format B is what the customers have.")
 	command := s.github.AddComment(key, "octocat", "/agent retry use format B")
 	s.until("review", s.labelled(key, "agent-review"))

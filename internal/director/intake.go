@@ -60,10 +60,9 @@ func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance boo
 
 // afterPoll returns how long to wait for the next poll, and logs why if that is not the usual time.
 func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Duration {
-	var limit *github.Error
-	switch {
+	switch limit, ok := errors.AsType[*github.Error](err); {
 	case err == nil || ctx.Err() != nil:
-	case errors.As(err, &limit) && limit.Kind == github.KindRateLimited:
+	case ok && limit.Kind == github.KindRateLimited:
 		s.log.Info("poll waits for a limit", zap.String("reason", limit.Message), zap.Time("until", limit.Until))
 		return max(time.Until(limit.Until), time.Second)
 	default:
@@ -190,8 +189,8 @@ func (s *session) issueGone(k fsm.IssueKey) fsm.IssuesSeen {
 
 // isIssueGone reports whether an error means that the issue was deleted, or transferred to where we do not work.
 func isIssueGone(err error) (why string, gone bool) {
-	var e *github.Error
-	if !errors.As(err, &e) || e.Kind != github.KindNotFound {
+	e, ok := errors.AsType[*github.Error](err)
+	if !ok || e.Kind != github.KindNotFound {
 		return "", false
 	}
 	if e.MovedTo != "" {

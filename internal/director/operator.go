@@ -277,12 +277,10 @@ func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
 func viewTask(t *fsm.Task) wire.SnapshotTask {
 	v := wire.SnapshotTask{Issue: string(t.Key), State: t.State.String(), Attempt: t.Attempt}
 	if n := len(t.History); n > 0 {
-		reason := string(t.History[n-1].Reason)
-		v.Reason = &reason
+		v.Reason = new(string(t.History[n-1].Reason))
 	}
 	if !t.Until.IsZero() {
-		at := wire.At(t.Until)
-		v.NextDeadline = &at
+		v.NextDeadline = new(wire.At(t.Until))
 	}
 	return v
 }

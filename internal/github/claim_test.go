@@ -75,7 +75,7 @@ func interleave(t *testing.T, rival string, order []bool) (next []bool) {
 						return w.sim.Transport().RoundTrip(r)
 					})
 				}))
-			c.login = login
+			c.login.Store(&login)
 			go func() {
 				results[i], errs[i] = c.Claim(t.Context(), claimRequest(w, fmt.Sprintf("nonce%daa", i+2)))
 				ended[i] = true
@@ -154,10 +154,10 @@ func TestClaimCompetition(t *testing.T) {
 	}{
 		"a claim of another fleet":             {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}}, Lost},
 		"a claim of our login, another nonce":  {[][2]string{{"retake-bot", mark("claim", "default", "aaaabbbb", "")}}, Lost},
-		"forged by a stranger":                 {[][2]string{{"mallory", mark("claim", "night", "aaaabbbb", "")}}, Won},
-		"our nonce, forged by a stranger":      {[][2]string{{"mallory", mark("claim", "default", testNonce, "")}}, Won},
+		"forged by an outsider":                {[][2]string{{"mallory", mark("claim", "night", "aaaabbbb", "")}}, Won},
+		"our nonce, forged by an outsider":     {[][2]string{{"mallory", mark("claim", "default", testNonce, "")}}, Won},
 		"released since":                       {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"other-bot", mark("release", "night", "aaaabbbb", "")}}, Won},
-		"release forged by a stranger":         {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"mallory", mark("release", "night", "aaaabbbb", "")}}, Lost},
+		"release forged by an outsider":        {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"mallory", mark("release", "night", "aaaabbbb", "")}}, Lost},
 		"released, then claimed again":         {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"other-bot", mark("release", "night", "aaaabbbb", "")}, {"other-bot", mark("claim", "night", "ccccdddd", "")}}, Lost},
 		"delivered":                            {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"ended":"delivered"`)}}, Won},
 		"quoted, not on the first line":        {[][2]string{{"other-bot", "> " + mark("claim", "night", "aaaabbbb", "")}}, Won},

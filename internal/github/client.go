@@ -1,13 +1,14 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
@@ -46,11 +47,9 @@ type Client struct {
 	transport *transport
 	lanes     [laneCount]*gh.Client
 	log       *zap.Logger
-	rights    memory[right]        // by repository and login
-	claims    memory[claimComment] // by issue and nonce
-
-	mu    sync.Mutex
-	login string
+	rights    memory[right]          // by repository and login
+	claims    memory[claimComment]   // by issue and nonce
+	login     atomic.Pointer[string] // that the token belongs to; nil: not asked yet
 }
 
 // remembered bounds how many people's rights and claims' comments are kept in memory.
@@ -71,9 +70,7 @@ func New(o Options) (*Client, error) {
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport
 	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	c := &Client{
 		opts: o, labels: o.Labels, log: o.Log, rights: memory[right]{entries: remembered}, claims: memory[claimComment]{entries: remembered},
 	}
@@ -95,11 +92,8 @@ func (c *Client) Prime(cd Cooldown) { c.transport.gate.prime(cd) }
 
 // self is the login that our token belongs to. It is asked for once.
 func (c *Client) self(ctx context.Context, l lane) (string, error) {
-	c.mu.Lock()
-	login := c.login
-	c.mu.Unlock()
-	if login != "" {
-		return login, nil
+	if login := c.login.Load(); login != nil {
+		return *login, nil
 	}
 	u, _, err := c.lanes[l].Users.Get(ctx, "")
 	if err != nil {
@@ -108,10 +102,8 @@ func (c *Client) self(ctx context.Context, l lane) (string, error) {
 	if u.GetLogin() == "" {
 		return "", transient("GitHub did not return the login of the token", nil)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.login = u.GetLogin()
-	return c.login, nil
+	c.login.Store(u.Login)
+	return u.GetLogin(), nil
 }
 
 // checkWrites returns ErrWritesDisabled while writes are off, and logs what would have been done.

@@ -98,8 +98,7 @@ func normalize(err error) error {
 	if errors.Is(err, ErrWritesDisabled) {
 		return ErrWritesDisabled
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Kind: KindTransient, Message: "no usable answer", Err: err}

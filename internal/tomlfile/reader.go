@@ -118,7 +118,7 @@ func (r *reader) value(path string, v *unstable.Node) any {
 	case unstable.Integer:
 		n, err := strconv.ParseInt(string(v.Data), 0, 64)
 		if err != nil {
-			r.fault(r.note(path, v), "%s is no number of 64 bits", v.Data)
+			r.fault(r.note(path, v), "%s is not a number of 64 bits", v.Data)
 		}
 		return n
 	case unstable.Float:

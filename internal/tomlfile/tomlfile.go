@@ -89,9 +89,8 @@ func Parse(data []byte) *File {
 			r.keyValue(path, table, e)
 		}
 	}
-	var p *unstable.ParserError
-	switch {
-	case errors.As(r.parser.Error(), &p):
+	switch p, ok := errors.AsType[*unstable.ParserError](r.parser.Error()); {
+	case ok:
 		at := r.parser.Shape(r.parser.Range(p.Highlight)).Start
 		return syntax(at.Line, at.Column, "not TOML: "+p.Message)
 	case r.parser.Error() != nil:

@@ -135,11 +135,7 @@ func (a *attempt) agentCommand(s wire.StagePlan, model string, env []string) (ar
 	}
 	argv, preset := agent.Command(s, model, agent.Prompt(t, s.Agent.PromptBytes), filepath.Join(a.plan.Workdir, agentFiles))
 	set := environment{}
-	for _, kv := range preset {
-		name, value, _ := strings.Cut(kv, "=")
-		set[name] = value
-	}
-	for _, kv := range env { // the container and the configuration win
+	for _, kv := range slices.Concat(preset, env) { // the container and the configuration win
 		name, value, _ := strings.Cut(kv, "=")
 		set[name] = value
 	}
@@ -184,8 +180,7 @@ func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 		}
 	}
 	if wait > 0 {
-		s := wait.Seconds()
-		e.RetryAfterSeconds = &s
+		e.RetryAfterSeconds = new(wait.Seconds())
 	}
 	if last.Message != "" && r.noSuccess == "" {
 		e.Message += ": " + mask.Text(last.Message)

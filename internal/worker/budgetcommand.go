@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -83,11 +84,7 @@ func parseLease(args []string, getenv func(string) string) (leaseRequest, error)
 	retryAfter := -1.0
 	switch q.Op {
 	case wire.BudgetOpAcquire:
-		resource := getenv(envResource)
-		if resource == "" {
-			resource = budget.DefaultResource
-		}
-		flags.StringVar(&q.Resource, "resource", resource, "")
+		flags.StringVar(&q.Resource, "resource", cmp.Or(getenv(envResource), budget.DefaultResource), "")
 		flags.Float64Var(&q.PatienceSeconds, "wait", 0, "")
 	case wire.BudgetOpReport:
 		flags.StringVar(&q.Status, "status", "", "")
@@ -123,16 +120,12 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, fmt.Errorf("the worker does not listen at %s: %w", socket, err)
 	}
 	defer func() { _ = c.Close() }()
-	data, err := json.Marshal(q)
-	if err != nil {
-		return nil, a, err
-	}
 	// The worker's patience, and what one last question to the director may take.
 	patience := duration(q.PatienceSeconds, 0) + directorWait + socketTimeout
 	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, a, err
 	}
-	if _, err = c.Write(append(data, '\n')); err != nil {
+	if err = json.NewEncoder(c).Encode(q); err != nil {
 		return nil, a, err
 	}
 	if line, err = bufio.NewReader(c).ReadBytes('\n'); err != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // defaultPath is searched when the container states no PATH: that of common base images.
@@ -51,8 +53,7 @@ func (e environment) list() []string {
 // writableHome returns home if one can write there, else a fresh directory below the first of the fallbacks that
 // allows it. Engines set HOME=/ for users without a passwd entry, and coding agents all write to their home.
 func writableHome(home string, fallbacks ...string) (string, error) {
-	const mayWrite = 2 // W_OK
-	if home != "" && syscall.Access(home, mayWrite) == nil {
+	if home != "" && unix.Access(home, unix.W_OK) == nil {
 		return home, nil
 	}
 	var errs error
@@ -103,8 +104,7 @@ func executable(file string) error {
 	if err != nil {
 		return err
 	}
-	const mayExecute = 1 // X_OK
-	if info.IsDir() || syscall.Access(file, mayExecute) != nil {
+	if info.IsDir() || unix.Access(file, unix.X_OK) != nil {
 		return syscall.EACCES
 	}
 	return nil

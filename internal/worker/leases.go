@@ -176,8 +176,7 @@ func (l *lease) report(ctx context.Context, r agent.RateLimit) time.Duration {
 		report.Status = string(budget.RateLimited)
 	}
 	if r.RetryAfter > 0 {
-		s := r.RetryAfter.Seconds()
-		report.RetryAfterSeconds = &s
+		report.RetryAfterSeconds = new(r.RetryAfter.Seconds())
 	}
 	l.leases.report(ctx, report)
 	return 0

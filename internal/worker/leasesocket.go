@@ -151,14 +151,10 @@ func (s *leaseSocket) serve(ctx context.Context, c net.Conn) {
 }
 
 func writeAnswer(c net.Conn, a leaseAnswer) error {
-	data, err := json.Marshal(a)
-	if err == nil {
-		err = c.SetWriteDeadline(time.Now().Add(socketTimeout))
+	if err := c.SetWriteDeadline(time.Now().Add(socketTimeout)); err != nil {
+		return err
 	}
-	if err == nil {
-		_, err = c.Write(append(data, '\n'))
-	}
-	return err
+	return json.NewEncoder(c).Encode(a)
 }
 
 func (s *leaseSocket) handle(ctx context.Context, line []byte) leaseAnswer {

@@ -156,8 +156,7 @@ func (p *processRunner) await(ctx context.Context, c command, pid int, ended <-c
 		e.timedOut = true
 	case <-ctx.Done():
 		e.stopped = true
-		var why *stopCause
-		if errors.As(context.Cause(ctx), &why) {
+		if why, ok := errors.AsType[*stopCause](context.Cause(ctx)); ok {
 			grace = min(grace, why.grace)
 		}
 	}

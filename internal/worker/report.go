@@ -10,11 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
 	"retake/internal/recovery/classify"
 	"retake/internal/redact"
+
+	"go.uber.org/zap"
 )
 
 // reporter turns the end of an attempt into its one final report.
@@ -36,11 +37,10 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 
 // failed is the report of an attempt that failed. reason, if not empty, is why it was ended from outside.
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
-	final := true
 	e := &wire.WorkerError{
 		ErrorID:  f.id(r.plan),
 		WorkerID: r.plan.WorkerID, AttemptID: r.plan.AttemptID, IssueNumber: r.plan.Issue.Number, Attempt: r.plan.Attempt,
-		Stage: f.stage, Final: &final, ContainerID: containerID(), WorktreePath: r.plan.Workdir,
+		Stage: f.stage, Final: new(true), ContainerID: containerID(), WorktreePath: r.plan.Workdir,
 		Signal: f.exit.signal, FixRounds: a.runs[wire.StageCode],
 		Message:        r.mask.Text(a.summary(f)),
 		LastStdoutTail: r.mask.Text(f.agent.withoutQuotes("stdout", f.exit.stdout.text(tailBytes))),
@@ -58,8 +58,7 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 		f.agent.addEvidence(e, r.mask)
 	}
 	if f.kind == failedClosedModel {
-		s := f.wait.Seconds()
-		e.RetryAfterSeconds = &s
+		e.RetryAfterSeconds = new(f.wait.Seconds())
 	}
 	if reason != "" {
 		e.Message += " (" + reason + ")"
@@ -97,8 +96,7 @@ func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) {
 			e.Message += ": " + r.mask.Text(finding.Cause)
 		}
 		if finding.RetryAfter > 0 && e.RetryAfterSeconds == nil {
-			s := finding.RetryAfter.Seconds()
-			e.RetryAfterSeconds = &s
+			e.RetryAfterSeconds = new(finding.RetryAfter.Seconds())
 		}
 	}
 	a := recovery.Assert(found)

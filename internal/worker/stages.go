@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -202,19 +203,16 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 
 func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	env := make(environment, len(a.env)+len(s.Env)+6)
-	for k, v := range a.env {
-		env[k] = v
-	}
-	for k, v := range s.Env {
-		env[k] = v
-	}
+	maps.Copy(env, a.env)
+	maps.Copy(env, s.Env)
 	env["RETAKE_ATTEMPT"] = strconv.Itoa(a.plan.Attempt)
 	env["RETAKE_ATTEMPT_ID"] = a.plan.AttemptID
 	env["RETAKE_ISSUE"] = a.plan.Issue.Key
 	env["RETAKE_STAGE"] = s.Name
 	env["RETAKE_FIX_ROUND"] = strconv.Itoa(max(1, a.runs[wire.StageCode]))
 	env["RETAKE_ACTION"] = ""
-	env[envSocket], env[envWorker] = a.leaseSocket.socket(), ownProgram()
+	env[envSocket] = a.leaseSocket.socket()
+	env[envWorker], _ = os.Executable() // whose budget command the stage may run
 	env["RETAKE_MODEL"] = agent.Model(s, a.plan.AttemptFile)
 	env[envResource] = agent.Resource(s, env["RETAKE_MODEL"])
 	if file := a.plan.AttemptFile; file != nil {
@@ -224,15 +222,6 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 		argv: s.Run, dir: a.plan.Workdir, env: env.list(), path: env["PATH"], timeout: f.timeout,
 		grace: duration(a.plan.StopGraceSeconds, defaultGrace),
 	}
-}
-
-// ownProgram is the path of this program, whose budget command a stage may run.
-func ownProgram() string {
-	file, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	return file
 }
 
 // assess finds out what a program's end means. nil: the stage ended well.

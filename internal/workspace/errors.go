@@ -65,8 +65,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf returns the kind of an error of this package, Permanent for any other.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return Permanent
@@ -102,8 +101,7 @@ var systemErrors = []struct {
 
 // system turns an error of the operating system into an *Error; nil and errors that are one already pass.
 func system(op string, err error) error {
-	var own *Error
-	if err == nil || errors.As(err, &own) {
+	if _, own := errors.AsType[*Error](err); err == nil || own {
 		return err
 	}
 	for _, row := range systemErrors {

@@ -183,8 +183,8 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	if cause := context.Cause(ctx); cause != nil {
 		return "", &Error{Kind: Transient, Op: c.op, Detail: "ended by us: " + cause.Error(), Err: ctx.Err()}
 	}
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
 		return "", system(c.op, err)
 	}
 	if c.asks && exit.ExitCode() == 1 {

@@ -25,12 +25,10 @@ func lockFile(ctx context.Context, path string) (*fileLock, error) {
 		if l != nil || err != nil {
 			return l, err
 		}
-		timer := time.NewTimer(lockPoll)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, &Error{Kind: Transient, Op: "lock " + path, Detail: "another git is still at work here: " + ctx.Err().Error(), Err: ctx.Err()}
-		case <-timer.C:
+		case <-time.After(lockPoll):
 		}
 	}
 }

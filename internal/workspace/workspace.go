@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,9 +48,7 @@ const passable = 0o711
 
 // Open makes the folders and looks for git. It removes nothing.
 func Open(o Options) (*Workspaces, error) {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Dir == "" {
 		return nil, refuse("open", "set director.data_dir", "no data directory")
 	}

@@ -73,9 +73,7 @@ type Server struct {
 // bounds the start only.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	switch {
 	case wire.CheckPrefix(o.Prefix) != nil:
 		return nil, wire.CheckPrefix(o.Prefix)

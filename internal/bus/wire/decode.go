@@ -84,8 +84,7 @@ func decodeInto(fields []Field, tree map[string]any, data []byte, where string, 
 		return m
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return malformed(CauseWrongType, "%s: want %s, got %s", join(where, wrong.Field), wantedKind(wrong.Type.String()), wrong.Value)
 		}
 		return malformed(CauseWrongType, "%s: %v", join(where, "a field"), err)

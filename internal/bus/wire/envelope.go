@@ -122,7 +122,7 @@ func decodeBare(tree map[string]any, data []byte) (Envelope, *Malformed) {
 	_, hasID := tree["error_id"]
 	_, hasType := tree["error_type"]
 	if !hasID && !hasType {
-		return Envelope{}, malformed(CauseNotAnEnvelope, "schema_version is missing, and the object is no bare worker_error (no error_id, no error_type)")
+		return Envelope{}, malformed(CauseNotAnEnvelope, "schema_version is missing, and the object is not a bare worker_error (no error_id, no error_type)")
 	}
 	row, _ := rowOf(WorkerError{}.MessageType())
 	p := row.New()

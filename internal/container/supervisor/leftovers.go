@@ -1,10 +1,10 @@
 package supervisor
 
 import (
-	"bytes"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"retake/internal/procfs"
 )
@@ -21,7 +21,7 @@ func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 	if boot, err := procfs.Boot(); err == nil && started != nil && started.Boot == boot {
 		known = *started
 	}
-	marker := []byte(Marker + "=" + attemptID)
+	marker := Marker + "=" + attemptID
 	ours := map[int]bool{}
 	session := 0
 	for _, p := range all {
@@ -46,15 +46,10 @@ func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 }
 
 // carries reports whether a process has the variable. Those whose environment we may not read are not asked.
-func carries(pid int, variable []byte) bool {
+func carries(pid int, variable string) bool {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return false
 	}
-	for v := range bytes.SplitSeq(environ, []byte{0}) {
-		if bytes.Equal(v, variable) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Split(string(environ), "\x00"), variable)
 }

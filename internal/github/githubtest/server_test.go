@@ -174,8 +174,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 		want                      int
 	}{
 		"no such token":           {"Bearer nope", "GET", "/user", "", 401},
-		"a stranger comments":     {"token m", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"x"}`, 201},
-		"a stranger labels":       {"token m", "POST", "/repos/acme/widgets/issues/1/labels", `{"labels":["x"]}`, 403},
+		"an outsider comments":    {"token m", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"x"}`, 201},
+		"an outsider labels":      {"token m", "POST", "/repos/acme/widgets/issues/1/labels", `{"labels":["x"]}`, 403},
 		"bad json":                {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{`, 400},
 		"an empty comment":        {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":" "}`, 422},
 		"a comment too long":      {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"` + strings.Repeat("x", 65537) + `"}`, 422},

@@ -33,8 +33,7 @@ func (p *Policy) Decide(f recovery.Finding, t recovery.Tally, facts DecisionInpu
 	next := facts
 	next.AlreadyCompacted = facts.AlreadyCompacted || v.Action == recovery.RetryCompact
 	if facts.BudgetLeft != nil && v.Action.Again() {
-		left := *facts.BudgetLeft - 1
-		next.BudgetLeft = &left
+		next.BudgetLeft = new(*facts.BudgetLeft - 1)
 	}
 	if s.ahead = &v; f.Signature != "" {
 		s.same = recovery.SignatureCounter(f.Signature)

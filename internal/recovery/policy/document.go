@@ -229,7 +229,7 @@ func (n table) row(base *Policy) (Row, string) {
 	case on == "*" && n.has("reasons"):
 		n.fault("reasons", "\"*\" is for all the others")
 	case !isReason && on != "*" && on != "" && len(r.Reasons) == 0 && (!n.has("reasons") || r.Reasons != nil):
-		n.fault("on", "%q is no reason; a word of your own needs the list of its reasons%s", on, meant(on, reasonNames))
+		n.fault("on", "%q is not a reason; a word of your own needs the list of its reasons%s", on, meant(on, reasonNames))
 	}
 	n.oneOf("class", []string{string(recovery.Transient), string(recovery.Permanent), string(recovery.NeedHuman)})
 	n.oneOf("count", []string{string(ByRow), string(ByCall), string(ByTask), string(BySignature), string(BySession)})

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"retake/internal/recovery"
 )
 
@@ -81,12 +83,7 @@ func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int 
 
 // endlessAfter reports whether an unlimited rung comes after rung i.
 func (r *Row) endlessAfter(i int, f recovery.Finding, facts DecisionInput) bool {
-	for _, rung := range r.Ladder[i+1:] {
-		if rung.Times < 0 && met(rung.When, f, facts) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Ladder[i+1:], func(g Rung) bool { return g.Times < 0 && met(g.When, f, facts) })
 }
 
 // reaches reports whether the stated wait, if there is one and the action has to obey it, is one that the row honours.

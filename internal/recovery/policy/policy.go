@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -227,13 +228,7 @@ func (p *Policy) rowFor(r recovery.Reason, caller string) int16 {
 type rank struct{ named, layer, exact int }
 
 func (k rank) less(o rank) bool {
-	switch {
-	case k.named != o.named:
-		return k.named < o.named
-	case k.layer != o.layer:
-		return k.layer < o.layer
-	}
-	return k.exact < o.exact
+	return cmp.Or(cmp.Compare(k.named, o.named), cmp.Compare(k.layer, o.layer), cmp.Compare(k.exact, o.exact)) < 0
 }
 
 func (r *Row) rank(reason recovery.Reason) (rank, bool) {
