@@ -161,13 +161,13 @@ func TestTaskHistory(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 11, 21, 10, 0, s, 0, time.UTC) }
 	histories := map[string]*taskHistory{}
 	addRecords(histories, []fsm.Record{
-		{At: at(1), Facts: []fsm.Fact{fsm.TaskQueued{Task: "demo/widgets#7"}, fsm.Moved{Task: "demo/widgets#7", To: fsm.Claiming}}},
-		{At: at(2), Facts: []fsm.Fact{fsm.AttemptBegan{Task: "demo/widgets#7", N: 1}}},
+		{At: at(1), Facts: []fsm.Fact{fsm.TaskQueued{Task: "demo/widgets#7"}, fsm.Moved{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, To: fsm.Claiming}}},
+		{At: at(2), Facts: []fsm.Fact{fsm.AttemptBegan{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, N: 1}}},
 		{At: at(3), Facts: []fsm.Fact{fsm.VerdictMade{
-			Task: "demo/widgets#7", Attempt: 1, Finding: recovery.Finding{Reason: recovery.WorkerLost}, Verdict: recovery.Verdict{Action: recovery.RestartWorker},
+			OfTask: fsm.OfTask{Task: "demo/widgets#7"}, Attempt: 1, Finding: recovery.Finding{Reason: recovery.WorkerLost}, Verdict: recovery.Verdict{Action: recovery.RestartWorker},
 		}}},
-		{At: at(4), Facts: []fsm.Fact{fsm.AttemptBegan{Task: "demo/widgets#7", N: 2}}},
-		{At: at(9), Facts: []fsm.Fact{fsm.Moved{Task: "demo/widgets#7", From: fsm.Delivering, To: fsm.Done}}},
+		{At: at(4), Facts: []fsm.Fact{fsm.AttemptBegan{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, N: 2}}},
+		{At: at(9), Facts: []fsm.Fact{fsm.Moved{OfTask: fsm.OfTask{Task: "demo/widgets#7"}, From: fsm.Delivering, To: fsm.Done}}},
 	})
 	got := histories["demo/widgets#7"]
 	if got == nil || got.attempts != 2 || got.final != "Done" || !slices.Equal(got.verdicts, scenarios[6].Verdicts) || got.ended.Sub(got.begun) != 8*time.Second {

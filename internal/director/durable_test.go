@@ -27,8 +27,8 @@ func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	c, _, err := d.newRecorder(m)
 	must(t, err)
 	records := []fsm.Record{
-		{At: at, Facts: fsm.FactList{fsm.UsageCounted{Task: key, PaidCalls: new(int64(3))}}},
-		{At: at, Facts: fsm.FactList{fsm.TaskRenamed{Task: key, Title: "Parse times"}, fsm.UsageCounted{Task: key, PaidCalls: new(int64(7))}}},
+		{At: at, Facts: fsm.FactList{fsm.UsageCounted{OfTask: fsm.OfTask{Task: key}, PaidCalls: new(int64(3))}}},
+		{At: at, Facts: fsm.FactList{fsm.TaskRenamed{OfTask: fsm.OfTask{Task: key}, Title: "Parse times"}, fsm.UsageCounted{OfTask: fsm.OfTask{Task: key}, PaidCalls: new(int64(7))}}},
 	}
 	m.Replay(records)
 	c.record(records[0])

@@ -18,16 +18,17 @@ func (m *Machine) Apply(at time.Time, f Fact) {
 func (m *Machine) apply(at time.Time, f Fact) {
 	m.advance(at)
 	m.hard.Decided = m.now
-	f.apply(m)
+	about, ok := f.(taskFact)
+	if !ok {
+		f.apply(m, nil)
+	} else if t := m.Task(about.task()); t != nil {
+		f.apply(m, t)
+		m.settle(t)
+	}
 }
 
-// change changes one task and puts it where it belongs now. A final task with nothing left to do leaves memory.
-func (m *Machine) change(k IssueKey, by func(*Task)) {
-	t := m.Task(k)
-	if t == nil {
-		return
-	}
-	by(t)
+// settle puts a task that was changed where it belongs now. A final task with nothing left to do leaves memory.
+func (m *Machine) settle(t *Task) {
 	if over := t.State == Forgotten || t.State.Info().Final; over && len(t.Outbox) == 0 {
 		m.drop(t)
 		return
@@ -35,10 +36,10 @@ func (m *Machine) change(k IssueKey, by func(*Task)) {
 	m.index(t)
 }
 
-func (f RunBegan) apply(m *Machine) { m.hard.RunID = f.RunID }
+func (f RunBegan) apply(m *Machine, _ *Task) { m.hard.RunID = f.RunID }
 
 // What the operator wants survives a cooldown and a shutdown; only the operator ends it.
-func (f PhaseChanged) apply(m *Machine) {
+func (f PhaseChanged) apply(m *Machine, _ *Task) {
 	m.hard.Phase = f.To
 	switch f.To {
 	case PhasePaused, PhaseDraining:
@@ -51,175 +52,139 @@ func (f PhaseChanged) apply(m *Machine) {
 	}
 }
 
-func (f CursorAdvanced) apply(m *Machine) {
+func (f CursorAdvanced) apply(m *Machine, _ *Task) {
 	m.hard.Cursors = slices.DeleteFunc(m.hard.Cursors, func(c RepoCursor) bool { return c.Repo == f.Repo })
 	m.hard.Cursors = append(m.hard.Cursors, RepoCursor(f))
 }
 
-func (f CooldownSet) apply(m *Machine) {
+func (f CooldownSet) apply(m *Machine, _ *Task) {
 	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource || !c.Until.After(m.now) })
 	m.hard.Cooldowns = append(m.hard.Cooldowns, Cooldown(f))
 }
 
-func (f IncidentChanged) apply(m *Machine) {
+func (f IncidentChanged) apply(m *Machine, _ *Task) {
 	m.hard.Incidents = slices.DeleteFunc(m.hard.Incidents, func(i Incident) bool { return i.Key == f.Incident.Key })
 	if !f.Over {
 		m.hard.Incidents = append(m.hard.Incidents, f.Incident)
 	}
 }
 
-func (f TaskQueued) apply(m *Machine) {
+func (f TaskQueued) apply(m *Machine, _ *Task) {
 	m.hard.Seq++
 	m.add(&Task{Key: f.Task, Nonce: f.Nonce, Seq: m.hard.Seq, Title: f.Title, URL: f.URL, State: Queued, Since: m.now})
 }
 
-func (f TaskRenamed) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) { t.Title, t.URL = f.Title, f.URL })
+func (f TaskRenamed) apply(_ *Machine, t *Task) { t.Title, t.URL = f.Title, f.URL }
+
+func (f Moved) apply(m *Machine, t *Task) {
+	t.State, t.Since, t.Until = f.To, m.now, f.Until
+	if f.On == OnIncidentOver {
+		t.IncidentWaits++
+	}
+	if f.On == OnIncidentOver || f.On == OnUnblocked {
+		t.Resumed = true
+		t.Answers++
+	}
 }
 
-func (f Moved) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		t.State, t.Since, t.Until = f.To, m.now, f.Until
-		if f.On == OnIncidentOver {
-			t.IncidentWaits++
-		}
-		if f.On == OnIncidentOver || f.On == OnUnblocked {
-			t.Resumed = true
-			t.Answers++
-		}
-	})
+func (f AttemptBegan) apply(_ *Machine, t *Task) {
+	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
+	t.Next, t.Ending = Next{}, Ending{}
+	t.soft = soft{inFlight: t.soft.inFlight}
 }
 
-func (f AttemptBegan) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
-		t.Next, t.Ending = Next{}, Ending{}
-		t.soft = soft{inFlight: t.soft.inFlight}
-	})
+func (f ContainerStarted) apply(m *Machine, t *Task) {
+	t.UpAt, t.WatchdogAt = m.now, f.WatchdogAt
+	if t.State == Starting {
+		t.Until = f.HelloBy
+	}
 }
 
-func (f ContainerStarted) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		t.UpAt, t.WatchdogAt = m.now, f.WatchdogAt
-		if t.State == Starting {
-			t.Until = f.HelloBy
-		}
-	})
+func (LabelsConfirmed) apply(m *Machine, t *Task) { t.LabelsAt, t.Resumed = m.now, false }
+
+func (f ReportAccepted) apply(_ *Machine, t *Task) {
+	t.Reports = append(t.Reports, f.Worker+"/"+f.Ref.ID)
+	t.Reports = t.Reports[max(0, len(t.Reports)-maxReports):]
+	switch {
+	case !f.Final:
+	case f.OK && t.Ending.Finding == nil:
+		t.Ending.end(OutcomeOK)
+	case !f.OK && t.Ending.Finding == nil && t.Ending.Outcome != OutcomeOK:
+		t.Ending.end(OutcomeFailed)
+		t.Ending.Finding, t.Ending.Stage, t.Ending.Report, t.Ending.Provider = f.Finding, f.Stage, &f.Ref, f.Provider
+	}
 }
 
-func (f LabelsConfirmed) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) { t.LabelsAt, t.Resumed = m.now, false })
-}
+func (WorkerAnswered) apply(*Machine, *Task) {}
 
-func (f ReportAccepted) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		t.Reports = append(t.Reports, f.Worker+"/"+f.Ref.ID)
-		t.Reports = t.Reports[max(0, len(t.Reports)-maxReports):]
-		switch {
-		case !f.Final:
-		case f.OK && t.Ending.Finding == nil:
-			t.Ending.end(OutcomeOK)
-		case !f.OK && t.Ending.Finding == nil && t.Ending.Outcome != OutcomeOK:
-			t.Ending.end(OutcomeFailed)
-			t.Ending.Finding, t.Ending.Stage, t.Ending.Report, t.Ending.Provider = f.Finding, f.Stage, &f.Ref, f.Provider
-		}
-	})
-}
+func (f WatchdogMoved) apply(_ *Machine, t *Task) { t.WatchdogAt = f.At }
 
-func (WorkerAnswered) apply(*Machine) {}
+func (f HintsGiven) apply(_ *Machine, t *Task) { t.Hints = f.Hints }
 
-func (f WatchdogMoved) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) { t.WatchdogAt = f.At })
-}
-
-func (f HintsGiven) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) { t.Hints = f.Hints })
-}
-
-func (f ClaimWentStale) apply(m *Machine) {
+func (f ClaimWentStale) apply(m *Machine, _ *Task) {
 	m.hard.StaleClaims = append(m.hard.StaleClaims, f.Task)
 	m.hard.StaleClaims = m.hard.StaleClaims[max(0, len(m.hard.StaleClaims)-maxStale):]
 }
 
-func (f EndingSet) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		t.Ending.end(f.Outcome)
-		switch {
-		case f.Outcome == OutcomeWithdrawn:
-			t.Ending.Withdrawn = f.Cause
-		case t.Ending.Known == "":
-			t.Ending.Known, t.Ending.KnownCause = f.Known, f.Cause
-		}
-	})
+func (f EndingSet) apply(_ *Machine, t *Task) {
+	t.Ending.end(f.Outcome)
+	switch {
+	case f.Outcome == OutcomeWithdrawn:
+		t.Ending.Withdrawn = f.Cause
+	case t.Ending.Known == "":
+		t.Ending.Known, t.Ending.KnownCause = f.Known, f.Cause
+	}
 }
 
 // The verdict charges the tally; nothing else does.
-func (f VerdictMade) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		t.History = append(t.History, Failure{
-			Attempt: f.Attempt, Stage: f.Stage, Reason: f.Finding.Reason, Cause: f.Finding.Cause,
-			Action: f.Verdict.Action, At: m.now, Signature: f.Finding.Signature,
-		})
-		t.History = t.History[max(0, len(t.History)-maxHistory):]
-		t.Tally = t.Tally.After(f.Finding, f.Verdict)
-		t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason}
-		t.Incident = f.Incident
-		if f.Verdict.Row == rowIncident {
-			t.IncidentWaits++
-		}
-		t.Alternative = t.Alternative || f.Verdict.Action == recovery.RetryAlternative
+func (f VerdictMade) apply(m *Machine, t *Task) {
+	t.History = append(t.History, Failure{
+		Attempt: f.Attempt, Stage: f.Stage, Reason: f.Finding.Reason, Cause: f.Finding.Cause,
+		Action: f.Verdict.Action, At: m.now, Signature: f.Finding.Signature,
 	})
+	t.History = t.History[max(0, len(t.History)-maxHistory):]
+	t.Tally = t.Tally.After(f.Finding, f.Verdict)
+	t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason}
+	t.Incident = f.Incident
+	if f.Verdict.Row == rowIncident {
+		t.IncidentWaits++
+	}
+	t.Alternative = t.Alternative || f.Verdict.Action == recovery.RetryAlternative
 }
 
-func (f UsageCounted) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		switch {
-		case f.PaidCalls != nil:
-			t.Tally.PaidCalls = *f.PaidCalls
-		case f.Ended:
-			t.Tally, t.Used = t.Tally.Use(f.Usage), recovery.Usage{}
-		default:
-			t.Used = f.Usage
-		}
-	})
+func (f UsageCounted) apply(_ *Machine, t *Task) {
+	switch {
+	case f.PaidCalls != nil:
+		t.Tally.PaidCalls = *f.PaidCalls
+	case f.Ended:
+		t.Tally, t.Used = t.Tally.Use(f.Usage), recovery.Usage{}
+	default:
+		t.Used = f.Usage
+	}
 }
 
-func (f TallyReset) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		t.Tally, t.Next, t.Alternative, t.IncidentWaits = t.Tally.Answered(), Next{}, false, 0
-	})
+func (f TallyReset) apply(_ *Machine, t *Task) {
+	t.Tally, t.Next, t.Alternative, t.IncidentWaits = t.Tally.Answered(), Next{}, false, 0
 }
 
 // What was delivered is recorded for people; the task ends with the move that follows.
-func (f WorkDelivered) apply(m *Machine) {
+func (f WorkDelivered) apply(m *Machine, _ *Task) {
 	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
 }
 
-func (f EffectPlanned) apply(m *Machine) {
-	m.change(f.Effect.Task, func(t *Task) { t.Outbox = append(t.Outbox, Planned{Effect: f.Effect}) })
+func (f EffectPlanned) apply(_ *Machine, t *Task) {
+	t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})
 }
 
-func (f EffectDone) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
-		t.outcomeArrived(f.Effect)
-	})
+func (f EffectDone) apply(_ *Machine, t *Task) {
+	t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
 }
 
-func (f EffectDeferred) apply(m *Machine) {
-	m.change(f.Task, func(t *Task) {
-		for i := range t.Outbox {
-			if t.Outbox[i].Effect.ID == f.Effect {
-				t.Outbox[i].Tries, t.Outbox[i].NotBefore = f.Tries, f.Until
-			}
+func (f EffectDeferred) apply(_ *Machine, t *Task) {
+	for i := range t.Outbox {
+		if t.Outbox[i].Effect.ID == f.Effect {
+			t.Outbox[i].Tries, t.Outbox[i].NotBefore = f.Tries, f.Until
 		}
-		t.outcomeArrived(f.Effect)
-	})
-}
-
-func (t *Task) outcomeArrived(effect string) {
-	if t.soft.inFlight == effect {
-		t.soft.inFlight = ""
 	}
 }
 

@@ -15,7 +15,7 @@ func (m *Machine) begin(t *Task) {
 		on = OnStillOurs
 	}
 	order := &StartOrder{Action: t.Next.Action, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints, WatchdogAt: m.now.Add(m.cfg.Watchdog)}
-	m.record(AttemptBegan{Task: t.Key, N: t.Attempt + 1, Next: t.Next, WatchdogAt: order.WatchdogAt})
+	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: t.Next, WatchdogAt: order.WatchdogAt})
 	m.plan(t, Effect{Kind: DoStart, Start: order})
 	m.move(t, on, string(order.Action), time.Time{})
 }
@@ -25,7 +25,7 @@ func (m *Machine) started(t *Task, f *EffectError) {
 	if f == nil {
 		t.soft.upAt, t.soft.slack = m.now, 0
 		m.record(ContainerStarted{
-			Task: t.Key, HelloBy: m.now.Add(m.cfg.StartTimeout), WatchdogAt: m.now.Add(m.cfg.Watchdog),
+			OfTask: OfTask{t.Key}, HelloBy: m.now.Add(m.cfg.StartTimeout), WatchdogAt: m.now.Add(m.cfg.Watchdog),
 		})
 		return
 	}
@@ -66,7 +66,7 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 		m.accept(t, r, nil)
 	}
 	if used := t.used(); used != (recovery.Usage{}) {
-		m.record(UsageCounted{Task: t.Key, Usage: used, Ended: true})
+		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used, Ended: true})
 	}
 	switch t.Ending.Outcome {
 	case OutcomeOK:
@@ -136,7 +136,7 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 		return
 	}
 	f := ReportAccepted{
-		Task: t.Key, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit, Stage: r.Stage, Provider: r.Evidence.Provider,
+		OfTask: OfTask{t.Key}, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit, Stage: r.Stage, Provider: r.Evidence.Provider,
 	}
 	if !r.OK {
 		f.Finding = known

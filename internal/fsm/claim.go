@@ -24,7 +24,7 @@ func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 	case t.State != Claiming && t.State != Backoff:
 	case end.Ours:
 		m.rename(t, end.Title, "")
-		m.record(LabelsConfirmed{Task: t.Key})
+		m.record(LabelsConfirmed{OfTask{t.Key}})
 		m.begin(t)
 	case t.State == Claiming:
 		if e.Failure != nil && m.begunBefore(p) {
@@ -46,7 +46,7 @@ func (m *Machine) withdraw(t *Task, why string) {
 	case t.State != Stopping:
 		m.stop(t, OnWithdrawn, EndingSet{Outcome: OutcomeWithdrawn, Cause: why}, m.cfg.StopGrace)
 	case t.Ending.Outcome != OutcomeWithdrawn:
-		m.record(EndingSet{Task: t.Key, Outcome: OutcomeWithdrawn, Cause: why})
+		m.record(EndingSet{OfTask: OfTask{t.Key}, Outcome: OutcomeWithdrawn, Cause: why})
 	}
 }
 

@@ -11,8 +11,19 @@ import (
 
 // Fact is one decided change of hard state. It carries every value that Apply needs.
 type Fact interface {
-	apply(m *Machine) // m.now is when the fact was decided
+	// apply reads when the fact was decided from m.now; t is the task that a taskFact is about.
+	apply(m *Machine, t *Task)
 }
+
+// taskFact changes one task. If there is no such task it changes nothing.
+type taskFact interface{ task() IssueKey }
+
+// OfTask makes a fact one about a task.
+type OfTask struct {
+	Task IssueKey `json:"task"`
+}
+
+func (f OfTask) task() IssueKey { return f.Task }
 
 // RunBegan marks the start of a process in the journal.
 type RunBegan struct {
@@ -48,14 +59,14 @@ type TaskQueued struct {
 
 // TaskRenamed: the issue's title or address has changed.
 type TaskRenamed struct {
-	Task  IssueKey `json:"task"`
-	Title string   `json:"title"`
-	URL   string   `json:"url"`
+	OfTask
+	Title string `json:"title"`
+	URL   string `json:"url"`
 }
 
 // Moved is a transition of the table.
 type Moved struct {
-	Task    IssueKey  `json:"task"`
+	OfTask
 	Attempt int       `json:"attempt,omitempty"`
 	From    State     `json:"from"`
 	To      State     `json:"to"`
@@ -66,7 +77,7 @@ type Moved struct {
 
 // AttemptBegan numbers the attempt. The tally was charged by the verdict that granted it; the move to Starting follows.
 type AttemptBegan struct {
-	Task       IssueKey  `json:"task"`
+	OfTask
 	N          int       `json:"n"`
 	Next       Next      `json:"next"`
 	WatchdogAt time.Time `json:"watchdog_at"`
@@ -75,19 +86,19 @@ type AttemptBegan struct {
 // ContainerStarted: the start was confirmed; from HelloBy on a missing hello counts. The attempt's life is bounded from
 // here: the wait for a start that meets a limit or an outage does not count.
 type ContainerStarted struct {
-	Task       IssueKey  `json:"task"`
+	OfTask
 	HelloBy    time.Time `json:"hello_by"`
 	WatchdogAt time.Time `json:"watchdog_at"`
 }
 
 // LabelsConfirmed: our labels are on the issue; older views of it don't count.
 type LabelsConfirmed struct {
-	Task IssueKey `json:"task"`
+	OfTask
 }
 
 // ReportAccepted is a report that counts. Of a failure it holds what was found in the evidence, which stays where Ref says.
 type ReportAccepted struct {
-	Task   IssueKey  `json:"task"`
+	OfTask
 	Worker string    `json:"worker"`
 	Ref    ReportRef `json:"ref"`
 	OK     bool      `json:"ok"`
@@ -110,14 +121,14 @@ type WorkerAnswered struct {
 
 // WatchdogMoved: the time in which the director was paused does not count.
 type WatchdogMoved struct {
-	Task IssueKey  `json:"task"`
-	At   time.Time `json:"at"`
+	OfTask
+	At time.Time `json:"at"`
 }
 
 // HintsGiven replaces the people's comments that the next attempts get.
 type HintsGiven struct {
-	Task  IssueKey `json:"task"`
-	Hints []Hint   `json:"hints"`
+	OfTask
+	Hints []Hint `json:"hints"`
 }
 
 // ClaimWentStale: a claim of the issue was given back because nothing happened in it. The next time a human is asked.
@@ -127,7 +138,7 @@ type ClaimWentStale struct {
 
 // EndingSet is what the director itself knows about the attempt's end.
 type EndingSet struct {
-	Task    IssueKey        `json:"task"`
+	OfTask
 	Outcome Outcome         `json:"outcome"`
 	Known   recovery.Reason `json:"known,omitempty"`
 	Cause   string          `json:"cause,omitempty"`
@@ -135,7 +146,7 @@ type EndingSet struct {
 
 // VerdictMade is what was decided about a failed attempt.
 type VerdictMade struct {
-	Task    IssueKey         `json:"task"`
+	OfTask
 	Attempt int              `json:"attempt"`
 	Stage   string           `json:"stage,omitempty"`
 	Finding recovery.Finding `json:"finding"`
@@ -146,7 +157,7 @@ type VerdictMade struct {
 
 // UsageCounted is what the current attempt has used, or an operator's correction of what the claim has.
 type UsageCounted struct {
-	Task  IssueKey       `json:"task"`
+	OfTask
 	Usage recovery.Usage `json:"usage"`
 	// Ended: the attempt is over, and its usage is added to the claim's. The verdict comes after that.
 	Ended bool `json:"ended,omitempty"`
@@ -156,8 +167,8 @@ type UsageCounted struct {
 
 // TallyReset: a human answered, so that all meters start anew.
 type TallyReset struct {
-	Task IssueKey `json:"task"`
-	By   string   `json:"by"`
+	OfTask
+	By string `json:"by"`
 }
 
 // WorkDelivered says what was delivered.
@@ -171,17 +182,19 @@ type EffectPlanned struct {
 	Effect Effect `json:"effect"`
 }
 
+func (f EffectPlanned) task() IssueKey { return f.Effect.Task }
+
 // EffectDone ends it, with the reason if it ended without having been carried out: a permanent failure, or something
 // else that made it pointless.
 type EffectDone struct {
-	Task   IssueKey `json:"task"`
-	Effect string   `json:"effect"`
-	Failed string   `json:"failed,omitempty"`
+	OfTask
+	Effect string `json:"effect"`
+	Failed string `json:"failed,omitempty"`
 }
 
 // EffectDeferred: it failed and is tried again.
 type EffectDeferred struct {
-	Task   IssueKey  `json:"task"`
+	OfTask
 	Effect string    `json:"effect"`
 	Tries  int       `json:"tries"`
 	Until  time.Time `json:"until"`

@@ -86,7 +86,7 @@ func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 func (m *Machine) rename(t *Task, title, url string) {
 	title, url = cmp.Or(title, t.Title), cmp.Or(url, t.URL)
 	if title != t.Title || url != t.URL {
-		m.record(TaskRenamed{Task: t.Key, Title: title, URL: url})
+		m.record(TaskRenamed{OfTask: OfTask{t.Key}, Title: title, URL: url})
 	}
 }
 
@@ -120,7 +120,7 @@ func (a QuestionAnswered) step(m *Machine) {
 		return
 	}
 	by := a.By + ": " + a.Command
-	m.record(TallyReset{Task: t.Key, By: by})
+	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by})
 	m.move(t, OnUnblocked, by, m.now)
 }
 
@@ -134,6 +134,6 @@ func (m *Machine) recordHints(t *Task, hints []Hint) {
 		}
 	}
 	if len(all) > len(t.Hints) {
-		m.record(HintsGiven{Task: t.Key, Hints: all[max(0, len(all)-maxHints):]})
+		m.record(HintsGiven{OfTask: OfTask{t.Key}, Hints: all[max(0, len(all)-maxHints):]})
 	}
 }

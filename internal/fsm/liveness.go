@@ -134,7 +134,7 @@ func (h WorkerSeen) step(m *Machine) {
 	// Paid calls are recorded as they are made: if worker and director die together, nobody could report them again. They are few,
 	// and their cost is recorded with them.
 	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
-		m.record(UsageCounted{Task: t.Key, Usage: used})
+		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used})
 	}
 	m.sawWorker(t)
 	m.syncPause(t)

@@ -174,7 +174,7 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 	if !ok {
 		return
 	}
-	m.record(Moved{Task: t.Key, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
+	m.record(Moved{OfTask: OfTask{t.Key}, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
 	if !to.Info().Slot {
 		m.slotReleased(t, on == OnGoneOK)
 	}

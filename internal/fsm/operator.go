@@ -28,7 +28,7 @@ func (m *Machine) unpause(to Phase, why string) {
 	}
 	for _, t := range m.hard.Tasks {
 		if t.watched() {
-			m.record(WatchdogMoved{Task: t.Key, At: t.WatchdogAt.Add(gap)})
+			m.record(WatchdogMoved{OfTask: OfTask{t.Key}, At: t.WatchdogAt.Add(gap)})
 		}
 	}
 	m.sendAll(DoResume)

@@ -24,12 +24,13 @@ func (e EffectEnded) step(m *Machine) {
 		return
 	}
 	p := t.Outbox[0]
+	t.soft.inFlight = ""
 	m.revisit(t)
 	if e.Failure != nil && t.tryAgain(p, e.Failure) {
 		m.deferEffect(t, p, e.Failure)
 		return
 	}
-	done := EffectDone{Task: t.Key, Effect: e.Effect}
+	done := EffectDone{OfTask: OfTask{t.Key}, Effect: e.Effect}
 	if e.Failure != nil {
 		done.Failed = e.Failure.Text
 	}
@@ -48,7 +49,7 @@ func (e EffectEnded) step(m *Machine) {
 		m.deliveryEnded(t, e)
 	case DoEscalate:
 		if e.Failure == nil {
-			m.record(LabelsConfirmed{Task: t.Key})
+			m.record(LabelsConfirmed{OfTask{t.Key}})
 		}
 	case DoRelease:
 		m.emit(t, Effect{Kind: DoForget})
@@ -74,7 +75,7 @@ func (t *Task) tryAgain(p Planned, f *EffectError) bool {
 
 // deferEffect keeps a failed effect for later. A wait for a stated reset is not counted as a failure.
 func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
-	d := EffectDeferred{Task: t.Key, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(), Why: f.Text}
+	d := EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(), Why: f.Text}
 	if !f.Until.After(m.now) { // none, or one that is past: our clock and theirs differ, and asking at once would not help
 		d.Tries++
 		d.Until = m.now.Add(m.cfg.Retry.Delay(d.Tries, p.Effect.ID))
@@ -93,7 +94,7 @@ func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
 func (m *Machine) overtake(t *Task, why string) {
 	for _, p := range slices.Clone(t.Outbox) {
 		if p.Effect.ID != t.soft.inFlight && slices.Contains(overtakenEffects, p.Effect.Kind) {
-			m.record(EffectDone{Task: t.Key, Effect: p.Effect.ID, Failed: "overtaken: " + why})
+			m.record(EffectDone{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Failed: "overtaken: " + why})
 		}
 	}
 }

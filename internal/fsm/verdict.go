@@ -25,7 +25,7 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	}
 	m.noteHealthEvidence(t, f, stage)
 	v, incident := m.applyBreaker(t, f, v)
-	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
+	m.record(VerdictMade{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
 	if r := t.cooledResource(f, v); r != "" { // no other task shall run into the same limit
 		m.coolDown(r, m.now.Add(v.Delay), f.Cause)
 	}
@@ -69,7 +69,7 @@ func (m *Machine) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 
 // block records a verdict that is not about how an attempt ended, and asks a human.
 func (m *Machine) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
-	m.record(VerdictMade{Task: t.Key, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
+	m.record(VerdictMade{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
 	m.askHuman(t, f, stage, v)
 }
 
@@ -120,7 +120,7 @@ func (m *Machine) enforceBudget(t *Task) {
 
 func (b BudgetEdited) step(m *Machine) {
 	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
-		m.record(UsageCounted{Task: t.Key, PaidCalls: &b.PaidCalls})
+		m.record(UsageCounted{OfTask: OfTask{t.Key}, PaidCalls: &b.PaidCalls})
 		m.enforceBudget(t)
 		if budget := m.usedUp(t); t.State == Backoff && budget != "" {
 			why := "the operator set the paid calls to " + strconv.FormatInt(b.PaidCalls, 10) + ", which uses the task's budget up"
