@@ -18,7 +18,6 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
-	"retake/internal/recovery"
 )
 
 // SocketName is the operator's socket in the data directory: HTTP on a Unix socket. Who may open it is the file system's
@@ -261,7 +260,7 @@ func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
 		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{Resource: c.Resource, Until: wire.At(c.Until), Why: c.Why})
 	}
 	for _, i := range m.Incidents() {
-		until := i.Breaker.NextDeadline(recovery.DefaultBreaker, m.Now())
+		until := i.Breaker.NextDeadline(m.Now())
 		if until.IsZero() { // it depends on how the canary does
 			until = m.Now()
 		}

@@ -54,16 +54,15 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 	}
 	g := *cmp.Or(result, &StopResult{}) // a copy: the event is journaled as it came
 	for _, r := range g.Reports {
+		var known *recovery.Finding
 		if r.Exit {
 			if g.ExitCode == nil { // the director was killed after the container had been removed: the runtime no longer knows
 				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
 			}
-			f := m.exitFinding(t, g)
+			known = m.exitFinding(t, g)
 			r.Stage = cmp.Or(t.soft.Stage, r.Stage) // the director's own report cannot know it
-			m.accept(t, r, &f)
-			continue
 		}
-		m.accept(t, r, nil)
+		m.accept(t, r, known)
 	}
 	if used := t.used(); used != (recovery.Usage{}) {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used, Ended: true})
@@ -77,8 +76,7 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 	default:
 		f := t.Ending.Finding
 		if f == nil || t.Ending.certain() || g.OOM && f.Reason != recovery.OOMKilled {
-			known := m.exitFinding(t, g)
-			f = &known
+			f = m.exitFinding(t, g)
 		}
 		m.decide(t, *f, t.Ending.Stage)
 	}
@@ -92,7 +90,7 @@ func (e *Ending) certain() bool {
 
 // exitFinding classifies the end of a container when no report does: by what the runtime knows for certain, then by why the
 // director stopped it, then by the bare exit.
-func (m *Machine) exitFinding(t *Task, g StopResult) recovery.Finding {
+func (m *Machine) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	e := recovery.Evidence{
 		Known: cmp.Or(t.Ending.Known, recovery.WorkerLost), KnownCause: t.Ending.KnownCause, ExitCode: g.ExitCode, Signal: g.Signal,
 	}
@@ -112,7 +110,7 @@ func (m *Machine) exitFinding(t *Task, g StopResult) recovery.Finding {
 	default:
 		e.KnownCause = fmt.Sprintf("the worker ended with exit code %d without a report", *g.ExitCode)
 	}
-	return m.cfg.Classify(e)
+	return new(m.cfg.Classify(e))
 }
 
 // The director's own report of an exit waits for what the runtime knows, which comes with the container's confirmed end.
@@ -131,7 +129,7 @@ func (b ReportReceived) step(m *Machine) {
 
 // accept makes a report count, once. Its finding is what the evidence means, unless the caller knows better.
 func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
-	t.soft.Usage = maxUsage(t.soft.Usage, r.Usage) // also of one that is known: this process may not have heard it
+	t.soft.Usage = t.soft.Usage.Max(r.Usage) // also of one that is known: this process may not have heard it
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
 		return
 	}
@@ -141,8 +139,7 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 	if !r.OK {
 		f.Finding = known
 		if known == nil {
-			finding := m.cfg.Classify(r.Evidence)
-			f.Finding, f.Assertion = &finding, &r.Evidence.Assertion
+			f.Finding, f.Assertion = new(m.cfg.Classify(r.Evidence)), &r.Evidence.Assertion
 		}
 	}
 	m.record(f)

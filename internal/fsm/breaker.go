@@ -20,9 +20,6 @@ type Incident struct {
 	Breaker recovery.Breaker `json:"breaker"`
 }
 
-// incidentRules are those of every breaker.
-var incidentRules = recovery.DefaultBreaker
-
 // Bounds: of what is suspected at one time; of how often an incident may postpone one task until a human answers, since each time is
 // free of charge.
 const (
@@ -54,7 +51,7 @@ func (i *Incident) concerns(t *Task) bool { return i.Repo == "" || i.Repo == t.K
 // Incidents lists the outages that keep work back now, or let only a little of it through.
 func (m *Machine) Incidents() []Incident {
 	return slices.DeleteFunc(slices.Clone(m.hard.Incidents), func(i Incident) bool {
-		return i.Breaker.State(incidentRules, m.now) == recovery.BreakerClosed
+		return i.Breaker.State(m.now) == recovery.BreakerClosed
 	})
 }
 
@@ -70,23 +67,23 @@ func (m *Machine) applyBreaker(t *Task, f recovery.Finding, v recovery.Verdict) 
 	canary := i.Breaker.Canary == string(t.Key)
 	i.Repo, i.Reason, i.Cause = repo, f.Reason, f.Cause
 	if !t.UpAt.IsZero() {
-		i.Life = max(i.Life, min(m.now.Sub(t.UpAt), incidentRules.CanaryFor))
+		i.Life = max(i.Life, min(m.now.Sub(t.UpAt), recovery.CanaryFor))
 	}
-	i.Breaker = i.Breaker.Failed(incidentRules, m.now, string(t.Key))
-	m.updateIncident(i)
+	b := i.Breaker.Failed(m.now, string(t.Key))
+	m.updateIncident(i, b)
 	switch {
 	case v.Veto != "", m.usedUp(t) != "": // a budget stays used up, whoever is to blame; and no end of an incident unblocks it
 		return v, ""
-	case i.Breaker.State(incidentRules, m.now) != recovery.BreakerOpen:
+	case b.State(m.now) != recovery.BreakerOpen:
 		return v, key
 	}
-	wait := i.Breaker.Until.Sub(m.now)
+	wait := b.Until.Sub(m.now)
 	switch {
 	case !canary && t.IncidentWaits < maxIncidentWaits:
 		return recovery.Verdict{
 			Action: recovery.CoolDown, Delay: wait, DelayMin: wait, DelayMax: wait, Reason: f.Reason, Row: rowIncident,
 			Why: fmt.Sprintf("incident: %s in %s since %s; one attempt is tried in %s, the others wait for it", f.Reason,
-				tasksOf(i.Breaker), i.Breaker.Since.Format(time.RFC3339), wait.Round(time.Second)),
+				tasksOf(b), b.Since.Format(time.RFC3339), wait.Round(time.Second)),
 			NextIfAgain: v.Action,
 		}, key
 	case v.Action.Again():
@@ -112,13 +109,15 @@ func (m *Machine) incident(key string) Incident {
 	return Incident{Key: key}
 }
 
-// updateIncident records a change, forgets incidents that are over, and releases what this one has kept back.
-func (m *Machine) updateIncident(i Incident) {
-	stood := keepsBack(m.incident(i.Key).Breaker, m.now)
+// updateIncident records the new state of an incident's breaker, forgets incidents that are over, and releases what this one has
+// kept back.
+func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
+	stood := keepsBack(i.Breaker, m.now)
+	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
 	for _, old := range slices.Clone(m.hard.Incidents) { // one that keeps something back is never forgotten: there are only a few
-		closed := old.Breaker.State(incidentRules, m.now) == recovery.BreakerClosed
-		if old.Breaker.Idle(incidentRules, m.now) || closed && len(m.hard.Incidents) > maxIncidents {
+		closed := old.Breaker.State(m.now) == recovery.BreakerClosed
+		if old.Breaker.Idle(m.now) || closed && len(m.hard.Incidents) > maxIncidents {
 			m.record(IncidentChanged{Incident: Incident{Key: old.Key}, Over: true})
 		}
 	}
@@ -131,7 +130,7 @@ func (m *Machine) updateIncident(i Incident) {
 
 // keepsBack: nothing is dispatched but a canary.
 func keepsBack(b recovery.Breaker, now time.Time) bool {
-	s := b.State(incidentRules, now)
+	s := b.State(now)
 	return s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen
 }
 
@@ -148,9 +147,8 @@ func (m *Machine) resumeBlocked(i Incident) {
 // makeCanary makes the task the canary of every incident that concerns it and waits for one.
 func (m *Machine) makeCanary(t *Task) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
-		if i.concerns(t) && i.Breaker.State(incidentRules, m.now) == recovery.BreakerHalfOpen {
-			i.Breaker = i.Breaker.Dispatched(incidentRules, m.now, string(t.Key))
-			m.updateIncident(i)
+		if i.concerns(t) && i.Breaker.State(m.now) == recovery.BreakerHalfOpen {
+			m.updateIncident(i, i.Breaker.Dispatched(m.now, string(t.Key)))
 		}
 	}
 }
@@ -165,8 +163,7 @@ func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) 
 		about, _ := recovery.Describe(i.Reason)
 		proves := about.Scope == recovery.OneModel && checked || about.Scope == recovery.OneHost && ran
 		if proves && i.Key != key && i.Breaker.Canary == string(t.Key) {
-			i.Breaker = i.Breaker.Succeeded(incidentRules, m.now, string(t.Key))
-			m.updateIncident(i)
+			m.updateIncident(i, i.Breaker.Succeeded(m.now, string(t.Key)))
 		}
 	}
 }
@@ -178,21 +175,15 @@ func (m *Machine) slotReleased(t *Task, well bool) {
 		struck := slices.ContainsFunc(b.Strikes, func(s recovery.Strike) bool { return s.Task == string(t.Key) })
 		switch {
 		case well && (struck || b.Canary == string(t.Key)):
-			i.Breaker = b.Succeeded(incidentRules, m.now, string(t.Key))
+			m.updateIncident(i, b.Succeeded(m.now, string(t.Key)))
 		case b.Canary == string(t.Key):
-			i.Breaker = b.Left(string(t.Key))
-		default:
-			continue
+			m.updateIncident(i, b.Left(string(t.Key)))
 		}
-		m.updateIncident(i)
 	}
 }
 
 // provenAt is when a canary has done well enough; zero: there is none, or it does not run yet.
 func (m *Machine) provenAt(i *Incident) time.Time {
-	if i.Breaker.Canary == "" {
-		return time.Time{}
-	}
 	t := m.Task(IssueKey(i.Breaker.Canary))
 	if t == nil || !t.watched() || t.UpAt.IsZero() || !keepsBack(i.Breaker, m.now) {
 		return time.Time{}
@@ -204,8 +195,7 @@ func (m *Machine) provenAt(i *Incident) time.Time {
 func (m *Machine) closeProvenCanaries() {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		if at := m.provenAt(&i); !at.IsZero() && passed(m.now, at) {
-			i.Breaker = i.Breaker.Succeeded(incidentRules, m.now, i.Breaker.Canary)
-			m.updateIncident(i)
+			m.updateIncident(i, i.Breaker.Succeeded(m.now, i.Breaker.Canary))
 		}
 	}
 }
@@ -217,7 +207,7 @@ func (m *Machine) incidentDeadline() (at time.Time) {
 		i := &m.hard.Incidents[n]
 		at = sooner(at, m.provenAt(i))
 		if waits {
-			at = sooner(at, i.Breaker.NextDeadline(incidentRules, m.now))
+			at = sooner(at, i.Breaker.NextDeadline(m.now))
 		}
 	}
 	return at

@@ -27,7 +27,7 @@ func factLine(f Fact) string {
 		if f.Over {
 			return fmt.Sprintf("incident %s: forgotten", f.Incident.Key)
 		}
-		return fmt.Sprintf("incident %s: %s%s", f.Incident.Key, f.Incident.Breaker.State(incidentRules, f.Incident.Breaker.Until.Add(-1)), breakerLine(f.Incident.Breaker))
+		return fmt.Sprintf("incident %s: %s%s", f.Incident.Key, f.Incident.Breaker.State(f.Incident.Breaker.Until.Add(-1)), breakerLine(f.Incident.Breaker))
 	case WorkerAnswered:
 		if f.Welcome {
 			return "hello of " + f.Worker + " again"

@@ -128,9 +128,8 @@ func (h WorkerSeen) step(m *Machine) {
 		m.fenceUnknown(h.Worker, 0)
 		return
 	}
-	used := t.soft.Usage
+	h.Activity.Usage = t.soft.Usage.Max(h.Activity.Usage)
 	t.soft.Activity = h.Activity
-	t.soft.Usage = maxUsage(used, h.Activity.Usage)
 	// Paid calls are recorded as they are made: if worker and director die together, nobody could report them again. They are few,
 	// and their cost is recorded with them.
 	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
@@ -156,21 +155,18 @@ func (l ContainersListed) step(m *Machine) {
 	there := make(map[string]bool, len(l.Containers))
 	for _, c := range l.Containers {
 		there[c.Attempt] = c.Running
-		if _, current := m.Worker(c.Attempt); !current {
-			if m.unknownWorker("container " + c.Attempt) {
-				m.emit(nil, Effect{Kind: DoRemove, Worker: c.Attempt})
-			}
+		if _, current := m.Worker(c.Attempt); !current && m.unknownWorker("container "+c.Attempt) {
+			m.emit(nil, Effect{Kind: DoRemove, Worker: c.Attempt})
 		}
 	}
 	for _, t := range m.hard.Tasks {
-		if !t.watched() || l.TakenAt.Before(t.soft.upAt) {
-			continue
-		}
-		if there[t.AttemptID()] {
+		switch {
+		case !t.watched(), l.TakenAt.Before(t.soft.upAt):
+		case there[t.AttemptID()]:
 			t.soft.listedAt = l.TakenAt
-			continue
+		default:
+			m.stop(t, OnContainerEnded, EndingSet{}, 0)
 		}
-		m.stop(t, OnContainerEnded, EndingSet{}, 0)
 	}
 }
 

@@ -4,29 +4,24 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"retake/internal/recovery"
 )
 
 // dispatch fills free slots: tasks that wait for their next attempt first, then the queue, each in order.
 func (m *Machine) dispatch() {
 	for t := m.nextReady(); t != nil; t = m.nextReady() {
-		switch {
-		case t.State == Queued:
-			m.plan(t, Effect{Kind: DoClaim})
-			m.move(t, OnDispatch, "", time.Time{})
-		case t.Resumed:
-			m.plan(t, Effect{Kind: DoClaim})
-		default:
-			m.plan(t, Effect{Kind: DoRecheck})
+		kind := DoRecheck
+		if t.State == Queued || t.Resumed {
+			kind = DoClaim
 		}
+		m.plan(t, Effect{Kind: kind})
+		m.move(t, OnDispatch, "", time.Time{}) // a task that waited keeps its state until the issue has been read again
 		m.makeCanary(t)
 	}
 }
 
 // nextReady picks the next task, or nil if none may go: here the scheduler chooses.
 func (m *Machine) nextReady() *Task {
-	if len(m.ready.tasks) == 0 || !m.hasCapacity() {
+	if !m.slotFree() || m.modelOpensAt().After(m.now) {
 		return nil
 	}
 	for _, t := range m.ready.tasks {
@@ -37,30 +32,15 @@ func (m *Machine) nextReady() *Task {
 	return nil
 }
 
-// hasCapacity reports whether one more attempt may begin, incidents apart.
-func (m *Machine) hasCapacity() bool {
-	return m.slotFree() && !m.modelOpensAt().After(m.now)
-}
-
 func (m *Machine) slotFree() bool {
 	return m.hard.Phase == PhaseMonitor && len(m.slots.tasks) < m.cfg.MaxWorkers
 }
 
 // admits reports whether no incident keeps the task back.
 func (m *Machine) admits(t *Task) bool {
-	for n := range m.hard.Incidents {
-		i := &m.hard.Incidents[n]
-		if !i.concerns(t) {
-			continue
-		}
-		if ok, _ := i.Breaker.Allow(incidentRules, m.now); !ok {
-			return false
-		}
-		if i.Breaker.State(incidentRules, m.now) == recovery.BreakerRamp && len(m.slots.tasks) >= i.Breaker.Limit(incidentRules, m.now) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
+		return i.concerns(t) && !i.Breaker.Allow(m.now, len(m.slots.tasks))
+	})
 }
 
 // The resources that limits close. A stage's model requests are the default model's, unless something says which.

@@ -92,20 +92,9 @@ func failureOf(f *EffectError) recovery.Finding {
 // have granted one.
 func (m *Machine) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
-// maxUsage merges two sums of one attempt. They only rise, so that the lower one was reported late. Nil: unknown.
-func maxUsage(a, b *recovery.Usage) *recovery.Usage {
-	if a == nil || b == nil {
-		return cmp.Or(a, b)
-	}
-	return &recovery.Usage{
-		Tokens: max(a.Tokens, b.Tokens), PaidCalls: max(a.PaidCalls, b.PaidCalls), CacheHits: max(a.CacheHits, b.CacheHits),
-		CostUSD: max(a.CostUSD, b.CostUSD),
-	}
-}
-
 // used is what the current attempt is known to have used.
 func (t *Task) used() recovery.Usage {
-	return *maxUsage(&t.Used, t.soft.Usage)
+	return *t.Used.Max(t.soft.Usage)
 }
 
 // enforceBudget ends an attempt that spends more than its task may. One that uses its budget up exactly may finish.

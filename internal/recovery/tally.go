@@ -89,6 +89,20 @@ type Usage struct {
 	CostUSD   float64 `json:"cost_usd,omitempty"`
 }
 
+// Max merges two sums of one attempt. They only rise, so that the lower one was reported late. Nil: unknown.
+func (u *Usage) Max(v *Usage) *Usage {
+	switch {
+	case u == nil:
+		return v
+	case v == nil:
+		return u
+	}
+	return &Usage{
+		Tokens: max(u.Tokens, v.Tokens), PaidCalls: max(u.PaidCalls, v.PaidCalls), CacheHits: max(u.CacheHits, v.CacheHits),
+		CostUSD: max(u.CostUSD, v.CostUSD),
+	}
+}
+
 // After returns the tally with one failure and its verdict. The verdict names what it charges, so that no policy is
 // needed: replaying old verdicts under a new policy gives the old tally.
 func (t Tally) After(f Finding, v Verdict) Tally {

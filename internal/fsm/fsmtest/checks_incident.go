@@ -21,7 +21,7 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 			if !about(i, begins.Effect.Task) {
 				continue
 			}
-			switch i.Breaker.State(recovery.DefaultBreaker, p.m.Now()) {
+			switch i.Breaker.State(p.m.Now()) {
 			case recovery.BreakerOpen:
 				return fmt.Sprintf("%s is dispatched, %s is open", begins.Effect.Task, i.Key)
 			case recovery.BreakerHalfOpen:

@@ -86,7 +86,7 @@ func (h *history) of(worker string) (*claim, int) {
 // take changes the twin by a fact.
 func (h *history) take(at time.Time, f fsm.Fact) {
 	for _, i := range h.incidents {
-		if s := i.Breaker.State(recovery.DefaultBreaker, at); (s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen) && at.After(h.closed) {
+		if s := i.Breaker.State(at); (s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen) && at.After(h.closed) {
 			h.closed = at
 		}
 	}

@@ -128,8 +128,8 @@ var mutants = []mutant{
 	},
 	{
 		"an incident spares an overspent task", "fsm/breaker.go",
-		"		return v, \"\"\n	case i.Breaker.State(",
-		"		if i.Breaker.State(incidentRules, m.now) != recovery.BreakerOpen {\n			return v, \"\"\n		}\n	case i.Breaker.State(",
+		"		return v, \"\"\n	case b.State(",
+		"		if b.State(m.now) != recovery.BreakerOpen {\n			return v, \"\"\n		}\n	case b.State(",
 		[]string{"BudgetsNeverExceeded"},
 		false,
 	},
@@ -153,7 +153,7 @@ var mutants = []mutant{
 	},
 	{
 		"a crash forgets the attempt's usage", "fsm/verdict.go",
-		"return *maxUsage(&t.Used, t.soft.Usage)", "return *maxUsage(&recovery.Usage{}, t.soft.Usage)",
+		"return *t.Used.Max(t.soft.Usage)", "return *new(recovery.Usage).Max(t.soft.Usage)",
 		[]string{"UsageSurvivesCrashes"},
 		false,
 	},
