@@ -189,7 +189,7 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 func (m *Machine) plan(t *Task, e Effect) {
 	e.Task, e.Nonce, e.Attempt, e.Worker = t.Key, t.Nonce, t.Attempt, t.AttemptID()
 	e.ID, e.At = effectID(e.Kind, t.AttemptID(), t.Answers), m.now
-	if !t.planned(e.ID) {
+	if !slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == e.ID }) {
 		m.record(EffectPlanned{Effect: e})
 		m.revisit(t)
 	}

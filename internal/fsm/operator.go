@@ -9,7 +9,11 @@ func (c OperatorCommanded) step(m *Machine) {
 	switch c.Command {
 	case Pause:
 		m.setPhase(PhasePaused, "the operator paused")
-		m.sendAll(DoPause)
+		for _, t := range m.hard.Tasks {
+			if t.watched() {
+				m.emit(t, Effect{Kind: DoPause})
+			}
+		}
 	case Drain:
 		m.unpause(PhaseDraining, "the operator drains")
 	case Resume:
@@ -29,9 +33,9 @@ func (m *Machine) unpause(to Phase, why string) {
 	for _, t := range m.hard.Tasks {
 		if t.watched() {
 			m.record(WatchdogMoved{OfTask: OfTask{t.Key}, At: t.WatchdogAt.Add(gap)})
+			m.emit(t, Effect{Kind: DoResume})
 		}
 	}
-	m.sendAll(DoResume)
 }
 
 // defaultPhase is the phase when the operator has commanded none.
@@ -40,14 +44,6 @@ func (m *Machine) defaultPhase() Phase {
 		return PhaseCooldown
 	}
 	return PhaseMonitor
-}
-
-func (m *Machine) sendAll(k EffectKind) {
-	for _, t := range m.hard.Tasks {
-		if t.watched() {
-			m.emit(t, Effect{Kind: k})
-		}
-	}
 }
 
 // syncPause repeats a pause or its end to a worker that may have missed it.

@@ -57,7 +57,7 @@ var States = []StateInfo{
 	{State: Queued, Name: "Queued", Label: LabelTask, Means: "eligible, waits for a slot"},
 	{State: Claiming, Name: "Claiming", Label: LabelTask, Slot: true, Means: "the claim protocol runs on GitHub"},
 	{State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true, Means: "checkout and container are made; the worker has not said hello"},
-	{State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker was welcomed and is heard"},
+	{State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker said hello, and its heartbeats arrive"},
 	{State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker is silent beyond the TTL; it is probed, and the runtime is asked"},
 	{State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true, Means: "the attempt is decided; its container must be confirmed gone"},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
@@ -126,13 +126,13 @@ const (
 // StopReason is why an attempt is stopped.
 type StopReason string
 
-// The reasons. Only for a withdrawal and the watchdog a worker is asked first; in the other cases it has ended, is not heard,
-// or must not go on.
+// The reasons. Only for a withdrawal and the watchdog a worker is asked first; in the other cases it has ended, is silent, or must
+// not go on.
 const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
 	StopOverBudget StopReason = "over_budget"
-	StopNotStarted StopReason = "not_started" // or not fit to be welcomed
+	StopNotStarted StopReason = "not_started" // or it speaks another version of the protocol
 	StopSilent     StopReason = "silent"
 	StopEnded      StopReason = "ended" // by itself, with a final report or without
 )

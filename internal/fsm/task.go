@@ -210,10 +210,6 @@ func (t *Task) holdsSlot() bool {
 	return t.State.Info().Slot || t.State == Backoff && len(t.Outbox) > 0
 }
 
-func (t *Task) planned(id string) bool {
-	return slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == id })
-}
-
 // plans reports whether an effect of that kind is not done yet.
 func (t *Task) plans(k EffectKind) bool {
 	return slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.Kind == k })
