@@ -141,7 +141,7 @@ var mutants = []mutant{
 	},
 	{
 		"who waits first keeps the others back", "fsm/schedule.go",
-		"for _, t := range m.ready.tasks {", "for _, t := range m.ready.tasks[:1] {",
+		"for _, t := range m.ready.tasks {", "for _, t := range m.ready.tasks[:min(1, len(m.ready.tasks))] {",
 		[]string{"IncidentsKeepToTheirRepository"},
 		false,
 	},
