@@ -10,13 +10,14 @@ PKGS    := ./...
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build director, worker, githubsim, the demo and its agent into bin/
+build: ## Build director, worker, the stand-ins, the demo and its agent into bin/
 	$(STATIC) -o $(BIN)/director ./cmd/director
 	$(STATIC) -o $(BIN)/worker ./cmd/worker
 	$(STATIC) -o $(BIN)/githubsim ./cmd/githubsim
+	$(STATIC) -o $(BIN)/providersim ./cmd/providersim
 	$(STATIC) -o $(BIN)/demo ./cmd/demo
 	$(STATIC) -o $(BIN)/demo-agent ./internal/demo/agent
-	@echo "built: $(BIN)/director $(BIN)/worker $(BIN)/githubsim $(BIN)/demo $(BIN)/demo-agent"
+	@echo "built: $(BIN)/director $(BIN)/worker $(BIN)/githubsim $(BIN)/providersim $(BIN)/demo $(BIN)/demo-agent"
 
 test: ## Run all tests; those that need Docker only if an engine answers (RETAKE_REQUIRE_DOCKER=1: fail if none does)
 	@$(MAKE) --no-print-directory docker-hint
@@ -47,7 +48,7 @@ fmt: ## Format the code
 	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal docs
 
 generate: ## Write the generated documents and golden files anew
-	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus/... ./internal/config ./internal/agent ./internal/audit ./internal/testfiles -update
+	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus/... ./internal/config ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles -update
 	$(GO) test ./cmd/director -run Handbook -update
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones

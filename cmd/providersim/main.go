@@ -1,0 +1,87 @@
+// Command providersim is a stand-in for the providers of models: OpenAI, Anthropic and Gemini, with a scripted model that works
+// with the tools of whoever asks, and that fails in every way that the path names. See internal/agenttest.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+
+	"retake/internal/agenttest"
+)
+
+type settings struct {
+	listen string
+	list   bool
+	task   agenttest.Task
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := parse(os.Args[1:], os.Stderr)
+	if err == nil {
+		err = run(ctx, s, os.Stdout)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "providersim:", err)
+		stop()
+		os.Exit(2) //nolint:gocritic // stop was called
+	}
+}
+
+func parse(args []string, out io.Writer) (settings, error) {
+	s := settings{task: agenttest.DefaultTask}
+	f := flag.NewFlagSet("providersim", flag.ContinueOnError)
+	f.SetOutput(out)
+	f.StringVar(&s.listen, "listen", "127.0.0.1:8901", "address to listen on; port 0 picks a free one")
+	f.BoolVar(&s.list, "list", false, "list the cases and end")
+	f.StringVar(&s.task.Read, "read", s.task.Read, "`file` that the scripted model reads first; empty: none")
+	f.StringVar(&s.task.Write, "write", s.task.Write, "`file` that it then writes")
+	f.StringVar(&s.task.Content, "content", s.task.Content, "what it writes there")
+	f.StringVar(&s.task.Check, "check", s.task.Check, "`command` that it runs at the end; empty: none")
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	if f.NArg() > 0 {
+		return s, fmt.Errorf("unexpected argument %q: see --help", f.Arg(0))
+	}
+	return s, nil
+}
+
+// run serves until ctx ends.
+func run(ctx context.Context, s settings, out io.Writer) error {
+	sim, err := agenttest.Start(context.WithoutCancel(ctx), s.listen, s.task)
+	if err != nil {
+		return fmt.Errorf("%w: choose another address with --listen", err)
+	}
+	fmt.Fprintf(out, "serving %s; with /case/<name> before the path of the API, a case of this list:\n\n", sim.URL())
+	list(out, sim)
+	if !s.list {
+		<-ctx.Done()
+	}
+	return sim.Close()
+}
+
+// list prints one line for each case. Where a case is elsewhere, its address is there.
+func list(out io.Writer, sim *agenttest.Server) {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ADDRESS\tAN AGENT THAT ENDS SO IS\tWHAT HAPPENS")
+	for i := range agenttest.Cases {
+		c := &agenttest.Cases[i]
+		reading := string(c.Reason)
+		if c.Succeeds() {
+			reading = "to succeed"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", sim.Base(c, ""), reading, c.About)
+	}
+	_ = t.Flush() // to whoever reads it
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"retake/internal/agenttest"
+)
+
+func TestWrongArgumentsAreRefused(t *testing.T) {
+	for args, want := range map[string]string{"--frob": "not defined", "x": `unexpected argument "x"`} {
+		if _, err := parse(strings.Fields(args), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+func TestEveryCaseIsListed(t *testing.T) {
+	s, err := parse([]string{"--list", "--listen", "127.0.0.1:0"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), s, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range agenttest.Cases {
+		if !strings.Contains(out.String(), "/case/"+c.Name+" ") {
+			t.Errorf("%s is not listed", c.Name)
+		}
+	}
+}
+
+func TestItEndsWithItsContext(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	s := settings{listen: "127.0.0.1:0", task: agenttest.DefaultTask}
+	if err := run(ctx, s, io.Discard); err != nil {
+		t.Error(err)
+	}
+}

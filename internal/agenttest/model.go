@@ -1,0 +1,91 @@
+package agenttest
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Task is what the scripted model does in any checkout: it reads a file, writes another, runs a command and ends.
+type Task struct {
+	Read    string // empty: nothing
+	Write   string
+	Content string
+	Check   string // command; empty: none
+	Done    string // its last words
+}
+
+// DefaultTask leaves a file that nobody had.
+var DefaultTask = Task{
+	Read: "README.md", Write: "standin.txt", Content: "Written by the scripted model of Retake's stand-in.\n",
+	Check: "cat standin.txt", Done: "I have written standin.txt, and read it back.",
+}
+
+// unknownTool is called in the case that is about it; its results don't count as steps.
+const unknownTool = "teleport_file"
+
+const strangeID = "call_strange"
+
+// count counts a tool's answer, unless nobody has such a tool.
+func (c *conversation) count(id string) {
+	if id != strangeID {
+		c.results++
+	}
+}
+
+// model answers as the script wants.
+func (t Task) model(c conversation) reply {
+	steps := t.steps(c)
+	r := reply{model: c.model, text: t.Done}
+	switch {
+	case len(c.tools) == 0:
+		r.text = "A small change"
+	case c.results < len(steps):
+		step := steps[c.results]
+		step.id = fmt.Sprintf("call_%02d", c.results+1)
+		r.text, r.calls, r.finish = "Next: "+step.name+".", []call{step}, finishTools
+	}
+	r.count(c)
+	return r
+}
+
+// count estimates tokens: four bytes each.
+func (r *reply) count(c conversation) {
+	r.model = c.model
+	r.in, r.out = c.bytes/4, (len(r.text)+3)/4
+	for _, each := range r.calls {
+		r.out += len(each.arguments()) / 4
+	}
+}
+
+// steps are the script's tool calls, as far as the request declares tools for them.
+func (t Task) steps(c conversation) []call {
+	at := func(name string) string { return path.Join(folder(c.text), name) }
+	var out []call
+	if tool, ok := find(c.tools, reads); ok && t.Read != "" {
+		out = append(out, tool.with(object{tool.param(pathWords): at(t.Read)}))
+	}
+	out = append(out, t.writing(c, at(t.Write))...)
+	if tool, ok := find(c.tools, runs); ok && t.Check != "" {
+		out = append(out, tool.with(object{tool.param(commandWords): t.Check}))
+	}
+	return out
+}
+
+// writing is how the script writes its file: with the plainest of the tools that can.
+func (t Task) writing(c conversation, file string) []call {
+	if tool, ok := find(c.tools, writes); ok {
+		return []call{tool.with(object{tool.param(pathWords): file, tool.param(contentWords): t.Content})}
+	}
+	if tool, ok := find(c.tools, edits); ok {
+		return []call{tool.with(object{tool.param(pathWords): file, tool.param(oldWords): "", tool.param(newWords): t.Content})}
+	}
+	if tool, ok := find(c.tools, patches); ok {
+		added := "+" + strings.ReplaceAll(strings.TrimSuffix(t.Content, "\n"), "\n", "\n+")
+		return []call{tool.with(object{tool.param(patchWords): "*** Begin Patch\n*** Add File: " + t.Write + "\n" + added + "\n*** End Patch\n"})}
+	}
+	if tool, ok := find(c.tools, runs); ok {
+		return []call{tool.with(object{tool.param(commandWords): "cat > " + t.Write + " <<'STANDIN'\n" + t.Content + "STANDIN"})}
+	}
+	return nil
+}

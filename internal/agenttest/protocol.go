@@ -1,0 +1,188 @@
+package agenttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Protocol is a provider's API.
+type Protocol string
+
+// The protocols.
+const (
+	OpenAIChat      Protocol = "openai-chat"
+	OpenAIResponses Protocol = "openai-responses"
+	Anthropic       Protocol = "anthropic"
+	Gemini          Protocol = "gemini"
+)
+
+// Protocols lists every protocol once.
+var Protocols = []Protocol{OpenAIChat, OpenAIResponses, Anthropic, Gemini}
+
+// dialect is how a protocol is spoken.
+type dialect struct {
+	protocol Protocol
+	ends     []string // how the path of a request for an answer ends
+	read     func(path string, body object) conversation
+	document func(reply) any             // an answer in one piece
+	frames   func(reply) []frame         // the same as a stream
+	event    func(wireError) []frame     // an error inside a stream
+	failure  func(perProvider) wireError // what this provider says
+}
+
+var dialects = []dialect{
+	{OpenAIChat, []string{"/chat/completions"}, readChat, chatDocument, chatFrames, chatError, perProvider.ofOpenAI},
+	{OpenAIResponses, []string{"/responses"}, readResponses, responsesDocument, responsesFrames, responsesError, perProvider.ofOpenAI},
+	{Anthropic, []string{"/messages"}, readMessages, messagesDocument, messagesFrames, messagesError, perProvider.ofAnthropic},
+	{Gemini, []string{":generateContent", ":streamGenerateContent"}, readContents, contentsDocument, contentsFrames, contentsError, perProvider.ofGemini},
+}
+
+// dialectOf returns the dialect of a request for an answer; nil: it is none.
+func dialectOf(path string) *dialect {
+	for i := range dialects {
+		for _, end := range dialects[i].ends {
+			if strings.HasSuffix(path, end) {
+				return &dialects[i]
+			}
+		}
+	}
+	return nil
+}
+
+// object is a JSON object.
+type object = map[string]any
+
+// conversation is what a request says, in any protocol.
+type conversation struct {
+	model   string
+	stream  bool
+	bare    bool // a stream as one JSON array, without server-sent events: Gemini's without alt=sse
+	tools   []tool
+	results int    // tools that were answered
+	text    string // all that people and the system said
+	bytes   int    // of the request
+}
+
+// reply is what the model answers.
+type reply struct {
+	model  string
+	text   string
+	calls  []call
+	finish finish
+	in     int // tokens
+	out    int
+}
+
+// finish is why an answer ends.
+type finish int
+
+const (
+	finishStop finish = iota
+	finishTools
+	finishLength
+	finishFilter
+)
+
+// of picks the protocol's word for why an answer ends.
+func (f finish) of(stop, tools, length, filter string) string {
+	return [...]string{stop, tools, length, filter}[f]
+}
+
+// call is one tool call.
+type call struct {
+	id   string
+	name string
+	args object
+}
+
+func (c call) arguments() string { return encode(c.args) }
+
+// frame is one piece of a stream.
+type frame struct {
+	event string // its name; empty: it has none
+	data  string
+}
+
+func (f frame) String() string {
+	if f.event == "" {
+		return "data: " + f.data + "\n\n"
+	}
+	return "event: " + f.event + "\ndata: " + f.data + "\n\n"
+}
+
+// named is a frame whose data names its type as well.
+func named(data object) frame { return frame{event: fmt.Sprint(data["type"]), data: encode(data)} }
+
+func unnamed(data any) frame { return frame{data: encode(data)} }
+
+func encode(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // only what this package builds is encoded
+	}
+	return string(data)
+}
+
+// parts cuts a text in two, so that a stream has something to stream.
+func parts(text string) []string {
+	at := strings.LastIndex(text[:len(text)/2], " ") + 1
+	if at == 0 {
+		return []string{text}
+	}
+	return []string{text[:at], text[at:]}
+}
+
+// wireError is an error as one provider sends it.
+type wireError struct {
+	status int
+	body   string
+	header http.Header
+}
+
+// perProvider is one failure in the words of each provider. OpenAI's two protocols share theirs.
+type perProvider struct{ openAI, anthropic, gemini wireError }
+
+func (p perProvider) ofOpenAI() wireError    { return p.openAI }
+func (p perProvider) ofAnthropic() wireError { return p.anthropic }
+func (p perProvider) ofGemini() wireError    { return p.gemini }
+
+// texts returns the texts of a field that is one, or a list of parts that hold one.
+func texts(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		var all []string
+		for _, each := range v {
+			all = append(all, texts(each))
+		}
+		return strings.Join(all, "\n")
+	case object:
+		return texts(v["text"])
+	}
+	return ""
+}
+
+// objects are the objects of a list.
+func objects(v any) []object {
+	list, _ := v.([]any)
+	var out []object
+	for _, each := range list {
+		if o, ok := each.(object); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func text(o object, name string) string {
+	s, _ := o[name].(string)
+	return s
+}
+
+func inner(o object, name string) object {
+	in, _ := o[name].(object)
+	return in
+}

@@ -1,0 +1,409 @@
+package agenttest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+)
+
+func start(t *testing.T) *Server {
+	t.Helper()
+	s, err := Start(t.Context(), "127.0.0.1:0", DefaultTask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// client follows redirects as an SDK does, and waits no longer than a test can.
+var client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// schemas are tools as three different agents declare them.
+var schemas = object{
+	"read_file": object{"type": "object", "properties": object{"path": object{"type": "string"}}, "required": []string{"path"}},
+	"write":     object{"type": "object", "properties": object{"file_path": object{"type": "string"}, "content": object{"type": "string"}, "overwrite": object{"type": "boolean"}}, "required": []string{"file_path", "content", "overwrite"}},
+	"shell":     object{"type": "object", "properties": object{"command": object{"type": "array", "items": object{"type": "string"}}}, "required": []string{"command"}},
+}
+
+// request is a right request of a protocol, after so many tools were answered.
+func request(p Protocol, stream bool, answered int) (path string, body object) {
+	names := []string{"read_file", "write", "shell"}
+	var tools []object
+	for _, n := range names {
+		switch p {
+		case OpenAIChat:
+			tools = append(tools, object{"type": "function", "function": object{"name": n, "parameters": schemas[n]}})
+		case OpenAIResponses:
+			tools = append(tools, object{"type": "function", "name": n, "parameters": schemas[n]})
+		case Anthropic:
+			tools = append(tools, object{"name": n, "input_schema": schemas[n]})
+		case Gemini:
+			tools = append(tools, object{"name": n, "parameters": schemas[n]})
+		}
+	}
+	const system = "Working directory: /tmp/checkout\n"
+	body = object{"model": "standin", "stream": stream, "tools": tools}
+	user := []object{{"role": "user", "content": "do it"}}
+	switch p {
+	case OpenAIChat:
+		messages := append([]object{{"role": "system", "content": system}}, user...)
+		for i := range answered {
+			messages = append(messages, object{"role": "tool", "tool_call_id": fmt.Sprint("call_", i), "content": "fine"})
+		}
+		body["messages"] = messages
+		return "/v1/chat/completions", body
+	case OpenAIResponses:
+		input := user
+		for i := range answered {
+			input = append(input, object{"type": "function_call_output", "call_id": fmt.Sprint("call_", i), "output": "fine"})
+		}
+		body["input"], body["instructions"] = input, system
+		return "/v1/responses", body
+	case Anthropic:
+		messages := user
+		for i := range answered {
+			messages = append(messages, object{"role": "user", "content": []object{{"type": "tool_result", "tool_use_id": fmt.Sprint("call_", i), "content": "fine"}}})
+		}
+		body["messages"], body["system"] = messages, []object{{"type": "text", "text": system}}
+		return "/v1/messages", body
+	}
+	contents := []object{{"role": "user", "parts": []object{{"text": "do it"}}}}
+	for i := range answered {
+		contents = append(contents, object{"role": "user", "parts": []object{{"functionResponse": object{"name": names[i], "response": object{"output": "fine"}}}}})
+	}
+	body = object{"tools": []object{{"functionDeclarations": tools}}, "contents": contents, "systemInstruction": object{"parts": []object{{"text": system}}}}
+	if stream {
+		return "/v1beta/models/standin:streamGenerateContent?alt=sse", body
+	}
+	return "/v1beta/models/standin:generateContent", body
+}
+
+func post(base, path string, body object) (*http.Response, string, error) {
+	resp, err := client.Post(base+path, "application/json", strings.NewReader(encode(body)))
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	return resp, string(data), err
+}
+
+// calls are the tools that an answer calls, with their arguments, as a client of the protocol finds them.
+func calls(t *testing.T, p Protocol, stream bool, body string) (names []string, args []object) {
+	t.Helper()
+	add := func(name string, arguments any) {
+		o, ok := arguments.(object)
+		if s, isText := arguments.(string); isText {
+			ok = json.Unmarshal([]byte(s), &o) == nil
+		}
+		if !ok {
+			t.Errorf("%s: arguments %v are no object", name, arguments)
+		}
+		names, args = append(names, name), append(args, o)
+	}
+	documents := []string{body}
+	if stream {
+		documents = nil
+		for line := range strings.Lines(body) {
+			if data, ok := strings.CutPrefix(line, "data: "); ok && strings.TrimSpace(data) != "[DONE]" {
+				documents = append(documents, data)
+			}
+		}
+	}
+	var begun object
+	for _, d := range documents {
+		var o object
+		if err := json.Unmarshal([]byte(d), &o); err != nil {
+			t.Fatalf("%s: %v in %q", p, err, d)
+		}
+		switch p {
+		case OpenAIChat:
+			for _, c := range objects(o["choices"]) {
+				for _, call := range append(objects(inner(c, "message")["tool_calls"]), objects(inner(c, "delta")["tool_calls"])...) {
+					add(text(inner(call, "function"), "name"), inner(call, "function")["arguments"])
+				}
+			}
+		case OpenAIResponses:
+			if stream && o["type"] == "response.completed" {
+				o = inner(o, "response")
+			}
+			for _, item := range objects(o["output"]) {
+				if item["type"] == "function_call" {
+					add(text(item, "name"), item["arguments"])
+				}
+			}
+		case Anthropic:
+			for _, b := range objects(o["content"]) {
+				if b["type"] == "tool_use" {
+					add(text(b, "name"), b["input"])
+				}
+			}
+			if b := inner(o, "content_block"); b["type"] == "tool_use" {
+				begun = b
+			}
+			if d := inner(o, "delta"); d["type"] == "input_json_delta" {
+				add(text(begun, "name"), d["partial_json"])
+			}
+		case Gemini:
+			for _, c := range objects(o["candidates"]) {
+				for _, part := range objects(inner(c, "content")["parts"]) {
+					if f := inner(part, "functionCall"); f != nil {
+						add(text(f, "name"), f["args"])
+					}
+				}
+			}
+		}
+	}
+	return names, args
+}
+
+// The scripted model works with the tools that it is given, in the protocol and the form that was asked for.
+func TestTheModelReadsWritesAndRuns(t *testing.T) {
+	s := start(t)
+	for _, p := range Protocols {
+		for _, stream := range []bool{false, true} {
+			var got []string
+			for answered := range 4 {
+				path, body := request(p, stream, answered)
+				resp, answer, err := post(s.Base(Find("ok"), ""), path, body)
+				if err != nil || resp.StatusCode != 200 {
+					t.Fatalf("%s: %v %s", p, err, answer)
+				}
+				names, args := calls(t, p, stream, answer)
+				got = append(got, strings.Join(names, "+"))
+				if len(args) == 1 && names[0] == "write" && (args[0]["file_path"] != "/tmp/checkout/standin.txt" || args[0]["overwrite"] != false) {
+					t.Errorf("%s: write with %v", p, args[0])
+				}
+				if len(args) == 1 && names[0] == "shell" {
+					if list, _ := args[0]["command"].([]any); len(list) != 3 {
+						t.Errorf("%s: shell with %v", p, args[0])
+					}
+				}
+				if answered == 3 && !strings.Contains(answer, "read it back") {
+					t.Errorf("%s: the end is %q", p, answer)
+				}
+			}
+			if want := []string{"read_file", "write", "shell", ""}; !slices.Equal(got, want) {
+				t.Errorf("%s, stream %v: it calls %q, want %q", p, stream, got, want)
+			}
+		}
+	}
+}
+
+// Every case answers each protocol as its provider would: a documented error, a page, a stream, or the end of the connection.
+func TestEveryCaseAnswersEveryProtocol(t *testing.T) {
+	s := start(t)
+	if len(Cases) < 60 {
+		t.Errorf("%d cases", len(Cases))
+	}
+	failing := 0
+	for i := range Cases {
+		c := &Cases[i]
+		if !c.Succeeds() {
+			failing++
+		}
+		if c.Long || c.place != here || strings.HasPrefix(c.Name, "slow") { // TestPlaces, and the matrix
+			continue
+		}
+		for _, p := range Protocols {
+			for _, stream := range []bool{false, true} {
+				label := fmt.Sprint(p, stream)
+				path, body := request(p, stream, 0)
+				resp, answer, err := post(s.Base(c, label), path, body)
+				switch {
+				case err != nil && (c.Name == "redirect-loop" || isCut(err)):
+				case err != nil:
+					t.Errorf("%s, %s: %v", c.Name, p, err)
+				case resp.StatusCode >= 400:
+					checkError(t, c, p, resp, answer)
+				}
+			}
+		}
+	}
+	if failing < 50 {
+		t.Errorf("%d ways to fail, want at least 50", failing)
+	}
+	t.Logf("%d cases, %d of them failures, in %d protocols", len(Cases), failing, len(Protocols))
+}
+
+func isCut(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "reset by peer")
+}
+
+// checkError makes sure that an error is JSON in the provider's form where it says that it is JSON.
+func checkError(t *testing.T, c *Case, p Protocol, resp *http.Response, answer string) {
+	t.Helper()
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		return
+	}
+	var o object
+	if err := json.Unmarshal([]byte(answer), &o); err != nil {
+		t.Errorf("%s, %s: %v in %q", c.Name, p, err, answer)
+		return
+	}
+	e := inner(o, "error")
+	switch p {
+	case Anthropic:
+		if o["detail"] == nil && (o["type"] != "error" || text(e, "type") == "" || text(e, "message") == "") {
+			t.Errorf("%s: not Anthropic's form: %s", c.Name, answer)
+		}
+	case Gemini:
+		if o["detail"] == nil && (e["code"] != float64(resp.StatusCode) || text(e, "status") == "" || text(e, "message") == "") {
+			t.Errorf("%s: not Google's form: %s", c.Name, answer)
+		}
+	default:
+		if o["detail"] == nil && text(e, "message") == "" && text(o, "message") == "" {
+			t.Errorf("%s: not OpenAI's form: %s", c.Name, answer)
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	s := start(t)
+	for name, want := range map[string]string{
+		"refused": "connection refused", "no-such-host": "no such host", "tls-to-plain": "server gave HTTP response to HTTPS client",
+		"self-signed": "certificate", "reset": "reset by peer", "closed": "EOF",
+	} {
+		path, body := request(OpenAIChat, false, 0)
+		_, _, err := post(s.Base(Find(name), ""), path, body)
+		if err == nil || !strings.Contains(err.Error(), want) && name != "no-such-host" {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+func TestRunsAreCountedApart(t *testing.T) {
+	s := start(t)
+	path, body := request(Anthropic, true, 0)
+	for _, label := range []string{"a", "b"} {
+		var got []int
+		for range 4 {
+			resp, _, err := post(s.Base(Find("rate-limit-twice"), label), path, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, resp.StatusCode)
+			title := object{"model": "standin", "messages": []object{{"role": "user", "content": "a title, please"}}}
+			if _, _, err := post(s.Base(Find("rate-limit-twice"), label), "/v1/messages", title); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(got, []int{429, 429, 200, 200}) {
+			t.Errorf("%s: %v", label, got)
+		}
+		if requests, side := s.Count(Find("rate-limit-twice"), label); requests != 4 || side != 4 {
+			t.Errorf("%s: counted %d and %d, want 4 and 4", label, requests, side)
+		}
+	}
+}
+
+func TestOverflowEndsWithAShorterPrompt(t *testing.T) {
+	s := start(t)
+	c := Find("overflow-once")
+	var got []int
+	for _, size := range []int{10, 10, 5000, 5000, 200} { // two steps, then too long twice, then shorter
+		path, body := request(OpenAIChat, false, 0)
+		body["messages"] = append(body["messages"].([]object), object{"role": "user", "content": strings.Repeat("x", size)})
+		resp, _, err := post(s.Base(c, ""), path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, resp.StatusCode)
+	}
+	if !slices.Equal(got, []int{200, 200, 400, 400, 200}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestModelsAreListed(t *testing.T) {
+	s := start(t)
+	for _, path := range []string{"/v1/models", "/case/ok/v1/models", "/case/invalid-key@7/v1beta/models", "/v1/models/standin"} {
+		resp, err := client.Get(s.URL() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != 200 || !bytes.Contains(data, []byte("standin")) {
+			t.Errorf("%s: %s %s", path, resp.Status, data)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite testdata/misread.txt")
+
+// What the classifier makes of the bodies alone, as a CLI prints them that only passes them on. misread.txt is what it still
+// gets wrong: it may get shorter, never longer.
+func TestBodiesAreReadAsTheTableSays(t *testing.T) {
+	s := start(t)
+	reader, err := classify.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", "misread.txt")
+	known := map[string]bool{}
+	if data, err := os.ReadFile(file); err == nil {
+		for scan := bufio.NewScanner(bytes.NewReader(data)); scan.Scan(); {
+			name, _, _ := strings.Cut(scan.Text(), "\t")
+			known[name] = true
+		}
+	}
+	var misread []string
+	read, right := 0, 0
+	for i := range Cases {
+		c := &Cases[i]
+		if c.Succeeds() || c.Long || c.place != here {
+			continue
+		}
+		seen := map[string]bool{}
+		for _, p := range Protocols {
+			path, body := request(p, false, 0)
+			resp, answer, err := post(s.Base(c, "read"), path, body)
+			if err != nil || resp.StatusCode < 400 || seen[answer] {
+				continue
+			}
+			seen[answer] = true
+			for form, e := range map[string]recovery.Evidence{
+				"text":  {Stage: "CODE", ExitCode: new(int), Stderr: fmt.Sprintf("Error: %s %s\n", resp.Status, answer)},
+				"event": {Stage: "CODE", ExitCode: new(int), HTTPStatus: resp.StatusCode, Stdout: encode(object{"type": "error", "status": resp.StatusCode, "message": answer}) + "\n"},
+			} {
+				*e.ExitCode = 1
+				read++
+				if f := reader.Classify(e); c.Right(f.Reason) {
+					right++
+				} else {
+					name := fmt.Sprintf("%s %s %s", c.Name, p, form)
+					misread = append(misread, fmt.Sprintf("%s\t%s, want %s: %.120q", name, f.Reason, c.Reason, answer))
+					if !known[name] && !*update {
+						t.Errorf("misread: %s", misread[len(misread)-1])
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(misread)
+	t.Logf("%d of %d bodies are read as the table says", right, read)
+	if len(misread) < len(known) {
+		t.Logf("%s lists %d, of which only %d are still misread: shorten it with -update", file, len(known), len(misread))
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(strings.Join(append(misread, ""), "\n")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

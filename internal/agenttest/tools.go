@@ -1,0 +1,147 @@
+package agenttest
+
+import (
+	"cmp"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// tool is a tool that a request declares.
+type tool struct {
+	name, about string
+	params      map[string]object // schema of each parameter
+	required    []string
+}
+
+func newTool(name, about string, schema object) tool {
+	t := tool{name: name, about: about, params: map[string]object{}}
+	for p, s := range inner(schema, "properties") {
+		o, _ := s.(object)
+		t.params[p] = o
+	}
+	list, _ := schema["required"].([]any)
+	for _, r := range list {
+		if s, ok := r.(string); ok {
+			t.required = append(t.required, s)
+		}
+	}
+	return t
+}
+
+// What parameters are called, without case and punctuation.
+var (
+	pathWords    = []string{"filepath", "path", "absolutepath", "filename", "file", "targetfile", "relativepath"}
+	contentWords = []string{"content", "contents", "filetext", "filecontent", "newcontent", "text"}
+	oldWords     = []string{"oldstring", "oldstr", "oldtext", "search"}
+	newWords     = []string{"newstring", "newstr", "newtext", "replace"}
+	patchWords   = []string{"patch", "patchtext", "input"}
+	commandWords = []string{"command", "cmd", "script", "commandline"}
+)
+
+// param finds the parameter that has one of the words; empty: there is none.
+func (t tool) param(words []string) string {
+	for _, w := range words {
+		for name := range t.params {
+			if strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)) == w {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// verb is what a tool does.
+type verb int
+
+const (
+	other verb = iota
+	reads
+	writes
+	edits
+	patches
+	runs
+)
+
+var readName = regexp.MustCompile(`(?i)read|view|cat|open`)
+
+// verb tells by its parameters what a tool does.
+func (t tool) verb() verb {
+	path := t.param(pathWords) != ""
+	switch {
+	case t.param(commandWords) != "" && !path:
+		return runs
+	case path && t.param(oldWords) != "" && t.param(newWords) != "":
+		return edits
+	case path && t.param(contentWords) != "":
+		return writes
+	case strings.Contains(t.name, "patch") && t.param(patchWords) != "":
+		return patches
+	case path && readName.MatchString(t.name):
+		return reads
+	}
+	return other
+}
+
+// find returns a tool that does v.
+func find(tools []tool, v verb) (tool, bool) {
+	i := slices.IndexFunc(tools, func(t tool) bool { return t.verb() == v })
+	if i < 0 {
+		return tool{}, false
+	}
+	return tools[i], true
+}
+
+// with fills in the arguments of a call: what is given, and something for whatever else is required.
+func (t tool) with(given object) call {
+	args := object{}
+	for name, v := range given {
+		if name != "" {
+			args[name] = shaped(t.params[name], v)
+		}
+	}
+	for _, name := range t.required {
+		if _, ok := args[name]; !ok {
+			args[name] = filler(t.params[name])
+		}
+	}
+	return call{name: t.name, args: args}
+}
+
+// shaped makes a list of a command where a list is wanted.
+func shaped(schema object, v any) any {
+	if s, ok := v.(string); ok && text(schema, "type") == "array" {
+		return []string{"sh", "-c", s}
+	}
+	return v
+}
+
+// filler is the plainest value of a schema.
+func filler(schema object) any {
+	if list, ok := schema["enum"].([]any); ok && len(list) > 0 {
+		return list[0]
+	}
+	switch strings.ToLower(text(schema, "type")) { // Gemini writes STRING
+	case "boolean":
+		return false
+	case "integer", "number":
+		return json.Number("0")
+	case "array":
+		return []any{}
+	case "object":
+		return object{}
+	}
+	return "a step of the stand-in's script"
+}
+
+// folder finds the working directory that an agent tells its model; empty: it tells none.
+func folder(text string) string {
+	m := folderForm.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return strings.TrimRight(cmp.Or(m[1], m[2]), "/.,;:)")
+}
+
+var folderForm = regexp.MustCompile("(?i)(?:working (?:in the )?directory(?: is)?|current directory|cwd)[^\\n/\\w]{0,20}(/[^\\s<>\"'`]*)|<cwd>(/[^<]*)</cwd>")
