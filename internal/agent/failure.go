@@ -123,7 +123,7 @@ func (o object) statesError(depth int) bool {
 	switch {
 	case o == nil || depth == 0:
 		return false
-	case o.isTrue("is_error"), o.text("status") == "error", o.text("finishReason") == "error", o.at("error") != nil,
+	case o.isTrue("is_error"), o.text("status") == "error", o.text("object") == "error", o.text("finishReason") == "error", o.at("error") != nil,
 		kind == "error", strings.HasSuffix(kind, ".error"), strings.HasSuffix(kind, ".failed"),
 		o.texts("errorMessage", "finalError") != "", o.at("message").text("errorMessage") != "",
 		kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error"): // qwen calls it a success

@@ -31,11 +31,13 @@ type Classifier struct {
 // over those before it: a rule with a known id replaces it, others come first. Every rule is checked, also that its
 // own examples are read as its reason; the error (ErrRules) reports all faults at once.
 func New(extra ...[]byte) (*Classifier, error) {
-	all := parseRules("built-in", embeddedRules)
-	files := []*ruleFile{all}
+	files := []*ruleFile{parseRules("built-in", embeddedRules), parseRules("providers", embeddedProviders)}
 	for i, data := range extra {
 		files = append(files, parseRules(fmt.Sprintf("document %d", i+1), data))
-		all = merge(all, files[i+1])
+	}
+	all := files[0]
+	for _, over := range files[1:] {
+		all = merge(all, over)
 	}
 	if err := errorsOf(files); err != nil {
 		return nil, err
@@ -49,6 +51,7 @@ func New(extra ...[]byte) (*Classifier, error) {
 	if c.literals = plaintext.NewLiterals(append(sets, all.Chatter.Any)); c.literals == nil {
 		return nil, fmt.Errorf("%w: too many literals", ErrRules)
 	}
+	c.like()
 	c.checkExamples()
 	return c, errorsOf(files)
 }
@@ -68,7 +71,7 @@ func (c *Classifier) checkExamples() {
 		r := &c.rules[i]
 		for j, ex := range r.Examples {
 			want := r.Reason
-			if r.Tier == tierStatus {
+			if r.Reason == "" { // its line states a status
 				want, _ = c.matches(r, ex)
 			}
 			f := c.decide(clean(recovery.Evidence{Stderr: ex}))
@@ -111,7 +114,9 @@ func (q *classification) finish(f recovery.Finding) recovery.Finding {
 		about, _ := recovery.Describe(f.Reason)
 		f.Cause = about.Means
 	}
-	f.RetryAfter = q.wait(f.Reason)
+	if !q.c.noWait(f.Rule) {
+		f.RetryAfter = q.wait(f.Reason)
+	}
 	f.Signature = signature.Of(q.e, f.Reason)
 	return f
 }

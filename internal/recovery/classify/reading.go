@@ -176,7 +176,7 @@ func (c *Classifier) matches(r *rule, line string) (recovery.Reason, bool) {
 	if slices.ContainsFunc(r.Unless, func(u string) bool { return strings.Contains(lower, u) }) {
 		return "", false
 	}
-	if r.Tier != tierStatus {
+	if r.Reason != "" {
 		return r.Reason, r.re == nil || r.re.MatchString(line)
 	}
 	if !threeDigits.MatchString(line) { // the expressions are long

@@ -62,9 +62,10 @@ type rule struct {
 	Why      string          `toml:"why"`
 	Examples []string        `toml:"examples"`
 
-	doc  *ruleFile      // where it stands
-	path string         // in it
-	re   *regexp.Regexp // nil: the literal suffices
+	answer *providerError // that it was made of; nil: none
+	doc    *ruleFile      // where it stands
+	path   string         // in it
+	re     *regexp.Regexp // nil: the literal suffices
 }
 
 // statusRow says what an HTTP status means, and which narrower reasons the text may give instead. Codes 4 and 5 stand
@@ -92,9 +93,10 @@ type ruleFile struct {
 		Any    []string `toml:"any"`
 		Begins []string `toml:"begins"`
 	} `toml:"chatter"`
-	Rules  []rule      `toml:"rule"`
-	Status []statusRow `toml:"status"`
-	Exit   []exitRow   `toml:"exit"`
+	Rules     []rule          `toml:"rule"`
+	Providers []providerError `toml:"provider_error"`
+	Status    []statusRow     `toml:"status"`
+	Exit      []exitRow       `toml:"exit"`
 
 	name string
 	file *tomlfile.File
@@ -104,10 +106,13 @@ type ruleFile struct {
 func parseRules(name string, data []byte) *ruleFile {
 	f := &ruleFile{name: name, file: tomlfile.Parse(data)}
 	f.file.Decode("", f.file.Values, f)
+	for i := range f.Rules {
+		f.Rules[i].doc, f.Rules[i].path = f, tomlfile.Element("rule", i)
+	}
+	f.Rules = append(f.Rules, f.providerRules()...)
 	var ids []string
 	for i := range f.Rules {
 		r := &f.Rules[i]
-		r.doc, r.path = f, tomlfile.Element("rule", i)
 		if slices.Contains(ids, r.ID) {
 			r.fault("id", "%q is used twice, want another id for one of the two", r.ID)
 		}
@@ -147,6 +152,31 @@ func (r *rule) fault(key, format string, args ...any) {
 
 // compile checks r and prepares its expression.
 func (r *rule) compile() {
+	if r.answer != nil {
+		r.answer.check(r)
+	} else {
+		r.check()
+	}
+	oneLine := func(key string, literals []string) {
+		for i, l := range literals {
+			if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
+				r.fault(tomlfile.Element(key, i), "%q: want one line of lower case", l)
+			}
+		}
+	}
+	oneLine("any", r.Any)
+	oneLine("unless", r.Unless)
+	if r.Match == "" {
+		return
+	}
+	var err error
+	if r.re, err = regexp.Compile(r.Match); err != nil {
+		r.fault("match", "%v", err)
+	}
+}
+
+// check notes what is wrong with a row that states its own expression.
+func (r *rule) check() {
 	if r.ID == "" || r.Why == "" || len(r.Examples) == 0 {
 		r.fault("id", "id, why and examples are needed")
 	}
@@ -162,27 +192,7 @@ func (r *rule) compile() {
 	if len(r.Any) == 0 {
 		r.fault("any", "at least one literal is needed")
 	}
-	oneLine := func(key string, literals []string) {
-		for i, l := range literals {
-			if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
-				r.fault(tomlfile.Element(key, i), "%q: want one line of lower case", l)
-			}
-		}
-	}
-	oneLine("any", r.Any)
-	oneLine("unless", r.Unless)
-	if r.Match == "" {
-		if r.Tier == tierStatus {
-			r.fault("match", "a rule of band status needs a group")
-		}
-		return
-	}
-	var err error
-	r.re, err = regexp.Compile(r.Match)
-	switch {
-	case err != nil:
-		r.fault("match", "%v", err)
-	case r.Tier == tierStatus && r.re.NumSubexp() != 1:
+	if re, err := regexp.Compile(r.Match); r.Tier == tierStatus && err == nil && re.NumSubexp() != 1 {
 		r.fault("match", "a rule of band status needs exactly one group")
 	}
 }

@@ -83,7 +83,15 @@ func (q *classification) event() (recovery.Finding, bool) {
 	if len(headers) == 0 {
 		headers = fail.Headers
 	}
-	f := q.c.decide(recovery.Evidence{Message: fail.Message + fail.Details, HTTPStatus: fail.Status, Headers: headers})
+	status := fail.Status
+	known := q.c.providerError(&fail)
+	if known != nil && known.answer.Like != 0 {
+		status = known.answer.Like
+	}
+	f := q.c.decide(recovery.Evidence{Message: fail.Message + fail.Details, HTTPStatus: status, Headers: headers})
+	if known != nil && known.answer.Like == 0 {
+		f = recovery.Finding{Reason: known.Reason, Rule: known.ID, Cause: fail.Message, Confidence: 0.9}
+	}
 	if f.Reason == recovery.Unknown && fail.Code != "" {
 		if named := q.c.decide(recovery.Evidence{Message: fail.Code}); named.Confidence > 0.3 { // a guess at a name is none
 			f = named
