@@ -1,0 +1,113 @@
+package classify
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// providerEvent is how an agent passes on what a provider answered.
+func providerEvent(t *testing.T, fields map[string]any) recovery.Evidence {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{"type": "error", "error": fields})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := 1
+	return recovery.Evidence{Stdout: string(data), ExitCode: &code}
+}
+
+// TestProviderErrorByName: each name of each row decides, whatever else the event says in general words.
+func TestProviderErrorByName(t *testing.T) {
+	c := newClassifier(t)
+	for i := range c.rules {
+		p := c.rules[i].answer
+		if p == nil {
+			continue
+		}
+		for _, name := range slices.Concat(p.Code, p.Type) {
+			fields := map[string]any{"message": "x"}
+			if slices.Contains(p.Code, name) {
+				fields["code"], fields["type"] = name, "invalid_request_error"
+			} else {
+				fields["type"] = name
+			}
+			if len(p.Says) > 0 {
+				fields["message"] = p.Says[0]
+			}
+			if len(p.Status) > 0 {
+				fields["status"] = p.Status[0]
+			}
+			f := c.Classify(providerEvent(t, fields))
+			if f.Reason != c.rules[i].Reason {
+				t.Errorf("%s: %v is read as %s by %s, want %s", p.ID, fields, f.Reason, f.Rule, c.rules[i].Reason)
+			}
+		}
+	}
+}
+
+// TestProviderErrorRanks: a code outranks a type, a type the status, and words narrow down each.
+func TestProviderErrorRanks(t *testing.T) {
+	c := newClassifier(t)
+	for name, row := range map[string]struct {
+		fields map[string]any
+		want   recovery.Reason
+	}{
+		"code over type":            {map[string]any{"type": "invalid_request_error", "code": "context_length_exceeded", "message": "x"}, recovery.ContextOverflow},
+		"code over status":          {map[string]any{"code": "insufficient_quota", "status": 429, "message": "x"}, recovery.QuotaExhausted},
+		"type over status":          {map[string]any{"type": "rate_limit_error", "status": 400, "message": "x"}, recovery.RateLimited},
+		"status over a vague type":  {map[string]any{"type": "invalid_request_error", "status": 404, "message": "x"}, recovery.InvalidConfig},
+		"words over type":           {map[string]any{"type": "rate_limit_error", "message": "prompt is too long: 3 tokens > 2 maximum"}, recovery.ContextOverflow},
+		"words narrow a code":       {map[string]any{"code": "rate_limit_exceeded", "message": "Request too large for gpt-4o"}, recovery.ContextOverflow},
+		"words do not beat a code":  {map[string]any{"code": "invalid_api_key", "message": "The model is overloaded"}, recovery.AuthError},
+		"a type is narrowed":        {map[string]any{"type": "invalid_request_error", "message": "Your credit balance is too low"}, recovery.QuotaExhausted},
+		"text narrows what is like": {map[string]any{"type": "permission_error", "message": "API rate limit exceeded"}, recovery.RateLimited},
+		"no name, no words":         {map[string]any{"status": 529, "message": "x"}, recovery.Overloaded},
+	} {
+		if f := c.Classify(providerEvent(t, row.fields)); f.Reason != row.want {
+			t.Errorf("%s: %v is read as %s by %s, want %s", name, row.fields, f.Reason, f.Rule, row.want)
+		}
+	}
+}
+
+// TestProviderErrorWait: a wait that means nothing is not believed, another is.
+func TestProviderErrorWait(t *testing.T) {
+	c := newClassifier(t)
+	for message, want := range map[string]time.Duration{
+		`{"error":{"code":"insufficient_quota","message":"You exceeded your quota. Please try again in 20s."}}`: 0,
+		`{"error":{"code":"rate_limit_exceeded","message":"Slow down. Please try again in 20s."}}`:              20 * time.Second,
+	} {
+		if f := c.Classify(recovery.Evidence{Stderr: message}); f.RetryAfter != want {
+			t.Errorf("%s: wait %s by %s, want %s", message, f.RetryAfter, f.Rule, want)
+		}
+	}
+}
+
+// TestProviderErrorOfUser: a user's file adds rows and replaces them by their ids.
+func TestProviderErrorOfUser(t *testing.T) {
+	c, err := New([]byte(`
+[[provider_error]]
+id = "acme.seats"
+provider = "Acme"
+code = ["no_seat_left"]
+reason = "quota_exhausted"
+source = "our operators"
+examples = ['{"error":{"code":"no_seat_left"}}']
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := c.Classify(providerEvent(t, map[string]any{"code": "no_seat_left", "message": "x"})); f.Reason != recovery.QuotaExhausted {
+		t.Errorf("read as %s by %s", f.Reason, f.Rule)
+	}
+	_, err = New([]byte("[[provider_error]]\nid = \"a\"\nprovider = \"A\"\nsource = \"x\"\nexamples = [\"y\"]\nlike = 299\nreason = \"overloaded\"\n"))
+	for _, want := range []string{"code, type or says is needed", "either reason or like is needed"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("err = %v, want %q", err, want)
+		}
+	}
+}
