@@ -1,18 +1,14 @@
 package advise
 
 import (
+	"cmp"
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
-)
+	"syscall"
 
-// signals are Linux's names, by number.
-var signals = []string{
-	1: "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1", "SIGSEGV",
-	"SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM", "SIGSTKFLT", "SIGCHLD", "SIGCONT", "SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU",
-	"SIGURG", "SIGXCPU", "SIGXFSZ", "SIGVTALRM", "SIGPROF", "SIGWINCH", "SIGIO", "SIGPWR", "SIGSYS",
-}
+	"golang.org/x/sys/unix"
+)
 
 // otherNames are those that some systems have for the same signals.
 var otherNames = map[string]string{"SIGIOT": "SIGABRT", "SIGCLD": "SIGCHLD", "SIGPOLL": "SIGIO", "SIGUNUSED": "SIGSYS"}
@@ -37,21 +33,14 @@ func readSignal(raw json.RawMessage, to *string) bool {
 	if !strings.HasPrefix(word, "SIG") {
 		word = "SIG" + word
 	}
-	if other, ok := otherNames[word]; ok {
-		word = other
-	}
-	*to = word
-	return slices.Contains(signals, word) || strings.HasPrefix(word, "SIGRTMIN") || strings.HasPrefix(word, "SIGRTMAX")
+	*to = cmp.Or(otherNames[word], word)
+	return unix.SignalNum(*to) != 0 || strings.HasPrefix(word, "SIGRTMIN") || strings.HasPrefix(word, "SIGRTMAX")
 }
 
 func nameOf(n int, to *string) bool {
-	switch {
-	case n >= 0 && n < len(signals):
-		*to = signals[n]
-	case n >= firstRealTime && n <= lastRealTime:
+	*to = unix.SignalName(syscall.Signal(n))
+	if n >= firstRealTime && n <= lastRealTime {
 		*to = "SIGRTMIN+" + strconv.Itoa(n-firstRealTime)
-	default:
-		return false
 	}
-	return true
+	return *to != "" || n == 0
 }

@@ -191,7 +191,6 @@ func (s *Store) Report(o ReportOptions) ReportData {
 	d := ReportData{
 		Dir: s.Dir, Generated: wire.At(o.Now), RunID: o.RunID, Mode: cmp.Or(o.Mode, "normal"), ContinueOnError: o.ContinueOnError, Aborted: o.Aborted,
 		DependsOn: map[string][]string{}, Problems: s.Problems,
-		Failed: []FailedTask{}, Skipped: []SkippedTask{}, Timeline: []TimelineEntry{},
 	}
 	failing, waiting := map[string]bool{}, map[string][]string{}
 	for _, t := range s.Tasks {
@@ -234,12 +233,12 @@ func (s *Store) Report(o ReportOptions) ReportData {
 func (s *Store) failed(t TaskRecord) FailedTask {
 	f := FailedTask{
 		ID: t.Issue, Title: t.Title, URL: t.URL, Phase: t.State, Milestone: t.Stage, ErrorType: string(recovery.Unknown), Attempts: t.Attempt,
-		Timestamp: t.UpdatedAt, BlockedDependencies: []string{}, BudgetUsedUp: t.PaidCallBudget > 0 && t.PaidCallsUsed >= t.PaidCallBudget,
+		Timestamp: t.UpdatedAt, BudgetUsedUp: t.PaidCallBudget > 0 && t.PaidCallsUsed >= t.PaidCallBudget,
 	}
 	if l := t.Last; l != nil {
 		f.ErrorType, f.Message, f.Timestamp, f.Milestone = l.ErrorType, l.Message, l.Timestamp, cmp.Or(l.Milestone, t.Stage)
 		f.Ask, f.Tail, f.Files = l.Ask, lastLines(l.Stack, 10), s.files(l.AttemptID)
-		f.Action, f.Why, f.Signature, f.BlockedDependencies = l.Action, l.Why, l.Signature, notNil(l.BlockedDependencies)
+		f.Action, f.Why, f.Signature, f.BlockedDependencies = l.Action, l.Why, l.Signature, l.BlockedDependencies
 	}
 	return f
 }
@@ -268,7 +267,7 @@ func outage(c recovery.Cause) bool { return c == recovery.Infrastructure || c ==
 // incidents finds outages: the same limit or fault of the infrastructure, or the very same failure, in several tasks at a time.
 func incidents(timeline []TimelineEntry) []Incident {
 	open := map[string]*Incident{}
-	out := []Incident{}
+	var out []Incident
 	end := func(key string) {
 		if i := open[key]; i != nil && len(i.Tasks) > 1 {
 			out = append(out, *i)

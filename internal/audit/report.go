@@ -17,44 +17,44 @@ import (
 
 // ReportData is all that ERROR_REPORT.md shows.
 type ReportData struct {
-	Dir             string              `json:"dir,omitempty"` // the director's data folder, as commands need it; empty: not said
-	Generated       wire.Time           `json:"generated"`
-	RunID           string              `json:"run_id,omitempty"`
-	Mode            string              `json:"mode"` // normal, bug-hunt, validate; empty: normal
-	ContinueOnError bool                `json:"continue_on_error"`
-	Aborted         string              `json:"aborted,omitempty"` // why the run ended early; empty: it did not
-	Total           int                 `json:"total"`
-	Completed       int                 `json:"completed"`
-	Failed          []FailedTask        `json:"failed"`
-	Open            int                 `json:"open"`       // not over yet
-	GivenBack       int                 `json:"given_back"` // closed or taken by somebody else
-	Skipped         []SkippedTask       `json:"skipped"`    // held up by another task; not failed
-	Timeline        []TimelineEntry     `json:"timeline"`   // every failed attempt, also those that a retry healed
-	Incidents       []Incident          `json:"incidents"`
-	DependsOn       map[string][]string `json:"depends_on,omitempty"`
-	Usage           wire.Usage          `json:"usage"`
-	Problems        []string            `json:"problems,omitempty"` // what could not be read
+	Dir             string                   `json:"dir,omitempty"` // the director's data folder, as commands need it; empty: not said
+	Generated       wire.Time                `json:"generated"`
+	RunID           string                   `json:"run_id,omitempty"`
+	Mode            string                   `json:"mode"` // normal, bug-hunt, validate; empty: normal
+	ContinueOnError bool                     `json:"continue_on_error"`
+	Aborted         string                   `json:"aborted,omitempty"` // why the run ended early; empty: it did not
+	Total           int                      `json:"total"`
+	Completed       int                      `json:"completed"`
+	Failed          wire.List[FailedTask]    `json:"failed"`
+	Open            int                      `json:"open"`       // not over yet
+	GivenBack       int                      `json:"given_back"` // closed or taken by somebody else
+	Skipped         wire.List[SkippedTask]   `json:"skipped"`    // held up by another task; not failed
+	Timeline        wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, also those that a retry healed
+	Incidents       wire.List[Incident]      `json:"incidents"`
+	DependsOn       map[string][]string      `json:"depends_on,omitempty"`
+	Usage           wire.Usage               `json:"usage"`
+	Problems        []string                 `json:"problems,omitempty"` // what could not be read
 }
 
 // FailedTask is a task that a person must look at.
 type FailedTask struct {
-	ID                  string    `json:"id"`
-	Title               string    `json:"title"`
-	URL                 string    `json:"url,omitempty"`
-	Phase               string    `json:"phase"`     // the task's state
-	Milestone           string    `json:"milestone"` // the stage
-	ErrorType           string    `json:"error_type"`
-	Message             string    `json:"message"`
-	Tail                string    `json:"tail,omitempty"`  // the last lines of the output
-	Files               []string  `json:"files,omitempty"` // of the last attempt: its summary, its patch
-	Timestamp           wire.Time `json:"timestamp"`
-	Attempts            int       `json:"attempts"`
-	Action              string    `json:"action,omitempty"`
-	Why                 string    `json:"why,omitempty"`
-	Signature           string    `json:"signature,omitempty"`
-	BlockedDependencies []string  `json:"blocked_dependencies"`
-	Ask                 string    `json:"ask,omitempty"` // empty: what the reason asks
-	BudgetUsedUp        bool      `json:"budget_used_up,omitempty"`
+	ID                  string            `json:"id"`
+	Title               string            `json:"title"`
+	URL                 string            `json:"url,omitempty"`
+	Phase               string            `json:"phase"`     // the task's state
+	Milestone           string            `json:"milestone"` // the stage
+	ErrorType           string            `json:"error_type"`
+	Message             string            `json:"message"`
+	Tail                string            `json:"tail,omitempty"`  // the last lines of the output
+	Files               []string          `json:"files,omitempty"` // of the last attempt: its summary, its patch
+	Timestamp           wire.Time         `json:"timestamp"`
+	Attempts            int               `json:"attempts"`
+	Action              string            `json:"action,omitempty"`
+	Why                 string            `json:"why,omitempty"`
+	Signature           string            `json:"signature,omitempty"`
+	BlockedDependencies wire.List[string] `json:"blocked_dependencies"`
+	Ask                 string            `json:"ask,omitempty"` // empty: what the reason asks
+	BudgetUsedUp        bool              `json:"budget_used_up,omitempty"`
 }
 
 // SkippedTask waits for a task that failed.

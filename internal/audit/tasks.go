@@ -20,25 +20,25 @@ var ErrCorrupt = errors.New("audit: stats cannot be read")
 
 // Stats is stats.json: where a task stands and what it has used up. A person may edit paid_calls_used while no director runs.
 type Stats struct {
-	SchemaVersion   string          `json:"schema_version"`
-	Issue           string          `json:"issue"`
-	Title           string          `json:"title"`
-	URL             string          `json:"url,omitempty"`
-	RunID           string          `json:"run_id,omitempty"`
-	State           string          `json:"state"`
-	Stage           string          `json:"stage,omitempty"`
-	Attempt         int             `json:"attempt"`
-	UpdatedAt       wire.Time       `json:"updated_at,omitzero"`
-	PaidCallsUsed   int             `json:"paid_calls_used"`
-	PaidCallBudget  int             `json:"paid_call_budget"` // 0: unlimited
-	StagesCompleted []string        `json:"stages_completed"`
-	Iterations      Iterations      `json:"iterations"`
-	Tokens          int64           `json:"tokens"`
-	CostUSD         float64         `json:"cost_usd"`
-	CostBudgetUSD   float64         `json:"cost_budget_usd"` // 0: unlimited
-	Signatures      map[string]Seen `json:"signatures"`
-	DependsOn       []string        `json:"depends_on"`
-	Written         *Written        `json:"written,omitempty"`
+	SchemaVersion   string            `json:"schema_version"`
+	Issue           string            `json:"issue"`
+	Title           string            `json:"title"`
+	URL             string            `json:"url,omitempty"`
+	RunID           string            `json:"run_id,omitempty"`
+	State           string            `json:"state"`
+	Stage           string            `json:"stage,omitempty"`
+	Attempt         int               `json:"attempt"`
+	UpdatedAt       wire.Time         `json:"updated_at,omitzero"`
+	PaidCallsUsed   int               `json:"paid_calls_used"`
+	PaidCallBudget  int               `json:"paid_call_budget"` // 0: unlimited
+	StagesCompleted wire.List[string] `json:"stages_completed"`
+	Iterations      Iterations        `json:"iterations"`
+	Tokens          int64             `json:"tokens"`
+	CostUSD         float64           `json:"cost_usd"`
+	CostBudgetUSD   float64           `json:"cost_budget_usd"` // 0: unlimited
+	Signatures      map[string]Seen   `json:"signatures"`
+	DependsOn       wire.List[string] `json:"depends_on"`
+	Written         *Written          `json:"written,omitempty"`
 }
 
 // Iterations is the iteration budget.
@@ -139,32 +139,32 @@ func SetAside(path string) (to string, err error) {
 // LastFailure is last_failure.json: all that the founding document wants to know of a failed task, and what was decided.
 // No field is ever left out, so that a reader need not guess.
 type LastFailure struct {
-	SchemaVersion       string    `json:"schema_version"`
-	Task                string    `json:"task"` // owner/repo#n
-	Title               string    `json:"title"`
-	ErrorType           string    `json:"error_type"` // the reason
-	Class               string    `json:"class"`
-	Message             string    `json:"message"`
-	Stack               string    `json:"stack"` // the end of the output
-	Timestamp           wire.Time `json:"timestamp"`
-	Phase               string    `json:"phase"`     // the task's state
-	Milestone           string    `json:"milestone"` // the stage
-	BlockedDependencies []string  `json:"blocked_dependencies"`
-	Attempt             int       `json:"attempt"`
-	AttemptID           string    `json:"attempt_id"`
-	ErrorID             string    `json:"error_id"`
-	ExitCode            *int      `json:"exit_code"`
-	Signal              string    `json:"signal"`
-	Signature           string    `json:"signature"`
-	Count               int       `json:"count"` // of the signature, this one included
-	Rule                string    `json:"rule"`
-	Retryable           bool      `json:"retryable"`
-	Action              string    `json:"action"`
-	Why                 string    `json:"why"`
-	Row                 string    `json:"row"`
-	Veto                string    `json:"veto"` // the guard that forbade a retry
-	Fatal               bool      `json:"fatal"`
-	Ask                 string    `json:"ask"` // what a person is asked
+	SchemaVersion       string            `json:"schema_version"`
+	Task                string            `json:"task"` // owner/repo#n
+	Title               string            `json:"title"`
+	ErrorType           string            `json:"error_type"` // the reason
+	Class               string            `json:"class"`
+	Message             string            `json:"message"`
+	Stack               string            `json:"stack"` // the end of the output
+	Timestamp           wire.Time         `json:"timestamp"`
+	Phase               string            `json:"phase"`     // the task's state
+	Milestone           string            `json:"milestone"` // the stage
+	BlockedDependencies wire.List[string] `json:"blocked_dependencies"`
+	Attempt             int               `json:"attempt"`
+	AttemptID           string            `json:"attempt_id"`
+	ErrorID             string            `json:"error_id"`
+	ExitCode            *int              `json:"exit_code"`
+	Signal              string            `json:"signal"`
+	Signature           string            `json:"signature"`
+	Count               int               `json:"count"` // of the signature, this one included
+	Rule                string            `json:"rule"`
+	Retryable           bool              `json:"retryable"`
+	Action              string            `json:"action"`
+	Why                 string            `json:"why"`
+	Row                 string            `json:"row"`
+	Veto                string            `json:"veto"` // the guard that forbade a retry
+	Fatal               bool              `json:"fatal"`
+	Ask                 string            `json:"ask"` // what a person is asked
 }
 
 // maxStack is what last_failure.json keeps of the output.
@@ -200,7 +200,6 @@ func (w *Writer) writeTask(s Stats, last *LastFailure) (path string, err error) 
 		return path, err
 	}
 	s.SchemaVersion, s.Written = StatsSchema, &Written{s.PaidCallsUsed}
-	s.StagesCompleted, s.DependsOn = notNil(s.StagesCompleted), notNil(s.DependsOn)
 	if s.Signatures == nil {
 		s.Signatures = map[string]Seen{}
 	}
@@ -211,16 +210,9 @@ func (w *Writer) writeTask(s Stats, last *LastFailure) (path string, err error) 
 	if err != nil {
 		return path, err
 	}
-	l.Stack, l.BlockedDependencies = wire.CutTail(l.Stack, maxStack), notNil(l.BlockedDependencies)
+	l.Stack = wire.CutTail(l.Stack, maxStack)
 	path = filepath.Join(filepath.Dir(path), failureFile)
 	return path, w.disk.replaceJSON(path, l)
-}
-
-func notNil(s []string) []string {
-	if s == nil {
-		return []string{}
-	}
-	return s
 }
 
 // pruneState removes what is known of tasks that were over long ago.

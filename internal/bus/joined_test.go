@@ -40,7 +40,7 @@ func TestAWorkerWorksAcrossTheAccountsOfCompose(t *testing.T) {
 		return b.ServeHello(ctx, func(_ string, h wire.Hello) wire.Payload { return welcome(h) })
 	})
 	background(t, func(ctx context.Context) error {
-		return b.WatchWorkers(ctx, func(worker string, _ wire.Heartbeat) { heard <- worker }, nil)
+		return b.WatchWorkers(ctx, func(worker string, _ wire.Heartbeat) { heard <- worker }, func(string, wire.TaskProgress) {})
 	})
 	if got := b.WorkerURL("192.0.2.1"); got != o.url() {
 		t.Fatalf("workers connect to %s, want %s", got, o.url())

@@ -303,7 +303,9 @@ func totalDead(b *Bus) (n int) {
 func TestBabblingWorkerCannotFlood(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := openBus(t, Options{})
-		background(t, func(ctx context.Context) error { return b.WatchWorkers(ctx, nil, nil) })
+		background(t, func(ctx context.Context) error {
+			return b.WatchWorkers(ctx, func(string, wire.Heartbeat) {}, func(string, wire.TaskProgress) {})
+		})
 		synctest.Wait()
 		c := dial(t, b, worker)
 		const total = 500

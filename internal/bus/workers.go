@@ -57,8 +57,8 @@ func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope,
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers hands out heartbeats and progress, one at a time, until ctx ends; it returns nil then. Either function may
-// be nil. What cannot be read goes to the dead letters.
+// WatchWorkers hands out heartbeats and progress, one at a time, until ctx ends; it returns nil then. What cannot be
+// read goes to the dead letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat), onProgress func(worker string, p wire.TaskProgress)) error {
 	return b.listen(ctx, func(m *nats.Msg) {
 		worker, e, err := b.read(m.Subject, m.Data)
@@ -68,13 +68,9 @@ func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, 
 		}
 		switch p := e.Payload.(type) {
 		case *wire.Heartbeat:
-			if onHeartbeat != nil {
-				onHeartbeat(worker, *p)
-			}
+			onHeartbeat(worker, *p)
 		case *wire.TaskProgress:
-			if onProgress != nil {
-				onProgress(worker, *p)
-			}
+			onProgress(worker, *p)
 		}
 	}, b.subjects.AllWorkers(wire.ChannelHeartbeat), b.subjects.AllWorkers(wire.ChannelProgress))
 }

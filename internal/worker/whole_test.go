@@ -103,7 +103,7 @@ func (w *world) startBus() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.beats = append(w.beats, h)
-		}, nil)
+		}, func(string, wire.TaskProgress) {})
 	})
 	running.Go(func() {
 		if err := b.ServeBudget(ctx, w); err != nil {

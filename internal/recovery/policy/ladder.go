@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"retake/internal/recovery"
 )
@@ -92,23 +93,11 @@ func (r *Row) reaches(a recovery.Action, f recovery.Finding) bool {
 }
 
 func met(when []Condition, f recovery.Finding, facts DecisionInput) bool {
-	for _, c := range when {
-		want := true
-		if c != "" && c[0] == '!' {
-			want, c = false, c[1:]
-		}
-		is := false
-		switch c {
-		case HasAlternative:
-			is = facts.HasAlternative
-		case AlreadyCompacted:
-			is = facts.AlreadyCompacted
-		case ResetStated:
-			is = f.RetryAfter > 0
-		}
-		if is != want {
-			return false
-		}
+	holds := map[Condition]bool{
+		HasAlternative: facts.HasAlternative, AlreadyCompacted: facts.AlreadyCompacted, ResetStated: f.RetryAfter > 0,
 	}
-	return true
+	return !slices.ContainsFunc(when, func(c Condition) bool {
+		name, negated := strings.CutPrefix(string(c), "!")
+		return holds[Condition(name)] == negated
+	})
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 	case !g.Action.Again() && at.before > 1:
 		return fmt.Sprintf("%s: %s, for %d more attempts did not help", r, g.Action, at.before)
 	case !g.Action.Again() && len(g.When) > 0:
-		return fmt.Sprintf("%s: %s, for %s", r, g.Action, g.When[0].words())
+		return fmt.Sprintf("%s: %s, for %s", r, g.Action, cmp.Or(conditionWords[g.When[0]], string(g.When[0])))
 	case !g.Action.Again():
 		return fmt.Sprintf("%s: %s", r, g.Action)
 	case at.total < 0:
@@ -63,23 +64,14 @@ func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 	return line
 }
 
-// words say that a condition holds.
-func (c Condition) words() string {
-	switch c {
-	case HasAlternative:
-		return "there is another model"
-	case "!" + HasAlternative:
-		return "there is no other model"
-	case AlreadyCompacted:
-		return "the context was shortened before"
-	case "!" + AlreadyCompacted:
-		return "the context was not shortened yet"
-	case ResetStated:
-		return "a reset is stated"
-	case "!" + ResetStated:
-		return "no reset is stated"
-	}
-	return string(c)
+// conditionWords say that a condition holds.
+var conditionWords = map[Condition]string{
+	HasAlternative:         "there is another model",
+	"!" + HasAlternative:   "there is no other model",
+	AlreadyCompacted:       "the context was shortened before",
+	"!" + AlreadyCompacted: "the context was not shortened yet",
+	ResetStated:            "a reset is stated",
+	"!" + ResetStated:      "no reset is stated",
 }
 
 // describeExhausted explains why there is no rung. It claims that a retry cannot help only if that is so under any policy.
