@@ -30,6 +30,7 @@ func run(args []string) worker.ExitCode {
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line, printed below
 	plan := flags.String("plan", "/retake/plan.json", "`file` with the attempt's plan; it is removed as soon as it has been read")
+	report := flags.String("report", "", "no director: append the report to this `file`, as the line of JSON that would be sent")
 	showVersion := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -45,13 +46,23 @@ func run(args []string) worker.ExitCode {
 		fmt.Println("retake", version())
 		return worker.ExitResult
 	}
+	dial := worker.DialBus
+	if *report != "" {
+		file, err := os.OpenFile(*report, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_CLOEXEC, 0o600)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "worker: %v\n", err)
+			return worker.ExitBadPlan
+		}
+		defer func() { _ = file.Close() }()
+		dial = worker.Alone(file)
+	}
 	if err := worker.Harden(); err != nil {
 		fmt.Fprintln(os.Stderr, err) // an old kernel or a strict profile: the worker goes on, less protected
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return worker.Run(ctx, worker.Options{
-		PlanFile: *plan, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Dial: worker.DialBus,
+		PlanFile: *plan, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Dial: dial,
 	})
 }
 

@@ -1,0 +1,43 @@
+// Command agentloop is the reference agent: see internal/agenttest/loop. It is started like any agent CLI,
+//
+//	ANTHROPIC_BASE_URL=http://127.0.0.1:8901/case/ok agentloop -p "do it"
+//
+// and exits with 0 if the model called its work done, 1 if not, 2 for a wrong flag.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"retake/internal/agenttest/loop"
+)
+
+func main() {
+	o := loop.Options{
+		BaseURL: cmp.Or(os.Getenv("ANTHROPIC_BASE_URL"), "https://api.anthropic.com"), Key: os.Getenv("ANTHROPIC_API_KEY"), Dir: ".", Out: os.Stdout,
+	}
+	flag.StringVar(&o.Prompt, "p", "", "what to do")
+	flag.StringVar(&o.Model, "model", "standin", "the model")
+	flag.Parse()
+	if o.Prompt == "" {
+		fmt.Fprintln(os.Stderr, "agentloop: no prompt: see -h")
+		os.Exit(2)
+	}
+	if s, err := strconv.ParseFloat(os.Getenv("AGENTLOOP_IDLE_SECONDS"), 64); err == nil {
+		o.Idle = time.Duration(s * float64(time.Second))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	if err := loop.Run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "agentloop:", err)
+		stop()
+		os.Exit(1)
+	}
+	stop()
+}

@@ -1,0 +1,221 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Options of Run.
+type Options struct {
+	BaseURL string // without /v1
+	Key     string
+	Model   string
+	Prompt  string
+	Dir     string // the working directory
+	Out     io.Writer
+
+	Tries       int           // of one request; 0: 4
+	LongestWait time.Duration // between two of them; 0: 20 s
+	Turns       int           // answers of the model; 0: 20
+	Idle        time.Duration // how long a stream may be silent; 0: 60 s
+	Backoff     time.Duration // before the second try, if the provider states none; it doubles; 0: 500 ms
+}
+
+// ErrTurns: the model did not come to an end.
+var ErrTurns = errors.New("turn limit reached")
+
+// errOverflow: the prompt does not fit into the model's context.
+var errOverflow = errors.New("the prompt is too long")
+
+// message is one turn of the conversation.
+type message struct {
+	Role    string  `json:"role"`
+	Content []block `json:"content"`
+}
+
+// block is a part of a message: text, tool_use or tool_result.
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   string          `json:"content,omitempty"`
+	IsError   bool            `json:"is_error,omitempty"`
+}
+
+// loop is one run.
+type loop struct {
+	Options
+	tools    *tools
+	client   *http.Client
+	messages []message
+}
+
+// Run works until the model has no more to do. Its error is what was printed last, too.
+func Run(ctx context.Context, o Options) error {
+	o.Tries, o.Turns = cmp.Or(o.Tries, 4), cmp.Or(o.Turns, 20)
+	o.LongestWait, o.Idle, o.Backoff = cmp.Or(o.LongestWait, 20*time.Second), cmp.Or(o.Idle, time.Minute), cmp.Or(o.Backoff, 500*time.Millisecond)
+	tools, err := openTools(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer tools.close()
+	l := &loop{
+		Options: o, tools: tools, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}},
+		messages: []message{{Role: "user", Content: []block{{Type: "text", Text: o.Prompt}}}},
+	}
+	defer l.client.CloseIdleConnections()
+	err = l.work(ctx)
+	if err != nil {
+		l.fail(err, false, 0)
+		l.print(event{Type: "final", OK: new(bool)})
+	}
+	return err
+}
+
+func (l *loop) work(ctx context.Context) error {
+	for range l.Turns {
+		a, err := l.ask(ctx)
+		if err != nil {
+			return err
+		}
+		l.print(event{Type: "usage", Tokens: a.in + a.out})
+		l.messages = append(l.messages, message{Role: "assistant", Content: a.content})
+		switch a.stop {
+		case "tool_use":
+			l.messages = append(l.messages, message{Role: "user", Content: l.use(ctx, a.content)})
+		case "end_turn", "stop_sequence":
+			ok := true
+			l.print(event{Type: "final", OK: &ok, Text: a.text()})
+			return nil
+		case "max_tokens":
+			return errors.New("the answer was cut off: maximum output tokens reached (stop_reason max_tokens)")
+		case "refusal":
+			return errors.New("the model refused to answer (stop_reason refusal): content policy")
+		default:
+			return fmt.Errorf("the answer ends without a known stop_reason: %q", a.stop)
+		}
+	}
+	return fmt.Errorf("%w: %d answers and no end", ErrTurns, l.Turns)
+}
+
+// ask gets the model's next answer, trying again and shortening as far as that helps.
+func (l *loop) ask(ctx context.Context) (answer, error) {
+	wait := l.Backoff
+	for try := 1; ; try++ {
+		a, err := l.request(ctx)
+		var refused *refusal
+		isRefused := errors.As(err, &refused)
+		switch {
+		case err == nil:
+			return a, nil
+		case ctx.Err() != nil:
+			return a, context.Cause(ctx)
+		case isRefused && refused.overflow() && l.shorten():
+			l.fail(err, true, 0)
+			l.print(event{Type: "progress", Step: "the context is full: leaving out what was read before"})
+			continue
+		case isRefused && refused.overflow():
+			return a, fmt.Errorf("%w, and nothing is left to leave out: %w", errOverflow, err)
+		case try == l.Tries || isRefused && !refused.retryable() || isHopeless(err):
+			return a, err
+		}
+		pause := wait
+		wait *= 2
+		if isRefused && refused.after > 0 {
+			pause = refused.after
+		}
+		if pause > l.LongestWait {
+			return a, fmt.Errorf("not waiting for %v: %w", pause, err)
+		}
+		l.fail(err, true, pause)
+		l.print(event{Type: "progress", Step: fmt.Sprintf("waiting %v before try %d of %d", pause, try+1, l.Tries)})
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return a, context.Cause(ctx)
+		}
+	}
+}
+
+// shorten leaves out what tools answered before the last time, and reports whether there was anything.
+func (l *loop) shorten() bool {
+	done := false
+	for _, m := range l.messages[:max(0, len(l.messages)-1)] {
+		for i := range m.Content {
+			if b := &m.Content[i]; b.Type == "tool_result" && b.Content != leftOut && len(b.Content) > len(leftOut) {
+				b.Content, done = leftOut, true
+			}
+		}
+	}
+	return done
+}
+
+const leftOut = "(cut)"
+
+// use calls the tools that an answer wants.
+func (l *loop) use(ctx context.Context, content []block) []block {
+	var results []block
+	for _, b := range content {
+		if b.Type != "tool_use" {
+			continue
+		}
+		l.print(event{Type: "progress", Step: stepOf(b)})
+		text, err := l.tools.call(ctx, b.Name, b.Input)
+		if err != nil {
+			text = err.Error()
+		}
+		results = append(results, block{Type: "tool_result", ToolUseID: b.ID, Content: cmp.Or(text, "(no output)"), IsError: err != nil})
+	}
+	return results
+}
+
+// stepOf is a tool call in a few words.
+func stepOf(b block) string {
+	var in input
+	_ = json.Unmarshal(b.Input, &in) // what is no object has no words
+	return strings.TrimSpace(b.Name + " " + cmp.Or(in.Path, in.Command))
+}
+
+// event is a line of the format "retake".
+type event struct {
+	Type       string            `json:"type"`
+	Step       string            `json:"step,omitempty"`
+	Tokens     int               `json:"tokens,omitempty"`
+	Status     int               `json:"status,omitempty"`
+	Message    string            `json:"message,omitempty"`
+	Retryable  bool              `json:"retryable,omitempty"`
+	RetryAfter float64           `json:"retry_after_seconds,omitempty"`
+	Headers    map[string]string `json:"headers,omitempty"`
+	OK         *bool             `json:"ok,omitempty"`
+	Text       string            `json:"text,omitempty"`
+}
+
+func (l *loop) print(e event) {
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, _ = l.Out.Write(append(line, '\n')) // whoever does not read it any more is gone
+	}
+}
+
+// fail prints an error. A limit that is waited out is an event of its own, so that others wait, too.
+func (l *loop) fail(err error, retryable bool, pause time.Duration) {
+	e := event{Type: "error", Message: err.Error(), Retryable: retryable}
+	var refused *refusal
+	if errors.As(err, &refused) {
+		e.Status, e.Headers, e.RetryAfter = refused.status, refused.headers, refused.after.Seconds()
+	}
+	l.print(e)
+	if retryable && (e.Status == 429 || e.Status == 503 || e.Status == 529) {
+		l.print(event{Type: "rate_limited", Status: e.Status, RetryAfter: pause.Seconds(), Headers: e.Headers})
+	}
+}

@@ -1,0 +1,138 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// declared are the tools, as the model is told of them.
+var declared = []map[string]any{
+	tool("read_file", "Read a file.", "path"),
+	tool("write_file", "Write a file, replacing it if it is there.", "path", "content"),
+	tool("edit_file", "Replace a text, which must be in the file exactly once.", "path", "old_string", "new_string"),
+	tool("run_command", "Run a command in the working directory.", "command"),
+}
+
+func tool(name, about string, params ...string) map[string]any {
+	properties := map[string]any{}
+	for _, p := range params {
+		properties[p] = map[string]any{"type": "string"}
+	}
+	return map[string]any{
+		"name": name, "description": about,
+		"input_schema": map[string]any{"type": "object", "properties": properties, "required": params},
+	}
+}
+
+// input is what a tool is called with.
+type input struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+	Old     string `json:"old_string"`
+	New     string `json:"new_string"`
+	Command string `json:"command"`
+}
+
+// tools work below one folder.
+type tools struct {
+	dir  string
+	root *os.Root
+}
+
+func openTools(dir string) (*tools, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	return &tools{dir, root}, err
+}
+
+func (t *tools) close() { _ = t.root.Close() }
+
+// Bounds of a tool's answer, in bytes, and of a command.
+const (
+	maxResult      = 16 << 10
+	commandTimeout = 2 * time.Minute
+)
+
+// call calls a tool. Its error is for the model to read.
+func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage) (string, error) {
+	var in input
+	if err := json.Unmarshal(arguments, &in); err != nil {
+		return "", fmt.Errorf("the arguments are no JSON object: %w", err)
+	}
+	switch name {
+	case "read_file":
+		return t.read(in.Path)
+	case "write_file":
+		return "written", t.write(in.Path, in.Content)
+	case "edit_file":
+		text, err := t.read(in.Path)
+		if err != nil {
+			return "", err
+		}
+		if n := strings.Count(text, in.Old); n != 1 {
+			return "", fmt.Errorf("%s: old_string is there %d times, want once", in.Path, n)
+		}
+		return "edited", t.write(in.Path, strings.Replace(text, in.Old, in.New, 1))
+	case "run_command":
+		return t.run(ctx, in.Command)
+	}
+	return "", fmt.Errorf("there is no tool %q", name)
+}
+
+// local makes a path one below the folder; the root refuses what leads out of it.
+func (t *tools) local(path string) string {
+	if rel, err := filepath.Rel(t.dir, path); filepath.IsAbs(path) && err == nil {
+		return rel
+	}
+	return path
+}
+
+func (t *tools) read(path string) (string, error) {
+	f, err := t.root.Open(t.local(path))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxResult))
+	return string(data), err
+}
+
+func (t *tools) write(path, content string) error {
+	path = t.local(path)
+	if err := t.root.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return t.root.WriteFile(path, []byte(content), 0o644)
+}
+
+// run runs a command in a shell, or by its words where there is none.
+func (t *tools) run(ctx context.Context, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	argv := []string{"sh", "-c", command}
+	if _, err := exec.LookPath("sh"); err != nil {
+		argv = strings.Fields(command)
+	}
+	if len(argv) == 0 {
+		return "", errors.New("the command is empty")
+	}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.WaitDelay = t.dir, time.Second
+	out, err := cmd.CombinedOutput()
+	text := string(out[max(0, len(out)-maxResult):])
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, text)
+	}
+	return text, nil
+}

@@ -1,0 +1,52 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"retake/internal/bus/wire"
+)
+
+// Alone is a Dialer for a worker without a director: it is welcomed at once, gets every lease that it asks for, and writes its
+// reports to a file, each as the line of JSON that it would have sent.
+func Alone(reports io.Writer) Dialer {
+	return func(p *wire.Plan, _ Listener) (Bus, error) { return &alone{plan: p, reports: reports}, nil }
+}
+
+type alone struct {
+	plan    *wire.Plan
+	mu      sync.Mutex // guards reports and written
+	reports io.Writer
+	written uint64
+}
+
+func (a *alone) Hello(context.Context, wire.Hello) (wire.Payload, error) {
+	return &wire.Welcome{ProtocolVersion: wire.ProtocolVersion, AttemptID: a.plan.AttemptID}, nil
+}
+
+func (a *alone) Report(_ context.Context, p wire.Payload) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.written++
+	line, err := wire.EncodeWithin(sender(a.plan), a.written, time.Now(), p, a.plan.Bus.MaxMessageBytes)
+	if err == nil {
+		_, err = a.reports.Write(append(line, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("worker: the report cannot be written: %w", err)
+	}
+	return nil
+}
+
+func (a *alone) AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, error) {
+	return wire.BudgetGrant{GrantID: "alone", LeaseSeconds: a.plan.WatchdogSeconds}, nil
+}
+
+func (*alone) Heartbeat(wire.Heartbeat) error   { return nil }
+func (*alone) Progress(wire.TaskProgress) error { return nil }
+func (*alone) Connected() bool                  { return true }
+func (*alone) Reconnects() uint64               { return 0 }
+func (*alone) Close()                           {}
