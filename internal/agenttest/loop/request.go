@@ -63,10 +63,10 @@ func (r *refusal) overflow() bool {
 var retryKinds = []string{"overloaded_error", "rate_limit_error", "api_error", "timeout_error"}
 
 func (r *refusal) retryable() bool {
-	switch {
-	case r.status == 0:
+	switch r.status {
+	case 0:
 		return slices.Contains(retryKinds, r.kind)
-	case r.status == http.StatusRequestTimeout, r.status == http.StatusConflict, r.status == http.StatusTooManyRequests:
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
 		return true
 	}
 	return r.status >= 500
