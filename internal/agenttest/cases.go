@@ -312,7 +312,7 @@ var Cases = []Case{
 	{
 		Name: "gateway-timeout", About: "504 of the provider", Source: docs, Reason: recovery.Timeout,
 		answers: always(fails(perProvider{
-			openAI(504, "server_error", "", "Gateway timeout. The server took too long to respond."),
+			wireError{status: 504, body: "upstream request timeout"}.with("Content-Type", "text/plain"), // of the Envoy in front of it
 			anthropic(504, "timeout_error", "Request timed out. Consider streaming, or the Message Batches API, for long-running requests."),
 			google(504, "Deadline expired before operation could complete."),
 		})),
