@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"retake/internal/budget"
 	"retake/internal/redact"
 	"retake/internal/tomlfile"
+	"retake/internal/worktree"
 )
 
 // Bounds of a prompt and of a file, in bytes. Linux accepts no argument longer than 128 KiB.
@@ -22,8 +22,9 @@ const (
 var (
 	nameForm     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
-	fileForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	placeholder  = regexp.MustCompile(`\{[a-z_]+\}`)
+	// fileForm is of a path below the folder of the row's files: no part is "." or "..".
+	fileForm    = regexp.MustCompile(`^\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}(?:/\.?[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}){0,7}$`)
+	placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 )
 
 // check notes all faults of a row.
@@ -65,8 +66,12 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 		wrong(redact.HasCredential(value), "env", "%.60q looks like a secret, want it in containers.env_passthrough", name)
 		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} goes into args only", name)
 	}
-	for _, f := range p.Files {
-		wrong(!fileForm.MatchString(f.Name) || path.Base(f.Name) != f.Name, "files", "%.60q: want a plain file name", f.Name)
+	for i, f := range p.Files {
+		wrong(!fileForm.MatchString(f.Name), "files", "%.60q: want a file's name, or a path such as \"dir/name.json\", without . and ..", f.Name)
+		for _, g := range p.Files[:i] {
+			wrong(f.Name == g.Name || strings.HasPrefix(f.Name, g.Name+"/") || strings.HasPrefix(g.Name, f.Name+"/"), "files",
+				"%.60q and %.60q cannot be side by side, want two paths of which neither is in the other", g.Name, f.Name)
+		}
 		wrong(len(f.Content) > maxFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), maxFile)
 	}
 	for _, x := range p.Exits {
@@ -74,7 +79,23 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits", "status %d: want an HTTP status of an error", x.Status)
 	}
 	wrong(p.PromptBytes < minPrompt || p.PromptBytes > maxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes, minPrompt, maxPrompt)
+	p.traces.check(file, at)
 	for _, text := range append(append(append([]string{p.Program}, p.Args...), p.ModelArgs...), p.Env...) {
 		wrong(strings.Contains(text, "\x00"), "args", "a NUL character in %.60q", text)
+	}
+}
+
+// check notes the faults of globs.
+func (t *traces) check(file *tomlfile.File, at string) {
+	for _, g := range t.StatePaths {
+		if err := worktree.Check(g); err != nil {
+			file.Fault(at+".state_paths", "%.80q: %v, want a glob such as \".mine/\"", g, err)
+		}
+	}
+	for _, g := range t.LogPaths {
+		rest := strings.TrimPrefix(g, "~/")
+		if worktree.Check(rest) != nil || strings.HasPrefix(rest, "!") {
+			file.Fault(at+".log_paths", "%.80q: want a glob below ~/ or relative to the work tree, such as \"~/.mine/logs/*.log\"", g)
+		}
 	}
 }

@@ -17,7 +17,7 @@ func TestAgentsDoc(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(data)
-	for mark, table := range map[string]string{"profiles": profileTable(), "rows": rowTable(), "formats": formatTable(), "exits": exitTable()} {
+	for mark, table := range map[string]string{"profiles": profileTable(), "rows": rowTable(), "formats": formatTable(), "exits": exitTable(), "state": stateTable()} {
 		begin, end := "<!-- begin "+mark+" -->\n", "<!-- end "+mark+" -->"
 		head, rest, ok1 := strings.Cut(page, begin)
 		_, tail, ok2 := strings.Cut(rest, end)
@@ -86,6 +86,21 @@ func exitTable() string {
 		for _, x := range p.Exits {
 			fmt.Fprintf(&b, "| %s | %d | %s |\n", code(p.Name), x.Code, x.Means)
 		}
+	}
+	return b.String()
+}
+
+func stateTable() string {
+	var b strings.Builder
+	b.WriteString("| agent | no work, besides what it keeps under a dot and its name | where it logs |\n|---|---|---|\n")
+	row := func(name string, t traces) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", code(name), codes(t.StatePaths), codes(t.LogPaths))
+	}
+	for _, p := range Builtin().rows {
+		row(p.Name, p.traces)
+	}
+	for _, p := range knownPrograms() {
+		row(p.Name, p.traces)
 	}
 	return b.String()
 }

@@ -22,7 +22,8 @@ type Stage struct {
 	Agent            string   // a name of the table; empty if there is something to run
 	Model            string
 	AlternativeModel string
-	Resource         string // model.<provider>; empty: the agent's
+	Resource         string   // model.<provider>; empty: the agent's
+	StatePaths       []string // globs of what is no work although the attempt changes it
 	Timeout          time.Duration
 }
 
@@ -36,6 +37,7 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 	case s.Agent == "" && len(s.Run) == 0:
 		return plan, fmt.Errorf("%w %s: neither run nor agent", ErrStage, s.Name)
 	case s.Agent == "":
+		plan.LogPaths = logPaths(nil, s.Run[0])
 		return plan, nil
 	case len(s.Run) > 0:
 		return plan, fmt.Errorf("%w %s: run and agent exclude each other", ErrStage, s.Name)
@@ -46,7 +48,7 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 	}
 	plan.Run = append([]string{p.Program}, p.Args...)
 	row := p.PlanAgent // its lists stay the table's: nobody writes to a plan
-	plan.Agent = &row
+	plan.Agent, plan.LogPaths = &row, logPaths(p, p.Program)
 	return plan, nil
 }
 

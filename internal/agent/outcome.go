@@ -1,6 +1,10 @@
 package agent
 
-import "strings"
+import (
+	"strings"
+
+	"retake/internal/recovery/plaintext"
+)
 
 // Outcome is what the events of one invocation come to.
 type Outcome struct {
@@ -123,7 +127,7 @@ func (o *Outcome) FinalFailure() *Failure {
 }
 
 // Contradiction returns what speaks against a success although the exit code is 0; empty: nothing does. Changed: the
-// invocation changed the work tree.
+// invocation changed some work. An answer of nothing but a terminal's control sequences is empty.
 func (o *Outcome) Contradiction(exitCode int, changed bool) (why string) {
 	switch {
 	case exitCode != 0:
@@ -138,7 +142,7 @@ func (o *Outcome) Contradiction(exitCode int, changed bool) (why string) {
 		return "it returned exit code 0 and changed nothing, after it was denied: " + strings.Join(o.Denials, ", ")
 	case !o.Ended:
 		return "it returned exit code 0 and changed nothing, and its stream ends without a result"
-	case strings.TrimSpace(o.Answer) == "":
+	case strings.TrimSpace(plaintext.Clean(o.Answer)) == "":
 		return "it returned exit code 0 with an empty answer and changed nothing"
 	}
 	return ""

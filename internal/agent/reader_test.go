@@ -83,8 +83,10 @@ func TestTextFormat(t *testing.T) {
 	if !o.OK || o.Answer != "all is well" || o.Contradiction(0, false) != "" {
 		t.Errorf("%+v", o)
 	}
-	if _, o = read(t, "text"); o.Contradiction(0, false) == "" || o.Contradiction(0, true) != "" {
-		t.Errorf("%+v", o)
+	for _, nothing := range []string{"", "\n \t\r\n", "\x1b[2J\x1b[?25l\x1b[0m\n", "\x1b]0;agent\a\x1b]11;?\x1b\\\n"} {
+		if _, o = read(t, "text", nothing); o.Contradiction(0, false) == "" || o.Contradiction(0, true) != "" {
+			t.Errorf("%q: %+v", nothing, o)
+		}
 	}
 }
 

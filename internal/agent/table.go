@@ -21,6 +21,7 @@ type Profile struct {
 	Args     []string `toml:"args"`
 	Measured string   `toml:"measured"`
 	Why      string   `toml:"why"`
+	traces
 }
 
 // Table is all profiles, by name. It is immutable.

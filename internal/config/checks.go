@@ -13,6 +13,7 @@ import (
 	"github.com/docker/go-units"
 
 	"retake/internal/budget"
+	"retake/internal/worktree"
 )
 
 var (
@@ -109,4 +110,12 @@ func validBranch(s string) bool {
 		!strings.ContainsFunc(s, unicode.IsControl) && !slices.ContainsFunc(strings.Split(s, "/"), func(part string) bool {
 		return part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
 	})
+}
+
+// faultOfGlob says what is wrong with a glob of a work tree; empty: nothing.
+func faultOfGlob(glob string) string {
+	if err := worktree.Check(glob); err != nil {
+		return err.Error()
+	}
+	return ""
 }

@@ -46,8 +46,8 @@ func TestDevFile(t *testing.T) {
 	}
 	want := Default()
 	want.Stages = []Stage{
-		{Name: "CODE", Run: []string{"my-agent", "--headless"}, Timeout: 1800 * time.Second},
-		{Name: "VALIDATE", Run: []string{"make", "test"}, Timeout: 900 * time.Second},
+		{Name: "CODE", Run: []string{"my-agent", "--headless"}, StatePaths: []string{}, Timeout: 1800 * time.Second},
+		{Name: "VALIDATE", Run: []string{"make", "test"}, StatePaths: []string{}, Timeout: 900 * time.Second},
 	}
 	want.assumed = c.assumed // the file sets them all
 	if !reflect.DeepEqual(c, want) {

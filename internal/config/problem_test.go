@@ -51,6 +51,7 @@ name = "CODE"
 agent = "claude"
 alternative_model = "-x"
 resource = "github.write"
+state_paths = ["scratch/", "/x", "**"]
 `
 	_, p := load("c.toml", []byte(doc), []string{"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some", "RETAKE_CFG_STAGE_NAME=x"}, map[string]string{"worker.fix_attempts": "many", "no.such": "x"})
 	want := `c.toml:2:1: director.max_workers: got 0, want an integer from 1 to 100
@@ -78,6 +79,8 @@ c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 10000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, gemini, opencode, pi, qwen
 c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks, or nothing
 c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots, or nothing
+c.toml:41:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", also with ! in front
+c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or nothing, want a glob such as ".mine/", also with ! in front
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file

@@ -115,6 +115,7 @@ func stageKeys(s *Stage) []row {
 		{key: "stage.model", def: `""`, check: modelForm.MatchString, want: modelWant, doc: "Model to use, passed on with the agent's flag for it and as RETAKE_MODEL. Empty: the program's default.", to: &s.Model},
 		{key: "stage.alternative_model", def: `""`, check: modelForm.MatchString, want: modelWant, doc: "Model for an attempt that is to use another one. Empty: there is none to change to.", to: &s.AlternativeModel},
 		{key: "stage.resource", def: `""`, check: validResource, want: "model.<provider> in letters, digits, -, _ and dots, or nothing", doc: "Under which provider the calls count in rate_limits.model. Empty: the agent's provider, or model.default.", to: &s.Resource},
+		{key: "stage.state_paths", def: "[]", reason: faultOfGlob, want: "a glob such as \".mine/\", also with ! in front", doc: "Files and folders that do not count as work and are never committed, unless the base branch has them; with ! in front: that do count. More than what is known of agents, see docs/specs/agents.md.", to: &s.StatePaths},
 		{key: "stage.timeout_seconds", def: "1800", unit: "seconds", min: 0.1, max: week, doc: "Longest time that the stage may take; at most timeouts.worker_watchdog_seconds.", to: &s.Timeout},
 	}
 }

@@ -156,6 +156,11 @@ func (a *fakeWorker) work(ctx context.Context) int {
 	if err := os.WriteFile(name, []byte("done\n"), 0o644); err != nil {
 		return 1
 	}
+	return a.succeed(ctx)
+}
+
+// succeed reports success.
+func (a *fakeWorker) succeed(ctx context.Context) int {
 	for ctx.Err() == nil {
 		err := a.client.Report(ctx, &wire.WorkerResult{
 			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,

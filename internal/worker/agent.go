@@ -18,6 +18,7 @@ import (
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
 	"retake/internal/redact"
+	"retake/internal/worktree"
 
 	"go.uber.org/zap"
 )
@@ -62,7 +63,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	if err := m.start(uncancelled, s.Agent); err != nil {
 		return exit{err: err}
 	}
-	before, counted := a.folder.fingerprint()
+	before, counted := a.fingerprint()
 	a.onUsage(a.usageWith(agent.Usage{}))
 	c := a.command(s, f)
 	c.argv, c.env = a.agentCommand(s, model, c.env)
@@ -89,7 +90,7 @@ func (a *attempt) contradiction(o *agent.Outcome, before uint64, counted bool) s
 	if why == "" || !counted {
 		return ""
 	}
-	if after, ok := a.folder.fingerprint(); !ok || after != before {
+	if after, ok := a.fingerprint(); !ok || after != before {
 		return ""
 	}
 	return why
@@ -215,19 +216,12 @@ const maxFiles = 200_000
 
 var errManyFiles = errors.New("worker: too many files")
 
-// fingerprint tells two states of the work tree apart by names, sizes and times. Our own folder and git's don't count.
-// false: it is not known.
-func (f *folder) fingerprint() (uint64, bool) {
+// fingerprint tells two states of the work apart by names, sizes and times of files. What agents write for themselves and what
+// git ignores don't count. false: it is not known.
+func (a *attempt) fingerprint() (uint64, bool) {
 	h, n := fnv.New64a(), 0
-	err := fs.WalkDir(f.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return nil //nolint:nilerr // what cannot be read is the same before and after
-		case d.IsDir() && (name == folderName || name == ".git"):
-			return fs.SkipDir
-		case d.IsDir():
-			return nil
-		}
+	state, _ := worktree.Compile(a.plan.StatePaths) // loadPlan has checked them
+	err := worktree.Files(a.folder.root.FS(), state, a.plan.Tracked, func(name string, d fs.DirEntry) error {
 		if n++; n > maxFiles {
 			return errManyFiles
 		}

@@ -206,30 +206,34 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 	for name, row := range map[string]struct {
 		agent   string
 		lines   []string
-		changes bool
+		changes string // file that it writes; empty: none
 		want    string // reason; empty: a success
 		status  int
 	}{
-		"an error in the JSON only":      {"qwen", []string{qwen429}, true, "rate_limited", 429},
-		"an empty answer":                {"pi", []string{`{"type":"agent_end","messages":[]}`}, false, "no_progress", 0},
-		"an empty answer and a change":   {"pi", []string{`{"type":"agent_end","messages":[]}`}, true, "", 0},
-		"nothing at all":                 {"continue", nil, false, "no_progress", 0},
-		"cut, but something was changed": {"opencode", nil, true, "", 0},
-		"denied":                         {"claude-code", []string{denied}, false, "needs_human", 0},
-		"denied, but something changed":  {"claude-code", []string{denied}, true, "", 0},
-		"well":                           {"claude-code", []string{claudeWell}, false, "", 0},
+		"an error in the JSON only":      {"qwen", []string{qwen429}, "parser.go", "rate_limited", 429},
+		"an empty answer":                {"pi", []string{`{"type":"agent_end","messages":[]}`}, "", "no_progress", 0},
+		"an empty answer and a change":   {"pi", []string{`{"type":"agent_end","messages":[]}`}, "parser.go", "", 0},
+		"an empty answer and a session":  {"pi", []string{`{"type":"agent_end","messages":[]}`}, ".pi/sessions/1.jsonl", "no_progress", 0},
+		"an empty answer and a log":      {"pi", []string{`{"type":"agent_end","messages":[]}`}, "build.log", "no_progress", 0},
+		"nothing at all":                 {"continue", nil, "", "no_progress", 0},
+		"nothing but a title":            {"gemini", []string{"\x1b]0;agent\a\x1b[?25l\x1b[2K\x1b[?25h"}, ".gemini/tmp/x", "no_progress", 0},
+		"cut, but something was changed": {"opencode", nil, "parser.go", "", 0},
+		"cut, and only its database":     {"opencode", nil, ".opencode/opencode.db", "no_progress", 0},
+		"denied":                         {"claude-code", []string{denied}, "", "needs_human", 0},
+		"denied, but something changed":  {"claude-code", []string{denied}, "parser.go", "", 0},
+		"well":                           {"claude-code", []string{claudeWell}, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := agentPlan(t, row.agent, nil)
+				p.StatePaths = agent.Builtin().StatePaths([]agent.Stage{{Name: wire.StageCode, Agent: row.agent}})
+				writeFile(t, p, ".gitignore", "*.log\n")
 				ended := minute(0)
 				ended.stdout, ended.stderr = tail{kept: []byte(strings.Join(row.lines, "\n"))}, tail{}
 				bus, r := newFakeBus(), &fakeRunner{script: []exit{ended, minute(0)}}
 				r.onRun = func(c command) {
-					if c.stdout != nil && row.changes {
-						if err := os.WriteFile(filepath.Join(p.Workdir, "parser.go"), []byte("package parser"), 0o644); err != nil {
-							t.Error(err)
-						}
+					if c.stdout != nil && row.changes != "" {
+						writeFile(t, p, row.changes, "something")
 					}
 					prints(row.lines...)(c)
 				}
@@ -251,6 +255,15 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// writeFile puts a file into the work tree.
+func writeFile(t *testing.T, p *wire.Plan, name, text string) {
+	t.Helper()
+	file := filepath.Join(p.Workdir, filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -349,28 +362,34 @@ func TestPlanOfAnUnknownFormat(t *testing.T) {
 	}
 }
 
+// TestFingerprint: work counts, and neither an agent's own files nor ignored ones, unless they are the base's.
 func TestFingerprint(t *testing.T) {
 	p := testPlan(t)
+	p.StatePaths, p.Tracked = []string{".crush"}, []string{".crush/shared.json", "kept.log"}
 	f, err := openFolder(p.Workdir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.close()
+	a := &attempt{plan: p, folder: f}
 	put := func(name, text string) {
 		file := filepath.Join(p.Workdir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
+	put(".gitignore", "*.log\n")
 	put("a/b.go", "x")
-	before, ok := f.fingerprint()
-	put(".retake/x", "ours")
-	put(".git/index", "git's")
-	if same, _ := f.fingerprint(); !ok || same != before {
-		t.Error("our own folder counts")
-	}
-	put("a/b.go", "xy")
-	if after, _ := f.fingerprint(); after == before {
-		t.Error("a change is not seen")
+	put(".crush/shared.json", "x")
+	put("kept.log", "x")
+	for name, want := range map[string]bool{
+		".retake/x": false, ".git/index": false, "sub/.git/index": false, ".crush/crush.db": false, "build.log": false,
+		"a/b.go": true, "new.go": true, ".crush/shared.json": true, "kept.log": true, ".gitignore": true, ".crushed": true,
+	} {
+		before, ok := a.fingerprint()
+		put(name, "changed "+name)
+		if after, _ := a.fingerprint(); !ok || (after != before) != want {
+			t.Errorf("%s: a change is %v, want %v", name, after != before, want)
+		}
 	}
 }

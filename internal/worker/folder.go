@@ -11,11 +11,12 @@ import (
 	"syscall"
 
 	"retake/internal/safefile"
+	"retake/internal/worktree"
 )
 
 // The worker's own folder in the workspace, and the files in it. git ignores the folder.
 const (
-	folderName       = ".retake"
+	folderName       = worktree.OwnFolder
 	attemptFile      = folderName + "/attempt.json"
 	questionFile     = folderName + "/question.md"
 	syncFile         = folderName + "/sync_required.json"

@@ -13,6 +13,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
+	"retake/internal/worktree"
 )
 
 // ErrPlan is the error of a plan that cannot be used.
@@ -87,6 +88,8 @@ func complete(p *wire.Plan) error {
 	wrong(p.Bus.URL == "", "bus.url: missing")
 	wrong(!filepath.IsAbs(p.Workdir), "workdir: %q, want an absolute path", p.Workdir)
 	wrong(len(p.Stages) == 0, "stages: none, want at least one")
+	_, err := worktree.Compile(p.StatePaths)
+	wrong(err != nil, "state_paths: %v", err)
 	for i, s := range p.Stages {
 		wrong(s.Name == "", "stages[%d].name: missing", i)
 		wrong(len(s.Run) == 0 || s.Run[0] == "", "stages[%d].run: empty, want an argument vector", i)

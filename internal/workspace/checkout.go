@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/safefile"
+	"retake/internal/worktree"
 )
 
 // Request says which checkout is wanted.
@@ -40,7 +41,7 @@ type Checkout struct {
 }
 
 // retakeDir is where director and worker put files of their own into a checkout; never committed.
-const retakeDir = ".retake"
+const retakeDir = worktree.OwnFolder
 
 const (
 	// Anchored: a folder of this name further down is the repository's business. An ignore file of the tree outranks this

@@ -39,7 +39,8 @@ type Delivery struct {
 
 // Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it, after a crash at any point or
 // a success, gives the same answer. A branch of the wanted name that we did not push is left alone.
-// ErrNothingToDeliver: the tree equals the base. The agent's own commits and branches don't count, only its files.
+// ErrNothingToDeliver: the tree equals the base. The agent's own commits and branches don't count, only its
+// files, and of these not what StatePaths name.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
 	r, err := parseRemote(op, q.RemoteURL)
@@ -89,8 +90,8 @@ func (w *Workspaces) lockCheckout(ctx context.Context, op, nonce string) (t task
 	return t, rec, err
 }
 
-// snapshot writes what lies in the checkout as a tree object, on top of a base that says which ignored files are tracked
-// all the same. Git sees a staging folder of ours, never the checkout.
+// snapshot writes what lies in the checkout as a tree object, on top of a base that says which ignored files and which files
+// of agents are tracked all the same. Git sees a staging folder of ours, never the checkout.
 func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree string, err error) {
 	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage()); err != nil {
 		return "", system(t.op, err)
@@ -100,7 +101,11 @@ func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree st
 			err = errors.Join(err, system(t.op, cleanErr))
 		}
 	}()
-	if err := stageTree(t.checkout(), t.stage(), true); err != nil {
+	leaveOut, err := w.leaveOutState(ctx, t, base)
+	if err != nil {
+		return "", err
+	}
+	if err := stageTree(t.checkout(), t.stage(), "", leaveOut); err != nil {
 		return "", system(t.op, err)
 	}
 	if _, err := w.staged(ctx, t, "", "read-tree", base); err != nil {

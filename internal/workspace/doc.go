@@ -19,7 +19,7 @@
 // Bytes are committed as they lie in the work tree: attributes that convert (text, eol, ident, filter,
 // working-tree-encoding) are off for checkout and commit alike, so what was validated is what is delivered. Large-file
 // pointers stay pointers, submodules stay empty folders. Symbolic links are stored as links. Ignored files stay out,
-// and .retake/ stays out whatever an ignore file says.
+// and so do, whatever an ignore file says, .retake/ and the state of agents (StatePaths), unless the base has the file.
 //
 // Names are unique for ever because the nonce is; nothing here invents one. Mirrors are never pruned or collected
 // (gc.auto=0): the tasks' git directories depend on their objects.
@@ -34,7 +34,7 @@
 // flock(2) and are inherited by git: if the director is killed while git runs, the next director waits for that git to end
 // before it touches the same folder, and may then remove the lock files that it left.
 //
-// The package imports redact, ring and safefile, and nothing else of this module: what a task is, and when it gets a checkout, is the
+// The package imports redact, ring, safefile and worktree, and nothing else of this module: what a task is, and when it gets a checkout, is the
 // director's business. Names of branches and repositories are checked with the configuration.
 //
 // # Clock

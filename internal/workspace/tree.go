@@ -30,9 +30,10 @@ func chownTree(dir string, o Owner) error {
 }
 
 // stageTree builds at dst what git shall see of src: the same files by hard link (copied where a link can't be), the same
-// symbolic links, no folder or file named .git anywhere, no .retake at the top, no sockets, pipes or devices. Names are
-// compared as a careless file system would, so that ".GIT" gets no further than ".git".
-func stageTree(src, dst string, top bool) error {
+// symbolic links, no folder or file named .git anywhere, no .retake at the top, nothing that leaveOut names, no sockets, pipes
+// or devices. Names are compared as a careless file system would, so that ".GIT" gets no further than ".git". folder is where
+// src lies in the tree: empty, or with a slash at its end.
+func stageTree(src, dst, folder string, leaveOut func(name string) bool) error {
 	entries, err := readDir(src)
 	if err != nil {
 		return err
@@ -41,13 +42,14 @@ func stageTree(src, dst string, top bool) error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.EqualFold(e.Name(), ".git") || top && e.Name() == retakeDir {
+		name := folder + e.Name()
+		if strings.EqualFold(e.Name(), ".git") || name == retakeDir || !e.IsDir() && leaveOut(name) {
 			continue
 		}
 		from, to := filepath.Join(src, e.Name()), filepath.Join(dst, e.Name())
 		switch e.Type() {
 		case fs.ModeDir:
-			err = stageTree(from, to, false)
+			err = stageTree(from, to, name+"/", leaveOut)
 		case 0:
 			err = stageFile(from, to)
 		case fs.ModeSymlink:

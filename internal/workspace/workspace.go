@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"go.uber.org/zap"
+
+	"retake/internal/worktree"
 )
 
 // Owner is who the files of a checkout belong to: the user that workers run as.
@@ -25,6 +27,8 @@ type Options struct {
 	// Passable lets other users pass through the folders of tasks, though not look into them: for workers that are plain
 	// processes of Owner.
 	Passable bool
+	// StatePaths are globs of what agents write for themselves, see package worktree: no commit has it unless the base does.
+	StatePaths []string
 	// Auth gives the credentials for http(s) remotes, asked before each use; nil: none.
 	Auth func(ctx context.Context) (user, token string, err error)
 	// Log may be nil.
@@ -36,6 +40,7 @@ type Workspaces struct {
 	dir      string
 	owner    *Owner
 	passable bool
+	state    worktree.Globs
 	auth     func(ctx context.Context) (user, token string, err error)
 	git      *program
 	log      *zap.Logger
@@ -59,6 +64,10 @@ func Open(o Options) (*Workspaces, error) {
 	if err := checkOwner(o.Owner, os.Geteuid(), os.Getegid()); err != nil {
 		return nil, err
 	}
+	state, err := worktree.Compile(o.StatePaths)
+	if err != nil {
+		return nil, refuse("open", "correct state_paths", "%v", err)
+	}
 	git, err := findGit(o.Log)
 	if err != nil {
 		return nil, err
@@ -77,7 +86,7 @@ func Open(o Options) (*Workspaces, error) {
 	if err := checkWritable(filepath.Join(dir, "locks")); err != nil {
 		return nil, system("open "+dir, err)
 	}
-	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, auth: o.Auth, git: git, log: o.Log}, nil
+	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, state: state, auth: o.Auth, git: git, log: o.Log}, nil
 }
 
 func checkOwner(o *Owner, uid, gid int) error {

@@ -22,6 +22,8 @@ type Plan struct {
 	Budget                   *PlanBudget  `json:"budget,omitempty"`       // null: the configuration reference's
 	Secrets                  []string     `json:"secrets,omitempty"`      // values to mask in everything that the worker sends
 	AttemptFile              *AttemptFile `json:"attempt_file,omitempty"` // what the worker writes to .retake/attempt.json
+	StatePaths               []string     `json:"state_paths,omitempty"`  // globs of what is no work although it changes, see package worktree
+	Tracked                  []string     `json:"tracked,omitempty"`      // files of the base that are work although state_paths or a .gitignore match them
 }
 
 // PlanBus is how a worker reaches the bus, with a credential of its own.
@@ -52,6 +54,7 @@ type StagePlan struct {
 	Model            string            `json:"model,omitempty"`             // empty: the program's own choice
 	AlternativeModel string            `json:"alternative_model,omitempty"` // for an attempt whose verdict asks for another model
 	Agent            *PlanAgent        `json:"agent,omitempty"`             // null: Run is a program like any other
+	LogPaths         []string          `json:"log_paths,omitempty"`         // globs of its log files; "~/" is its HOME, else relative to the work tree
 }
 
 // PlanAgent is what a worker needs to start an agent's program and to read its output. Its keys are those of a

@@ -1,0 +1,111 @@
+package workspace
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var agentState = []string{".opencode", "!.opencode/agents", ".crush", ".aider*"}
+
+// TestStateIsNoDelivery: an agent that left nothing but its own files and ignored ones has delivered nothing.
+func TestStateIsNoDelivery(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "*.log\n"})
+	w := open(t, Options{StatePaths: agentState})
+	c := checkout(t, w, o, nonceB)
+	for _, name := range []string{".opencode/opencode.db", ".crush/crush.db", ".crush/.gitignore", ".aider.chat.history.md", "build.log"} {
+		put(t, c.Path, name, "x")
+	}
+	if _, err := w.Deliver(t.Context(), request(o, nonceB)); !errors.Is(err, ErrNothingToDeliver) {
+		t.Errorf("got %v, want ErrNothingToDeliver", err)
+	}
+	if patch, err := w.Patch(t.Context(), nonceB); err != nil || patch != "" {
+		t.Errorf("patch %q, %v", patch, err)
+	}
+}
+
+// TestBranchCarriesTheWorkOnly: not an agent's files either that it committed itself, whatever ignore files it wrote, and nothing
+// of them in any object that is pushed; files of the base are work also where the globs match them.
+func TestBranchCarriesTheWorkOnly(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".opencode/agents/review.md": "old\n", ".crush/shared.json": "old\n", ".aider.conf": "old\n"})
+	w := open(t, Options{StatePaths: agentState})
+	c := checkout(t, w, o, nonceB)
+	put(t, c.Path, "a.txt", "two\n")
+	put(t, c.Path, ".gitignore", "!.opencode/**\n!.crush/**\n")
+	put(t, c.Path, ".opencode/opencode.db", "secret session")
+	put(t, c.Path, ".opencode/agents/review.md", "new\n")
+	put(t, c.Path, ".opencode/agents/more.md", "more\n")
+	put(t, c.Path, ".crush/crush.db", "secret session")
+	put(t, c.Path, ".crush/shared.json", "new\n")
+	if err := os.Remove(filepath.Join(c.Path, ".aider.conf")); err != nil {
+		t.Fatal(err)
+	}
+	sh(t, c.Path, "init", "-q")
+	sh(t, c.Path, "add", "-A", "-f")
+	sh(t, c.Path, "commit", "-q", "-m", "all of it")
+	d := deliver(t, w, o, nonceB)
+	want := ".crush/shared.json\n.gitignore\n.opencode/agents/more.md\n.opencode/agents/review.md\na.txt"
+	if got := o.files(t, branch); got != want {
+		t.Errorf("files: %q, want %q", got, want)
+	}
+	if got := sh(t, o.bare, "log", "--format=%P", "-1", branch); got != c.BaseSHA {
+		t.Errorf("the parent is %s, want the base alone", got)
+	}
+	if got := sh(t, o.bare, "show", branch+":.crush/shared.json"); got != "new" {
+		t.Errorf("a file of the base: %q", got)
+	}
+	for object := range strings.FieldsSeq(sh(t, o.bare, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")) {
+		if strings.Contains(sh(t, o.bare, "cat-file", "-p", object), "secret session") {
+			t.Errorf("object %s was pushed", object)
+		}
+	}
+	if d.ChangedFiles != 6 {
+		t.Errorf("%d changed files", d.ChangedFiles)
+	}
+	if got, err := os.ReadFile(filepath.Join(c.Path, ".opencode/opencode.db")); err != nil || string(got) != "secret session" {
+		t.Errorf("the agent's own file: %q, %v", got, err)
+	}
+}
+
+// TestSyncLeavesStateAlone: what an agent remembers stays in the checkout, and is no part of the merge.
+func TestSyncLeavesStateAlone(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{StatePaths: agentState})
+	c := checkout(t, w, o, nonceB)
+	put(t, c.Path, ".crush/crush.db", "session")
+	o.change(t, map[string]string{"b.txt": "new\n"})
+	if s, err := w.Sync(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}); err != nil || !s.Merged {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(c.Path, ".crush/crush.db")); err != nil || string(got) != "session" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := w.Deliver(t.Context(), request(o, nonceB)); !errors.Is(err, ErrNothingToDeliver) {
+		t.Errorf("got %v, want ErrNothingToDeliver", err)
+	}
+}
+
+func TestTracked(t *testing.T) {
+	o := newOrigin(t, map[string]string{
+		"a.txt": "", ".gitignore": "*.log\n/out/\n", "kept.log": "", "out/x": "", "sub/out/x": "", "sub/.gitignore": "x\n", ".crush/shared.json": "",
+		".opencode/agents/x.md": "",
+	})
+	w := open(t, Options{StatePaths: agentState})
+	c := checkout(t, w, o, nonceB)
+	put(t, c.Path, ".crush/crush.db", "x")
+	put(t, c.Path, "new.log", "x")
+	put(t, c.Path, ".gitignore", "a.txt\n")
+	got, err := w.Tracked(t.Context(), nonceB)
+	if want := []string{".crush/shared.json", "kept.log", "out/x", "sub/out/x"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	deliver(t, w, o, nonceB) // nothing is left of the question
+}
+
+func TestStatePathsAreChecked(t *testing.T) {
+	_, err := Open(Options{Dir: t.TempDir(), StatePaths: []string{"/etc"}})
+	wantKind(t, err, Permanent, `"/etc": it is not relative to the work tree`)
+}

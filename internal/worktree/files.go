@@ -1,0 +1,91 @@
+package worktree
+
+import (
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// OwnFolder is Retake's own folder at the top of a work tree.
+const OwnFolder = ".retake"
+
+// ignoreName is git's name for files with what it ignores. maxIgnore bounds how much is read of one.
+const (
+	ignoreName = ".gitignore"
+	maxIgnore  = 1 << 20
+)
+
+// Files calls visit for every file that is work, and ends with its error. state names what is not, unless it is tracked; tracked
+// are the paths that are, as far as state or a .gitignore file matches them.
+func Files(fsys fs.FS, state Globs, tracked []string, visit func(name string, d fs.DirEntry) error) error {
+	w := walk{fsys, state, slices.Sorted(slices.Values(tracked)), visit}
+	return w.folder(".", nil, false)
+}
+
+type walk struct {
+	fsys    fs.FS
+	state   Globs
+	tracked []string // sorted
+	visit   func(name string, d fs.DirEntry) error
+}
+
+// folder walks a folder. ignores are those of the folders around it; out: it is ignored itself, and only what is tracked in it is
+// work.
+func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
+	entries, _ := fs.ReadDir(w.fsys, dir) // what cannot be read is passed over
+	prefix := dir + "/"
+	if dir == "." {
+		prefix = ""
+	}
+	if rules := w.rules(prefix, entries); len(rules) > 0 {
+		ignores = append(slices.Clip(ignores), ignoreFile{prefix, rules})
+	}
+	for _, e := range entries {
+		name := prefix + e.Name()
+		if strings.EqualFold(e.Name(), ".git") || name == OwnFolder {
+			continue
+		}
+		skip := out || ignored(ignores, name, e.IsDir())
+		var err error
+		switch {
+		case e.IsDir() && skip && !w.tracksIn(name+"/"):
+		case e.IsDir():
+			err = w.folder(name, ignores, skip)
+		case w.tracks(name), !skip && !w.state.Match(name):
+			err = w.visit(name, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) tracks(name string) bool {
+	_, found := slices.BinarySearch(w.tracked, name)
+	return found
+}
+
+func (w *walk) tracksIn(prefix string) bool {
+	i, _ := slices.BinarySearch(w.tracked, prefix)
+	return i < len(w.tracked) && strings.HasPrefix(w.tracked[i], prefix)
+}
+
+// rules reads the .gitignore file among the entries of a folder, if it is a regular one: git follows no link to another.
+func (w *walk) rules(prefix string, entries []fs.DirEntry) []ignoreRule {
+	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ignoreName && e.Type().IsRegular() })
+	if i < 0 {
+		return nil
+	}
+	f, err := w.fsys.Open(prefix + ignoreName)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxIgnore))
+	if err != nil {
+		return nil
+	}
+	return parseIgnore(string(text))
+}

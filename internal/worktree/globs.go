@@ -1,0 +1,83 @@
+package worktree
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Globs name files and folders relative to a work tree, a folder with all that is in it. The last one that matches a path
+// decides; one that begins with "!" takes the path back. "**" stands for any number of folders.
+type Globs []glob
+
+type glob struct {
+	pattern string
+	literal string // what every match begins with
+	except  bool
+}
+
+// Compile reads globs. The error names the first that is none.
+func Compile(patterns []string) (Globs, error) {
+	globs := make(Globs, 0, len(patterns))
+	for _, p := range patterns {
+		if err := Check(p); err != nil {
+			return nil, fmt.Errorf("%w %.80q: %w", errGlob, p, err)
+		}
+		rest, except := strings.CutPrefix(p, "!")
+		rest = strings.TrimSuffix(rest, "/")
+		globs = append(globs, glob{rest, literal(rest), except})
+	}
+	return globs, nil
+}
+
+// literal is the part of a pattern before its first special character.
+func literal(pattern string) string {
+	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
+		return pattern[:i]
+	}
+	return pattern
+}
+
+// errGlob is wrapped by Compile's errors.
+var errGlob = errors.New("worktree: glob")
+
+// Check says what is wrong with a glob, without quoting it.
+func Check(pattern string) error {
+	p := strings.TrimSuffix(strings.TrimPrefix(pattern, "!"), "/")
+	switch {
+	case strings.Trim(p, "*/.") == "":
+		return errors.New("it names everything or nothing")
+	case path.IsAbs(p), strings.HasPrefix(p, "~"):
+		return errors.New("it is not relative to the work tree")
+	case path.Clean(p) != p, p == "..", strings.HasPrefix(p, "../"):
+		return errors.New("it has . or .. or two slashes in it")
+	case strings.ContainsAny(p, "\x00\n"), !doublestar.ValidatePattern(p):
+		return errors.New("a bracket is open, or a character cannot stand in a path")
+	}
+	return nil
+}
+
+// Match reports whether the globs name a path or a folder that it lies in.
+func (gs Globs) Match(name string) bool {
+	for i := len(gs) - 1; i >= 0; i-- {
+		if gs[i].match(name) {
+			return !gs[i].except
+		}
+	}
+	return false
+}
+
+func (g glob) match(name string) bool {
+	if !strings.HasPrefix(name, g.literal) {
+		return false
+	}
+	for ; name != "."; name = path.Dir(name) {
+		if doublestar.MatchUnvalidated(g.pattern, name) {
+			return true
+		}
+	}
+	return false
+}

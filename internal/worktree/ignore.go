@@ -1,0 +1,71 @@
+package worktree
+
+import (
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// ignoreRule is one line of a .gitignore file.
+type ignoreRule struct {
+	pattern string // relative to the file's folder
+	except  bool   // it began with "!"
+	folders bool   // it ended with "/"
+}
+
+// parseIgnore reads a .gitignore file as gitignore(5) describes it.
+func parseIgnore(text string) (rules []ignoreRule) {
+	for line := range strings.Lines(strings.TrimPrefix(text, "\uFEFF")) {
+		line = trimBlanks(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"))
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		var r ignoreRule
+		line, r.except = strings.CutPrefix(line, "!")
+		line, r.folders = strings.CutSuffix(line, "/")
+		switch {
+		case line == "":
+			continue
+		case strings.Contains(line, "/"):
+			r.pattern = strings.TrimPrefix(line, "/")
+		default:
+			r.pattern = "**/" + line
+		}
+		// Braces are nothing special to git, and "a/**" is what lies in a, not a itself.
+		r.pattern = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(r.pattern)
+		if strings.HasSuffix(r.pattern, "/**") {
+			r.pattern += "/*"
+		}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// trimBlanks removes the blanks at the end, but for one behind a backslash.
+func trimBlanks(line string) string {
+	trimmed := strings.TrimRight(line, " ")
+	if strings.HasSuffix(trimmed, `\`) && len(trimmed) < len(line) {
+		return trimmed + " "
+	}
+	return trimmed
+}
+
+// ignoreFile is a .gitignore file in its folder.
+type ignoreFile struct {
+	folder string // empty or ending in a slash
+	rules  []ignoreRule
+}
+
+// ignored reports what the files, the outermost first, say of a path.
+func ignored(files []ignoreFile, name string, isDir bool) bool {
+	for i := len(files) - 1; i >= 0; i-- {
+		rest := strings.TrimPrefix(name, files[i].folder)
+		for j := len(files[i].rules) - 1; j >= 0; j-- {
+			r := files[i].rules[j]
+			if ok, _ := doublestar.Match(r.pattern, rest); ok && (isDir || !r.folders) { // an invalid pattern matches nothing
+				return !r.except
+			}
+		}
+	}
+	return false
+}
