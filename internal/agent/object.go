@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"math"
 	"strings"
-	"unicode"
+
+	"retake/internal/recovery/plaintext"
 )
 
 // object is a JSON object. It is looked up by name; nothing depends on the order of its fields.
@@ -107,9 +108,8 @@ const (
 
 // oneLine makes one line of at most limit bytes, cut at a character.
 func oneLine(s string, limit int) string {
-	s = strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\uFFFD")
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
-	return cut(s, limit)
+	s = plaintext.WithoutControl(strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\uFFFD"))
+	return cut(strings.Join(strings.Fields(s), " "), limit)
 }
 
 func cut(s string, limit int) string {

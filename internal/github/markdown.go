@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"retake/internal/recovery/plaintext"
 	"retake/internal/redact"
 )
 
@@ -16,8 +17,6 @@ const commentLimit = 60_000
 const zeroWidth = "\u200b"
 
 var (
-	// CSI, OSC (ended by BEL or ST), and two-character escapes.
-	escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[PX^_][^\x1b]*(?:\x1b\\\\)?|\x1b[@-Z\\\\-_]|\x1b[ -/]*[0-~]")
 	mention = regexp.MustCompile(`@([A-Za-z0-9])`)
 	tag     = regexp.MustCompile(`<([A-Za-z/?!])`)
 	opening = regexp.MustCompile(`<!(-|>)`)
@@ -28,29 +27,14 @@ var (
 	closing = regexp.MustCompile(`(?i)\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[ \t]*:?[ \t]+)((?:[\w.-]+/[\w.-]+)?#|GH-|https?://\S*/issues/)`)
 )
 
-// plain is text as a terminal would leave it on paper: valid UTF-8, \n line ends, no escape sequences, no control or
-// direction-changing characters, and of lines that were overwritten with \r only the last state.
+// plain is text as a terminal would leave it on paper: valid UTF-8 without control or direction-changing characters.
 func plain(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	text = escapes.ReplaceAllString(text, "")
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	if strings.Contains(text, "\r") {
-		lines := strings.Split(text, "\n")
-		for i, l := range lines {
-			l = strings.TrimRight(l, "\r")
-			lines[i] = l[strings.LastIndexByte(l, '\r')+1:]
-		}
-		text = strings.Join(lines, "\n")
-	}
 	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		if unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control) || r == '\u2028' || r == '\u2029' {
+		if unicode.In(r, unicode.Bidi_Control) || r == '\u2028' || r == '\u2029' {
 			return -1
 		}
 		return r
-	}, text)
+	}, plaintext.WithoutControl(strings.ToValidUTF8(text, "\uFFFD")))
 }
 
 // redactor makes text safe to post.

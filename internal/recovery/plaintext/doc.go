@@ -1,4 +1,4 @@
-// Package plaintext reads foreign text within bounds: it removes terminal control, finds literals in one pass, and cuts
+// Package plaintext reads foreign text within bounds: it is the one place that removes terminal control, finds literals in one pass, and cuts
 // what is quoted to one line.
 //
 // Invariant: a clean text is valid UTF-8 of at most 256 KiB without control characters; the cost of every function is

@@ -12,78 +12,12 @@ const (
 	MaxCause = 300       // bytes; what fits on a line of an issue comment
 )
 
-// Clean returns the newest maxText bytes of s as valid UTF-8 without terminal control: escape sequences (whole or
-// cut off) and control characters are dropped, a carriage return ends a line. A clean text is returned as it is.
+// Clean returns the newest maxText bytes of s as valid UTF-8 without terminal control.
 func Clean(s string) string {
 	if len(s) > maxText {
 		s = s[len(s)-maxText:]
 	}
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "?")
-	}
-	first := 0
-	for first < len(s) && !control[s[first]] {
-		first++
-	}
-	if first == len(s) {
-		return s
-	}
-	out := append(make([]byte, 0, len(s)), s[:first]...)
-	for i := first; i < len(s); {
-		switch c := s[i]; {
-		case !control[c]:
-			out = append(out, c)
-		case c == 0x1b:
-			i += escapeLen(s[i:])
-			continue
-		case c == '\r':
-			out = append(out, '\n')
-		}
-		i++
-	}
-	return string(out)
-}
-
-// control are the bytes that no clean text holds.
-var control = func() (is [256]bool) {
-	for c := range byte(' ') {
-		is[c] = c != '\n' && c != '\t'
-	}
-	is[0x7f] = true
-	return is
-}()
-
-// escapeLen returns the length of the terminal sequence at the start of s, which begins with ESC.
-func escapeLen(s string) int {
-	if len(s) < 2 {
-		return len(s)
-	}
-	switch s[1] {
-	case '[': // CSI: parameters, then a final byte
-		for i := 2; i < len(s); i++ {
-			if s[i] >= 0x40 && s[i] <= 0x7e {
-				return i + 1
-			}
-			if s[i] < ' ' || s[i] > 0x7e {
-				return i
-			}
-		}
-		return len(s)
-	case ']': // OSC: up to BEL or ESC \; an unended one ends with its line
-		for i := 2; i < len(s); i++ {
-			switch s[i] {
-			case 0x07:
-				return i + 1
-			case 0x1b:
-				return min(i+2, len(s))
-			case '\n':
-				return i
-			}
-		}
-		return len(s)
-	}
-	_, n := utf8.DecodeRuneInString(s[1:])
-	return 1 + n
+	return WithoutControl(strings.ToValidUTF8(s, "?"))
 }
 
 // OneLine returns s as one line of at most MaxCause bytes, cut at a character's boundary and marked when cut.

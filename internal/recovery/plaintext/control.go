@@ -1,0 +1,153 @@
+package plaintext
+
+import "strings"
+
+// WithoutControl returns s, which is valid UTF-8, as a terminal leaves it on its rows: what was overwritten (by a carriage
+// return or backspaces) is gone, a jump of the cursor is a blank or a new line, and sequences (CSI, OSC, DCS and their kin,
+// with ESC or as C1 characters, whole or cut off) and control characters leave nothing. A text without any is returned as it is.
+func WithoutControl(s string) string {
+	first := 0
+	for first < len(s) && !suspect[s[first]] {
+		first++
+	}
+	if first == len(s) {
+		return s
+	}
+	p := page{out: make([]byte, first, len(s))}
+	copy(p.out, s)
+	p.row = strings.LastIndexByte(s[:first], '\n') + 1
+	for i := first; i < len(s); {
+		switch c := s[i]; {
+		case !suspect[c]:
+			p.put(c)
+			i++
+		case c == 0x1b:
+			i += p.escape(s[i:])
+		case c == 0xc2 && i+1 < len(s) && s[i+1] < 0xa0: // C1: one character for ESC and another
+			i += p.sequence(s[i+1]-0x40, s[i+2:]) + 2
+		default:
+			p.control(c)
+			i++
+		}
+	}
+	return string(p.out)
+}
+
+// suspect are the bytes that begin what no clean text holds; 0xc2 begins the C1 characters, and others.
+var suspect = func() (is [256]bool) {
+	for c := range byte(' ') {
+		is[c] = c != '\n' && c != '\t'
+	}
+	is[0x7f], is[0xc2] = true, true
+	return is
+}()
+
+// page is what was written, and where the cursor's row begins.
+type page struct {
+	out      []byte
+	row      int
+	returned bool // to the beginning of the row: what comes next overwrites it
+}
+
+func (p *page) put(c byte) {
+	if c == '\n' {
+		p.newline()
+		return
+	}
+	if p.returned {
+		p.out, p.returned = p.out[:p.row], false
+	}
+	p.out = append(p.out, c)
+}
+
+func (p *page) newline() {
+	p.out = append(p.out, '\n')
+	p.row, p.returned = len(p.out), false
+}
+
+// control obeys a single control character.
+func (p *page) control(c byte) {
+	switch {
+	case c == '\r':
+		p.returned = true
+	case c == '\b':
+		n := len(p.out)
+		for n > p.row && p.out[n-1]&0xc0 == 0x80 { // the rest of a character
+			n--
+		}
+		p.out = p.out[:max(p.row, n-1)]
+	case c >= 0xa0:
+		p.put(c)
+	}
+}
+
+// escape obeys the sequence at the start of s, which begins with ESC, and returns its length.
+func (p *page) escape(s string) int {
+	n := 1
+	for n < len(s) && s[n] >= ' ' && s[n] < '0' { // ESC ( B
+		n++
+	}
+	switch {
+	case n == len(s) || s[n] < '0' || s[n] > '~':
+		return n
+	case n > 1:
+		return n + 1
+	}
+	return p.sequence(s[1], s[2:]) + 2
+}
+
+// sequence obeys what ESC and kind begin, and returns how much of s belongs to it.
+func (p *page) sequence(kind byte, s string) int {
+	switch kind {
+	case '[':
+		return p.csi(s)
+	case ']', 'P', 'X', '^', '_':
+		return stringLen(s)
+	case 'E', 'M': // next row, row above
+		p.jump()
+	}
+	return 0
+}
+
+// csi obeys parameters and a final byte.
+func (p *page) csi(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= ' ' && s[n] < '@' {
+		n++
+	}
+	if n == len(s) || s[n] > '~' || s[n] < ' ' { // cut off
+		return n
+	}
+	switch s[n] {
+	case 'C': // to the right
+		p.put(' ')
+	case 'A', 'B', 'E', 'F', 'H', 'f', 'd': // to another row
+		p.jump()
+	case 'G':
+		p.returned = true
+	}
+	return n + 1
+}
+
+// jump leaves the row, unless nothing stands on it.
+func (p *page) jump() {
+	if len(p.out) > p.row {
+		p.newline()
+	}
+}
+
+// stringLen is the length of what OSC, DCS, SOS, PM and APC carry, up to and with the BEL or ST that ends it; an unended one ends
+// with its line.
+func stringLen(s string) int {
+	for i := range len(s) {
+		switch {
+		case s[i] == '\a':
+			return i + 1
+		case s[i] == 0x1b && i+1 < len(s) && s[i+1] == '\\', s[i] == 0xc2 && i+1 < len(s) && s[i+1] == 0x9c:
+			return i + 2
+		case s[i] == '\n', s[i] == 0x1b:
+			return i
+		}
+	}
+	return len(s)
+}
