@@ -9,6 +9,7 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/recovery"
+	"retake/internal/recovery/loglines"
 	"retake/internal/recovery/plaintext"
 	"retake/internal/recovery/retryafter"
 	"retake/internal/recovery/signature"
@@ -23,6 +24,7 @@ type Classifier struct {
 	exit     []exitRow
 	literals *plaintext.Literals // of every rule, and of chatter as owner len(rules)
 	advice   []string            // beginnings of lines that only warn or advise
+	verdicts []string            // phrases that say that retries are over
 
 	steps, stepsInCode []step
 }
@@ -42,7 +44,7 @@ func New(extra ...[]byte) (*Classifier, error) {
 	if err := errorsOf(files); err != nil {
 		return nil, err
 	}
-	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, advice: all.Chatter.Begins, steps: stepsFor(tiers), stepsInCode: stepsFor(tiersInCode)}
+	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, advice: all.Chatter.Begins, verdicts: all.Chatter.Unless, steps: stepsFor(tiers), stepsInCode: stepsFor(tiersInCode)}
 	sets := make([][]string, 0, len(c.rules)+1)
 	for _, r := range c.rules {
 		sets = append(sets, r.Any)
@@ -149,6 +151,7 @@ type classification struct {
 	c     *Classifier
 	e     recovery.Evidence // its texts are clean
 	ends  *[3]agent.Tail    // of message, stdout, stderr
+	logs  [3]loglines.Lines // and the levels of their lines
 	agent agent.Outcome     // what the agent's events in them come to
 	read  *reading
 }
@@ -158,7 +161,8 @@ func (q *classification) tails() *[3]agent.Tail {
 	if q.ends == nil {
 		q.ends = &[3]agent.Tail{}
 		for i, text := range []string{q.e.Message, q.e.Stdout, q.e.Stderr} {
-			q.ends[i] = agent.ReadTail(text, &q.agent)
+			q.logs[i] = loglines.Read(text, q.c.crossing)
+			q.ends[i] = agent.ReadTail(q.logs[i].Text, &q.agent)
 		}
 	}
 	return q.ends
@@ -167,8 +171,7 @@ func (q *classification) tails() *[3]agent.Tail {
 // text returns the texts, searched for all literals.
 func (q *classification) text() *reading {
 	if q.read == nil {
-		tails := q.tails()
-		q.read = q.c.read(q.e.Stage, tails[0].Lines, tails[1].Lines, tails[2].Lines)
+		q.read = q.c.read(q.e.Stage, q.tails(), &q.logs)
 	}
 	return q.read
 }

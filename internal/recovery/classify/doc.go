@@ -9,5 +9,5 @@
 // start. Explain lists what else matched, and why it lost.
 //
 // Failure policy: any bytes are acceptable evidence; what no rule knows is recovery.Unknown.
-// Imports: the standard library, packages agent, recovery, plaintext, retryafter, signature and tomlfile.
+// Imports: the standard library, packages agent, recovery, loglines, plaintext, retryafter, signature and tomlfile.
 package classify

@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"retake/internal/agent"
 	"retake/internal/recovery"
+	"retake/internal/recovery/loglines"
 	"retake/internal/recovery/plaintext"
 )
 
@@ -22,49 +24,87 @@ type place struct{ line, end int }
 type reading struct {
 	c       *Classifier
 	lines   []string
+	levels  []loglines.Level
 	places  [][]place // per rule
 	chatter [][]place // per rule, on lines that only announce a retry
+	advice  [][]place // per rule, on lines that are below error level
+	hits    []place   // of the line that is searched; line is the rule here
 }
 
-// read searches the lines of texts, oldest first.
-func (c *Classifier) read(stage string, texts ...[]string) *reading {
-	rd := &reading{c: c, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules))}
-	for _, t := range texts {
-		if len(t) > 0 {
-			rd.lines = append(append(rd.lines, t...), "") // the end of a text ends a quotation
+// read searches the lines of tails, oldest first.
+func (c *Classifier) read(stage string, tails *[3]agent.Tail, logs *[3]loglines.Lines) *reading {
+	rd := &reading{c: c, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules)), advice: make([][]place, len(c.rules))}
+	for i := range tails {
+		for n, line := range tails[i].Lines {
+			rd.add(stage, line, logs[i].Level(n))
 		}
-	}
-	var hits []place // line is the rule here
-	for n, line := range rd.lines {
-		if frame(line) {
-			continue
-		}
-		hits = hits[:0]
-		to, weak := rd.places, rd.places
-		if c.advises(line) {
-			weak = rd.chatter
-		}
-		help := describesOption(line)
-		c.literals.Scan(line, func(owner, end int) {
-			switch {
-			case owner == len(c.rules):
-				to, weak = rd.chatter, rd.chatter
-			case len(hits) == 0 || hits[len(hits)-1].line != owner:
-				hits = append(hits, place{owner, end})
-			}
-		})
-		for _, h := range hits {
-			if !c.rules[h.line].at(stage) || help && c.rules[h.line].Tier != tierProse {
-				continue
-			}
-			in := weak
-			if c.first[h.line] {
-				in = to
-			}
-			in[h.line] = keepPlace(in[h.line], place{n, h.end}, c.first[h.line])
+		if len(tails[i].Lines) > 0 {
+			rd.add(stage, "", loglines.None) // the end of a text ends a quotation
 		}
 	}
 	return rd
+}
+
+// add searches one line.
+func (rd *reading) add(stage, line string, level loglines.Level) {
+	c, n := rd.c, len(rd.lines)
+	rd.lines, rd.levels = append(rd.lines, line), append(rd.levels, level)
+	if line == "" || frame(line) {
+		return
+	}
+	rd.hits = rd.hits[:0]
+	to, weak := rd.places, rd.places
+	if level.Advises() {
+		to, weak = rd.advice, rd.advice
+	} else if c.advises(line) {
+		weak = rd.chatter
+	}
+	chatter, help := false, describesOption(line)
+	c.literals.Scan(line, func(owner, end int) {
+		switch {
+		case owner == len(c.rules):
+			chatter = true
+		case len(rd.hits) == 0 || rd.hits[len(rd.hits)-1].line != owner:
+			rd.hits = append(rd.hits, place{owner, end})
+		}
+	})
+	if chatter && !level.Advises() && !c.concludes(line) {
+		to, weak = rd.chatter, rd.chatter
+	}
+	for _, h := range rd.hits {
+		if !c.rules[h.line].at(stage) || help && c.rules[h.line].Tier != tierProse {
+			continue
+		}
+		in := weak
+		if c.first[h.line] {
+			in = to
+		}
+		in[h.line] = keepPlace(in[h.line], place{n, h.end}, c.first[h.line])
+	}
+}
+
+// crossing counts the rules' literals that begin in left and end in right, with at least three characters on both sides.
+func (c *Classifier) crossing(left, right string) (n int) {
+	const least = 3
+	if len(left) < least || len(right) < least {
+		return 0
+	}
+	count := func(left string, by int) {
+		c.literals.Scan(left+right, func(_, end int) {
+			if end >= len(left)+least {
+				n += by
+			}
+		})
+	}
+	count(left, 1)
+	count(left[len(left)-least+1:], -1)
+	return n
+}
+
+// concludes reports whether a line that speaks of retries says that they are over.
+func (c *Classifier) concludes(line string) bool {
+	lower := strings.ToLower(line)
+	return slices.ContainsFunc(c.verdicts, func(v string) bool { return strings.Contains(lower, v) })
 }
 
 // frame reports whether line is a frame of a stack trace (node, java, python): it tells where, never why. OCaml's compiler

@@ -91,6 +91,7 @@ type exitRow struct {
 type ruleFile struct {
 	Chatter struct {
 		Any    []string `toml:"any"`
+		Unless []string `toml:"unless"`
 		Begins []string `toml:"begins"`
 	} `toml:"chatter"`
 	Rules     []rule          `toml:"rule"`
@@ -201,6 +202,7 @@ func (r *rule) check() {
 func merge(base, over *ruleFile) *ruleFile {
 	out := &ruleFile{Status: slices.Concat(over.Status, base.Status), Exit: slices.Concat(over.Exit, base.Exit)}
 	out.Chatter.Any = slices.Concat(over.Chatter.Any, base.Chatter.Any)
+	out.Chatter.Unless = slices.Concat(over.Chatter.Unless, base.Chatter.Unless)
 	out.Chatter.Begins = slices.Concat(over.Chatter.Begins, base.Chatter.Begins)
 	for _, r := range over.Rules {
 		if !slices.ContainsFunc(base.Rules, func(b rule) bool { return b.ID == r.ID }) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/loglines"
 )
 
 // step is one kind of evidence. The first step that has an answer decides.
@@ -53,6 +54,7 @@ func stepsFor(order []tierRow) []step {
 		}
 		all = append(all, step{name: "text " + string(t.name), judge: func(q *classification) (recovery.Finding, bool) { return q.readTier(t) }, tier: t})
 	}
+	all = append(all, step{name: "lines below error level", judge: func(q *classification) (recovery.Finding, bool) { return q.advice(order) }})
 	return append(all, step{name: "no evidence", judge: (*classification).withoutEvidence})
 }
 
@@ -193,6 +195,19 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	for _, b := range order {
 		if m, ok := q.text().best(b.name, b.first, q.text().chatter, nil); ok {
+			return m.finding(b.confidence / 2), true
+		}
+	}
+	return recovery.Finding{}, false
+}
+
+// advice reads the lines that a logger itself calls less than an error, if it calls none an error.
+func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
+	if slices.Contains(q.text().levels, loglines.Error) {
+		return recovery.Finding{}, false
+	}
+	for _, b := range order {
+		if m, ok := q.text().best(b.name, b.first, q.text().advice, nil); ok {
 			return m.finding(b.confidence / 2), true
 		}
 	}

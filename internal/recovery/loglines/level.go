@@ -1,0 +1,69 @@
+package loglines
+
+import "strings"
+
+// Level is how grave a program itself calls a line.
+type Level uint8
+
+// The levels. Below Error a line only advises.
+const (
+	None Level = iota // it states none
+	Trace
+	Debug
+	Info
+	Warning
+	Error
+)
+
+// Advises reports whether a line of this level tells what happened on the way, and not why a program gave up.
+func (l Level) Advises() bool { return None < l && l < Error }
+
+// levelWords are the words of syslog, Python, Java, Go's, Rust's and JavaScript's loggers, as a table of expressions needs them.
+const levelWords = `(?i:trace|silly|finest|finer|fine|debu?g?|dbg|verb(?:ose)?|info?|information|notice|http|warn(?:ing)?|wrn|erro?r?|fatal?|ftl|crit(?:ical)?|d?panic|severe|emerg(?:ency)?|alert|fail)`
+
+// levelOf understands a word.
+func levelOf(word string) Level {
+	switch strings.ToLower(word) {
+	case "trace", "silly", "finest", "finer", "fine":
+		return Trace
+	case "debug", "debu", "dbg", "verbose", "verb", "default":
+		return Debug
+	case "info", "inf", "information", "informational", "notice", "http":
+		return Info
+	case "warn", "warning", "wrn":
+		return Warning
+	case "error", "erro", "err", "fatal", "fata", "ftl", "critical", "crit", "panic", "dpanic", "severe", "emergency", "emerg", "alert", "fail":
+		return Error
+	}
+	return None
+}
+
+// levelOfNumber understands pino's and bunyan's numbers.
+func levelOfNumber(n float64) Level {
+	switch {
+	case n < 10 || n > 100:
+		return None
+	case n < 20:
+		return Trace
+	case n < 30:
+		return Debug
+	case n < 40:
+		return Info
+	case n < 50:
+		return Warning
+	}
+	return Error
+}
+
+// letterLevel understands the letter that glog and Ruby begin with.
+func letterLevel(c byte) Level {
+	switch c {
+	case 'D':
+		return Debug
+	case 'I':
+		return Info
+	case 'W':
+		return Warning
+	}
+	return Error
+}

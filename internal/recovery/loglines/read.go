@@ -1,0 +1,140 @@
+package loglines
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Lines are the lines of a text, and the level of each.
+type Lines struct {
+	Text   string
+	levels []Level // shorter than the lines: the rest states none
+	Logged bool    // some line is a logger's
+}
+
+// Level is the level of line n.
+func (l *Lines) Level(n int) Level {
+	if n < len(l.levels) {
+		return l.levels[n]
+	}
+	return None
+}
+
+// Read reads a clean text. Crossing tells which phrases are known, to find out where a word was cut.
+func Read(text string, crossing Crossing) Lines {
+	if text == "" {
+		return Lines{}
+	}
+	lines := strings.Split(text, "\n")
+	unboxed, boxed := unbox(dedent(lines))
+	joined := unwrap(unboxed, boxed, crossing)
+	r := reader{crossing: crossing, changed: len(joined) < len(lines)}
+	for n := range joined {
+		if joined[n] != lines[min(n, len(lines)-1)] {
+			r.changed = true
+		}
+		r.line(joined[n], None, 0)
+	}
+	if r.changed {
+		text = strings.Join(r.lines, "\n")
+	}
+	return Lines{Text: text, levels: r.levels, Logged: r.logged}
+}
+
+// reader collects lines.
+type reader struct {
+	crossing        Crossing
+	lines           []string
+	levels          []Level
+	changed, logged bool
+}
+
+// line adds a line, or those that it quotes.
+func (r *reader) line(line string, level Level, quotes int) {
+	message, own, logged := Parse(line)
+	if logged {
+		r.changed, r.logged = true, true
+		if own != None {
+			level = own
+		}
+	}
+	text, quoted := message, logged && strings.Contains(message, "\n")
+	if !quoted && quotes < maxQuotes {
+		text, quoted = unquote(message)
+	}
+	if !quoted {
+		r.lines, r.levels = append(r.lines, message), append(r.levels, level)
+		return
+	}
+	r.changed = true
+	for l := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+		r.line(l, level, quotes+1)
+	}
+}
+
+// dedent takes off the margin that all lines have, if they are several. That of a program's options tells what they are.
+func dedent(lines []string) []string {
+	margin, several := -1, 0
+	for _, l := range lines {
+		n := 0
+		for n < len(l) && l[n] == ' ' {
+			n++
+		}
+		switch {
+		case n == len(l):
+		case n == 0, l[n] == '-' && !strings.HasPrefix(l[n:], "- "):
+			return lines
+		default:
+			several++
+			if margin < 0 || n < margin {
+				margin = n
+			}
+		}
+	}
+	if several < 2 {
+		return lines
+	}
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = l[min(margin, len(l)):]
+	}
+	return out
+}
+
+// frames are the characters that a frame's sides and edges are drawn with.
+const (
+	sides = "│┃║▌▎▏┆┊╎╏"
+	edges = "╭╮╰╯┌┐└┘╔╗╚╝├┤┠┨─━═╴╶╌┄┈"
+)
+
+// unbox takes frames off, and reports which lines stood in one.
+func unbox(lines []string) ([]string, []bool) {
+	boxed := make([]bool, len(lines))
+	var out []string
+	for n, line := range lines {
+		bare := strings.TrimLeft(line, " ")
+		if len(bare) < 3 || bare[0] != 0xe2 {
+			continue
+		}
+		c, size := utf8.DecodeRuneInString(bare)
+		in := ""
+		switch {
+		case strings.ContainsRune(sides, c):
+			in = strings.TrimPrefix(bare[size:], " ")
+			if cut := strings.TrimRight(in, " "); strings.TrimRight(cut, sides) != cut {
+				in = strings.TrimRight(strings.TrimRight(cut, sides), " ")
+			}
+		case strings.ContainsRune("╭╰┌└╔╚─━═", c) && strings.Trim(bare, edges+" ") == "":
+		default:
+			continue
+		}
+		if out == nil {
+			out = append(out, lines...)
+		}
+		out[n], boxed[n] = in, true
+	}
+	if out == nil {
+		return lines, boxed
+	}
+	return out, boxed
+}

@@ -1,0 +1,65 @@
+package loglines
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxQuotes is how often a text is unquoted that was quoted again and again.
+const maxQuotes = 4
+
+// unquote returns the text that a line quotes as one JSON string: the whole line, the fields of an object that is nothing else, or
+// behind words. Ok: there was one.
+func unquote(line string) (text string, ok bool) {
+	bare := strings.TrimSpace(line)
+	if len(bare) < 2 || strings.IndexByte(bare, '\\') < 0 && bare[0] != '"' {
+		return "", false
+	}
+	switch bare[0] {
+	case '"':
+		if json.Unmarshal([]byte(bare), &text) == nil {
+			return text, true
+		}
+	case '{':
+		return fieldsText(bare)
+	case '[':
+		return "", false
+	}
+	if strings.Contains(bare, `{\"`) || strings.Count(bare, `\n`) > 1 && !strings.Contains(bare, `{"`) {
+		return unescape(bare), true
+	}
+	return "", false
+}
+
+// fieldsText returns the texts of several lines that an object holds, if it states neither what it is nor an error.
+func fieldsText(line string) (text string, ok bool) {
+	if !strings.Contains(line, `\n`) || strings.Contains(line, `"type"`) || strings.Contains(line, `"error"`) || strings.Contains(line, `"event"`) {
+		return "", false
+	}
+	var fields map[string]any
+	if json.Unmarshal([]byte(line), &fields) != nil {
+		return "", false
+	}
+	for _, k := range slices.Sorted(maps.Keys(fields)) {
+		if s, is := fields[k].(string); is && s != "" {
+			text, ok = text+strings.TrimSuffix(s, "\n")+"\n", ok || strings.Contains(s, "\n")
+		}
+	}
+	return text, ok
+}
+
+// unescape replaces the escapes of a JSON string, whole or cut off.
+func unescape(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var whole string
+	if json.Unmarshal([]byte(`"`+s+`"`), &whole) == nil {
+		return whole
+	}
+	return escapes.Replace(s)
+}
+
+var escapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\/`, `/`, `\n`, "\n", `\r`, "", `\t`, "\t", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&", `\u001b`, "")

@@ -1,0 +1,301 @@
+package loglines
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The widths, in characters, at which text is wrapped: of a terminal, less a margin and a border.
+const (
+	narrowest = 54
+	shortest  = 40 // a line that a long word left
+	widest    = 200
+)
+
+// Crossing returns how many known phrases begin in left and end in right, not counting those of which less than three characters
+// stand on one side.
+type Crossing func(left, right string) int
+
+// unwrap joins what was wrapped at a width; boxed are the lines that stood in a frame. A line is wrapped if the first word of the
+// next one had no room on it, and if the two read on: a list of lines stays a list.
+func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
+	out := lines[:0:0]
+	for i := 0; i < len(lines); {
+		end := i + 1
+		for lines[i] != "" && end < len(lines) && strings.TrimSpace(lines[end]) != "" && boxed[end] == boxed[i] {
+			end++
+		}
+		if s := newSegment(lines[i:end], crossing); s != nil && s.judge() {
+			if len(out) == 0 {
+				out = append(make([]string, 0, len(lines)), lines[:i]...)
+			}
+			out = s.appendTo(out)
+		} else if len(out) > 0 {
+			out = append(out, lines[i:end]...)
+		}
+		i = end
+	}
+	if len(out) == 0 {
+		return lines
+	}
+	return out
+}
+
+// segment are lines between blank ones.
+type segment struct {
+	crossing Crossing
+	lines    []string
+	widths   []int
+	width    int // of the widest
+	joins    []bool
+	soft     int // joins behind a line that has room left
+	hard     int // behind a full one
+}
+
+// newSegment is nil for lines that were not wrapped at any width.
+func newSegment(lines []string, crossing Crossing) *segment {
+	if len(lines) < 2 {
+		return nil
+	}
+	s := &segment{crossing: crossing, lines: lines}
+	for _, l := range lines {
+		if len(l) > 4*widest {
+			return nil
+		}
+		s.width = max(s.width, len(l))
+	}
+	if s.width < shortest {
+		return nil
+	}
+	s.width, s.widths = 0, make([]int, len(lines))
+	for i, l := range lines {
+		if strings.HasSuffix(l, "  ") {
+			l = strings.TrimRight(l, " ")
+		}
+		s.widths[i] = utf8.RuneCountInString(l)
+		s.width = max(s.width, s.widths[i])
+	}
+	if s.width < shortest || s.width > widest {
+		return nil
+	}
+	return s
+}
+
+// bond is how much two lines look like one.
+type bond int
+
+const (
+	apart bond = iota
+	unclear
+	readsOn
+)
+
+// judge decides which lines are joined with their next ones, and reports whether any is.
+func (s *segment) judge() bool {
+	bonds := make([]bond, len(s.lines))
+	clear, open := 0, jsonState{}
+	for i := range len(s.lines) - 1 {
+		if i == 0 || bonds[i-1] == apart {
+			open = jsonState{}
+		}
+		if !s.full(i) {
+			continue
+		}
+		open.read(s.lines[i])
+		if bonds[i] = s.bondOf(s.lines[i], s.lines[i+1], open); bonds[i] == readsOn {
+			clear++
+		}
+	}
+	if clear == 0 {
+		return false
+	}
+	s.joins = make([]bool, len(s.lines))
+	for i, b := range bonds {
+		if s.joins[i] = b == readsOn || b == unclear && (clear > 1 || s.widths[i] == s.width); s.joins[i] {
+			if s.widths[i] == s.width {
+				s.hard++
+			} else {
+				s.soft++
+			}
+		}
+	}
+	return true
+}
+
+// full reports whether the first word of the next line had no room on line i.
+func (s *segment) full(i int) bool {
+	next := strings.TrimLeft(s.lines[i+1], " ")
+	word, _, _ := strings.Cut(next, " ")
+	need := s.widths[i] + 1 + utf8.RuneCountInString(word)
+	return s.widths[i] == s.width || s.widths[i] >= shortest/2 && need > s.width && need > narrowest
+}
+
+// appendTo appends the lines, joined.
+func (s *segment) appendTo(out []string) []string {
+	for i := 0; i < len(s.lines); i++ {
+		if !s.joins[i] {
+			out = append(out, s.lines[i])
+			continue
+		}
+		var b strings.Builder
+		b.WriteString(strings.TrimRight(s.lines[i], " "))
+		for ; s.joins[i]; i++ {
+			next := strings.TrimLeft(s.lines[i+1], " ")
+			b.WriteString(s.glue(i, next))
+			b.WriteString(strings.TrimRight(next, " "))
+		}
+		out = append(out, b.String())
+	}
+	return out
+}
+
+// glue is what stood between line i and the next one: nothing, if a word was cut.
+func (s *segment) glue(i int, next string) string {
+	line := s.lines[i]
+	if s.widths[i] < s.width || strings.HasSuffix(line, " ") || s.lines[i+1] != next && s.soft == 0 {
+		return " "
+	}
+	last, first := line[strings.LastIndexByte(line, ' ')+1:], next
+	if at := strings.IndexByte(next, ' '); at >= 0 {
+		first = next[:at]
+	}
+	cut, whole := s.phrases(line, next)
+	switch {
+	case cut != whole:
+		if cut > whole {
+			return ""
+		}
+		return " "
+	case s.soft == 0 && s.hard > 1, len(last) > 24, len(first) > 24:
+		return ""
+	case slices.Contains(smallWords, strings.ToLower(last)), slices.Contains(smallWords, strings.ToLower(first)):
+		return " "
+	case unicode.IsDigit(rune(line[len(line)-1])) && unicode.IsDigit(rune(first[0])):
+		return ""
+	}
+	return " "
+}
+
+// phrases counts the known phrases that a line and the next make, if a word was cut and if none was.
+func (s *segment) phrases(line, next string) (cut, whole int) {
+	const near = 48
+	left, right := line[max(0, len(line)-near):], next[:min(len(next), near)]
+	return s.crossing(left, right), s.crossing(left+" ", right)
+}
+
+// smallWords are seldom a part of another word's beginning or end, and never end a sentence.
+var smallWords = []string{"the", "a", "an", "of", "to", "for", "from", "with", "by", "in", "on", "is", "are", "was", "be", "has", "have", "not", "no", "and", "or", "that", "this", "your", "you", "it", "its", "as", "at", "if", "can", "could", "will", "please"}
+
+// bondOf judges a full line and the next one; open is what the line leaves open.
+func (s *segment) bondOf(line, next string, open jsonState) bond {
+	bare := strings.TrimLeft(next, " ")
+	indented := len(bare) < len(next)
+	switch {
+	case open.inString:
+		return readsOn
+	case open.depth > 0 && !indented:
+		return readsOn
+	case open.depth > 0, bare[0] == '\t', indented && strings.HasPrefix(strings.TrimLeft(line, " "), `File "`):
+		return apart
+	}
+	trimmed := strings.TrimRight(line, " ")
+	if cut, whole := s.phrases(trimmed, bare); cut+whole > 0 {
+		return readsOn
+	}
+	if startsAnew(line, bare) {
+		return apart
+	}
+	if label.MatchString(bare) {
+		return unclear
+	}
+	end, _ := utf8.DecodeLastRuneInString(trimmed)
+	first, _ := utf8.DecodeRuneInString(bare)
+	last := trimmed[strings.LastIndexByte(trimmed, ' ')+1:]
+	switch {
+	case end == ':' && indented:
+		return apart
+	case end == '/' && strings.Contains(last, "://"):
+		return unclear
+	case strings.ContainsRune(",([{/\\-_=&@'\"`", end), slices.Contains(smallWords, strings.ToLower(last)),
+		strings.ContainsRune(",.)]};!?/_=&%'`", first),
+		end == ':' && !indented && unicode.IsLower(first) && strings.Contains(bare, " "),
+		unicode.IsLower(first) && !strings.ContainsRune(".!?:;)]}", end),
+		unicode.IsDigit(first) && (unicode.IsLetter(end) || unicode.IsDigit(end)):
+		return readsOn
+	}
+	return unclear
+}
+
+// label is a name that a line may begin with, or that may stand in a sentence.
+var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
+
+// place is a place in a file or the name of a field, with which lines begin.
+var place = regexp.MustCompile(`^(?:[\w./\\-]+:\d+(?::\d+)?:? |\S+\(\d+,\d+\)|"[\w-]+": |[\w-]+=)`)
+
+// starts are what begins a line that goes on with nothing.
+var starts = []string{
+	"- ", "* ", "• ", "· ", "at ", "File \"", "--", "==", "__", "++", "@@", "$ ", "> ", ">>", "#", "✖", "✗", "✘", "✓", "✔", "×", "›", "❯", "⎿", "●", "|", "~", "^", "[", "<",
+	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "npm ", "During handling",
+}
+
+// startsAnew reports whether next, without its indentation, begins a line of a list.
+func startsAnew(line, next string) bool {
+	if slices.ContainsFunc(starts, func(p string) bool { return strings.HasPrefix(next, p) }) || place.MatchString(next) || plainLevel.re.MatchString(next) {
+		return true
+	}
+	first, _, _ := strings.Cut(next, " ")
+	if n := strings.TrimRight(first, ".)"); len(n) < len(first) && strings.Trim(n, "0123456789") == "" { // 1. 2)
+		return true
+	}
+	if before, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " "); before == first && len(first) > 1 {
+		return true
+	}
+	_, _, logged := Parse(next)
+	return logged
+}
+
+// jsonState is what a JSON text leaves open.
+type jsonState struct {
+	depth    int
+	inString bool
+	escaped  bool
+}
+
+// begin is where JSON begins in s, or a field of it; -1: nowhere.
+func begin(s string) int {
+	if bare := strings.TrimLeft(s, " "); strings.HasPrefix(bare, `"`) && strings.Contains(bare, `": `) {
+		return len(s) - len(bare)
+	}
+	if i := strings.Index(s, `{"`); i >= 0 {
+		return i
+	}
+	return strings.Index(s, `{\"`)
+}
+
+// read goes on with s. JSON begins at a brace with a quotation mark behind it.
+func (j *jsonState) read(s string) {
+	i := 0
+	if j.depth == 0 && !j.inString {
+		if i = begin(s); i < 0 {
+			return
+		}
+	}
+	for ; i < len(s); i++ {
+		switch c := s[i]; {
+		case j.escaped:
+			j.escaped = false
+		case c == '\\' && j.inString:
+			j.escaped = true
+		case c == '"':
+			j.inString = !j.inString
+		case j.inString:
+		case c == '{', c == '[':
+			j.depth++
+		case c == '}', c == ']':
+			j.depth = max(0, j.depth-1)
+		}
+	}
+}
