@@ -3,6 +3,7 @@ package safefile
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -52,6 +53,27 @@ func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) er
 		return errors.Join(err, root.Remove(temp))
 	}
 	return syncDir(root, filepath.Dir(name))
+}
+
+// Tail returns the end of a regular file within a folder that somebody else may be changing: at most so many bytes, none of them
+// before from. whole: it is all that stands behind from. A link in the file's place is refused, and a pipe is not waited for.
+func Tail(root *os.Root, name string, from, most int64) (data []byte, whole bool, err error) {
+	notRegular := &fs.PathError{Op: "read", Path: name, Err: syscall.EINVAL}
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, false, errors.Join(err, notRegular)
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, false, errors.Join(err, notRegular)
+	}
+	start := max(from, info.Size()-most, 0)
+	data, err = io.ReadAll(io.NewSectionReader(f, start, most))
+	return data, start <= from, err
 }
 
 func syncDir(root *os.Root, dir string) error {

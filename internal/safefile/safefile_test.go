@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -89,5 +90,37 @@ func onlyThese(t *testing.T, beside string, want ...string) {
 	}
 	if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("in the folder: %v, %v; want %v", got, err, want)
+	}
+}
+
+func TestTail(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	file := filepath.Join(dir, "a.log")
+	for _, err := range []error{
+		os.WriteFile(file, []byte("0123456789"), 0o600), os.Symlink("a.log", filepath.Join(dir, "link")), os.Mkdir(filepath.Join(dir, "folder"), 0o700),
+		syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, row := range []struct {
+		from, most int64
+		want       string
+		whole      bool
+	}{{0, 100, "0123456789", true}, {0, 10, "0123456789", true}, {0, 4, "6789", false}, {8, 4, "89", true}, {5, 4, "6789", false}, {20, 4, "", true}} {
+		if data, whole, err := Tail(root, "a.log", row.from, row.most); err != nil || string(data) != row.want || whole != row.whole {
+			t.Errorf("%+v: %q, %v, %v", row, data, whole, err)
+		}
+	}
+	for _, name := range []string{"link", "folder", "pipe", "none", "../" + filepath.Base(dir) + "/a.log"} {
+		if data, _, err := Tail(root, name, 0, 10); err == nil {
+			t.Errorf("%s: %q", name, data)
+		}
 	}
 }

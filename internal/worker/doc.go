@@ -37,8 +37,11 @@
 //
 // Agents: a stage with a profile (package agent) gets its prompt, model and files here, starts under a lease of the worker's
 // own, and is monitored while it runs (agentmonitor.go): steps, usage, rate limits. What exit code 0 means depends on the
-// stream; whether files changed is judged by names, sizes and times (agent.go). Nothing in the stream stops an agent: the
+// stream; whether work changed is judged by names, sizes and times of files (agent.go); what is work, package worktree says. Nothing in the stream stops an agent: the
 // stage's timeout does.
+//
+// Logs: of a stage that failed, or that has done nothing, the newest log file that it wrote is read (agentlog.go). Its end stands in
+// the report before that of stderr.
 //
 // Memory: a stage failed for want of memory if the kernel counted a kill in this control group while it ran, and the stage
 // died of SIGKILL or returned 137, or was VALIDATE (whose compilers die in its place). Without the kernel's count nothing is
@@ -57,7 +60,7 @@
 // prevent a report. A panic in here becomes a worker_error like any other failure.
 //
 // Imports: packages bus, bus/wire, agent, budget, recovery,
-// recovery/classify, procfs, redact, ring and safefile, but neither the state machine nor the embedded server, nor the
+// recovery/classify, procfs, redact, ring, safefile and worktree, but neither the state machine nor the embedded server, nor the
 // container, GitHub and workspace adapters. cmd/worker imports it.
 //
 // Linux only, as containers are.

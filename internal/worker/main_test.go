@@ -40,6 +40,7 @@ var stagePrograms = map[string]func() int{
 	"waiter":   waiter,
 	"leaser":   leaser,
 	"talker":   talker,
+	"leaver":   leaver,
 }
 
 // speak prints TEST_OUT and TEST_ERR, then the environment if asked to, and returns TEST_EXIT.
@@ -146,6 +147,27 @@ func talker() int {
 	}
 	fmt.Println(`{"type":"usage","tokens":1234,"cost_usd":0.5}` + "\n" + `{"type":"final","ok":true,"text":"done"}`)
 	return 0
+}
+
+// leaver writes the files of TEST_LEAVES (JSON: name → text; "~/" is HOME), adding to what is there, and is speak besides.
+func leaver() int {
+	var files map[string]string
+	if err := json.Unmarshal([]byte(os.Getenv("TEST_LEAVES")), &files); err != nil {
+		return 9
+	}
+	for name, text := range files {
+		if rest, ok := strings.CutPrefix(name, "~/"); ok {
+			name = filepath.Join(os.Getenv("HOME"), rest)
+		}
+		_ = os.MkdirAll(filepath.Dir(name), 0o755)
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return 9
+		}
+		_, _ = f.WriteString(text)
+		_ = f.Close()
+	}
+	return speak()
 }
 
 // note and await let two programs meet at a file in TEST_DIR: the pid of who wrote it.

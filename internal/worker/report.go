@@ -44,7 +44,7 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 		Signal: f.exit.signal, FixRounds: a.runs[wire.StageCode],
 		Message:        r.mask.Text(a.summary(f)),
 		LastStdoutTail: r.mask.Text(f.agent.withoutQuotes("stdout", f.exit.stdout.text(tailBytes))),
-		LastStderrTail: r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes))),
+		LastStderrTail: r.stderrTail(f),
 		Question:       r.mask.Text(firstBytes(f.question, maxQuestionBytes)),
 		Usage:          onWire(a.used),
 	}
@@ -65,6 +65,12 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	}
 	r.assess(e, f, reason)
 	return e
+}
+
+// stderrTail is the end of stderr, behind what stands in the program's log file: there agents explain what they do not say.
+func (r *reporter) stderrTail(f *failure) string {
+	log := r.mask.Text(f.log)
+	return log + r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes-min(len(log), maxLogBytes))))
 }
 
 // knownReasons are the kinds of failure whose meaning the worker knows without reading anything.

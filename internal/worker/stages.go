@@ -56,6 +56,7 @@ type failure struct {
 	agent       *agentRun     // what an agent said; nil: the stage is none
 	closedModel string        // the resource that is
 	wait        time.Duration // closed: for how long
+	log         string        // the end of what it wrote to its log file, not yet redacted
 }
 
 // id is the failure's error_id, unique within the attempt.
@@ -184,11 +185,16 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 		}
 	}
 	a.notify(step{stage: s.Name, text: "running " + filepath.Base(s.Run[0])})
+	logs := a.logsOf(s)
 	f.exit = a.execute(ctx, s, f)
 	if f.exit.err == nil && f.closedModel == "" {
 		a.results = append(a.results, wire.StageResult{Stage: s.Name, ExitCode: f.exit.code, DurationMS: f.exit.took.Milliseconds()})
 	}
-	return a.assess(f)
+	failed := a.assess(f)
+	if failed != nil {
+		failed.log = logs.written()
+	}
+	return failed
 }
 
 // execute runs the stage's program, or its agent.

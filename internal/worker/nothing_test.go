@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/agent"
+	"retake/internal/bus/wire"
+)
+
+// novel is a profile of an agent that nobody knows, which prints text, with real programs behind it.
+func (w *world) novel(leaves map[string]string, out string, exitCode string) {
+	w.t.Helper()
+	program := filepath.Join(w.t.TempDir(), "novel")
+	if err := os.Symlink(testProgram(w.t), program); err != nil {
+		w.t.Fatal(err)
+	}
+	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+program+"'\nargs = [\"-p\", \"{prompt}\"]\nlog_paths = [\"~/.novel/logs/**/*.log\", \".novel/*.log\"]\n"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stage := agent.Stage{Name: wire.StageCode, Agent: "mine", Timeout: time.Minute}
+	plan, err := table.Expand(stage)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	files, err := json.Marshal(leaves)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	plan.Env = map[string]string{programEnv: "leaver", "TEST_LEAVES": string(files), "TEST_OUT": out, "TEST_EXIT": exitCode, "HOME": w.t.TempDir()}
+	w.plan.Stages, w.plan.StatePaths = []wire.StagePlan{plan}, table.StatePaths([]agent.Stage{stage})
+	w.plan.Secrets = []string{"hunter2-hunter2"}
+}
+
+const (
+	control = "\x1b]0;novel\a\x1b[?25l\x1b[2J\x1b[0m\n"
+	log401  = "2026-11-22T02:03:01Z INFO starting\n2026-11-22T02:03:02Z ERROR request failed: 401 Unauthorized: invalid x-api-key hunter2-hunter2\n"
+)
+
+// TestWholeNothingDone: an agent that returns 0 and has done nothing has failed, and its log file tells why.
+func TestWholeNothingDone(t *testing.T) {
+	for name, row := range map[string]struct {
+		leaves map[string]string
+		out    string
+		want   string // reason; empty: a success
+		log    string // in the report
+	}{
+		"only its database":       {map[string]string{".novel/session.db": "x", ".opencode/opencode.db": "x"}, control, "no_progress", ""},
+		"only another's folder":   {map[string]string{".crush/crush.db": "x"}, control, "no_progress", ""},
+		"only ignored files":      {map[string]string{"build/out.o": "x", "trace.tmp": "x"}, "", "no_progress", ""},
+		"only control sequences":  {nil, control, "no_progress", ""},
+		"a 401 in its log":        {map[string]string{"~/.novel/logs/today/run.log": log401}, control, "auth_error", "--- ~/.novel/logs/today/run.log ---"},
+		"a 401 in the work tree":  {map[string]string{".novel/run.log": log401}, "", "auth_error", "--- .novel/run.log ---"},
+		"work, and its own files": {map[string]string{"parser.go": "x", ".novel/session.db": "x"}, control, "", ""},
+		"a tracked file":          {map[string]string{".novel/rules.md": "x"}, control, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.novel(row.leaves, row.out, "0")
+			writeFile(t, w.plan, ".gitignore", "/build/\n*.tmp\n")
+			writeFile(t, w.plan, ".novel/rules.md", "the project's\n")
+			w.plan.Tracked = []string{".novel/rules.md"}
+			code := w.run(t.Context())
+			if row.want == "" {
+				if code != ExitResult {
+					t.Errorf("exit %d: %+v", code, w.reports())
+				}
+				return
+			}
+			e := w.onlyError()
+			if e.ErrorType != row.want || e.ExitCode == nil || *e.ExitCode != 0 {
+				t.Errorf("%+v", e)
+			}
+			if row.log != "" && (!strings.Contains(e.LastStderrTail, row.log) || !strings.Contains(e.LastStderrTail+e.Message, "401 Unauthorized")) {
+				t.Errorf("message %q, stderr %q", e.Message, e.LastStderrTail)
+			}
+			if strings.Contains(e.LastStderrTail+e.Message, "hunter2") {
+				t.Errorf("a secret is in the report: %q", e.LastStderrTail)
+			}
+		})
+	}
+}
+
+// TestWholeLogOfThisRun: only what the run wrote is evidence: not what stood there before, and no link's target.
+func TestWholeLogOfThisRun(t *testing.T) {
+	w := newWorld(t)
+	w.novel(map[string]string{"~/.novel/logs/run.log": "ERROR the disk is full: no space left on device\n"}, "", "1")
+	home := w.plan.Stages[0].Env["HOME"]
+	logs := filepath.Join(home, ".novel/logs")
+	outside := filepath.Join(t.TempDir(), "outside.log")
+	for _, err := range []error{
+		os.MkdirAll(logs, 0o755), os.WriteFile(filepath.Join(logs, "run.log"), []byte(log401), 0o644),
+		os.WriteFile(filepath.Join(logs, "old.log"), []byte(log401), 0o644),
+		os.WriteFile(outside, []byte("outside"), 0o644), os.Symlink(outside, filepath.Join(logs, "zz.log")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(t.Context())
+	e := w.onlyError()
+	if e.ErrorType != "disk_full" || !strings.Contains(e.LastStderrTail, "no space left") || strings.Contains(e.LastStderrTail, "401") || strings.Contains(e.LastStderrTail, "outside") {
+		t.Errorf("%s: %q", e.ErrorType, e.LastStderrTail)
+	}
+}
+
+// TestLogIsCut: at most maxLogBytes of a log, from a line's beginning, and stderr keeps its place behind it.
+func TestLogIsCut(t *testing.T) {
+	w := newWorld(t)
+	w.novel(map[string]string{"~/.novel/logs/run.log": strings.Repeat("one line of it\n", 5000) + "the last\n"}, "", "1")
+	w.plan.Stages[0].Env["TEST_ERR"] = "on stderr\n"
+	w.run(t.Context())
+	e := w.onlyError()
+	text, ok := strings.CutPrefix(e.LastStderrTail, "--- ~/.novel/logs/run.log ---\none line of it\n")
+	if !ok || !strings.HasSuffix(text, "one line of it\nthe last\non stderr\n") || len(text) > maxLogBytes || len(text) < maxLogBytes-100 {
+		t.Errorf("%d bytes: %.80q … %q", len(text), e.LastStderrTail, text[max(0, len(text)-80):])
+	}
+}
