@@ -22,7 +22,8 @@ import (
 
 const repo = "acme/widgets"
 
-// harness is a whole director on the stand-in GitHub, with real git and a real bus; only the containers are played.
+// harness is a whole director on the stand-in GitHub, with real git and a real bus; only the containers are played, unless there
+// is nothing to play.
 type harness struct {
 	t       *testing.T
 	github  *githubtest.Server
@@ -86,14 +87,16 @@ func (s *harness) start() {
 	s.cancel = cancel
 	ended := make(chan error, 1)
 	s.ended = ended
-	go func() {
-		ended <- Run(ctx, Options{
-			Config: s.config, Log: s.log, Runtime: s.runtime,
-			WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
-			Token:        func(context.Context) (string, error) { return "token", nil },
-			DriftEvery:   300 * time.Millisecond,
-		})
-	}()
+	o := Options{
+		Config: s.config, Log: s.log,
+		WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
+		Token:        func(context.Context) (string, error) { return "token", nil },
+		DriftEvery:   300 * time.Millisecond,
+	}
+	if s.runtime.play != nil {
+		o.Runtime = s.runtime
+	}
+	go func() { ended <- Run(ctx, o) }()
 }
 
 // stop ends the director, if one runs, and leaves its workers alone.

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"retake/internal/agent"
 	"retake/internal/config"
 )
 
@@ -59,6 +61,56 @@ func TestBranchHasTheWorkWithoutTheState(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 	if got := strings.Fields(s.git("ls-tree", "-r", "--name-only", "retake/1-a1")); !slices.Equal(got, []string{".played/rules.md", "README.md", "frobnicator.go"}) {
 		t.Errorf("the branch has %q", got)
+	}
+}
+
+// novelScript is an agent that nobody knows. Of the first issue it writes its session and a log only, and says nothing; of the second it
+// does some work besides, and commits all of it to a repository of its own making.
+const novelScript = `#!/bin/sh
+mkdir -p .novel "$HOME/.novel"
+echo session > .novel/session.db
+echo trace > build.tmp
+printf '\033]0;novel\007\033[?25l'
+case "$RETAKE_ISSUE" in
+*#1) echo '2026-11-22T02:03:02Z ERROR request failed: 401 Unauthorized: invalid x-api-key' >> "$HOME/.novel/run.log" ;;
+*) echo 'package widgets' > frobnicator.go
+   git init -q && git add -A -f && git -c user.name=n -c user.email=n@example.com commit -q -m all ;;
+esac
+`
+
+// With a real worker in a plain process: an attempt that did nothing ends with the cause that stands in the agent's log, and a
+// branch has the work only.
+func TestRealWorkerTellsWorkFromState(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, nil)
+	dir := filepath.Dir(s.config.Director.DataDir)
+	must(t, os.Chmod(filepath.Dir(dir), 0o711)) // workers are another user's if this one is root
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "worker"), "retake/cmd/worker").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	program := filepath.Join(dir, "novel")
+	must(t, os.WriteFile(program, []byte(novelScript), 0o755))
+	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"novel\"\nprogram = '"+program+"'\nargs = [\"{prompt}\"]\nlog_paths = [\"~/.novel/*.log\"]\n"))
+	must(t, err)
+	s.config.Agents, s.config.Containers.Runtime = table, "process"
+	s.config.Stages = []config.Stage{{Name: "CODE", Agent: "novel", StatePaths: []string{"*.tmp"}, Timeout: time.Minute}}
+	first := s.github.CreateIssue(repo, "octocat", "Do something", "", "agent-task")
+	second := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "", "agent-task")
+	s.start()
+	s.until("a verdict of the first", func() bool { return len(s.verdicts(first)) > 0 })
+	s.until("review of the second", s.labelled(second, "agent-review"))
+	if v := s.verdicts(first); v[0] != "auth_error" {
+		t.Errorf("verdicts %q, want auth_error", v)
+	}
+	s.until("a comment that quotes the log", func() bool {
+		c := s.github.Issue(first).Comments
+		return len(c) > 0 && strings.Contains(c[len(c)-1].Body, "401 Unauthorized: invalid x-api-key")
+	})
+	if got := strings.Fields(s.git("ls-tree", "-r", "--name-only", "retake/2-a1")); !slices.Equal(got, []string{"README.md", "frobnicator.go"}) {
+		t.Errorf("the branch has %q", got)
+	}
+	if got := s.git("log", "--format=%s", "main..retake/2-a1"); got != "Add a frobnicator\n" {
+		t.Errorf("its commits are %q", got)
 	}
 }
 
