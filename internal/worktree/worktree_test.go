@@ -80,7 +80,7 @@ func TestIgnoredAsGitIgnores(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git: " + err.Error())
 	}
-	name := rapid.SampledFrom([]string{"a", "b", "ab", "a.b", "a b", "{a}", ".a", "b.log"})
+	name := rapid.SampledFrom([]string{"a", "b", "ab", "a.b", "a b", "{a}", ".a", "b.log", "a "})
 	file := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(name, 1, 3).Draw(t, "path"), "/") })
 	part := rapid.SampledFrom([]string{"a", "b", "*", "**", "?", "a*", "*.log", "[ab]", "[!a]", "{a}", ".a", `\a`, "a b", "b.log", "["})
 	line := rapid.Custom(func(t *rapid.T) string {
