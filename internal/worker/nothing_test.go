@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func (w *world) novel(leaves map[string]string, out string, exitCode string) {
 }
 
 const (
-	control = "\x1b]0;novel\a\x1b[?25l\x1b[2J\x1b[0m\n"
+	control = "\x1bP1$r0m\x1b\\\x1b(B\x1b]0;novel\a\x1b[?25l\x1b[2J\x1b[0m\n"
 	log401  = "2026-11-22T02:03:01Z INFO starting\n2026-11-22T02:03:02Z ERROR request failed: 401 Unauthorized: invalid x-api-key hunter2-hunter2\n"
 )
 
@@ -119,5 +120,31 @@ func TestLogIsCut(t *testing.T) {
 	text, ok := strings.CutPrefix(e.LastStderrTail, "--- ~/.novel/logs/run.log ---\none line of it\n")
 	if !ok || !strings.HasSuffix(text, "one line of it\nthe last\non stderr\n") || len(text) > maxLogBytes || len(text) < maxLogBytes-100 {
 		t.Errorf("%d bytes: %.80q … %q", len(text), e.LastStderrTail, text[max(0, len(text)-80):])
+	}
+}
+
+// TestWholeNoOtherRepository: a checkout may lie within a repository that is none of the agent's business, as data_dir does by
+// default when workers are plain processes.
+func TestWholeNoOtherRepository(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git: " + err.Error())
+	}
+	w := newWorld(t)
+	outer := t.TempDir()
+	w.plan.Workdir = filepath.Join(outer, ".retake", "checkout")
+	if err := os.MkdirAll(w.plan.Workdir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(git, "init", "-q", outer).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	w.env = []string{"PATH=" + os.Getenv("PATH")}
+	w.plan.Stages = []wire.StagePlan{{Name: wire.StageCode, Run: []string{git, "rev-parse", "--show-toplevel"}, TimeoutSeconds: 60}}
+	if code := w.run(t.Context()); code != ExitError {
+		t.Fatalf("exit %d: an agent's git finds %s", code, w.out)
+	}
+	if e := w.onlyError(); !strings.Contains(e.LastStderrTail, "not a git repository") {
+		t.Errorf("%q", e.LastStderrTail)
 	}
 }

@@ -208,7 +208,9 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 }
 
 func (a *attempt) command(s wire.StagePlan, f *failure) command {
-	env := make(environment, len(a.env)+len(s.Env)+6)
+	env := make(environment, len(a.env)+len(s.Env)+7)
+	// The checkout has no git. An agent's git must not find a repository around it, and commit there.
+	env["GIT_CEILING_DIRECTORIES"] = filepath.Dir(a.plan.Workdir)
 	maps.Copy(env, a.env)
 	maps.Copy(env, s.Env)
 	env["RETAKE_ATTEMPT"] = strconv.Itoa(a.plan.Attempt)
