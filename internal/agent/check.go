@@ -74,6 +74,13 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 		}
 		wrong(len(f.Content) > maxFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), maxFile)
 	}
+	for _, f := range p.Try.Files {
+		wrong(path.IsAbs(f.Name) || path.Clean(f.Name) != f.Name || f.Name == "." || strings.HasPrefix(f.Name, ".."), "try", "files: %.60q: want a path below HOME", f.Name)
+	}
+	for _, e := range p.Try.Env {
+		name, _, ok := strings.Cut(e, "=")
+		wrong(!ok || !variableForm.MatchString(name), "try", "env: %.60q: want NAME=value", e)
+	}
 	for _, x := range p.Exits {
 		wrong(x.Code < 0 || x.Code > 255, "exits", "code %d: want 0 to 255", x.Code)
 		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits", "status %d: want an HTTP status of an error", x.Status)

@@ -146,10 +146,10 @@ func TestEveryProfileIsRecorded(t *testing.T) {
 			t.Errorf("%s: exit code 0 passes for a success", r.file)
 		}
 	}
-	for _, name := range Builtin().Names() {
+	for _, p := range Builtin().rows {
 		for kind := range kinds {
-			if !seen[name+"."+kind] {
-				t.Errorf("no recording %s.%s", name, kind)
+			if p.Format != "text" && !seen[p.Name+"."+kind] { // without events docs/specs/agents-matrix.md shows it
+				t.Errorf("no recording %s.%s", p.Name, kind)
 			}
 		}
 	}

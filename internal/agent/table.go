@@ -21,7 +21,16 @@ type Profile struct {
 	Args     []string `toml:"args"`
 	Measured string   `toml:"measured"`
 	Why      string   `toml:"why"`
+	Try      Try      `toml:"try"`
 	traces
+}
+
+// Try is how the stand-in for providers takes the place of the agent's own, beside the usual variables of addresses and keys.
+// {url} in it is the stand-in's address, without /v1.
+type Try struct {
+	Model string          `toml:"model"`
+	Env   []string        `toml:"env"`   // NAME=value
+	Files []wire.PlanFile `toml:"files"` // names are below HOME
 }
 
 // Table is all profiles, by name. It is immutable.

@@ -11,14 +11,17 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestBuiltin: the nine, each with what a person and a worker need of it.
+// TestBuiltin: each has what a person and a worker need of it. One that prints no events can be tried on the stand-in, because
+// nothing else shows what it prints.
 func TestBuiltin(t *testing.T) {
-	want := []string{"claude-code", "cline", "codex", "continue", "copilot", "gemini", "opencode", "pi", "qwen"}
+	want := []string{"claude-code", "cline", "codex", "continue", "copilot", "crush", "gemini", "opencode", "opencode-go", "pi", "qwen"}
 	if got := Builtin().Names(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	for _, p := range Builtin().rows {
-		if p.Measured == "" || p.Why == "" || len(p.Keys) == 0 || len(p.ModelArgs) == 0 || p.Format == "text" || len(p.Env) == 0 {
+		silent := p.Format == "text"
+		if p.Measured == "" || p.Why == "" || len(p.Keys) == 0 || !silent && (len(p.ModelArgs) == 0 || len(p.Env) == 0) ||
+			silent && len(p.Try.Env)+len(p.Try.Files) == 0 {
 			t.Errorf("%s is not whole: %+v", p.Name, p)
 		}
 	}

@@ -35,13 +35,14 @@ func report(r bus.Report) fsm.Report {
 	case *wire.WorkerError:
 		out.Ref.ID, out.Final, out.Stage, out.Usage = b.ErrorID, b.IsFinal(), b.Stage, usage(b.Usage)
 		out.Exit = b.ErrorID == exitID(r.Worker)
-		out.Evidence = evidence(b, r.Received)
+		out.Evidence = Evidence(b, r.Received)
 		out.Evidence.OOM = out.Evidence.OOM || out.Exit && b.ErrorType == string(recovery.OOMKilled)
 	}
 	return out
 }
 
-func evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
+// Evidence is what a worker's report says of a failure, received at a time.
+func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 	e := recovery.Evidence{
 		At: at, Stage: b.Stage, Tool: b.Tool, Provider: b.Provider, ExitCode: b.ExitCode, Signal: b.Signal,
 		HTTPStatus: b.HTTPStatus, Headers: b.Headers, Message: b.Message, Stdout: b.LastStdoutTail, Stderr: b.LastStderrTail,

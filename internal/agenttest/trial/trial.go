@@ -1,0 +1,259 @@
+// Package trial runs an agent CLI against the stand-in for providers as a worker runs it for an issue, and says what was
+// understood. The worker is the real program, without a director (its flag --report); its report becomes evidence and is
+// classified as the director does it.
+//
+// Invariants: an agent has a HOME and a checkout of its own for each run, and no variable of whoever starts it but PATH and the
+// language. What it starts has ended when Run returns.
+//
+// Clock: wall time; each run is bounded by Limit. Failure policy: what an agent does is a result, never an error.
+package trial
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"retake/internal/agent"
+	"retake/internal/agenttest"
+	"retake/internal/bus/wire"
+	"retake/internal/director"
+	"retake/internal/recovery"
+	"retake/internal/recovery/classify"
+)
+
+// Options are what runs of one agent have in common.
+type Options struct {
+	Table      *agent.Table
+	Agent      string // a name of the table
+	Model      string // empty: the one of its row
+	Worker     string // the worker's program
+	Path       string // PATH for the agent
+	Limit      time.Duration
+	Sim        *agenttest.Server
+	Classifier *classify.Classifier
+	Start      func(ctx context.Context, j Job) error // runs the worker until it has ended; nil: as a process
+}
+
+// Job is one run of a worker.
+type Job struct {
+	Worker string
+	Dir    string   // the checkout, which holds everything else, too: .retake/plan.json, .retake/report.jsonl, .retake/home
+	Env    []string // of the agent
+	Plan   wire.Plan
+	Limit  time.Duration
+	Output *bytes.Buffer // what the worker prints on stdout, and with it the agent
+}
+
+// Result is what became of a run.
+type Result struct {
+	Case     *agenttest.Case
+	Report   *wire.WorkerError // nil: the worker reported success
+	Finding  recovery.Finding  // of the failure
+	Wrote    bool              // the file of the task is as the scripted model wants it
+	Outcome  agent.Outcome     // what its stream says
+	Steps    []string
+	Usage    *wire.Usage
+	Requests int // with tools
+	Side     int // without
+	Took     time.Duration
+	Output   string
+}
+
+// Reason is as what the run is read; empty: it succeeded. Success without a change is none: the director says so at the end.
+func (r Result) Reason() recovery.Reason {
+	switch {
+	case r.Report != nil:
+		return r.Finding.Reason
+	case !r.Wrote:
+		return recovery.NoProgress
+	}
+	return ""
+}
+
+// Cause is the reading's one line for people.
+func (r Result) Cause() string {
+	if r.Report == nil && !r.Wrote {
+		return "it ends well and changed nothing; it says: " + strings.Join(strings.Fields(r.Outcome.Answer), " ")
+	}
+	return r.Finding.Cause
+}
+
+// Retry reports whether the director may try again.
+func (r Result) Retry() bool { return recovery.Assert(r.Reason()).Retry }
+
+// paths of a run, below its checkout.
+const (
+	ownFolder  = ".retake"
+	planName   = "plan.json"
+	reportName = "report.jsonl"
+)
+
+// Run runs the agent on one case, in a new folder below dir.
+func Run(ctx context.Context, o Options, c *agenttest.Case, dir string) (Result, error) {
+	r := Result{Case: c}
+	row, err := o.Table.Lookup(o.Agent)
+	if err != nil {
+		return r, err
+	}
+	checkout, err := os.MkdirTemp(dir, o.Agent+"-"+c.Name+"-")
+	if err != nil {
+		return r, err
+	}
+	label := filepath.Base(checkout)
+	url := o.Sim.Base(c, label)
+	home := filepath.Join(ownFolder, "home")
+	if err := layOut(checkout, home, row, url); err != nil {
+		return r, err
+	}
+	stage, err := o.Table.Expand(agent.Stage{
+		Name: wire.StageCode, Agent: o.Agent, Model: cmp.Or(o.Model, row.Try.Model), Timeout: o.Limit,
+	})
+	if err != nil {
+		return r, err
+	}
+	issue := wire.IssueRef{Key: "stand-in/trial#1", Number: 1, Title: "Leave a file", Body: "Write the file standin.txt, and read it back."}
+	j := Job{
+		Worker: o.Worker, Dir: checkout, Env: environment(row, url, o.Path), Output: &bytes.Buffer{}, Limit: o.Limit,
+		Plan: wire.Plan{
+			WorkerID: "trial234-1", AttemptID: "trial234-1", RunID: "trial", Issue: issue, Attempt: 1, FixAttempts: 1,
+			Bus: wire.PlanBus{URL: "none"}, Workdir: checkout, Stages: []wire.StagePlan{stage}, StopGraceSeconds: grace.Seconds(),
+			WatchdogSeconds: (o.Limit + time.Minute).Seconds(),
+			AttemptFile:     &wire.AttemptFile{AttemptID: "trial234-1", Attempt: 1, Issue: issue},
+		},
+	}
+	began := time.Now()
+	run := o.Start
+	if run == nil {
+		run = asProcess
+	}
+	if err := run(ctx, j); err != nil {
+		return r, err
+	}
+	r.Took, r.Output = time.Since(began), j.Output.String()
+	r.Requests, r.Side = o.Sim.Count(c, label)
+	written, err := os.ReadFile(filepath.Join(checkout, agenttest.DefaultTask.Write))
+	r.Wrote = err == nil && strings.TrimSpace(string(written)) == strings.TrimSpace(agenttest.DefaultTask.Content)
+	if err := r.listen(row); err != nil {
+		return r, err
+	}
+	return r, r.read(o.Classifier, filepath.Join(checkout, ownFolder, reportName))
+}
+
+// grace is how long an agent has between SIGTERM and SIGKILL.
+const grace = 2 * time.Second
+
+// layOut fills the checkout.
+func layOut(checkout, home string, row *agent.Profile, url string) error {
+	files := map[string]string{"README.md": "# Widgets\n\n" + strings.Repeat("Prices and quantities of widgets. ", 40) + "\n"}
+	for _, f := range row.Try.Files {
+		files[filepath.Join(home, f.Name)] = strings.ReplaceAll(f.Content, "{url}", url)
+	}
+	for name, content := range files {
+		path := filepath.Join(checkout, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(filepath.Join(checkout, home), 0o755)
+}
+
+// usual are the variables with which most CLIs are pointed elsewhere.
+var usual = []string{
+	"ANTHROPIC_BASE_URL={url}", "OPENAI_BASE_URL={url}/v1", "OPENAI_API_BASE={url}/v1", "GOOGLE_GEMINI_BASE_URL={url}",
+	"ANTHROPIC_API_KEY=standin", "OPENAI_API_KEY=standin", "GEMINI_API_KEY=standin", "NO_PROXY=*",
+}
+
+// environment is all that an agent has of variables, but HOME, which the place decides.
+func environment(row *agent.Profile, url, path string) []string {
+	env := []string{"PATH=" + path, "LANG=C.UTF-8", "TERM=dumb", "AGENTLOOP_IDLE_SECONDS=8"}
+	for _, k := range row.Keys {
+		env = append(env, k+"=standin")
+	}
+	for _, e := range append(append([]string{}, usual...), row.Try.Env...) { // of two with a name the last one counts
+		env = append(env, strings.ReplaceAll(e, "{url}", url))
+	}
+	return env
+}
+
+// Command is the worker's argument vector, with the checkout at dir.
+func Command(worker, dir string) []string {
+	own := filepath.Join(dir, ownFolder)
+	return []string{worker, "--plan", filepath.Join(own, planName), "--report", filepath.Join(own, reportName)}
+}
+
+// WritePlan puts the plan where the worker looks for it.
+func (j Job) WritePlan() error {
+	data, err := json.Marshal(j.Plan)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(j.Dir, ownFolder, planName), data, 0o600)
+}
+
+// asProcess runs the worker as a process of its own group. It ends what the agent left.
+func asProcess(ctx context.Context, j Job) error {
+	if err := j.WritePlan(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.Limit+30*time.Second)
+	defer cancel()
+	argv := Command(j.Worker, j.Dir)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = j.Dir, append([]string{"HOME=" + filepath.Join(j.Dir, ownFolder, "home")}, j.Env...)
+	cmd.Stdout = j.Output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 3 * grace
+	err := cmd.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); exited {
+		return nil // the report says how it went
+	}
+	return err
+}
+
+// listen reads the agent's stream once more, for what a report does not have.
+func (r *Result) listen(row *agent.Profile) error {
+	reader, err := agent.NewReader(row.Format)
+	if err != nil {
+		return err
+	}
+	for _, e := range append(reader.Write([]byte(r.Output)), reader.Close()...) {
+		r.Outcome.Add(e)
+		if p, ok := e.(agent.Progress); ok {
+			r.Steps = append(r.Steps, p.Step)
+		}
+	}
+	return nil
+}
+
+// read reads the worker's report as the director does.
+func (r *Result) read(c *classify.Classifier, file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("trial: the worker made no report: %w", err)
+	}
+	e, err := wire.Decode(bytes.TrimSpace(data))
+	if err != nil {
+		return fmt.Errorf("trial: %w in %.200s", err, data)
+	}
+	switch b := e.Payload.(type) {
+	case *wire.WorkerResult:
+		r.Usage = b.Usage
+	case *wire.WorkerError:
+		r.Usage, r.Report = b.Usage, b
+		r.Finding = c.Classify(director.Evidence(b, time.Now()))
+	}
+	return nil
+}
