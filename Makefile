@@ -68,3 +68,13 @@ images: ## Build the images for docker-compose.yml (BASE_IMAGE: one with git and
 
 demo: build ## Show it: ten real failures and recoveries in containers, on a stand-in GitHub
 	$(BIN)/demo
+
+.PHONY: agents agents-install
+AGENTS_DIR := $(or $(RETAKE_AGENTS_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/retake/agents)
+agents: ## Run every installed and known agent CLI through all cases of the provider stand-in; writes docs/specs/agents-matrix.md (ONLY=crush)
+	$(STATIC) -o $(BIN)/worker ./cmd/worker
+	$(STATIC) -o $(BIN)/agentloop ./internal/agenttest/cmd/agentloop
+	$(GO) run ./internal/agenttest/cmd/matrix -bin $(BIN) -agents $(AGENTS_DIR) $(if $(ONLY),-only $(ONLY) -o -)
+
+agents-install: ## Fetch and build agent CLIs that come as source, pinned, into RETAKE_AGENTS_DIR (default ~/.cache/retake/agents)
+	RETAKE_AGENTS_DIR=$(AGENTS_DIR) internal/agenttest/cmd/matrix/install.sh

@@ -75,7 +75,7 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 		wrong(len(f.Content) > maxFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), maxFile)
 	}
 	for _, f := range p.Try.Files {
-		wrong(path.IsAbs(f.Name) || path.Clean(f.Name) != f.Name || f.Name == "." || strings.HasPrefix(f.Name, ".."), "try", "files: %.60q: want a path below HOME", f.Name)
+		wrong(!fileForm.MatchString(f.Name), "try", "files: %.60q: want a path below HOME", f.Name)
 	}
 	for _, e := range p.Try.Env {
 		name, _, ok := strings.Cut(e, "=")
