@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"path"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -8,7 +9,9 @@ import (
 
 // ignoreRule is one line of a .gitignore file.
 type ignoreRule struct {
-	pattern string // relative to the file's folder
+	pattern string // of a path relative to the file's folder
+	literal string // what every match begins with
+	base    bool   // pattern is of a path's last part
 	except  bool   // it began with "!"
 	folders bool   // it ended with "/"
 }
@@ -23,20 +26,15 @@ func parseIgnore(text string) (rules []ignoreRule) {
 		var r ignoreRule
 		line, r.except = strings.CutPrefix(line, "!")
 		line, r.folders = strings.CutSuffix(line, "/")
-		switch {
-		case line == "":
-			continue
-		case strings.Contains(line, "/"):
-			r.pattern = strings.TrimPrefix(line, "/")
-		default:
-			r.pattern = "**/" + line
-		}
+		r.base = !strings.Contains(line, "/")
 		// Braces are nothing special to git, and "a/**" is what lies in a, not a itself.
-		r.pattern = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(r.pattern)
+		r.pattern = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(strings.TrimPrefix(line, "/"))
 		if strings.HasSuffix(r.pattern, "/**") {
 			r.pattern += "/*"
 		}
-		rules = append(rules, r)
+		if r.literal = literal(r.pattern); line != "" && doublestar.ValidatePattern(r.pattern) { // an invalid one matches nothing
+			rules = append(rules, r)
+		}
 	}
 	return rules
 }
@@ -59,13 +57,19 @@ type ignoreFile struct {
 // ignored reports what the files, the outermost first, say of a path.
 func ignored(files []ignoreFile, name string, isDir bool) bool {
 	for i := len(files) - 1; i >= 0; i-- {
-		rest := strings.TrimPrefix(name, files[i].folder)
 		for j := len(files[i].rules) - 1; j >= 0; j-- {
-			r := files[i].rules[j]
-			if ok, _ := doublestar.Match(r.pattern, rest); ok && (isDir || !r.folders) { // an invalid pattern matches nothing
+			r := &files[i].rules[j]
+			if (isDir || !r.folders) && r.match(name[len(files[i].folder):]) {
 				return !r.except
 			}
 		}
 	}
 	return false
+}
+
+func (r *ignoreRule) match(name string) bool {
+	if r.base {
+		name = path.Base(name)
+	}
+	return strings.HasPrefix(name, r.literal) && doublestar.MatchUnvalidated(r.pattern, name)
 }
