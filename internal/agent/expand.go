@@ -37,7 +37,7 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 	case s.Agent == "" && len(s.Run) == 0:
 		return plan, fmt.Errorf("%w %s: neither run nor agent", ErrStage, s.Name)
 	case s.Agent == "":
-		plan.LogPaths = logPaths(nil, s.Run[0])
+		plan.LogPaths = t.logPaths(nil, s.Run[0])
 		return plan, nil
 	case len(s.Run) > 0:
 		return plan, fmt.Errorf("%w %s: run and agent exclude each other", ErrStage, s.Name)
@@ -48,7 +48,7 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 	}
 	plan.Run = append([]string{p.Program}, p.Args...)
 	row := p.PlanAgent // its lists stay the table's: nobody writes to a plan
-	plan.Agent, plan.LogPaths = &row, logPaths(p, p.Program)
+	plan.Agent, plan.LogPaths = &row, t.logPaths(p, p.Program)
 	return plan, nil
 }
 

@@ -103,9 +103,14 @@ func escapeGlob(name string) string {
 }
 
 // logPaths are where a stage's agent logs: as its profile says, else as is known of its program.
-func logPaths(p *Profile, program string) []string {
+func (t *Table) logPaths(p *Profile, program string) []string {
 	if p != nil && p.LogPaths != nil {
 		return p.LogPaths
+	}
+	for _, r := range t.rows {
+		if programName(r.Program) == programName(program) && r.LogPaths != nil {
+			return r.LogPaths
+		}
 	}
 	for _, k := range knownPrograms() {
 		if k.Name == programName(program) {
