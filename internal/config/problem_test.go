@@ -76,7 +76,7 @@ c.toml:29:12: github.labels.task: two labels are "A", want four different ones (
 c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a file of its own: github.token_env, github.token_file, containers.env_passthrough
 c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
 c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 1000000
-c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, gemini, opencode, pi, qwen
+c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, crush, gemini, opencode, opencode-go, pi, qwen
 c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks, or nothing
 c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots, or nothing
 c.toml:41:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", also with ! in front
