@@ -47,7 +47,11 @@ func repeats() answer {
 
 // fails answers with an error of the provider's.
 func fails(p perProvider) answer {
-	return answer{give: func(x *exchange) { fail(x.w, x.failure(p), nil) }}
+	return answer{give: func(x *exchange) {
+		e := x.failure(p)
+		x.note(Served{Status: e.status})
+		fail(x.w, e, nil)
+	}}
 }
 
 // tooLong refuses a request, and every later one that is not shorter.
@@ -177,6 +181,7 @@ func (l *labelled) WriteHeader(status int) {
 
 // send sends what the model answers, as a stream or in one piece.
 func (x *exchange) send(r reply) {
+	x.note(Served{Status: http.StatusOK, In: r.in, Out: r.out})
 	switch {
 	case !x.talk.stream:
 		writeJSON(x.w, x.document(r))

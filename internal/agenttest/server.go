@@ -33,7 +33,39 @@ type run struct {
 	next     [2]int // answer, without and with tools
 	Requests int    // for answers of the model with tools
 	Side     int    // without tools: titles, summaries
-	refused  int    // bytes of the request that was too long; 0: none was
+	served   []Served
+	refused  int // bytes of the request that was too long; 0: none was
+}
+
+// Served is one answer to a request with tools, as far as it was decided here.
+type Served struct {
+	At      time.Time
+	Status  int
+	In, Out int // tokens; 0 of what was refused
+}
+
+// Served is what a run of a case was answered so far, in order.
+func (s *Server) Served(c *Case, label string) []Served {
+	if label != "" {
+		label = "@" + label
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.runs[c.Name+label]; r != nil {
+		return slices.Clone(r.served)
+	}
+	return nil
+}
+
+// note writes down an answer.
+func (x *exchange) note(e Served) {
+	if len(x.talk.tools) == 0 {
+		return
+	}
+	x.server.mu.Lock()
+	defer x.server.mu.Unlock()
+	e.At = time.Now()
+	x.run.served = append(x.run.served, e)
 }
 
 // maxBody bounds a request: no provider takes more.

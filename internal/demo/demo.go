@@ -187,6 +187,11 @@ func (o Options) print(progress io.Writer, p *run, results []result, checks []ch
 		writeTable(o.Out, results)
 	}
 	fmt.Fprintln(progress)
+	for _, r := range results {
+		if r.told != "" {
+			fmt.Fprintf(progress, "%s: %s\n", r.Issue, r.told)
+		}
+	}
 	for _, a := range p.scenarios {
 		if a.noticedAfter > 0 {
 			fmt.Fprintf(progress, "the killed worker of %s was noticed after %d ms\n", a.key(), a.noticedAfter.Milliseconds())

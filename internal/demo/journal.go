@@ -10,6 +10,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/server"
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 // taskHistory is what the journal holds about one issue.
@@ -22,6 +23,7 @@ type taskHistory struct {
 	claiming time.Time   // when the claim began
 	reported []time.Time // when the reports that ended attempts were accepted
 	ended    time.Time   // last change of state
+	used     recovery.Usage
 }
 
 // readJournal reads the journal that the director has left; it must have ended. Nobody can connect meanwhile.
@@ -74,6 +76,11 @@ func addRecords(histories map[string]*taskHistory, records []fsm.Record) {
 				if f.Final {
 					s := of(f.Task)
 					s.reported = append(s.reported, r.At)
+				}
+			case fsm.UsageCounted:
+				if f.Ended {
+					s := of(f.Task)
+					s.used = f.Usage
 				}
 			case fsm.Moved:
 				s := of(f.Task)

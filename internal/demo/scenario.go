@@ -35,6 +35,7 @@ type scenario struct {
 	// Answer is what the demo's human then comments; empty: nobody answers.
 	Answer string
 
+	Loop    bool   // the agent is a real one: model, tools, model, over a provider that refuses now and then
 	Fault   fault  // what the demo does to the worker of the first attempt; empty: nothing
 	Half    string // the fault comes once this file is in the checkout, and the second attempt goes on with it
 	Resets  int    // how many connections the model cuts
@@ -53,7 +54,7 @@ const (
 
 var scenarios = []scenario{
 	{
-		Number: 1, Title: "a patch that makes the tests pass", Final: "Done", Label: labelReview, Attempts: 1,
+		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "Done", Label: labelReview, Attempts: 1,
 		Files: []string{"price/discount.go", "price/discount_test.go"},
 	},
 	{

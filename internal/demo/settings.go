@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -17,15 +18,16 @@ const smokeTest = "./bin/pricelist"
 // as short as the configuration allows.
 func (s *testbed) writeConfig() error {
 	env := s.goEnv()
-	env["PATH"], env["DEMO_MODEL"] = s.tools.root+"/bin", s.model.url
+	env["PATH"], env["DEMO_MODEL"], env["DEMO_PROVIDER"] = s.tools.root+"/bin", s.model.url, s.providerURL
 	maps.Copy(env, s.host.env(s))
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, fmt.Sprintf("%s = %q", name, env[name]))
 	}
 	text := fmt.Sprintf(configText, s.fleet, s.data(), s.host.settings(s), strings.Join(list, ", "),
-		repository, s.url+githubtest.APIPath, s.agent, smokeTest)
-	if err := os.WriteFile(s.config(), []byte(text), 0o600); err != nil {
+		repository, s.url+githubtest.APIPath, s.profiles(), smokeTest)
+	profile := fmt.Sprintf(profileText, s.agent)
+	if err := errors.Join(os.WriteFile(s.config(), []byte(text), 0o600), os.WriteFile(s.profiles(), []byte(profile), 0o600)); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
 	return nil
@@ -47,6 +49,15 @@ func (s *testbed) mounts(target string) string {
 	return strings.Join(append(list, fmt.Sprintf("%q", s.cache.dir+":"+target+":rw")), ", ")
 }
 
+// profileText is the row of the demo's agent: on one issue it prints what it does and uses.
+const profileText = `[[agent]]
+name = "demo"
+program = %q
+args = ["{prompt}"]
+format = "retake"
+provider = "standin"
+`
+
 const configText = `[director]
 fleet = %q
 data_dir = %q
@@ -65,6 +76,9 @@ backoff_max_seconds = 2
 [agent_bus]
 listen_port = 0
 heartbeat_interval_seconds = 1
+[rate_limits.model]
+max_concurrent_requests = 4
+min_seconds_between_requests = 0
 [rate_limits.github]
 min_seconds_between_writes = 1
 [github]
@@ -76,9 +90,11 @@ poll_seconds = 1
 delivery = "branch"
 [worker]
 fix_attempts = 3
+[recovery]
+agents_file = %q
 [[stage]]
 name = "CODE"
-run = [%q]
+agent = "demo"
 timeout_seconds = 120
 [[stage]]
 name = "VALIDATE"

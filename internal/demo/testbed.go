@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"retake/internal/agenttest"
 	"retake/internal/github/githubtest"
 )
 
@@ -31,6 +32,8 @@ type testbed struct {
 	host             host
 	containerLog     *containerLog
 	model            *model
+	provider         *agenttest.Server // of the model that the agent's loop asks
+	providerURL      string            // of the case that it meets
 	github           *githubtest.Server
 	web              *http.Server
 	served           chan struct{} // closed when web has ended
@@ -119,6 +122,10 @@ func (s *testbed) start(ctx context.Context, programs string) error {
 	if s.model, err = openModel(ctx, gateway, resets); err != nil {
 		return err
 	}
+	if s.provider, err = openProvider(ctx, gateway); err != nil {
+		return err
+	}
+	s.providerURL = s.provider.Base(roughRoad, "")
 	if err := s.openGitHub(ctx); err != nil {
 		return err
 	}
@@ -153,6 +160,7 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 
 func (s *testbed) data() string         { return filepath.Join(s.dir, "data") }
 func (s *testbed) config() string       { return filepath.Join(s.dir, "config.toml") }
+func (s *testbed) profiles() string     { return filepath.Join(s.dir, "agents.toml") }
 func (s *testbed) repositories() string { return filepath.Join(s.dir, "git") }
 func (s *testbed) bare() string         { return filepath.Join(s.repositories(), repository+".git") }
 
@@ -209,6 +217,9 @@ func (s *testbed) clear(ctx context.Context) error {
 	}
 	if s.model != nil {
 		errs = append(errs, s.model.close())
+	}
+	if s.provider != nil {
+		errs = append(errs, s.provider.Close())
 	}
 	if s.host != nil {
 		errs = append(errs, s.host.clear(ctx), s.host.close())

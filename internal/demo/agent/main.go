@@ -1,5 +1,6 @@
-// Command agent plays a coding agent in the demo: it does by a script what a model would do by thinking. What it is told and
-// what it writes is real, and so is everything that judges it.
+// Command agent is the coding agent of the demo. On one issue it is a real one: a loop of model and tools (package loop), over a
+// stand-in for the model's provider. On the others it does by a script what a model would do by thinking. What it is told and what
+// it writes is real, and so is everything that judges it.
 //
 // It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and plays the script that
 // belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit codes: 0 its work is done or its

@@ -1,0 +1,71 @@
+package demo
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"retake/internal/agenttest"
+	"retake/internal/recovery"
+)
+
+//go:embed discount.txt
+var discount string
+
+// discountTask is what the scripted model makes of the issue about discounts.
+var discountTask = agenttest.Task{
+	Read: "price/price.go", Write: "price/discount.go", Content: discount, Check: "go test ./...",
+	Done: "Orders have a volume discount now, and the tests pass.",
+}
+
+// roughRoad is how the provider answers the agent on its way: 429, overloaded, and a prompt that is too long.
+var roughRoad = agenttest.Find("rough-road")
+
+// openProvider starts the stand-in for a model's provider where the workers reach this machine.
+func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
+	p, err := agenttest.Start(context.WithoutCancel(ctx), net.JoinHostPort(host, "0"), discountTask)
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	return p, nil
+}
+
+// refusals are the statuses that the provider is to have answered with on the way, in this order.
+var refusals = []int{429, 529, 400}
+
+// checkLoop makes sure that the agent really went the rough way, and that what it says to have used is what the provider served.
+func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
+	var refused []int
+	tokens := int64(0)
+	for _, s := range served {
+		if tokens += int64(s.In + s.Out); s.Status >= 400 {
+			refused = append(refused, s.Status)
+		}
+	}
+	r.require(fmt.Sprint(refused) == fmt.Sprint(refusals), "the provider refused with %v, want %v", refused, refusals)
+	r.require(history.used.Tokens == tokens, "%d tokens were counted, the provider served %d", history.used.Tokens, tokens)
+	if r.wrong == nil {
+		r.told = tellLoop(served, history.used)
+	}
+}
+
+// tellLoop says in plain words how the agent got on with its model.
+func tellLoop(served []agenttest.Served, used recovery.Usage) string {
+	var way []string
+	answers := 0
+	for i, s := range served {
+		if s.Status < 400 {
+			answers++
+			continue
+		}
+		what := map[int]string{429: "was told to slow down (429)", 529: "found it overloaded (529)", 400: "had sent too much (400) and left out what it had read"}[s.Status]
+		if i+1 < len(served) && s.Status != 400 {
+			what += fmt.Sprintf(" and waited %.1f s", served[i+1].At.Sub(s.At).Round(100*time.Millisecond).Seconds())
+		}
+		way = append(way, what)
+	}
+	return fmt.Sprintf("the agent asked its model %d times and got %d answers, of %d tokens; it %s", len(served), answers, used.Tokens, strings.Join(way, ", "))
+}
