@@ -85,6 +85,7 @@ func command() *cobra.Command {
 	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
 	root.AddCommand(recordCommands(&o)...)
+	root.AddCommand(agentsCommand(&o))
 	root.InitDefaultCompletionCmd()
 	group(root)
 	root.SetUsageTemplate(groupUsage(root.UsageTemplate()))

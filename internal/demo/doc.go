@@ -7,7 +7,8 @@
 //	      │                                                                        │ HTTP, resets
 //	      └──▶ model (a stand-in for a provider) ◀─────────────────────────────────┘
 //
-// A small program (agent/) plays the coding agent by a script; what judges its work is real: go build, go vet and go test
+// A small program (agent/) is the coding agent: on one issue a real loop of model and tools, over a stand-in for a provider that
+// refuses now and then (provider.go), on the others a script; what judges its work is real: go build, go vet and go test
 // with the host's Go toolchain, and a run of the program that was built. Each scenario has a real cause: nobody sends the
 // message that it is about. Connections are reset by the model's kernel, memory ends at the container's limit, workers are
 // killed and frozen through the engine or by signals, an issue is answered by a comment, and a rate limit is a 429.

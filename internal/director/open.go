@@ -99,7 +99,7 @@ func (d *daemon) openLocal(o Options) error {
 	d.classifier, d.policy = tables.Classifier, tables.Policy
 	var stages, binary, environ, access, checkouts error
 	d.stages, stages = stagePlans(d.config)
-	d.workerBinary, binary = findWorker(o.WorkerBinary)
+	d.workerBinary, binary = FindWorker(o.WorkerBinary)
 	d.environ, d.secrets, environ = passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough)
 	// Docker mounts a checkout without going through its parents; another user's plain process has to pass them.
 	plain := d.plainProcesses()
@@ -316,8 +316,8 @@ func passedOn(env map[string]string, names []string) (environ, secrets []string,
 
 const elfMagic = "\x7fELF"
 
-// findWorker returns the static worker binary: the given path, or the file "worker" beside this program.
-func findWorker(path string) (string, error) {
+// FindWorker returns the static worker binary: the given path, or the file "worker" beside this program.
+func FindWorker(path string) (string, error) {
 	if path == "" {
 		self, err := os.Executable()
 		if err != nil {

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/agenttest"
+	"retake/internal/agenttest/trial"
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/director"
+)
+
+func agentsCommand(o *options) *cobra.Command {
+	c := &cobra.Command{Use: "agents", Short: "Try agents without an account"}
+	c.AddCommand(agentsTryCommand(o))
+	return c
+}
+
+// triedCases are those that a profile should have right before it is used.
+var triedCases = []string{"ok", "invalid-key", "rate-limit-hour", "context-overflow"}
+
+func agentsTryCommand(o *options) *cobra.Command {
+	var worker string
+	var limit time.Duration
+	var verbose bool
+	c := &cobra.Command{
+		Use: "try NAME [CASE...]", Args: cobra.MinimumNArgs(1), Short: "Start an agent's CLI on a stand-in for its provider, and say what was understood",
+		Long: "Start the CLI of a profile on a stand-in for its provider, and say what was understood: answers, usage, edits, errors.\n" +
+			"It runs as for an issue: in a container of containers.image, or as a process if containers.runtime says so. No account is needed.\n" +
+			"Without cases: " + strings.Join(triedCases, ", ") + ". All of them: providersim --list.\n" +
+			"Exit 0: everything was read as it should be; 1: something was not; 2: the agent could not be tried.",
+		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut --set containers.runtime=process",
+	}
+	c.Flags().StringVar(&worker, "worker-binary", "", "the static worker (default: worker beside this program)")
+	c.Flags().DurationVar(&limit, "limit", 2*time.Minute, "how long the agent may take for one case")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print what the agent printed")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := o.load()
+		if err != nil {
+			return err
+		}
+		cases, err := casesOf(args[1:])
+		if err != nil {
+			return err
+		}
+		t := tryout{out: cmd.OutOrStdout(), cfg: cfg, verbose: verbose}
+		t.options = trial.Options{Table: cfg.Agents, Agent: args[0], Limit: limit, Path: os.Getenv("PATH")}
+		return t.run(cmd.Context(), worker, cases)
+	}
+	return c
+}
+
+// casesOf finds cases by name.
+func casesOf(names []string) (out []*agenttest.Case, err error) {
+	if len(names) == 0 {
+		names = triedCases
+	}
+	for _, name := range names {
+		c := agenttest.Find(name)
+		if c == nil {
+			return nil, fmt.Errorf("there is no case %q: providersim --list shows all", name)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// tryout tries one agent.
+type tryout struct {
+	out     io.Writer
+	cfg     config.Config
+	options trial.Options
+	verbose bool
+}
+
+func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case) (err error) {
+	row, err := t.options.Table.Lookup(t.options.Agent)
+	if err != nil {
+		return err
+	}
+	if t.options.Worker, err = director.FindWorker(worker); err != nil {
+		return err
+	}
+	tables, problems := t.cfg.Tables()
+	if problems.Err() != nil {
+		return problems.Err()
+	}
+	t.options.Classifier = tables.Classifier
+	dir, err := os.MkdirTemp("", "retake-try-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o711); err != nil { // workers of another user pass through
+		return err
+	}
+	place, address, done, err := t.place(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if t.options.Sim, err = agenttest.Start(ctx, address+":0", agenttest.DefaultTask); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.options.Sim.Close()) }()
+	fmt.Fprintf(t.out, "%s (%s) on the stand-in for providers, %s\n", t.options.Agent, row.Program, place)
+	right := true
+	for _, c := range cases {
+		r, err := trial.Run(ctx, t.options, c, dir)
+		if err != nil {
+			return err
+		}
+		t.tell(r)
+		right = right && c.Right(r.Reason())
+	}
+	return answer(right, nil)
+}
+
+// place is where the agent runs, and at which address it reaches this machine from there.
+func (t *tryout) place(ctx context.Context, dir string) (place, address string, done func(), err error) {
+	asProcess := func() (string, string, func(), error) {
+		return "as a plain process: no isolation", "127.0.0.1", func() {}, nil
+	}
+	c := t.cfg.Containers
+	if c.Runtime == "process" {
+		return asProcess()
+	}
+	d, err := container.OpenDocker(ctx, container.Options{Fleet: "try-" + filepath.Base(dir), Network: c.Network, Owner: filepath.Base(dir)})
+	if err == nil {
+		address, err = d.EnsureNetwork(ctx)
+	}
+	if err == nil {
+		err = d.EnsureImage(ctx, c.Image)
+	}
+	if err != nil && c.Runtime == "auto" {
+		return asProcess()
+	}
+	if err != nil {
+		return "", "", nil, fmt.Errorf("%w; without Docker: --set containers.runtime=process", err)
+	}
+	uid, gid := c.UIDGID()
+	spec := container.Spec{
+		Task: "stand-in/trial#1", Image: c.Image, Workdir: c.Workdir, Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User,
+	}
+	for _, m := range c.ParsedMounts() {
+		spec.Mounts = append(spec.Mounts, container.Mount(m))
+	}
+	t.options.Start = trial.InContainer(d, spec, uid, gid)
+	t.options.Path = cmp.Or(c.Env["PATH"], "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	return "in containers of " + c.Image, address, func() { _ = d.Close() }, nil
+}
+
+// tell prints what was understood of one run.
+func (t tryout) tell(r trial.Result) {
+	verdict := "as it should be"
+	if !r.Case.Right(r.Reason()) {
+		want := cmp.Or(string(r.Case.Reason), "a success")
+		verdict = "NOT as it should be: " + want
+	}
+	read := "success"
+	if r.Reason() != "" {
+		read = string(r.Reason())
+		if r.Finding.RetryAfter > 0 {
+			read += fmt.Sprintf(", wait %v", r.Finding.RetryAfter)
+		}
+	}
+	fmt.Fprintf(t.out, "\n%s: %s\n  read as   %s (%s)\n", r.Case.Name, r.Case.About, read, verdict)
+	line := func(what, text string) {
+		if text = strings.Join(strings.Fields(text), " "); text != "" {
+			fmt.Fprintf(t.out, "  %-9s %.200s\n", what, text)
+		}
+	}
+	line("cause", r.Cause())
+	edits := "none"
+	if r.Wrote {
+		edits = agenttest.DefaultTask.Write
+	}
+	line("edits", edits)
+	line("steps", strings.Join(r.Steps, "; "))
+	line("answer", r.Outcome.Answer)
+	if r.Usage != nil && r.Usage.Tokens > 0 {
+		line("usage", fmt.Sprintf("%d tokens, %.4f USD", r.Usage.Tokens, r.Usage.CostUSD))
+	} else {
+		line("usage", "not told")
+	}
+	line("requests", fmt.Sprintf("%d with tools, %d without, in %.1f s", r.Requests, r.Side, r.Took.Seconds()))
+	if r.Requests+r.Side == 0 {
+		line("note", "nothing reached the stand-in: the key \"try\" of its profile says how it is pointed there (docs/specs/agents.md)")
+	}
+	if t.verbose {
+		fmt.Fprintf(t.out, "  printed\n%s\n", r.Output)
+		if r.Report != nil {
+			fmt.Fprintf(t.out, "  report    %s\n%s\n", r.Report.Message, r.Report.LastStderrTail)
+		}
+	}
+}

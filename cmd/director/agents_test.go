@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A new user's way: a row, a stage, one command.
+func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "retake/cmd/worker", "retake/internal/agenttest/cmd/agentloop")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files := map[string]string{
+		"agents.toml": "[[agent]]\nname = \"mine\"\nprogram = \"" + filepath.Join(dir, "agentloop") + "\"\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"anthropic\"\n" +
+			"[[agent]]\nname = \"deaf\"\nprogram = \"true\"\nargs = [\"{prompt}\"]\n",
+		"my.toml": "[recovery]\nagents_file = \"" + filepath.Join(dir, "agents.toml") + "\"\n[containers]\nruntime = \"process\"\n",
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	try := func(args ...string) (string, error) {
+		var out strings.Builder
+		c := command()
+		c.SetOut(&out)
+		c.SetArgs(append([]string{"agents", "try", "-c", filepath.Join(dir, "my.toml"), "--worker-binary", filepath.Join(dir, "worker")}, args...))
+		err := c.ExecuteContext(t.Context())
+		return out.String(), err
+	}
+	out, err := try("mine")
+	for _, want := range []string{
+		"ok: everything works\n  read as   success (as it should be)\n  edits     standin.txt\n  steps     read_file README.md; write_file standin.txt; run_command",
+		"usage     3", "auth_error (as it should be)", "rate_limited, wait 1h0m0s (as it should be)", "context_overflow (as it should be)",
+	} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%v, no %q in\n%s", err, want, out)
+		}
+	}
+	out, err = try("deaf", "invalid-key")
+	if answer := "NOT as it should be: auth_error"; !strings.Contains(out, answer) || !strings.Contains(out, "nothing reached the stand-in") || err == nil {
+		t.Errorf("%v, no %q in\n%s", err, answer, out)
+	}
+	for _, wrong := range [][]string{{"nobody"}, {"mine", "no-such-case"}} {
+		if out, err := try(wrong...); err == nil {
+			t.Errorf("%v was tried:\n%s", wrong, out)
+		}
+	}
+}
