@@ -59,6 +59,7 @@ type rule struct {
 	Unless   []string        `toml:"unless"`
 	Stages   []string        `toml:"stages"`
 	Next     bool            `toml:"next"`
+	Claim    bool            `toml:"claim"`
 	Why      string          `toml:"why"`
 	Examples []string        `toml:"examples"`
 

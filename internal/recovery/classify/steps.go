@@ -184,17 +184,45 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	if b.name == tierGuess && q.e.ExitCode != nil && *q.e.ExitCode == 0 && q.e.Signal == "" {
 		return recovery.Finding{}, false
 	}
-	m, ok := q.text().best(b.name, b.first, q.text().places, nil)
+	m, ok := q.text().decisive(b, q.text().places)
 	if ok && b.name == tierCrash {
 		m.quote = q.quote() // a traceback ends with what happened
 	}
 	return m.finding(b.confidence), ok
 }
 
+// transport are the reasons why no provider can have answered.
+var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient}
+
+// answered are signs that the provider did answer.
+var answered = []string{"429", "_exhausted"}
+
+// decisive returns the line that decides within a tier, and what it quotes is weighed.
+func (rd *reading) decisive(b *tierRow, places [][]place) (match, bool) {
+	m, ok := rd.best(b.name, b.first, places, nil)
+	if ok && m.rule.Claim {
+		m = rd.quotedCause(m)
+	}
+	return m, ok
+}
+
+// quotedCause weighs an agent's own reading against what it quotes: unless that shows an answer, a transport failure outranks it.
+func (rd *reading) quotedCause(claim match) match {
+	if containsAny(strings.ToLower(rd.lines[claim.line]), answered) {
+		return claim
+	}
+	for _, places := range [][][]place{rd.places, rd.chatter} {
+		if m, ok := rd.best(tierFailure, false, places, transport); ok {
+			return m
+		}
+	}
+	return claim
+}
+
 // chatter reads the lines that only announce retries, warn or advise: better than nothing, when nothing else is known.
 func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	for _, b := range order {
-		if m, ok := q.text().best(b.name, b.first, q.text().chatter, nil); ok {
+		if m, ok := q.text().decisive(&b, q.text().chatter); ok {
 			return m.finding(b.confidence / 2), true
 		}
 	}
