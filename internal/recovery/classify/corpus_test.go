@@ -22,6 +22,7 @@ const (
 	wantKnown  = 0.97
 	wantLabel  = 0.85
 	wantUnseen = 0.80
+	wantRetry  = 0.95 // of each file: whether to try again
 )
 
 // evidenceOf is all that a director sees of the line.
@@ -132,28 +133,69 @@ func levelled(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// TestPrograms reads lines of programs that the sample does not hold, written down from their documentation.
-func TestPrograms(t *testing.T) {
-	data, err := os.ReadFile("testdata/programs.tsv")
+// written are lines that the sample does not hold, written down from documentation and sources: of programs of all kinds, and
+// of agents.
+var written = []string{"testdata/programs.tsv", "testdata/agents.tsv"}
+
+// writtenLines reads one of them: a reason, an exit code, a program and a text per line.
+func writtenLines(t *testing.T, file string) (lines []testfiles.Line) {
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClassifier(t)
-	var all score
 	for n, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		cols := strings.SplitN(line, "\t", 4)
 		code, err := strconv.Atoi(cols[1])
 		if len(cols) != 4 || err != nil {
-			t.Fatalf("line %d: want reason, exit code, program, text", n+1)
+			t.Fatalf("%s: line %d: want reason, exit code, program, text", file, n+1)
 		}
 		text := strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\x1b`, "\x1b").Replace(cols[3])
-		f := c.Classify(recovery.Evidence{Stderr: text, ExitCode: &code})
-		all.count(string(f.Reason) == cols[0])
-		if string(f.Reason) != cols[0] {
-			t.Errorf("%s: %q is read as %s by %s, want %s", cols[2], cols[3], f.Reason, f.Rule, cols[0])
+		lines = append(lines, testfiles.Line{File: file, Reason: cols[0], ExitCode: &code, Tool: cols[2], Text: text})
+	}
+	return lines
+}
+
+// TestPrograms: these lines were read wrongly once, and are not again.
+func TestPrograms(t *testing.T) {
+	c := newClassifier(t)
+	for _, file := range written {
+		var all score
+		for _, l := range writtenLines(t, file) {
+			f := c.Classify(evidenceOf(l))
+			all.count(string(f.Reason) == l.Reason)
+			if string(f.Reason) != l.Reason {
+				t.Errorf("%s: %q is read as %s by %s, want %s", l.Tool, l.Text, f.Reason, f.Rule, l.Reason)
+			}
+		}
+		t.Logf("%s: %s", file, &all)
+	}
+}
+
+// TestRetryOrNot: whatever a failure is called, it is tried again if it should be, and else not.
+func TestRetryOrNot(t *testing.T) {
+	c := newClassifier(t)
+	lines := testfiles.Corpus(t)
+	for _, file := range written {
+		lines = append(lines, writtenLines(t, file)...)
+	}
+	files, worse := scores{}, scores{}
+	for _, l := range lines {
+		want, _ := recovery.Describe(recovery.Reason(l.Reason))
+		got, _ := recovery.Describe(c.Classify(evidenceOf(l)).Reason)
+		files.count(l.File, got.Retryable == want.Retryable)
+		if want.Retryable {
+			worse.count("tried again, of what should be", got.Retryable)
+		} else {
+			worse.count("not tried again, of what should not be", !got.Retryable)
 		}
 	}
-	t.Logf("programs: %s", &all)
+	files.log(t, "retry or not, ")
+	worse.log(t, "")
+	for name, s := range files {
+		if s.share() < wantRetry {
+			t.Errorf("%s: %s is below %.0f %%", name, s, 100*wantRetry)
+		}
+	}
 }
 
 // TestCorpusWaits: every wait that an output of the corpus states is read, and none is invented. Without a now, as the

@@ -179,8 +179,12 @@ func (q *classification) missingProgram() (recovery.Finding, bool) {
 	return m.finding(0.8), ok
 }
 
-// readTier asks one tier. A program that ended well is not read by guesses: what it prints by the way is no failure.
+// readTier asks one tier. A program that ended well is not read by guesses: what it prints by the way is no failure. One that
+// hung is not read by general words either: it may have quoted them.
 func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
+	if q.hung() && b.isVague() {
+		return recovery.Finding{}, false
+	}
 	if b.name == tierGuess && q.e.ExitCode != nil && *q.e.ExitCode == 0 && q.e.Signal == "" {
 		return recovery.Finding{}, false
 	}
@@ -219,9 +223,13 @@ func (rd *reading) quotedCause(claim match) match {
 	return claim
 }
 
-// chatter reads the lines that only announce retries, warn or advise: better than nothing, when nothing else is known.
+// chatter reads the lines that only announce retries, warn or advise: better than nothing, when nothing else is known. What
+// somebody had to end did not end for what it merely mentions.
 func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	for _, b := range order {
+		if q.hung() && b.isVague() {
+			continue
+		}
 		if m, ok := q.text().decisive(&b, q.text().chatter); ok {
 			return m.finding(b.confidence / 2), true
 		}
@@ -300,6 +308,11 @@ func (q *classification) assertion() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: r, Cause: q.quote(), Rule: "assertion", Confidence: 0.3}, ok && r != recovery.Unknown
 }
 
+// hung reports whether the program did nothing to end, and said nothing of why.
+func (q *classification) hung() bool {
+	return q.e.Unended && q.e.ExitCode == nil && q.e.Signal == ""
+}
+
 // withoutEvidence judges what nothing else could: a check that fails without output, a success that changed nothing, a
 // command that somebody else had to end.
 func (q *classification) withoutEvidence() (recovery.Finding, bool) {
@@ -311,7 +324,7 @@ func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 		return recovery.Finding{Reason: recovery.NoProgress, Cause: quote, Rule: "exit.0", Confidence: 0.4}, true
 	case e.ExitCode != nil && *e.ExitCode == 1 && e.Stage == "VALIDATE" && strings.TrimSpace(e.Stdout+e.Stderr) == "":
 		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a check of stage VALIDATE ended with exit code 1 and no output", Rule: "silent.check", Confidence: 0.4}, true
-	case e.Unended && e.ExitCode == nil && e.Signal == "":
+	case q.hung():
 		return recovery.Finding{Reason: recovery.Timeout, Cause: quote, Rule: "unended", Confidence: 0.4}, true
 	}
 	if quote == "" && e.ExitCode != nil {
