@@ -54,6 +54,14 @@ func (o object) failure() (f Failure) {
 	if f.Message == "" && f.Status == 0 && o.isTrue("is_error") {
 		f.Message = o.text("subtype") // error_max_turns
 	}
+	if inner, ok := quotedError(f.Message); ok { // a provider's answer in an agent's message
+		inner.Status, inner.Names = cmp.Or(f.Status, inner.Status), append(inner.Names, f.Names...)
+		inner.Code, inner.Details = cmp.Or(inner.Code, f.Code), cmp.Or(inner.Details, f.Details)
+		if inner.Headers == nil {
+			inner.Headers = f.Headers
+		}
+		return inner
+	}
 	return f
 }
 

@@ -209,13 +209,19 @@ func (r *Reader) usage(u Usage, total bool) {
 
 func (r *Reader) denial(what string) { r.emit(Denial{oneLine(what, maxStep)}) }
 
-// failure reports an error, bounded and completed: a status or a wait may stand in its message only.
+// failure reports an error.
 func (r *Reader) failure(f Failure) Failure {
+	f = f.complete()
+	r.emit(f)
+	return f
+}
+
+// complete is f, bounded: a status or a wait may stand in its message only.
+func (f Failure) complete() Failure {
 	f.Message = oneLine(cmp.Or(f.Message, f.Code), maxMessage)
 	f.Status = cmp.Or(f.Status, statusIn(f.Message))
 	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date is left to whoever has a clock
 	f.RetryAfter = cmp.Or(f.RetryAfter, waitOf(inHeader, 1), waitIn(f.Message+f.Details))
-	r.emit(f)
 	return f
 }
 

@@ -14,6 +14,8 @@ import (
 type Tail struct {
 	Lines []string // without events: such a line is empty
 	Waits string   // with events about the agent itself, which may state a wait
+
+	Quoted []Quoted // errors in JSON that the lines quote
 }
 
 // role is what a line is.
@@ -47,11 +49,18 @@ func ReadTail(text string, o *Outcome) Tail {
 			continue
 		}
 		r.state.roles = r.state.roles[:0]
-		for _, e := range r.Write([]byte(line + "\n")) {
+		whole := line
+		if r.document == nil && strings.HasSuffix(line, " {") { // words before a document
+			whole = "{"
+		}
+		for _, e := range r.Write([]byte(whole + "\n")) {
 			o.Add(e)
 		}
 		role := r.roleOf(line, behind)
 		if role == textRole {
+			if f, ok := quotedError(line); ok && len(r.state.roles) == 0 && len(line) <= maxLineTail {
+				t.Quoted = append(t.Quoted, Quoted{n, f.complete()})
+			}
 			continue
 		}
 		if !behind && n > 0 && endsEvent(t.Lines[n-1]) {

@@ -148,12 +148,13 @@ func (c *Classifier) decide(e recovery.Evidence) recovery.Finding {
 // classification is one evidence while it is classified. What several steps need is worked out once, and only if one of
 // them asks.
 type classification struct {
-	c     *Classifier
-	e     recovery.Evidence // its texts are clean
-	ends  *[3]agent.Tail    // of message, stdout, stderr
-	logs  [3]loglines.Lines // and the levels of their lines
-	agent agent.Outcome     // what the agent's events in them come to
-	read  *reading
+	c      *Classifier
+	e      recovery.Evidence // its texts are clean
+	ends   *[3]agent.Tail    // of message, stdout, stderr
+	logs   [3]loglines.Lines // and the levels of their lines
+	agent  agent.Outcome     // what the agent's events in them come to
+	quoted agent.Failure     // the error in JSON that stands in their words
+	read   *reading
 }
 
 // tails returns the texts without what an agent's events quote.
@@ -163,6 +164,7 @@ func (q *classification) tails() *[3]agent.Tail {
 		for i, text := range []string{q.e.Message, q.e.Stdout, q.e.Stderr} {
 			q.logs[i] = loglines.Read(text, q.c.crossing)
 			q.ends[i] = agent.ReadTail(q.logs[i].Text, &q.agent)
+			q.keepQuoted(i)
 		}
 	}
 	return q.ends
@@ -176,13 +178,29 @@ func (q *classification) text() *reading {
 	return q.read
 }
 
-// failure returns the agent's last error event; the zero value, if there is none.
+// keepQuoted keeps the last error that text i quotes in JSON. While an agent works its provider's answers are in there; checks
+// print those of what they test.
+func (q *classification) keepQuoted(i int) {
+	if q.e.Stage != "CODE" && q.e.Stage != "" {
+		return
+	}
+	for _, e := range q.ends[i].Quoted {
+		if line := q.ends[i].Lines[e.Line]; !q.logs[i].Level(e.Line).Advises() && !q.c.advises(line) && !q.c.announcesRetry(line) {
+			q.quoted = e.Failure
+		}
+	}
+}
+
+// failure returns the agent's last error event, or else the last error that its words quote; the zero value, if there is none.
 func (q *classification) failure() agent.Failure {
 	q.tails()
 	if f := q.agent.FinalFailure(); f != nil {
 		return *f
 	}
-	return agent.Failure{}
+	if q.agent.Ended {
+		return agent.Failure{}
+	}
+	return q.quoted
 }
 
 // quote returns the message of the agent's error event, or else the last line that a program wrote, or the worker's

@@ -101,6 +101,13 @@ func (c *Classifier) crossing(left, right string) (n int) {
 	return n
 }
 
+// announcesRetry reports whether a line tells of the program's next try.
+func (c *Classifier) announcesRetry(line string) bool {
+	found := false
+	c.literals.Scan(line, func(owner, _ int) { found = found || owner == len(c.rules) })
+	return found && !c.concludes(line)
+}
+
 // concludes reports whether a line that speaks of retries says that they are over.
 func (c *Classifier) concludes(line string) bool {
 	lower := strings.ToLower(line)

@@ -1,0 +1,133 @@
+package agent
+
+import (
+	"cmp"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Quoted is an error in JSON that a line of text quotes.
+type Quoted struct {
+	Line int
+	Failure
+}
+
+// maxQuoted is at how many braces of a line an error is looked for.
+const maxQuoted = 4
+
+// quotedError finds in words an object that states a provider's error: whole, cut off at its end, or as Python prints one.
+func quotedError(words string) (Failure, bool) {
+	for at, tries := strings.IndexByte(words, '{'), 0; at >= 0 && tries < maxQuoted; tries++ {
+		if o := looseObject(words[at:]); o.at("error") != nil {
+			if f := o.failure(); f.Message != "" {
+				f.Status = cmp.Or(f.Status, statusBefore(words[:at]))
+				return f, true
+			}
+		}
+		next := strings.IndexByte(words[at+1:], '{')
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return Failure{}, false
+}
+
+// wordsStatus is a status a few words before the object.
+var wordsStatus = regexp.MustCompile(`(?:^|[ (\[:])([45][0-9]{2})\b[^{}]{0,24}$`)
+
+func statusBefore(words string) int {
+	m := wordsStatus.FindStringSubmatch(words[max(0, len(words)-40):])
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
+}
+
+// looseObject reads the object at the start of s, whatever follows it; nil: there is none.
+func looseObject(s string) (o object) {
+	switch next := strings.TrimLeft(s[1:], " "); {
+	case strings.HasPrefix(next, `"`):
+	case strings.HasPrefix(next, `'`):
+		s = fromPython(s)
+	default:
+		return nil
+	}
+	if json.NewDecoder(strings.NewReader(s)).Decode(&o) == nil {
+		return o
+	}
+	if json.Unmarshal([]byte(closed(s)), &o) != nil {
+		return nil
+	}
+	return o
+}
+
+// closed completes an object that is cut off behind a value, or in a text.
+func closed(s string) string {
+	var open []byte
+	inString, escaped := false, false
+	for i := range len(s) {
+		switch c := s[i]; {
+		case escaped:
+			escaped = false
+		case c == '\\' && inString:
+			escaped = true
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{', c == '[':
+			open = append(open, c+2) // the bracket that closes it
+		case (c == '}' || c == ']') && len(open) > 0:
+			open = open[:len(open)-1]
+		}
+	}
+	if escaped {
+		s = s[:len(s)-1]
+	}
+	if inString {
+		s += `"`
+	}
+	s = strings.TrimRight(s, ", ")
+	if i := max(strings.LastIndexByte(s, ','), strings.LastIndexByte(s, '{')); i >= 0 && inString && !strings.Contains(s[i:], ":") { // half a name
+		s = strings.TrimRight(s[:i+1], ",")
+	}
+	for i := len(open) - 1; i >= 0; i-- {
+		s += string(open[i])
+	}
+	return s
+}
+
+// fromPython turns the literal of a dictionary into JSON.
+func fromPython(s string) string {
+	var b strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+			b.WriteByte('"')
+		case quote != 0 && c == quote:
+			quote = 0
+			b.WriteByte('"')
+		case quote != 0 && c == '\\' && i+1 < len(s):
+			i++
+			if s[i] != '\'' {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(s[i])
+		case quote == '\'' && c == '"':
+			b.WriteString(`\"`)
+		case quote == 0 && strings.HasPrefix(s[i:], "None"):
+			b.WriteString("null")
+			i += len("None") - 1
+		case quote == 0 && (strings.HasPrefix(s[i:], "True") || strings.HasPrefix(s[i:], "False")):
+			b.WriteByte(c | 0x20)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
