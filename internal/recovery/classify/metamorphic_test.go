@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
 	"retake/internal/testfiles"
 )
 
@@ -18,7 +19,7 @@ type transformation struct {
 }
 
 // wantChanged is the share of readings that one transformation may change.
-const wantChanged = 0.035
+const wantChanged = 0.01
 
 // TestMetamorphic: how a text is wrapped, coloured, logged or quoted changes less than one reading in a hundred. Without -v
 // each transformation is tried on every third text.
@@ -60,6 +61,55 @@ func TestMetamorphic(t *testing.T) {
 	}
 }
 
+// TestWarningsNeverDecide: whatever a logger says below error level, a line at error level decides.
+func TestWarningsNeverDecide(t *testing.T) {
+	c := newClassifier(t)
+	failures := []string{
+		"connect: connection refused", "429 Too Many Requests", "no space left on device", "context_length_exceeded", "a.go:7:2: undefined: foo",
+		"permission denied", "invalid api key", "something nobody knows",
+	}
+	for _, f := range logForms {
+		if f.line(1, "x") == f.line(3, "x") { // syslog states no level
+			continue
+		}
+		for i, wrong := range failures {
+			e := failures[(i+3)%len(failures)]
+			want := c.Classify(recovery.Evidence{Stderr: f.line(3, e)})
+			for level := range 3 {
+				for _, text := range []string{f.line(level, wrong) + "\n" + f.line(3, e), f.line(3, e) + "\n" + f.line(level, wrong)} {
+					if got := c.Classify(recovery.Evidence{Stderr: text}); got.Reason != want.Reason {
+						t.Errorf("%s: %q is read as %s by %s, want %s", f.name, text, got.Reason, got.Rule, want.Reason)
+					}
+				}
+			}
+			if got := c.Classify(recovery.Evidence{Stderr: f.line(2, wrong) + "\n" + e}); got.Reason != want.Reason && want.Reason != recovery.Unknown {
+				t.Errorf("%s: %q beside an unlevelled %q is read as %s by %s", f.name, wrong, e, got.Reason, got.Rule)
+			}
+		}
+	}
+}
+
+// TestBelowError: a program that calls all it says info is read, too, if nothing calls itself an error.
+func TestBelowError(t *testing.T) {
+	c := newClassifier(t)
+	for _, level := range []int{1, 2} {
+		same, of := 0, 0
+		for _, l := range testfiles.Corpus(t) {
+			e := evidenceOf(l)
+			want := c.Classify(e)
+			e.Stderr = eachLine(func(s string) string { return logForms[0].line(level, s) })(l.Text)
+			of++
+			if got := c.Classify(e); got.Reason == want.Reason {
+				same++
+			}
+		}
+		t.Logf("level %d on every line: %d of %d readings stay", level, same, of)
+		if same*10 < of*8 {
+			t.Errorf("level %d on every line: %d of %d readings stay, want eight in ten", level, same, of)
+		}
+	}
+}
+
 func transformations() []transformation {
 	all := []transformation{
 		{"colours", eachLine(func(l string) string {
@@ -92,7 +142,7 @@ func transformations() []transformation {
 	)
 	for _, width := range []int{60, 80, 120, 200} {
 		for _, w := range wrappings {
-			all = append(all, transformation{fmt.Sprintf("%s at %d", w.name, width), func(s string) string { return w.wrap(s, width) }})
+			all = append(all, transformation{fmt.Sprintf("%s at %d", w.name, width), func(s string) string { return w.wrap(plaintext.Clean(s), width) }})
 		}
 	}
 	return all

@@ -83,21 +83,14 @@ func (rd *reading) add(stage, line string, level loglines.Level) {
 	}
 }
 
-// crossing counts the rules' literals that begin in left and end in right, with at least three characters on both sides.
+// crossing counts the rules' literals that begin in left and end in right.
 func (c *Classifier) crossing(left, right string) (n int) {
-	const least = 3
-	if len(left) < least || len(right) < least {
-		return 0
-	}
-	count := func(left string, by int) {
-		c.literals.Scan(left+right, func(_, end int) {
-			if end >= len(left)+least {
-				n += by
-			}
-		})
-	}
-	count(left, 1)
-	count(left[len(left)-least+1:], -1)
+	c.literals.Scan(left+right, func(_, end int) {
+		if end > len(left) {
+			n++
+		}
+	})
+	c.literals.Scan(right, func(int, int) { n-- })
 	return n
 }
 
@@ -246,13 +239,19 @@ func window(line string, end int) string {
 	return line[max(0, end-plaintext.MaxLine/2):min(len(line), end+plaintext.MaxLine/2)]
 }
 
+// jsonField is a field of a JSON document on many lines: its text is what a person would quote.
+var jsonField = regexp.MustCompile(`^"[\w.-]+": "([^"\\]+)",?$`)
+
 // quote returns what a person would quote of a place.
 func (rd *reading) quote(r *rule, p place) string {
 	line := rd.lines[p.line]
 	if len(line) > plaintext.MaxCause {
-		line = line[max(0, p.end-plaintext.MaxCause/2):]
+		line = plaintext.From(line, p.end)
 	}
 	line = strings.TrimPrefix(strings.TrimSpace(line), "vet: ")
+	if m := jsonField.FindStringSubmatch(line); m != nil {
+		line = m[1]
+	}
 	if r.Next && p.line+1 < len(rd.lines) {
 		if next := strings.TrimSpace(rd.lines[p.line+1]); next != "" && next != "FAIL" {
 			return line + " " + next

@@ -6,5 +6,5 @@
 //
 // A shape of log lines is one row of forms.go. Invariants: the cost is linear in the text; a text that is not wrapped, quoted or
 // logged is returned as it is.
-// Imports: the standard library.
+// Imports: the standard library and package plaintext.
 package loglines

@@ -19,7 +19,7 @@ const (
 func (l Level) Advises() bool { return None < l && l < Error }
 
 // levelWords are the words of syslog, Python, Java, Go's, Rust's and JavaScript's loggers, as a table of expressions needs them.
-const levelWords = `(?i:trace|silly|finest|finer|fine|debu?g?|dbg|verb(?:ose)?|info?|information|notice|http|warn(?:ing)?|wrn|erro?r?|fatal?|ftl|crit(?:ical)?|d?panic|severe|emerg(?:ency)?|alert|fail)`
+const levelWords = `(?i:trace|silly|finest|finer|fine|debu?g?|dbg|verb(?:ose)?|info?|information|notice|warn(?:ing)?|wrn|erro?r?|fatal?|ftl|crit(?:ical)?|d?panic|severe|emerg(?:ency)?|alert|fail)`
 
 // levelOf understands a word.
 func levelOf(word string) Level {
@@ -28,7 +28,7 @@ func levelOf(word string) Level {
 		return Trace
 	case "debug", "debu", "dbg", "verbose", "verb", "default":
 		return Debug
-	case "info", "inf", "information", "informational", "notice", "http":
+	case "info", "inf", "information", "informational", "notice":
 		return Info
 	case "warn", "warning", "wrn":
 		return Warning

@@ -3,6 +3,8 @@ package loglines
 import (
 	"strings"
 	"unicode/utf8"
+
+	"retake/internal/recovery/plaintext"
 )
 
 // Lines are the lines of a text, and the level of each.
@@ -67,14 +69,14 @@ func (r *reader) line(line string, level Level, quotes int) {
 		return
 	}
 	r.changed = true
-	for l := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+	for l := range strings.SplitSeq(strings.TrimSuffix(plaintext.WithoutControl(text), "\n"), "\n") {
 		r.line(l, level, quotes+1)
 	}
 }
 
-// dedent takes off the margin that all lines have, if they are several. That of a program's options tells what they are.
+// dedent takes off the margin that all lines have. That of a program's options and of a linter's places tells what they are.
 func dedent(lines []string) []string {
-	margin, several := -1, 0
+	margin := -1
 	for _, l := range lines {
 		n := 0
 		for n < len(l) && l[n] == ' ' {
@@ -82,16 +84,13 @@ func dedent(lines []string) []string {
 		}
 		switch {
 		case n == len(l):
-		case n == 0, l[n] == '-' && !strings.HasPrefix(l[n:], "- "):
+		case n == 0, l[n] == '-' && !strings.HasPrefix(l[n:], "- "), margin < 0 && '0' <= l[n] && l[n] <= '9':
 			return lines
-		default:
-			several++
-			if margin < 0 || n < margin {
-				margin = n
-			}
+		case margin < 0 || n < margin:
+			margin = n
 		}
 	}
-	if several < 2 {
+	if margin < 0 {
 		return lines
 	}
 	out := make([]string, len(lines))

@@ -11,12 +11,12 @@ import (
 // The widths, in characters, at which text is wrapped: of a terminal, less a margin and a border.
 const (
 	narrowest = 54
-	shortest  = 40 // a line that a long word left
+	shortest  = 30 // the widest line, if long words follow all
+	stub      = 3  // a line that a long word left
 	widest    = 200
 )
 
-// Crossing returns how many known phrases begin in left and end in right, not counting those of which less than three characters
-// stand on one side.
+// Crossing returns how many known phrases begin in left and end in right.
 type Crossing func(left, right string) int
 
 // unwrap joins what was wrapped at a width; boxed are the lines that stood in a frame. A line is wrapped if the first word of the
@@ -28,7 +28,7 @@ func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 		for lines[i] != "" && end < len(lines) && strings.TrimSpace(lines[end]) != "" && boxed[end] == boxed[i] {
 			end++
 		}
-		if s := newSegment(lines[i:end], crossing); s != nil && s.judge() {
+		if s := newSegment(lines[i:end], crossing); s != nil && s.judge(boxed[i]) {
 			if len(out) == 0 {
 				out = append(make([]string, 0, len(lines)), lines[:i]...)
 			}
@@ -93,10 +93,13 @@ const (
 	readsOn
 )
 
-// judge decides which lines are joined with their next ones, and reports whether any is.
-func (s *segment) judge() bool {
+// judge decides which lines are joined with their next ones, and reports whether any is. Who draws a frame wraps what is in it.
+func (s *segment) judge(boxed bool) bool {
 	bonds := make([]bond, len(s.lines))
 	clear, open := 0, jsonState{}
+	if boxed {
+		clear = 2
+	}
 	for i := range len(s.lines) - 1 {
 		if i == 0 || bonds[i-1] == apart {
 			open = jsonState{}
@@ -130,7 +133,7 @@ func (s *segment) full(i int) bool {
 	next := strings.TrimLeft(s.lines[i+1], " ")
 	word, _, _ := strings.Cut(next, " ")
 	need := s.widths[i] + 1 + utf8.RuneCountInString(word)
-	return s.widths[i] == s.width || s.widths[i] >= shortest/2 && need > s.width && need > narrowest
+	return s.widths[i] == s.width && s.width >= narrowest || s.widths[i] >= stub && need > s.width && need > narrowest
 }
 
 // appendTo appends the lines, joined.
@@ -155,35 +158,56 @@ func (s *segment) appendTo(out []string) []string {
 // glue is what stood between line i and the next one: nothing, if a word was cut.
 func (s *segment) glue(i int, next string) string {
 	line := s.lines[i]
-	if s.widths[i] < s.width || strings.HasSuffix(line, " ") || s.lines[i+1] != next && s.soft == 0 {
+	if s.widths[i] < s.width || strings.HasSuffix(line, " ") || len(s.lines[i+1])-len(next) == 1 {
 		return " "
 	}
 	last, first := line[strings.LastIndexByte(line, ' ')+1:], next
 	if at := strings.IndexByte(next, ' '); at >= 0 {
 		first = next[:at]
 	}
-	cut, whole := s.phrases(line, next)
+	cut, whole := s.phrases(line, next, 0)
 	switch {
-	case cut != whole:
-		if cut > whole {
-			return ""
-		}
-		return " "
-	case s.soft == 0 && s.hard > 1, len(last) > 24, len(first) > 24:
+	case cut > whole:
 		return ""
-	case slices.Contains(smallWords, strings.ToLower(last)), slices.Contains(smallWords, strings.ToLower(first)):
+	case cut < whole:
 		return " "
-	case unicode.IsDigit(rune(line[len(line)-1])) && unicode.IsDigit(rune(first[0])):
+	case s.soft == 0 && s.hard > 1:
+		return ""
+	case slices.Contains(smallWords, strings.ToLower(last)), slices.Contains(smallWords, strings.ToLower(first)), strings.ContainsAny(last[len(last)-1:], ",;:.)"):
+		return " "
+	case len(last) > longWord && !plainWord(first), len(first) > longWord, bothDigits(last, first):
 		return ""
 	}
 	return " "
 }
 
-// phrases counts the known phrases that a line and the next make, if a word was cut and if none was.
-func (s *segment) phrases(line, next string) (cut, whole int) {
+// longWord is longer than words of a language: an address, a path, JSON.
+const longWord = 24
+
+func plainWord(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+func bothDigits(last, first string) bool {
+	return unicode.IsDigit(rune(last[len(last)-1])) && unicode.IsDigit(rune(first[0]))
+}
+
+// phrases counts the known phrases that a line and the next make, if a word was cut and if none was. Least is how many characters
+// of a phrase stand on both sides.
+func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	const near = 48
 	left, right := line[max(0, len(line)-near):], next[:min(len(next), near)]
-	return s.crossing(left, right), s.crossing(left+" ", right)
+	if len(left) < least || len(right) < least {
+		return 0, 0
+	}
+	count := func(left string) int {
+		n := s.crossing(left, right)
+		if least > 0 {
+			n -= s.crossing(left[len(left)-least+1:], right) + s.crossing(left, right[:least-1]) - s.crossing(left[len(left)-least+1:], right[:least-1])
+		}
+		return n
+	}
+	return count(left), count(left + " ")
 }
 
 // smallWords are seldom a part of another word's beginning or end, and never end a sentence.
@@ -194,35 +218,41 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	bare := strings.TrimLeft(next, " ")
 	indented := len(bare) < len(next)
 	switch {
-	case open.inString:
+	case open.inString, open.depth > 0:
 		return readsOn
-	case open.depth > 0 && !indented:
-		return readsOn
-	case open.depth > 0, bare[0] == '\t', indented && strings.HasPrefix(strings.TrimLeft(line, " "), `File "`):
+	case bare[0] == '\t', strings.HasPrefix(strings.TrimLeft(line, " "), `File "`) && strings.Contains(line, ", in "):
 		return apart
 	}
 	trimmed := strings.TrimRight(line, " ")
-	if cut, whole := s.phrases(trimmed, bare); cut+whole > 0 {
+	if cut, whole := s.phrases(trimmed, bare, 4); cut+whole > 0 {
 		return readsOn
 	}
+	if strings.Count(line, "(") > strings.Count(line, ")") && strings.Contains(bare, ")") {
+		return readsOn
+	}
+	end, _ := utf8.DecodeLastRuneInString(trimmed)
+	first, _ := utf8.DecodeRuneInString(bare)
+	last := trimmed[strings.LastIndexByte(trimmed, ' ')+1:]
 	if startsAnew(line, bare) {
 		return apart
 	}
 	if label.MatchString(bare) {
 		return unclear
 	}
-	end, _ := utf8.DecodeLastRuneInString(trimmed)
-	first, _ := utf8.DecodeRuneInString(bare)
-	last := trimmed[strings.LastIndexByte(trimmed, ' ')+1:]
+	if _, _, logged := Parse(strings.TrimLeft(line, " ")); logged && !slices.Contains(smallWords, last) { // what follows may be another program's
+		return unclear
+	}
+	sentence := strings.ContainsRune(".!?", end)
 	switch {
-	case end == ':' && indented:
+	case end == ':' && indented && strings.Count(bare, " ") < 2 && !strings.ContainsRune("'\"`", first): // a list of names
 		return apart
 	case end == '/' && strings.Contains(last, "://"):
 		return unclear
-	case strings.ContainsRune(",([{/\\-_=&@'\"`", end), slices.Contains(smallWords, strings.ToLower(last)),
-		strings.ContainsRune(",.)]};!?/_=&%'`", first),
-		end == ':' && !indented && unicode.IsLower(first) && strings.Contains(bare, " "),
-		unicode.IsLower(first) && !strings.ContainsRune(".!?:;)]}", end),
+	case strings.ContainsRune(",([{/\\-_=&@'\"`", end), slices.Contains(smallWords, last),
+		strings.ContainsRune(",.)]};", first),
+		!sentence && strings.ContainsRune("!?/_=&%'`\"", first),
+		end == ':' && (unicode.IsLower(first) || unicode.IsDigit(first)) && strings.Contains(bare, " "),
+		unicode.IsLower(first) && !sentence && !strings.ContainsRune(":;)]}", end),
 		unicode.IsDigit(first) && (unicode.IsLetter(end) || unicode.IsDigit(end)):
 		return readsOn
 	}
@@ -233,12 +263,12 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 
 // place is a place in a file or the name of a field, with which lines begin.
-var place = regexp.MustCompile(`^(?:[\w./\\-]+:\d+(?::\d+)?:? |\S+\(\d+,\d+\)|"[\w-]+": |[\w-]+=)`)
+var place = regexp.MustCompile(`^(?:[\w./\\-]*[A-Za-z_][\w./\\-]*:\d+(?::\d+)?:? |\S+\(\d+,\d+\)|"[\w-]+": |[\w-]+=)`)
 
 // starts are what begins a line that goes on with nothing.
 var starts = []string{
 	"- ", "* ", "• ", "· ", "at ", "File \"", "--", "==", "__", "++", "@@", "$ ", "> ", ">>", "#", "✖", "✗", "✘", "✓", "✔", "×", "›", "❯", "⎿", "●", "|", "~", "^", "[", "<",
-	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "npm ", "During handling",
+	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "FAIL", "PASS", "npm ", "During handling",
 }
 
 // startsAnew reports whether next, without its indentation, begins a line of a list.

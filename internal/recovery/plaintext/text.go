@@ -20,7 +20,10 @@ func Clean(s string) string {
 	return WithoutControl(strings.ToValidUTF8(s, "?"))
 }
 
-// OneLine returns s as one line of at most MaxCause bytes, cut at a character's boundary and marked when cut.
+// mark stands for what was cut.
+const mark = "..."
+
+// OneLine returns s as one line of at most MaxCause bytes, cut behind a word and marked when cut.
 func OneLine(s string) string {
 	if len(s) > 8*MaxCause {
 		s = s[:8*MaxCause]
@@ -29,12 +32,35 @@ func OneLine(s string) string {
 	if len(s) <= MaxCause {
 		return s
 	}
-	const mark = "..."
 	cut := MaxCause - len(mark)
 	for cut > 0 && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
+	if word := strings.LastIndexByte(s[:cut+1], ' '); word > cut-MaxCause/4 {
+		cut = word
+	}
 	return strings.TrimRight(s[:cut], " ") + mark
+}
+
+// From returns the rest of a long line from the sentence, or else the word, about half of MaxCause before end.
+func From(line string, end int) string {
+	start := max(0, end-MaxCause/2)
+	if start == 0 {
+		return line
+	}
+	for start < len(line) && !utf8.RuneStart(line[start]) {
+		start++
+	}
+	before := line[start:max(start, end-MaxCause/6)]
+	for _, boundary := range []string{". ", "! ", "? ", `":"`, `": "`} {
+		if i := strings.Index(before, boundary); i >= 0 {
+			return line[start+i+len(boundary):]
+		}
+	}
+	if i := strings.IndexAny(before, " \t,;\""); i >= 0 {
+		start += i + 1
+	}
+	return mark + strings.TrimLeft(line[start:], " ")
 }
 
 // LastLine returns the last line of s that is not blank.
