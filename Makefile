@@ -58,7 +58,7 @@ bench: ## Measure the pure core: decisions, classification, signatures
 	$(GO) test ./internal/recovery/... ./internal/fsm -run '^$$' -bench . -benchmem
 
 FUZZTIME ?= 60s
-FUZZERS  := recovery/classify:FuzzClassify recovery/retryafter:FuzzRetryAfter recovery/signature:FuzzSignature recovery/policy:FuzzPolicy advise:FuzzClassifyLine advise:FuzzDecideLine \
+FUZZERS  := recovery/classify:FuzzClassify recovery/loglines:FuzzRead recovery/retryafter:FuzzRetryAfter recovery/signature:FuzzSignature recovery/policy:FuzzPolicy advise:FuzzClassifyLine advise:FuzzDecideLine \
 	agent:FuzzReader audit:FuzzParseStats bus/wire:FuzzDecode config:FuzzLoad
 fuzz: ## Fuzz what reads foreign bytes, each for FUZZTIME (default 60s)
 	@for f in $(FUZZERS); do echo "== $$f"; $(GO) test ./internal/$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) || exit 1; done

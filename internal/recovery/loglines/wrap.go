@@ -220,7 +220,7 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	switch {
 	case open.inString, open.depth > 0:
 		return readsOn
-	case bare[0] == '\t', strings.HasPrefix(strings.TrimLeft(line, " "), `File "`) && strings.Contains(line, ", in "):
+	case bare[0] == '\t', beginAlike(line, bare), strings.HasPrefix(strings.TrimLeft(line, " "), `File "`) && strings.Contains(line, ", in "):
 		return apart
 	}
 	trimmed := strings.TrimRight(line, " ")
@@ -233,7 +233,7 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	end, _ := utf8.DecodeLastRuneInString(trimmed)
 	first, _ := utf8.DecodeRuneInString(bare)
 	last := trimmed[strings.LastIndexByte(trimmed, ' ')+1:]
-	if startsAnew(line, bare) {
+	if startsAnew(bare) {
 		return apart
 	}
 	if label.MatchString(bare) {
@@ -271,16 +271,20 @@ var starts = []string{
 	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "FAIL", "PASS", "npm ", "During handling",
 }
 
+// beginAlike reports whether two lines have the same first word.
+func beginAlike(line, next string) bool {
+	before, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
+	first, _, _ := strings.Cut(next, " ")
+	return before == first && len(first) > 1
+}
+
 // startsAnew reports whether next, without its indentation, begins a line of a list.
-func startsAnew(line, next string) bool {
+func startsAnew(next string) bool {
 	if slices.ContainsFunc(starts, func(p string) bool { return strings.HasPrefix(next, p) }) || place.MatchString(next) || plainLevel.re.MatchString(next) {
 		return true
 	}
 	first, _, _ := strings.Cut(next, " ")
 	if n := strings.TrimRight(first, ".)"); len(n) < len(first) && strings.Trim(n, "0123456789") == "" { // 1. 2)
-		return true
-	}
-	if before, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " "); before == first && len(first) > 1 {
 		return true
 	}
 	_, _, logged := Parse(next)
