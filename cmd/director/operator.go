@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director"
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 // asking is a command that asks the director which runs with the configured data directory.
@@ -122,7 +123,7 @@ func statusCommand(o *options) *cobra.Command {
 		fmt.Fprintf(w, "queue\t%d eligible, %d claimed\n", len(s.Queue.EligibleIssueNumbers), len(s.Queue.ClaimedIssueNumbers))
 		fmt.Fprintf(w, "tasks\t%s\n", states(s.Tasks))
 		for _, c := range s.Cooldowns {
-			fmt.Fprintf(w, "cooldown\t%s until %s: %s\n", c.Resource, c.Until.Format(time.TimeOnly), c.Why)
+			fmt.Fprintln(w, cooldownLine(c))
 		}
 		if len(s.Workers) == 0 {
 			fmt.Fprint(w, "workers\tno workers\n")
@@ -133,6 +134,23 @@ func statusCommand(o *options) *cobra.Command {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%.1f s ago\n", x.WorkerID, x.Issue, x.State, dash(x.Stage), x.Attempt, x.HeartbeatAgeSeconds)
 		}
 	})
+}
+
+// cooldownLine says what is left alone and for how long; of an incident also in which issues it was seen.
+func cooldownLine(c wire.SnapshotCooldown) string {
+	until := " until " + c.Until.Format(time.TimeOnly)
+	key, incident := strings.CutPrefix(c.Resource, "incident/")
+	if !incident {
+		return "cooldown\t" + key + until + ": " + c.Why
+	}
+	if c.State != string(recovery.BreakerOpen) { // otherwise it ends with a success, not by time
+		until = ""
+	}
+	line := fmt.Sprintf("incident\t%s %s%s: %s", key, c.State, until, c.Why)
+	if len(c.Tasks) > 0 {
+		line += "; failed in " + strings.Join(c.Tasks, ", ")
+	}
+	return line
 }
 
 // states counts the tasks in each state, in the order of a task's life.

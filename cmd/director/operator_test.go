@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"retake/internal/bus/wire"
 	"retake/internal/director"
@@ -55,6 +56,25 @@ func TestWhatOperatorsRead(t *testing.T) {
 		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)
 		if exit != c.exit || !strings.Contains(out, c.says) {
 			t.Errorf("%s\n  exit %d, want %d, saying %q\n%s", c.command, exit, c.exit, c.says, out)
+		}
+	}
+}
+
+func TestStatusNamesTheTasksOfAnIncident(t *testing.T) {
+	at := wire.At(time.Date(2026, 11, 21, 10, 1, 0, 0, time.UTC))
+	for want, c := range map[string]wire.SnapshotCooldown{
+		"cooldown\tgithub.write until 10:01:00: secondary limit": {Resource: "github.write", Until: at, Why: "secondary limit"},
+		"incident\tgithub.git/network_transient open until 10:01:00: network_transient: reset; failed in a/a#1, a/a#2, b/b#1": {
+			Resource: "incident/github.git/network_transient", Until: at, Why: "network_transient: reset", State: "open",
+			Tasks: []string{"a/a#1", "a/a#2", "b/b#1"},
+		},
+		"incident\thost/disk_full ramp: disk_full: ENOSPC": {Resource: "incident/host/disk_full", Until: at, Why: "disk_full: ENOSPC", State: "ramp"},
+		"incident\ta/a/5f0c told: build_failed: undefined: x; failed in a/a#1, a/a#2, a/a#3": {
+			Resource: "incident/a/a/5f0c", Until: at, Why: "build_failed: undefined: x", State: "told", Tasks: []string{"a/a#1", "a/a#2", "a/a#3"},
+		},
+	} {
+		if got := cooldownLine(c); got != want {
+			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	}
 }

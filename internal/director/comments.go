@@ -2,6 +2,9 @@ package director
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -27,11 +30,20 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if r := report; r != nil {
 		text.Tail, text.Facts, text.Tried, text.Question = outputTail(r), observations(r), fixRounds(r), r.Question
 	}
+	if len(q.Alike) > 0 {
+		text.Facts = slices.Insert(text.Facts, 0, alike(e.Task, q.Alike))
+	}
 	err = s.github.Escalate(ctx, text)
 	if _, gone := isIssueGone(err); gone {
 		s.owner.send(ctx, s.issueGone(e.Task), nil) // nobody is there to be asked: the claim ends
 	}
 	return orFailed(fsm.EffectEnded{}, err)
+}
+
+// alike says which issues failed in the same way, this one among them; those of its own repository by their number.
+func alike(k fsm.IssueKey, issues []string) string {
+	list := strings.ReplaceAll(", "+strings.Join(issues, ", "), " "+k.Repo()+"#", " #")
+	return fmt.Sprintf("the same failure in %d issues:%s", len(issues), list[1:])
 }
 
 func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {

@@ -25,10 +25,10 @@ func failed(err error) fsm.EffectEnded {
 		f.Reason = recovery.InvalidConfig
 	case errors.As(err, &gh):
 		row := githubFailures[gh.Kind]
-		f.Reason, f.Transient, f.Until, f.GitHub = row.reason, row.transient, gh.Until, true
+		f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
 	case errors.As(err, &ws):
 		row := workspaceFailures[ws.Kind]
-		f.Reason, f.Transient = row.reason, row.transient
+		f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
 		for _, known := range workspaceCauses {
 			if errors.Is(err, known.err) {
 				f.Reason = known.reason
@@ -46,6 +46,9 @@ func failed(err error) fsm.EffectEnded {
 		f.Reason, f.Transient = recovery.Timeout, true
 	default:
 		f.Transient = true
+	}
+	if about, _ := recovery.Describe(f.Reason); about.Scope == recovery.OneHost {
+		f.Resource = recovery.Host
 	}
 	return fsm.EffectEnded{Failure: &f}
 }

@@ -261,12 +261,16 @@ func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
 	}
 	for _, i := range m.Incidents() {
 		until := i.Breaker.NextDeadline(m.Now())
-		if until.IsZero() { // it depends on how the canary does
+		if until.IsZero() { // it depends on how the canary does, or holds nothing back
 			until = m.Now()
 		}
-		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{
-			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause,
-		})
+		row := wire.SnapshotCooldown{
+			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause, State: string(i.Breaker.State(m.Now())),
+		}
+		for _, s := range i.Breaker.Recent(m.Now()) {
+			row.Tasks = append(row.Tasks, s.Task)
+		}
+		out.Cooldowns = append(out.Cooldowns, row)
 	}
 	slices.Sort(out.Queue.EligibleIssueNumbers)
 	slices.Sort(out.Queue.ClaimedIssueNumbers)

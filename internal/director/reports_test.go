@@ -26,32 +26,60 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 		reason    recovery.Reason
 		transient bool
 		until     time.Time
+		resource  string
 	}{
-		{&github.Error{Kind: github.KindRateLimited, Until: reset}, recovery.RateLimited, true, reset},
-		{&github.Error{Kind: github.KindTransient}, recovery.NetworkTransient, true, time.Time{}},
-		{&github.Error{Kind: github.KindPermanent}, recovery.PermissionDenied, false, time.Time{}},
-		{&github.Error{Kind: github.KindNotFound}, recovery.InvalidConfig, false, time.Time{}},
-		{&github.Error{Kind: github.KindUnauthorized}, recovery.AuthError, false, time.Time{}},
-		{github.ErrWritesDisabled, recovery.InvalidConfig, false, time.Time{}},
-		{&workspace.Error{Kind: workspace.Transient}, recovery.NetworkTransient, true, time.Time{}},
-		{&workspace.Error{Kind: workspace.Permanent}, recovery.CorruptState, false, time.Time{}},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrDiskFull}, recovery.DiskFull, false, time.Time{}},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false, time.Time{}},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false, time.Time{}},
-		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}},
-		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}},
-		{&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true, time.Time{}},
-		{&container.Error{Kind: container.ErrImagePull}, recovery.ImagePullFailed, false, time.Time{}},
-		{&container.Error{Kind: container.ErrSpec}, recovery.InvalidConfig, false, time.Time{}},
-		{fmt.Errorf("stop: %w", bus.ErrNoAnswer), recovery.BusDisconnect, true, time.Time{}},
-		{fmt.Errorf("%w: %w", errBus, context.DeadlineExceeded), recovery.BusDisconnect, true, time.Time{}},
-		{fmt.Errorf("start: %w", context.DeadlineExceeded), recovery.Timeout, true, time.Time{}},
-		{context.Canceled, recovery.Unknown, true, time.Time{}},
-		{errors.New("nobody knows it"), recovery.Unknown, true, time.Time{}},
+		{&github.Error{Kind: github.KindRateLimited, Until: reset}, recovery.RateLimited, true, reset, recovery.GitHubAPI},
+		{&github.Error{Kind: github.KindTransient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubAPI},
+		{&github.Error{Kind: github.KindPermanent}, recovery.PermissionDenied, false, time.Time{}, recovery.GitHubAPI},
+		{&github.Error{Kind: github.KindNotFound}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubAPI},
+		{&github.Error{Kind: github.KindUnauthorized}, recovery.AuthError, false, time.Time{}, recovery.GitHubAPI},
+		{github.ErrWritesDisabled, recovery.InvalidConfig, false, time.Time{}, ""},
+		{&workspace.Error{Kind: workspace.Transient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubGit},
+		{&workspace.Error{Kind: workspace.Permanent}, recovery.CorruptState, false, time.Time{}, recovery.GitHubGit},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrDiskFull}, recovery.DiskFull, false, time.Time{}, recovery.Host},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false, time.Time{}, recovery.GitHubGit},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubGit},
+		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}, recovery.GitHubGit},
+		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}, recovery.GitHubGit},
+		{&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true, time.Time{}, recovery.Host},
+		{&container.Error{Kind: container.ErrImagePull}, recovery.ImagePullFailed, false, time.Time{}, recovery.Host},
+		{&container.Error{Kind: container.ErrSpec}, recovery.InvalidConfig, false, time.Time{}, ""},
+		{fmt.Errorf("stop: %w", bus.ErrNoAnswer), recovery.BusDisconnect, true, time.Time{}, recovery.Host},
+		{fmt.Errorf("%w: %w", errBus, context.DeadlineExceeded), recovery.BusDisconnect, true, time.Time{}, recovery.Host},
+		{fmt.Errorf("start: %w", context.DeadlineExceeded), recovery.Timeout, true, time.Time{}, ""},
+		{context.Canceled, recovery.Unknown, true, time.Time{}, ""},
+		{errors.New("nobody knows it"), recovery.Unknown, true, time.Time{}, ""},
 	} {
 		f := failed(c.err).Failure
-		if f.Reason != c.reason || f.Transient != c.transient || !f.Until.Equal(c.until) {
-			t.Errorf("%v: got %s, transient %v, until %s", c.err, f.Reason, f.Transient, f.Until)
+		if f.Reason != c.reason || f.Transient != c.transient || !f.Until.Equal(c.until) || f.Resource != c.resource {
+			t.Errorf("%v: got %s of %q, transient %v, until %s", c.err, f.Reason, f.Resource, f.Transient, f.Until)
+		}
+	}
+}
+
+func TestAlikeNamesTheIssues(t *testing.T) {
+	got := alike("acme/widgets#3", []string{"acme/widgets#1", "acme/gadgets#2", "big/acme/widgets#2", "acme/widgets#3"})
+	if want := "the same failure in 4 issues: #1, acme/gadgets#2, big/acme/widgets#2, #3"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSnapshotNamesTheTasksOfAnIncident(t *testing.T) {
+	m, at := fsm.New(fsm.Config{}), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	open := recovery.Breaker{}
+	told := recovery.Breaker{Told: true}
+	for _, task := range []string{"acme/widgets#1", "acme/widgets#2", "acme/widgets#3"} {
+		open, told = open.Failed(at, task), told.Failed(at, task)
+	}
+	m.Apply(at, fsm.IncidentChanged{Incident: fsm.Incident{Key: "github.git/network_transient", Reason: recovery.NetworkTransient, Cause: "reset", Breaker: open}})
+	m.Apply(at, fsm.IncidentChanged{Incident: fsm.Incident{Key: "acme/widgets/5f0c", Reason: recovery.BuildFailed, Cause: "undefined: x", Breaker: told}})
+	for i, want := range []string{
+		"{incident/github.git/network_transient 2026-11-21T12:01:00Z network_transient: reset open [acme/widgets#1 acme/widgets#2 acme/widgets#3]}",
+		"{incident/acme/widgets/5f0c 2026-11-21T12:00:00Z build_failed: undefined: x told [acme/widgets#1 acme/widgets#2 acme/widgets#3]}",
+	} {
+		c := machineSnapshot(m).Cooldowns[i]
+		if got := fmt.Sprintf("{%s %s %s %s %s}", c.Resource, c.Until.Format(time.RFC3339), c.Why, c.State, c.Tasks); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (f EndingSet) apply(_ *Machine, t *Task) {
 	case f.Outcome == OutcomeWithdrawn:
 		t.Ending.Withdrawn = f.Cause
 	case t.Ending.Known == "":
-		t.Ending.Known, t.Ending.KnownCause = f.Known, f.Cause
+		t.Ending.Known, t.Ending.KnownCause, t.Ending.Resource = f.Known, f.Cause, f.Resource
 	}
 }
 

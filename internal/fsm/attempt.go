@@ -27,9 +27,10 @@ func (m *Machine) started(t *Task, f *EffectError) {
 		m.record(ContainerStarted{
 			OfTask: OfTask{t.Key}, HelloBy: m.now.Add(m.cfg.StartTimeout), WatchdogAt: m.now.Add(m.cfg.Watchdog),
 		})
+		m.noteHealthEvidence(t, recovery.Finding{}, "")
 		return
 	}
-	m.stop(t, OnStartFailed, EndingSet{Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text}, 0)
+	m.stop(t, OnStartFailed, EndingSet{Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text, Resource: f.Resource}, 0)
 }
 
 // stop decides that the attempt is over, for better or worse. Its container must be confirmed gone before anything

@@ -3,13 +3,15 @@ package fsm
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
 )
 
 // Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched into it;
-// then one task is the canary, and when that one does well the others follow, a few more every minute.
+// then one task is the canary, and when that one does well the others follow, a few more every minute. One of a deterministic failure is
+// only told.
 type Incident struct {
 	Key    string          `json:"key"`            // the resource and the reason, or the repository and the failures' signature
 	Repo   string          `json:"repo,omitempty"` // that it is about; empty: all
@@ -30,25 +32,30 @@ const (
 // rowIncident names the verdict on a failure that is the incident's, not the task's.
 const rowIncident = "director.incident"
 
-// incidentOf says which failures are the same; without a key: this one is never an incident. What is not about a model or
-// the host is a repository's: its base branch may be broken, or its stages.
-func (t *Task) incidentOf(f recovery.Finding) (key, repo string) {
+// incidentOf says which failures are the same; without a key: this one is never an incident. They are of one resource, or else of one
+// repository: its base branch may be broken, or its stages.
+func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	about, _ := recovery.Describe(f.Reason)
+	resource, ofRepo := t.failedResource(f.Reason, stage), about.Scope == recovery.OneRepository
 	switch {
-	case about.Scope == recovery.OneModel:
-		return t.model() + "/" + string(f.Reason), ""
-	case about.Scope == recovery.OneHost:
-		return "host/" + string(f.Reason), ""
-	case about.Scope == recovery.OneTask, f.Signature == "", f.Cause == about.Means: // nothing was said that could be alike
+	case ofRepo && f.Signature != "" && f.Cause != about.Means: // otherwise nothing was said that could be alike
+		return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
+	case ofRepo, about.Scope == recovery.OneTask, resource == "":
 		return "", ""
 	}
-	return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
+	return resource + "/" + string(f.Reason), ""
+}
+
+// failedResource names what an attempt's failure is of; empty: of the task alone.
+func (t *Task) failedResource(r recovery.Reason, stage string) string {
+	e := &t.Ending
+	return recovery.Origin{Director: e.Known == r, Uses: e.Resource, Stage: stage, Provider: e.Provider}.Resource(r)
 }
 
 // concerns reports whether the incident keeps this task back.
 func (i *Incident) concerns(t *Task) bool { return i.Repo == "" || i.Repo == t.Key.Repo() }
 
-// Incidents lists the outages that keep work back now, or let only a little of it through.
+// Incidents lists the outages that keep work back now, or let only a little of it through, and what is only told.
 func (m *Machine) Incidents() []Incident {
 	return slices.DeleteFunc(slices.Clone(m.hard.Incidents), func(i Incident) bool {
 		return i.Breaker.State(m.now) == recovery.BreakerClosed
@@ -58,8 +65,8 @@ func (m *Machine) Incidents() []Incident {
 // applyBreaker counts a failure in the breaker of its incident, and returns the verdict in the light of it. While others fail alike
 // the failure is not the task's own, so that the task waits free of charge. The canary is charged by the policy: otherwise no human
 // would ever be asked.
-func (m *Machine) applyBreaker(t *Task, f recovery.Finding, v recovery.Verdict) (recovery.Verdict, string) {
-	key, repo := t.incidentOf(f)
+func (m *Machine) applyBreaker(t *Task, f recovery.Finding, stage string, v recovery.Verdict) (recovery.Verdict, string) {
+	key, repo := t.incidentOf(f, stage)
 	if key == "" {
 		return v, ""
 	}
@@ -69,9 +76,12 @@ func (m *Machine) applyBreaker(t *Task, f recovery.Finding, v recovery.Verdict) 
 	if !t.UpAt.IsZero() {
 		i.Life = max(i.Life, min(m.now.Sub(t.UpAt), recovery.CanaryFor))
 	}
+	i.Breaker.Told = f.Reason.Deterministic()
 	b := i.Breaker.Failed(m.now, string(t.Key))
 	m.updateIncident(i, b)
 	switch {
+	case b.Told:
+		return v, key
 	case v.Veto != "", m.usedUp(t) != "": // a budget stays used up, whoever is to blame; and no end of an incident unblocks it
 		return v, ""
 	case b.State(m.now) != recovery.BreakerOpen:
@@ -82,21 +92,14 @@ func (m *Machine) applyBreaker(t *Task, f recovery.Finding, v recovery.Verdict) 
 	case !canary && t.IncidentWaits < maxIncidentWaits:
 		return recovery.Verdict{
 			Action: recovery.CoolDown, Delay: wait, DelayMin: wait, DelayMax: wait, Reason: f.Reason, Row: rowIncident,
-			Why: fmt.Sprintf("incident: %s in %s since %s; one attempt is tried in %s, the others wait for it", f.Reason,
-				tasksOf(b), b.Since.Format(time.RFC3339), wait.Round(time.Second)),
+			Why: fmt.Sprintf("incident: %s since %s, tasks: %d; one attempt is tried in %s, the others wait for it", f.Reason,
+				b.Since.Format(time.RFC3339), len(b.Strikes), wait.Round(time.Second)),
 			NextIfAgain: v.Action,
 		}, key
 	case v.Action.Again():
 		v.Delay, v.DelayMin, v.DelayMax = max(v.Delay, wait), max(v.DelayMin, wait), max(v.DelayMax, wait)
 	}
 	return v, key
-}
-
-func tasksOf(b recovery.Breaker) string {
-	if n := len(b.Strikes); n != 1 {
-		return fmt.Sprintf("%d tasks", n)
-	}
-	return "1 task"
 }
 
 // incident returns what is known of a key; a new incident, if nothing is.
@@ -153,16 +156,24 @@ func (m *Machine) makeCanary(t *Task) {
 	}
 }
 
-// noteHealthEvidence closes other incidents that a canary's failure disproves: a check that was reached shows that the model works, a
-// container that ran shows that the host does.
+// noteHealthEvidence counts what an attempt has disproved, though it may have failed otherwise: a container that ran shows that
+// GitHub and the host work, a check that was reached shows that the model does.
 func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) {
-	key, _ := t.incidentOf(f)
+	key, _ := t.incidentOf(f, stage)
+	m.countSuccess(t, func(i *Incident) bool {
+		works := !t.UpAt.IsZero() && i.Reason != recovery.DiskFull && (i.Reason != recovery.BusDisconnect || stage != "")
+		if strings.HasPrefix(i.Key, recovery.ModelPrefix) {
+			works = stage == "VALIDATE" || f.Reason == recovery.NoProgress
+		}
+		return works && i.Repo == "" && i.Key != key
+	})
+}
+
+// countSuccess counts a success in the incidents that the task failed in or is the canary of, as far as it disproves them.
+func (m *Machine) countSuccess(t *Task, disproves func(*Incident) bool) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
-		checked := stage == "VALIDATE" || f.Reason == recovery.NoProgress
-		ran := !t.UpAt.IsZero() && i.Reason != recovery.DiskFull
-		about, _ := recovery.Describe(i.Reason)
-		proves := about.Scope == recovery.OneModel && checked || about.Scope == recovery.OneHost && ran
-		if proves && i.Key != key && i.Breaker.Canary == string(t.Key) {
+		struck := slices.ContainsFunc(i.Breaker.Strikes, func(s recovery.Strike) bool { return s.Task == string(t.Key) })
+		if (struck || i.Breaker.Canary == string(t.Key)) && disproves(&i) {
 			m.updateIncident(i, i.Breaker.Succeeded(m.now, string(t.Key)))
 		}
 	}
@@ -170,14 +181,10 @@ func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) 
 
 // slotReleased updates the incidents of a task that no longer holds a slot: it has done well, or it has failed for reasons of its own.
 func (m *Machine) slotReleased(t *Task, well bool) {
+	m.countSuccess(t, func(*Incident) bool { return well })
 	for _, i := range slices.Clone(m.hard.Incidents) {
-		b := i.Breaker
-		struck := slices.ContainsFunc(b.Strikes, func(s recovery.Strike) bool { return s.Task == string(t.Key) })
-		switch {
-		case well && (struck || b.Canary == string(t.Key)):
-			m.updateIncident(i, b.Succeeded(m.now, string(t.Key)))
-		case b.Canary == string(t.Key):
-			m.updateIncident(i, b.Left(string(t.Key)))
+		if i.Breaker.Canary == string(t.Key) {
+			m.updateIncident(i, i.Breaker.Left(string(t.Key)))
 		}
 	}
 }

@@ -103,6 +103,7 @@ type Escalation struct {
 	Tried  []Failure       `json:"tried,omitempty"`
 	Stale  bool            `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
 	Report *ReportRef      `json:"report,omitempty"` // whose tail is shown
+	Alike  []string        `json:"alike,omitempty"`  // the tasks that failed alike, this one among them
 }
 
 // ReleaseNote says why a claim was given up.

@@ -159,7 +159,7 @@ type EffectError struct {
 	Text   string          `json:"text"`
 	// Transient: the same effect may succeed later. Until, if set, is when (a rate limit): such a wait does not count as a try.
 	Transient bool      `json:"transient,omitempty"`
-	GitHub    bool      `json:"github,omitempty"` // it was GitHub that failed or refused
+	Resource  string    `json:"resource,omitempty"` // that failed or refused, where the director knows it
 	Until     time.Time `json:"until,omitzero"`
 }
 

@@ -142,6 +142,8 @@ type EndingSet struct {
 	Outcome Outcome         `json:"outcome"`
 	Known   recovery.Reason `json:"known,omitempty"`
 	Cause   string          `json:"cause,omitempty"`
+	// Resource is what the director used when Known happened to it; empty: none.
+	Resource string `json:"resource,omitempty"`
 }
 
 // VerdictMade is what was decided about a failed attempt.

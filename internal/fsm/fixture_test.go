@@ -41,7 +41,7 @@ func testPolicy(b recovery.Backoff) *policy.Policy {
 func classify(e recovery.Evidence) recovery.Finding {
 	return recovery.Finding{
 		Reason: cmp.Or(e.Known, recovery.Reason(e.Assertion.ErrorType), recovery.Unknown),
-		Cause:  cmp.Or(e.KnownCause, e.Message), RetryAfter: e.RetryAfter, Rule: "test", Confidence: 1,
+		Cause:  cmp.Or(e.KnownCause, e.Message), RetryAfter: e.RetryAfter, Rule: "test", Confidence: 1, Signature: e.Stdout,
 	}
 }
 

@@ -91,6 +91,7 @@ func (f *fleet) state(k IssueKey) State {
 var (
 	overloaded = recovery.Evidence{Message: "529", Assertion: recovery.Assertion{ErrorType: "overloaded"}}
 	badKey     = recovery.Evidence{Message: "401", Assertion: recovery.Assertion{ErrorType: "auth_error"}}
+	crashing   = recovery.Evidence{Message: "panic: nil map", Assertion: recovery.Assertion{ErrorType: "agent_crash"}}
 	brokenMain = recovery.Evidence{Message: "undefined: x", Assertion: recovery.Assertion{ErrorType: "build_failed"}}
 )
 
@@ -129,7 +130,7 @@ func TestIncidentSparesNoBudget(t *testing.T) {
 func TestIncidentOfARepository(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
-		f.fails(k, "VALIDATE", brokenMain, nil)
+		f.fails(k, "CODE", crashing, nil)
 	}
 	if f.state("a/a#3") != Backoff { // it waits, free of charge
 		t.Fatalf("#3 is %s", f.state("a/a#3"))
@@ -179,5 +180,74 @@ func TestOwnFailuresMakeNoIncident(t *testing.T) {
 		if i := f.m.Incidents(); len(i) > 0 {
 			t.Errorf("%s: %+v", r, i)
 		}
+	}
+}
+
+// TestWhoFailed: an incident is of what the failing part used.
+func TestWhoFailed(t *testing.T) {
+	cut := func(provider string) recovery.Evidence {
+		return recovery.Evidence{Provider: provider, Message: "ECONNRESET", Assertion: recovery.Assertion{ErrorType: "network_transient"}}
+	}
+	limited := recovery.Evidence{Message: "429", Assertion: recovery.Assertion{ErrorType: "rate_limited"}}
+	disk := recovery.Evidence{Message: "ENOSPC", Assertion: recovery.Assertion{ErrorType: "disk_full"}}
+	engine := recovery.Evidence{Message: "docker", Assertion: recovery.Assertion{ErrorType: "docker_daemon"}}
+	for name, c := range map[string]struct {
+		stage    string
+		evidence recovery.Evidence
+		incident string
+		closes   string
+	}{
+		"an agent":                        {"CODE", cut("anthropic"), "model.anthropic/network_transient", ""},
+		"an agent in a check":             {"VALIDATE", cut("anthropic"), "model.anthropic/network_transient", ""},
+		"a script's download":             {"CODE", cut(""), "", ""},
+		"a check's download":              {"VALIDATE", cut(""), "", ""},
+		"a script that is limited":        {"CODE", limited, "", "model.default"},
+		"a check that is limited":         {"VALIDATE", limited, "", ""},
+		"a script that a model refuses":   {"CODE", overloaded, "model.default/overloaded", ""},
+		"a check that something refuses":  {"VALIDATE", overloaded, "", ""},
+		"a script whose login is refused": {"CODE", badKey, "model.default/auth_error", ""},
+		"a check whose login is refused":  {"VALIDATE", badKey, "", ""},
+		"a check that fills the disk":     {"VALIDATE", disk, "host/disk_full", ""},
+		"a check that needs an engine":    {"VALIDATE", engine, "", ""},
+		"a check that fails":              {"VALIDATE", brokenMain, "a/a/sig:undefined: x", ""},
+		"a program that crashes":          {"CODE", crashing, "a/a/sig:panic: nil map", ""},
+	} {
+		f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
+		for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+			f.fails(k, c.stage, c.evidence, nil)
+		}
+		incident, closed := "", ""
+		for _, i := range f.m.Incidents() {
+			incident += i.Key
+		}
+		for _, x := range f.m.Cooldowns() {
+			closed += x.Resource
+		}
+		if incident != c.incident || closed != c.closes {
+			t.Errorf("%s: incident %q, closed %q; want %q and %q", name, incident, closed, c.incident, c.closes)
+		}
+	}
+}
+
+// TestDeterministicFailureIsOnlyTold: neither time nor a canary would help, so that nobody waits.
+func TestDeterministicFailureIsOnlyTold(t *testing.T) {
+	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
+	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+		f.fails(k, "VALIDATE", brokenMain, nil)
+		if f.state(k) != Blocked {
+			t.Errorf("%s is %s", k, f.state(k))
+		}
+	}
+	f.seen("a/a#4")
+	if f.state("a/a#4") != Claiming {
+		t.Errorf("a/a#4 is %s", f.state("a/a#4"))
+	}
+	if i := f.m.Incidents(); len(i) != 1 || i[0].Breaker.State(f.now) != recovery.BreakerTold || i[0].Breaker.Canary != "" {
+		t.Errorf("%+v", i)
+	}
+	f.now = f.now.Add(2 * time.Hour)
+	f.step(Tick{})
+	if i := f.m.Incidents(); len(i) != 0 {
+		t.Errorf("two hours later: %+v", i)
 	}
 }

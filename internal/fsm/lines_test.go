@@ -134,7 +134,7 @@ func effectLine(e Effect) string {
 	case e.Stop != nil:
 		return fmt.Sprintf("%s (grace %s)", e.ID, e.Stop.Grace)
 	case e.Escalation != nil:
-		return fmt.Sprintf("%s (%s: %q; %s)", e.ID, e.Escalation.Reason, e.Escalation.Cause, e.Escalation.Why)
+		return fmt.Sprintf("%s (%s: %q; %s%s)", e.ID, e.Escalation.Reason, e.Escalation.Cause, e.Escalation.Why, alikeLine(e.Escalation.Alike))
 	case e.Release != nil:
 		return fmt.Sprintf("%s (%s)", e.ID, e.Release.Why)
 	case e.Progress != nil:
@@ -169,4 +169,11 @@ func joined(parts ...string) string {
 		}
 	}
 	return strings.Join(some, ": ")
+}
+
+func alikeLine(tasks []string) string {
+	if len(tasks) == 0 {
+		return ""
+	}
+	return "; alike in " + strings.Join(tasks, ", ")
 }

@@ -79,7 +79,7 @@ func (m *Machine) deadlinePassed(t *Task) {
 	case !passed(m.now, m.silenceDeadline(t)):
 		// Backoff that is due, or an effect that may be tried again: both happen at the end of the step.
 	case t.State == Starting:
-		m.stop(t, OnNoHello, EndingSet{Outcome: OutcomeFailed, Known: recovery.BusDisconnect, Cause: fmt.Sprintf(
+		m.stop(t, OnNoHello, EndingSet{Outcome: OutcomeFailed, Known: recovery.BusDisconnect, Resource: recovery.Host, Cause: fmt.Sprintf(
 			"the worker's container runs, but it sent no hello within timeouts.worker_start_seconds (%s)",
 			m.cfg.StartTimeout)}, 0)
 	case t.State == Running:

@@ -3,6 +3,8 @@ package fsm
 import (
 	"slices"
 	"time"
+
+	"retake/internal/recovery"
 )
 
 // After so many failures in a row of one effect GitHub is taken to be down, and is left alone for so long.
@@ -79,10 +81,10 @@ func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
 	if !f.Until.After(m.now) { // none, or one that is past: our clock and theirs differ, and asking at once would not help
 		d.Tries++
 		d.Until = m.now.Add(m.cfg.Retry.Delay(d.Tries, p.Effect.ID))
-		if f.GitHub && f.Transient && d.Tries%githubDownAfter == 0 {
+		if f.Resource == recovery.GitHubAPI && f.Transient && d.Tries%githubDownAfter == 0 {
 			m.coolDown(GitHubRead, m.now.Add(githubDownFor), "GitHub fails repeatedly: "+f.Text)
 		}
-	} else if f.GitHub {
+	} else if f.Resource == recovery.GitHubAPI {
 		m.coolDown(GitHubWrite, f.Until, f.Text)
 	}
 	d.Until = later(d.Until, m.now.Add(minRetryWait))

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"retake/internal/recovery"
 )
 
 // dispatch fills free slots: tasks that wait for their next attempt first, then the queue, each in order.
@@ -43,12 +45,10 @@ func (m *Machine) admits(t *Task) bool {
 	})
 }
 
-// The resources that limits close. A stage's model requests are the default model's, unless something says which.
+// The resources that limits close, beside those of failures.
 const (
-	GitHubRead   = "github.read"
-	GitHubWrite  = "github.write"
-	ModelDefault = "model.default"
-	modelPrefix  = "model."
+	GitHubRead  = "github.read"
+	GitHubWrite = "github.write"
 )
 
 // Cooldown is a deadline before which a resource is not used.
@@ -80,13 +80,13 @@ func (m *Machine) coolDown(resource string, until time.Time, why string) {
 
 // githubOpensAt is when GitHub may be used again. A limit on either resource stops intake, re-reads and writes.
 func (m *Machine) githubOpensAt() time.Time {
-	return m.opensAt(func(r string) bool { return r == GitHubRead || r == GitHubWrite })
+	return m.opensAt(func(r string) bool { return strings.HasPrefix(r, "github.") })
 }
 
 // modelOpensAt is when the models that the stages use may be used again.
 func (m *Machine) modelOpensAt() time.Time {
 	return m.opensAt(func(r string) bool {
-		return r == ModelDefault || slices.Contains(m.cfg.Models, r) || len(m.cfg.Models) == 0 && strings.HasPrefix(r, modelPrefix)
+		return r == recovery.ModelDefault || slices.Contains(m.cfg.Models, r) || len(m.cfg.Models) == 0 && strings.HasPrefix(r, recovery.ModelPrefix)
 	})
 }
 

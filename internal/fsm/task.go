@@ -138,6 +138,7 @@ type Ending struct {
 	// Known is what the director saw itself (watchdog, silence, failed start), KnownCause its line for people.
 	Known      recovery.Reason `json:"known,omitempty"`
 	KnownCause string          `json:"known_cause,omitempty"`
+	Resource   string          `json:"resource,omitempty"`  // that it used then
 	Withdrawn  string          `json:"withdrawn,omitempty"` // why, if it was
 	// Provider is the model's that the failure was about, if the report says which.
 	Provider string `json:"provider,omitempty"`

@@ -271,7 +271,7 @@ func (s *stage) issues(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// report k21-1 e1 build_failed cause=… | report k21-1 r1 ok | … notice | … paid=3
+// report k21-1 e1 build_failed cause=… [stage=VALIDATE] [provider=anthropic] [signature=…] | report k21-1 r1 ok | … notice | … paid=3
 func (s *stage) report(args []string, named map[string]string) EventBody {
 	r := newReport(args[1], args[2], named, slices.Contains(args, "notice"))
 	if paid, ok := named["paid"]; ok {
@@ -288,7 +288,7 @@ func newReport(id, means string, named map[string]string, notice bool) Report {
 	case "exit":
 		r.Exit = true
 	default:
-		r.Evidence = recovery.Evidence{Message: named["cause"], Assertion: recovery.Assertion{ErrorType: means}}
+		r.Evidence = recovery.Evidence{Message: named["cause"], Provider: named["provider"], Stdout: named["signature"], Assertion: recovery.Assertion{ErrorType: means}}
 	}
 	return r
 }
@@ -336,14 +336,20 @@ func (s *stage) lost(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// failed k21-1/start docker_daemon [permanent] [until=30s] text=…
+// failed k21-1/start docker_daemon [permanent] [until=30s] [resource=github.git] text=…; without it, what such a failure is of
 func (s *stage) failed(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
 	_, kind, _ := strings.Cut(args[0], "/")
 	kind, _, _ = strings.Cut(kind, ".")
 	e.Failure = &EffectError{
-		Reason: recovery.Reason(args[1]), Text: named["text"], Transient: !slices.Contains(args, "permanent"),
-		GitHub: slices.Contains(githubEffects, EffectKind(kind)),
+		Reason: recovery.Reason(args[1]), Text: named["text"], Transient: !slices.Contains(args, "permanent"), Resource: named["resource"],
+	}
+	switch about, _ := recovery.Describe(e.Failure.Reason); {
+	case e.Failure.Resource != "":
+	case about.Scope == recovery.OneHost:
+		e.Failure.Resource = recovery.Host
+	case slices.Contains(githubEffects, EffectKind(kind)):
+		e.Failure.Resource = recovery.GitHubAPI
 	}
 	if u, ok := named["until"]; ok {
 		e.Failure.Until = s.now.Add(s.duration(u))

@@ -24,9 +24,9 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
 	}
 	m.noteHealthEvidence(t, f, stage)
-	v, incident := m.applyBreaker(t, f, v)
+	v, incident := m.applyBreaker(t, f, stage, v)
 	m.record(VerdictMade{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
-	if r := t.cooledResource(f, v); r != "" { // no other task shall run into the same limit
+	if r := t.cooledResource(f, stage, v); r != "" { // no other task shall run into the same limit
 		m.coolDown(r, m.now.Add(v.Delay), f.Cause)
 	}
 	switch {
@@ -43,22 +43,19 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	m.askHuman(t, f, stage, v)
 }
 
-// cooledResource names the resource that a verdict closes, or nothing. It is the failing model where the policy says "model", or
+// cooledResource names the resource that a verdict closes, or nothing. It is the one that failed where the policy says "model", or
 // says nothing and the failure is a limit.
-func (t *Task) cooledResource(f recovery.Finding, v recovery.Verdict) string {
+func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdict) string {
 	about, _ := recovery.Describe(f.Reason)
 	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
 	switch {
 	case v.Cools == "model", v.Cools == "" && limit:
-		return t.model()
+		return t.failedResource(f.Reason, stage)
 	case v.Cools == "github":
 		return GitHubWrite
 	}
 	return v.Cools
 }
-
-// model is the attempt's model as a resource.
-func (t *Task) model() string { return modelPrefix + cmp.Or(t.Ending.Provider, "default") }
 
 // giveUp blocks a task that cannot go on although no attempt failed: its work cannot be delivered, GitHub permanently refuses
 // to say whether the issue is still ours, or the claim went stale again. Giving the claim back would be refused as well, and the
@@ -78,7 +75,7 @@ func (m *Machine) askHuman(t *Task, f recovery.Finding, stage string, v recovery
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
 		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask),
-		Tried: t.History, Stale: v.Row == rowStale, Report: t.Ending.Report,
+		Tried: t.History, Stale: v.Row == rowStale, Report: t.Ending.Report, Alike: m.incident(t.Incident).Breaker.Alike(m.now),
 	}})
 	m.move(t, OnEscalate, v.Why, time.Time{})
 }

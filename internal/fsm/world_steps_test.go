@@ -117,7 +117,10 @@ func (w *world) failOne() {
 		return
 	}
 	reason, _ := pick(w, failures, "reason")
-	f := &EffectError{Reason: reason, Text: "x", Transient: rapid.IntRange(0, 3).Draw(w.t, "permanent") > 0, GitHub: slices.Contains(githubEffects, e.Kind)}
+	f := &EffectError{Reason: reason, Text: "x", Transient: rapid.IntRange(0, 3).Draw(w.t, "permanent") > 0, Resource: recovery.GitHubAPI}
+	if !slices.Contains(githubEffects, e.Kind) {
+		f.Resource = recovery.Host
+	}
 	if f.Transient && w.flip("carried out") { // what is refused for good was not
 		w.carryOut(e)
 	}
@@ -181,7 +184,7 @@ func (w *world) human() {
 }
 
 func (w *world) cool(t *rapid.T) {
-	r, _ := pick(w, []string{GitHubRead, GitHubWrite, ModelDefault, "model.other"}, "resource")
+	r, _ := pick(w, []string{GitHubRead, GitHubWrite, recovery.ModelDefault, "model.other"}, "resource")
 	w.offer(CooldownReported{Resource: r, Until: w.now.Add(time.Duration(rapid.IntRange(-5, 600).Draw(t, "seconds")) * time.Second), Why: "429"})
 }
 

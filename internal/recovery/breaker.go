@@ -13,13 +13,14 @@ type BreakerState string
 //	closed ── threshold of failures within the window ──▶ open ── its time is over ──▶ half_open
 //	   ▲                                                   ▲                              │
 //	   │ ramp over                                         ├──── canary failed ───────────┤
-//	ramp ── a failure ─────────────────────────────────────┘                              │
+//	ramp ── threshold of failures since the canary ────────┘                              │
 //	   ▲──────────────────────────── canary succeeded ────────────────────────────────────┘
 const (
 	BreakerClosed   BreakerState = "closed"    // everything
 	BreakerOpen     BreakerState = "open"      // nothing
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
 	BreakerRamp     BreakerState = "ramp"      // a little, doubled with every step
+	BreakerTold     BreakerState = "told"      // everything, though it fails: see Breaker.Told
 )
 
 // The same failure in three tasks within two hours is an incident. The window is longer than an attempt lives by default (an
@@ -41,6 +42,7 @@ const CanaryFor = time.Hour
 // The zero value is closed. Every method is pure and returns the new value; times never need to rise.
 type Breaker struct {
 	Strikes     []Strike  `json:"strikes,omitempty"` // oldest first, at most 32
+	Told        bool      `json:"told,omitempty"`    // it never opens: neither time nor a canary helps, so that failures are only counted
 	Opened      int       `json:"opened,omitempty"`  // times in a row
 	Until       time.Time `json:"until,omitzero"`    // open till then, half open from then on; zero: neither
 	Canary      string    `json:"canary,omitempty"`  // task that is out, half open
@@ -58,6 +60,10 @@ type Strike struct {
 // State returns the state at a time.
 func (b Breaker) State(now time.Time) BreakerState {
 	switch {
+	case b.Told && len(b.Alike(now)) > 0:
+		return BreakerTold
+	case b.Told:
+		return BreakerClosed
 	case !b.Until.IsZero() && now.Before(b.Until):
 		return BreakerOpen
 	case !b.Until.IsZero():
@@ -68,14 +74,15 @@ func (b Breaker) State(now time.Time) BreakerState {
 	return BreakerClosed
 }
 
-// Failed records a task's failure.
+// Failed records a task's failure. Healing has cleared the strikes, so that opening again takes as many as the first time.
 func (b Breaker) Failed(now time.Time, task string) Breaker {
 	state := b.State(now)
 	b = b.settled(now).struck(now, task)
 	switch {
-	case state == BreakerHalfOpen && b.Canary == task, state == BreakerRamp:
+	case b.Told:
+	case state == BreakerHalfOpen && b.Canary == task:
 		return b.opened(now)
-	case state == BreakerClosed && len(b.Strikes) >= breakerThreshold:
+	case (state == BreakerClosed || state == BreakerRamp) && len(b.Strikes) >= breakerThreshold:
 		return b.opened(now)
 	}
 	return b // open: running tasks prove nothing new; half open: only the canary counts
@@ -83,12 +90,7 @@ func (b Breaker) Failed(now time.Time, task string) Breaker {
 
 // struck remembers a failure.
 func (b Breaker) struck(now time.Time, task string) Breaker {
-	kept := make([]Strike, 0, len(b.Strikes)+1)
-	for _, s := range b.Strikes {
-		if now.Sub(s.At) < breakerWindow && s.Task != task {
-			kept = append(kept, s)
-		}
-	}
+	kept := slices.DeleteFunc(b.Recent(now), func(s Strike) bool { return s.Task == task })
 	kept = append(kept, Strike{Task: task, At: now})
 	b.Strikes = kept[max(0, len(kept)-maxStrikes):]
 	return b
@@ -195,8 +197,21 @@ func (b Breaker) NextDeadline(now time.Time) time.Time {
 
 // Idle reports whether the breaker holds nothing worth keeping.
 func (b Breaker) Idle(now time.Time) bool {
-	if b.State(now) != BreakerClosed {
-		return false
+	return b.State(now) == BreakerClosed && len(b.Recent(now)) == 0
+}
+
+// Recent are the failures that count now, one for each task.
+func (b Breaker) Recent(now time.Time) []Strike {
+	return slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return now.Sub(s.At) >= breakerWindow })
+}
+
+// Alike are the tasks of an incident; none, while they are too few to make one.
+func (b Breaker) Alike(now time.Time) (tasks []string) {
+	for _, s := range b.Recent(now) {
+		tasks = append(tasks, s.Task)
 	}
-	return !slices.ContainsFunc(b.Strikes, func(s Strike) bool { return now.Sub(s.At) < breakerWindow })
+	if len(tasks) < breakerThreshold {
+		return nil
+	}
+	return tasks
 }

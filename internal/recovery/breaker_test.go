@@ -50,9 +50,12 @@ func TestBreakerStory(t *testing.T) {
 	at(96*time.Minute, BreakerRamp, 2)
 	at(97*time.Minute, BreakerRamp, 4)
 	at(98*time.Minute, BreakerClosed, unlimited)
-	again := b.Failed(after(97*time.Minute), "b")
-	if again.State(after(97*time.Minute)) != BreakerOpen || again.Until != after(101*time.Minute) {
-		t.Errorf("a failure on the ramp: %+v", again)
+	again := b.Failed(after(97*time.Minute), "b").Failed(after(97*time.Minute), "b").Failed(after(97*time.Minute), "c")
+	if again.State(after(97*time.Minute)) != BreakerRamp {
+		t.Errorf("failures of two tasks on the ramp: %+v", again)
+	}
+	if again = again.Failed(after(97*time.Minute), "d"); again.Until != after(101*time.Minute) { // the third time in a row
+		t.Errorf("failures of three tasks on the ramp: %+v", again)
 	}
 	b = b.Failed(after(3*time.Hour), "b")
 	if b.State(after(3*time.Hour)) != BreakerClosed || b.Opened != 0 || !b.Since.IsZero() {

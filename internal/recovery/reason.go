@@ -81,7 +81,8 @@ type Scope string
 // The scopes.
 const (
 	OneTask       Scope = "task"       // nothing: each task fails by itself, however alike it looks
-	OneModel      Scope = "model"      // the model, whatever the texts
+	OneModel      Scope = "model"      // the model that an agent called, whatever the texts
+	OneRemote     Scope = "remote"     // whatever was called, whatever the texts; nothing if it is not known what that was
 	OneHost       Scope = "host"       // the director's host, whatever the texts
 	OneRepository Scope = "repository" // the repository, if the signatures are equal: its base branch or stages are broken
 )
@@ -124,13 +125,13 @@ var Reasons = []About{
 		presetWords{"github_mcp_timeout", "network_transient", "transient", "non-fatal", "transient"},
 	},
 	{
-		NetworkTransient, Infrastructure, Transient, true, EnvironmentError, OneModel, "connections keep failing",
+		NetworkTransient, Infrastructure, Transient, true, EnvironmentError, OneRemote, "connections keep failing",
 		"a connection was cut, refused or reset",
 		"Check the network between the workers and the named host, then resume the task.",
 		presetWords{"github_mcp_timeout", "network_transient", "transient", "non-fatal", "transient"},
 	},
 	{
-		NetworkPermanent, Infrastructure, Permanent, false, EnvironmentError, OneModel, "a host cannot be reached",
+		NetworkPermanent, Infrastructure, Permanent, false, EnvironmentError, OneRemote, "a host cannot be reached",
 		"a host name, certificate or route is wrong",
 		"Correct the address, DNS entry or certificate named below.",
 		presetWords{"invalid_config", "network_permanent", "fatal", "non-fatal", "tooling"},
@@ -285,6 +286,12 @@ var Reasons = []About{
 		"Read the output below; its meaning is not known.",
 		presetWords{"docker_exit_nonzero", "unknown", "transient", "non-fatal", "unknown"},
 	},
+}
+
+// Deterministic reports whether the same work in the same repository fails like that again, however long anybody waits.
+func (r Reason) Deterministic() bool {
+	a, _ := Describe(r)
+	return a.Scope == OneRepository && a.Class != Transient
 }
 
 // Describe returns what is known of r. An r that is not on the list is described as Unknown, ok false.

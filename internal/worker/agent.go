@@ -17,6 +17,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
+	"retake/internal/recovery"
 	"retake/internal/redact"
 	"retake/internal/worktree"
 
@@ -43,8 +44,9 @@ type agentRun struct {
 // runAgent runs an agent for a stage: with a lease on its model, its files and its prompt, and monitored.
 func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) exit {
 	model := agent.Model(s, a.plan.AttemptFile)
-	f.agent = &agentRun{profile: s.Agent, provider: agent.Provider(s, model)}
-	lease, stop := a.awaitLease(ctx, s, agent.Resource(s, model), f)
+	resource := agent.Resource(s, model)
+	f.agent = &agentRun{profile: s.Agent, provider: strings.TrimPrefix(resource, recovery.ModelPrefix)}
+	lease, stop := a.awaitLease(ctx, s, resource, f)
 	if stop != nil {
 		return *stop
 	}

@@ -105,11 +105,13 @@ type SnapshotTask struct {
 	NextDeadline *Time   `json:"next_deadline"` // null: nothing is waited for
 }
 
-// SnapshotCooldown is one resource that is left alone for now.
+// SnapshotCooldown is one resource that is left alone for now, or one incident.
 type SnapshotCooldown struct {
-	Resource string `json:"resource"`
-	Until    Time   `json:"until"`
-	Why      string `json:"why"`
+	Resource string   `json:"resource"` // of an incident: incident/ and its key
+	Until    Time     `json:"until"`
+	Why      string   `json:"why"`
+	State    string   `json:"state,omitempty"` // of an incident: open, half_open, ramp, or told, which keeps nothing back
+	Tasks    []string `json:"tasks,omitempty"` // that made it: owner/repo#n
 }
 
 // BudgetGrant answers a BudgetAcquire: a lease, or how long to wait and why. An empty one acknowledges a BudgetRelease

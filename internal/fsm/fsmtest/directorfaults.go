@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 // directorFaults are what happens to a director now and then without anybody having asked for it.
@@ -25,7 +26,7 @@ func (w *world) directorFaults(p *process) {
 	case w.fault(operatorSays):
 		w.operatorActs(p)
 	case w.fault(limitReported):
-		resources := [...]string{fsm.GitHubRead, fsm.GitHubWrite, fsm.ModelDefault, "model.anthropic"}
+		resources := [...]string{fsm.GitHubRead, fsm.GitHubWrite, recovery.ModelDefault, "model.anthropic"}
 		r := resources[w.choices.pick(limitReported, len(resources))]
 		w.offer(p, fsm.CooldownReported{Resource: r, Until: epoch.Add(time.Duration(w.now + w.limit())), Why: "429"}, nil)
 	case w.fault(outage):

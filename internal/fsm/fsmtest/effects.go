@@ -106,14 +106,14 @@ func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	case w.fault(githubLimit):
 		until := w.now + w.limit()
 		f := &fsm.EffectError{
-			Reason: recovery.RateLimited, Text: "API rate limit exceeded", Transient: true, GitHub: true,
+			Reason: recovery.RateLimited, Text: "API rate limit exceeded", Transient: true, Resource: recovery.GitHubAPI,
 			Until: epoch.Add(time.Duration(until)),
 		}
 		return fsm.EffectEnded{Failure: f}, true
 	case w.fault(githubFails):
 		return fsm.EffectEnded{Failure: w.failure(e.Kind)}, true
 	case w.fault(githubRefuses):
-		return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.PermissionDenied, Text: "403 Forbidden", GitHub: true}}, true
+		return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.PermissionDenied, Text: "403 Forbidden", Resource: recovery.GitHubAPI}}, true
 	}
 	return fsm.EffectEnded{}, false
 }
@@ -126,13 +126,13 @@ func (w *world) limit() int64 {
 func (w *world) failure(k fsm.EffectKind) *fsm.EffectError {
 	switch {
 	case !githubKinds[k]:
-		return &fsm.EffectError{Reason: recovery.DockerDaemon, Text: "Cannot connect to the Docker daemon", Transient: true}
+		return &fsm.EffectError{Reason: recovery.DockerDaemon, Text: "Cannot connect to the Docker daemon", Transient: true, Resource: recovery.Host}
 	case k == fsm.DoStart:
 		reasons := [...]recovery.Reason{recovery.DockerDaemon, recovery.ImagePullFailed, recovery.DiskFull, recovery.NetworkTransient}
 		i := w.choices.pick(runtimeFails, len(reasons))
 		return &fsm.EffectError{Reason: reasons[i], Text: "the start failed", Transient: i != 1}
 	}
-	return &fsm.EffectError{Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true, GitHub: true}
+	return &fsm.EffectError{Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true, Resource: recovery.GitHubAPI}
 }
 
 // carryOut does a durable effect in the world. Doing it twice changes nothing more.
