@@ -34,10 +34,108 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 	return ""
 }
 
-// about reports whether an incident keeps a task back: a failure of what all use is everybody's, another its repository's.
+// about reports whether an incident keeps a task back: a failure of what all use is everybody's, another its repository's; what fails
+// like that again in any case keeps back nobody.
 func about(i fsm.Incident, k fsm.IssueKey) bool {
-	everybodys := strings.HasPrefix(i.Key, "model") || strings.HasPrefix(i.Key, "host/")
-	return everybodys || i.Repo == k.Repo()
+	everybodys := strings.HasPrefix(i.Key, "model.") || strings.HasPrefix(i.Key, "host/") || strings.HasPrefix(i.Key, "github.")
+	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason]
+}
+
+// deterministic are the failures that neither time nor a canary heals. (Written down once more: the table is what is searched.)
+var deterministic = map[recovery.Reason]bool{
+	recovery.PermissionDenied: true, recovery.ToolNotFound: true, recovery.InvalidConfig: true, recovery.Validation: true, recovery.BuildFailed: true,
+	recovery.TestsFailed: true, recovery.LintFailed: true, recovery.ContractViolation: true, recovery.CorruptState: true,
+}
+
+// onlyTold: an incident of a deterministic failure has no canary and opens nothing, and nobody waits for its end.
+func onlyTold(_ *history, _ *process, _ fsm.Record, f fsm.Fact) string {
+	switch f := f.(type) {
+	case fsm.IncidentChanged:
+		if b := f.Incident.Breaker; deterministic[f.Incident.Reason] && (!b.Until.IsZero() || b.Canary != "") {
+			return f.Incident.Key + " keeps others back: " + string(f.Incident.Reason)
+		}
+	case fsm.VerdictMade:
+		if deterministic[f.Finding.Reason] && f.Verdict.Row == rowIncident {
+			return fmt.Sprintf("%s waits for the end of %s", f.Task, f.Finding.Reason)
+		}
+	}
+	return ""
+}
+
+// ofWhatFailed: an incident, and what a verdict closes, is of what the failing part used.
+func ofWhatFailed(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
+	switch f := f.(type) {
+	case fsm.IncidentChanged:
+		if s := h.fresh(r.At, f); s != nil && !h.used(fsm.IssueKey(s.Task), f.Incident.Key, f.Incident.Reason) {
+			return fmt.Sprintf("%s counts for %s, which it did not use", s.Task, f.Incident.Key)
+		}
+	case fsm.CooldownSet:
+		if strings.HasPrefix(f.Resource, "model.") && r.Cause.Kind == "effect_ended" && !h.used(h.judged, f.Resource+"/", recovery.RateLimited) {
+			return fmt.Sprintf("%s closes %s, which it did not use", h.judged, f.Resource)
+		}
+	}
+	return ""
+}
+
+// used reports whether the failure of a task's attempt can be of the resource before the slash: the director's is of what it used, an
+// agent's of its model, and only what models do is a command's in an agent's place.
+func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool {
+	c := h.claim(task)
+	resource, _, _ := strings.Cut(key, "/")
+	provider, model := strings.CutPrefix(resource, "model.")
+	network := why == recovery.NetworkTransient || why == recovery.NetworkPermanent
+	switch {
+	case c == nil:
+		return false
+	case strings.HasPrefix(resource, "github."):
+		return c.end.uses == resource && c.startedAt.IsZero()
+	case model && provider == "default" && c.end.provider == "":
+		return c.end.stage == "CODE" && !network
+	case model:
+		return c.end.reported && c.end.provider == provider
+	case resource == "host":
+		return c.end.uses == resource || why == recovery.DiskFull
+	}
+	return strings.HasPrefix(key, task.Repo()+"/")
+}
+
+// threeToOpen: a breaker opens at the third task that fails since the incident was healed, or for its canary.
+func threeToOpen(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
+	i, ok := f.(fsm.IncidentChanged)
+	if !ok || i.Over || i.Incident.Breaker.State(r.At) != recovery.BreakerOpen {
+		return ""
+	}
+	was := h.incident(i.Incident.Key).Breaker
+	if s := was.State(r.At); s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen {
+		return ""
+	}
+	tasks := map[string]bool{}
+	for _, s := range h.strikes[i.Incident.Key] {
+		tasks[s.Task] = true
+	}
+	if s := h.fresh(r.At, i); s != nil {
+		tasks[s.Task] = true
+	}
+	if len(tasks) < 3 {
+		return fmt.Sprintf("%s opens, %d tasks have failed since it was healed", i.Incident.Key, len(tasks))
+	}
+	return ""
+}
+
+// fetchHeals: a canary whose container has started has got its checkout.
+func fetchHeals(_ *history, p *process, _ time.Time, _ fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+	for _, f := range facts {
+		s, ok := f.(fsm.ContainerStarted)
+		if !ok {
+			continue
+		}
+		for _, i := range p.m.Incidents() {
+			if strings.HasPrefix(i.Key, "github.") && i.Breaker.Canary == string(s.Task) {
+				return fmt.Sprintf("%s has its checkout, and %s is still half open", s.Task, i.Key)
+			}
+		}
+	}
+	return ""
 }
 
 // othersGoOn: what no incident concerns is dispatched as ever.

@@ -30,8 +30,12 @@ func (w *world) directorFaults(p *process) {
 		r := resources[w.choices.pick(limitReported, len(resources))]
 		w.offer(p, fsm.CooldownReported{Resource: r, Until: epoch.Add(time.Duration(w.now + w.limit())), Why: "429"}, nil)
 	case w.fault(outage):
-		w.outageTo = w.now + w.delay(7200)
-		w.outageEnd = failureEvidence[w.choices.pick(outage, len(failureEvidence))]
+		to, way := w.now+w.delay(7200), w.choices.pick(outage, len(failureEvidence)+2)
+		if way >= len(failureEvidence) {
+			w.gitTo = to
+			break
+		}
+		w.outageTo, w.outageEnd = to, failureEvidence[way]
 	case w.fault(runtimeBehind):
 		if len(w.containers) > 0 {
 			w.remove(w.containers[w.choices.pick(runtimeBehind, len(w.containers))].attempt)

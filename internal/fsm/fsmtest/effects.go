@@ -98,6 +98,8 @@ func halfOf(k fsm.EffectKind) site {
 // refuse reports whether the effect fails before anything was done.
 func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	switch {
+	case e.Kind == fsm.DoStart && w.now < w.gitTo && !w.faultsStopped:
+		return fsm.EffectEnded{Failure: w.gitFailure()}, true
 	case !githubKinds[e.Kind] || e.Kind == fsm.DoStart:
 		if w.fault(runtimeFails) {
 			return fsm.EffectEnded{Failure: w.failure(e.Kind)}, true
@@ -130,9 +132,18 @@ func (w *world) failure(k fsm.EffectKind) *fsm.EffectError {
 	case k == fsm.DoStart:
 		reasons := [...]recovery.Reason{recovery.DockerDaemon, recovery.ImagePullFailed, recovery.DiskFull, recovery.NetworkTransient}
 		i := w.choices.pick(runtimeFails, len(reasons))
-		return &fsm.EffectError{Reason: reasons[i], Text: "the start failed", Transient: i != 1}
+		if reasons[i] == recovery.NetworkTransient {
+			return w.gitFailure()
+		}
+		return &fsm.EffectError{Reason: reasons[i], Text: "the start failed", Transient: i != 1, Resource: recovery.Host}
 	}
 	return &fsm.EffectError{Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true, Resource: recovery.GitHubAPI}
+}
+
+func (w *world) gitFailure() *fsm.EffectError {
+	return &fsm.EffectError{
+		Reason: recovery.NetworkTransient, Text: "fetch: connection reset", Transient: true, Resource: recovery.GitHubGit,
+	}
 }
 
 // carryOut does a durable effect in the world. Doing it twice changes nothing more.

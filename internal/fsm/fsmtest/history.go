@@ -16,8 +16,10 @@ type history struct {
 	rows      *rules   // of the table, those that are asked
 	record    int      // records so far
 	incidents []fsm.Incident
-	moves     []int // by row of the table of transitions
-	saved     int   // when the last snapshot was made
+	strikes   map[string][]recovery.Strike // by incident: failures that count since it was healed or began
+	judged    fsm.IssueKey                 // the task of the last verdict
+	moves     []int                        // by row of the table of transitions
+	saved     int                          // when the last snapshot was made
 	phase     fsm.Phase
 	closed    time.Time      // the end of the last cooldown so far
 	open      map[string]int // durable effects that are planned and not done: how often they were planned
@@ -40,6 +42,7 @@ type claim struct {
 	watchdog  time.Time
 	verdict   int // the last attempt on which a verdict was made
 	outcome   fsm.Outcome
+	end       ending
 	asked     string // the escalation that is planned or done for it
 	outbox    []string
 	planned   []string // every id of this claim
@@ -59,8 +62,16 @@ type claim struct {
 	healed        bool              // it goes on because an incident is over
 }
 
+// ending is who failed in the current attempt, as the facts have it.
+type ending struct {
+	reported        bool
+	stage, provider string          // of the first final report of a failure
+	known           recovery.Reason // by the director itself
+	uses            string          // what it used then
+}
+
 func newHistory(w *world) *history {
-	return &history{w: w, phase: fsm.PhaseMonitor, open: map[string]int{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
+	return &history{w: w, strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor, open: map[string]int{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
 }
 
 func (h *history) claim(k fsm.IssueKey) *claim {
@@ -94,6 +105,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	case fsm.PhaseChanged:
 		h.phase = f.To
 	case fsm.IncidentChanged:
+		h.strike(at, f)
 		h.incidents = slices.DeleteFunc(h.incidents, func(i fsm.Incident) bool { return i.Key == f.Incident.Key })
 		if !f.Over {
 			h.incidents = append(h.incidents, f.Incident)
@@ -111,7 +123,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	case fsm.AttemptBegan:
 		if c := h.claim(f.Task); c != nil {
 			c.attempt, c.confirmed, c.began, c.startedAt, c.outcome, c.mine = f.N, false, at, time.Time{}, "", 0
-			c.watchdog, c.used = f.WatchdogAt, recovery.Usage{}
+			c.watchdog, c.used, c.end = f.WatchdogAt, recovery.Usage{}, ending{}
 			if c.last != nil && c.last.Row != rowIncident && !c.healed {
 				c.byReason[f.Next.Reason]++
 			}
@@ -132,10 +144,16 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			h.accepted(c, f)
 		}
 	case fsm.EndingSet:
-		if c := h.claim(f.Task); c != nil && f.Outcome == fsm.OutcomeWithdrawn {
-			c.outcome = f.Outcome
+		if c := h.claim(f.Task); c != nil {
+			if f.Outcome == fsm.OutcomeWithdrawn {
+				c.outcome = f.Outcome
+			}
+			if c.end.known == "" {
+				c.end.known, c.end.uses = f.Known, f.Resource
+			}
 		}
 	case fsm.VerdictMade:
+		h.judged = f.Task
 		if c := h.claim(f.Task); c != nil {
 			v := f.Verdict
 			c.last, c.reason, c.healed = &v, f.Finding.Reason, false
@@ -202,12 +220,46 @@ func (h *history) moved(c *claim, at time.Time, f fsm.Moved) {
 func (h *history) accepted(c *claim, f fsm.ReportAccepted) {
 	c.accepted = append(c.accepted, f.Worker+"/"+f.Ref.ID)
 	c.mine++
+	if f.Final && !f.OK && !c.end.reported {
+		c.end.reported, c.end.stage, c.end.provider = true, f.Stage, f.Provider
+	}
 	if f.Final && c.outcome == "" {
 		c.outcome = fsm.OutcomeFailed
 		if f.OK {
 			c.outcome = fsm.OutcomeOK
 		}
 	}
+}
+
+// strike keeps the failures of an incident until it is healed.
+func (h *history) strike(at time.Time, f fsm.IncidentChanged) {
+	key, b := f.Incident.Key, f.Incident.Breaker
+	switch s := h.fresh(at, f); {
+	case f.Over:
+		delete(h.strikes, key)
+	case !b.RampFrom.IsZero() && h.incident(key).Breaker.RampFrom.IsZero():
+		h.strikes[key] = nil
+	case s != nil:
+		h.strikes[key] = append(h.strikes[key], *s)
+	}
+}
+
+// fresh is the failure that a fact about an incident adds; nil: it adds none.
+func (h *history) fresh(at time.Time, f fsm.IncidentChanged) *recovery.Strike {
+	s := f.Incident.Breaker.Strikes
+	if last := len(s) - 1; !f.Over && last >= 0 && s[last].At.Equal(at) && !slices.Contains(h.incident(f.Incident.Key).Breaker.Strikes, s[last]) {
+		return &s[last]
+	}
+	return nil
+}
+
+func (h *history) incident(key string) fsm.Incident {
+	for _, i := range h.incidents {
+		if i.Key == key {
+			return i
+		}
+	}
+	return fsm.Incident{}
 }
 
 func (h *history) done(c *claim, f fsm.EffectDone) {

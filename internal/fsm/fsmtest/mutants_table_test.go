@@ -146,6 +146,48 @@ var mutants = []mutant{
 		false,
 	},
 	{
+		"the model is blamed for the director's failures", "recovery/origin.go",
+		"		return o.Uses\n", "		return ModelDefault\n",
+		[]string{"IncidentsAreOfWhatFailed"},
+		false,
+	},
+	{
+		"the model is blamed for any connection", "recovery/origin.go",
+		"case o.Stage == \"CODE\" && about.Scope != OneRemote:", "case o.Stage == \"CODE\":",
+		[]string{"IncidentsAreOfWhatFailed"},
+		false,
+	},
+	{
+		"a limit in a check closes the model", "fsm/verdict.go",
+		"return t.failedResource(f.Reason, stage)", "return cmp.Or(t.failedResource(f.Reason, stage), recovery.ModelDefault)",
+		[]string{"IncidentsAreOfWhatFailed"},
+		false,
+	},
+	{
+		"one failure undoes the healing", "recovery/breaker.go",
+		"case state == BreakerHalfOpen && b.Canary == task:\n		return b.opened(now)", "case state == BreakerHalfOpen && b.Canary == task, state == BreakerRamp:\n		return b.opened(now)",
+		[]string{"HealedMeansHealed"},
+		false,
+	},
+	{
+		"healing clears no strikes", "recovery/breaker.go",
+		"b.Until, b.RampFrom, b.Strikes = time.Time{}, now, nil", "b.Until, b.RampFrom = time.Time{}, now",
+		[]string{"HealedMeansHealed"},
+		false,
+	},
+	{
+		"a checkout heals nothing", "fsm/attempt.go",
+		"		m.noteHealthEvidence(t, recovery.Finding{}, \"\")\n", "",
+		[]string{"HealedMeansHealed"},
+		false,
+	},
+	{
+		"a deterministic failure keeps others back", "fsm/breaker.go",
+		"i.Breaker.Told = f.Reason.Deterministic()", "i.Breaker.Told = false",
+		[]string{"DeterministicIsOnlyTold", "IncidentsKeepToTheirRepository"},
+		false,
+	},
+	{
 		"usage is not durable", "fsm/apply.go",
 		"		t.Used = f.Usage\n", "		t.soft.Usage = &f.Usage\n",
 		[]string{"UsageSurvivesCrashes"},

@@ -24,6 +24,11 @@ var failureEvidence = []recovery.Evidence{
 	{Stage: "CODE", Message: "HTTP 401 Unauthorized: invalid api key", HTTPStatus: 401},
 	{Stage: "CODE", Message: "OSError: [Errno 28] No space left on device"},
 	{Stage: "CODE", Message: "nothing changed", ExitCode: new(0)},
+	{Stage: "CODE", Message: "API Error: read ECONNRESET", Provider: "anthropic"},
+	{Stage: "VALIDATE", Message: "--- FAIL: TestParse (0.00s)", ExitCode: new(1)},
+	{Stage: "VALIDATE", Message: "curl: (6) Could not resolve host: proxy.golang.org"},
+	{Stage: "VALIDATE", Message: "GET https://registry.npmjs.org/left-pad - 429 Too Many Requests", HTTPStatus: 429},
+	{Stage: "VALIDATE", Message: "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"},
 }
 
 // classifications is what the real classifier says about each way to end and about each thing that the director itself knows,

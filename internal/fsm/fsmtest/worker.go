@@ -94,7 +94,7 @@ func (w *world) failureReport(final bool) fsm.Report {
 	if w.now < w.outageTo {
 		e = w.outageEnd
 	}
-	return fsm.Report{Final: final, Stage: "CODE", Evidence: e}
+	return fsm.Report{Final: final, Stage: e.Stage, Evidence: e}
 }
 
 // finish sends a final report: once faults have stopped the work succeeds.

@@ -43,6 +43,7 @@ type world struct {
 
 	outageTo  int64             // until then nothing succeeds, in any attempt
 	outageEnd recovery.Evidence // how it ends instead
+	gitTo     int64             // until then no attempt gets its checkout
 
 	without string // the invariant that is not checked, to learn what it costs
 	history *history
