@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 	"retake/internal/budget": {"fmt", "retake/internal/bus/wire", "slices", "strings", "time"},
 	"retake/internal/agent": {
 		"bytes", "cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "path", "regexp", "retake/internal/budget",
-		"retake/internal/bus/wire", "retake/internal/recovery/plaintext", "retake/internal/redact", "retake/internal/tomlfile", "slices", "strconv", "strings", "time", "unicode",
+		"retake/internal/bus/wire", "retake/internal/recovery/plaintext", "retake/internal/redact", "retake/internal/tomlfile", "retake/internal/worktree", "slices", "strconv", "strings", "sync", "time", "unicode",
 	},
 	"retake/internal/fsm": {
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "retake/internal/recovery",
@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
 	"retake/internal/recovery/plaintext": {"strings", "unicode/utf8"},
+	"retake/internal/recovery/loglines":  {"encoding/json", "fmt", "maps", "regexp", "slices", "strings", "unicode", "unicode/utf8"},
 	"retake/internal/recovery/retryafter": {
 		"embed", "maps", "math", "retake/internal/recovery",
 		"retake/internal/recovery/plaintext", "regexp", "slices", "strconv", "strings", "time",
@@ -38,7 +39,7 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/recovery/classify": {
 		"cmp", "embed", "errors", "fmt", "regexp",
-		"retake/internal/agent", "retake/internal/recovery", "retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter", "retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
+		"retake/internal/agent", "retake/internal/recovery", "retake/internal/recovery/loglines", "retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter", "retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/recovery/policy": {
 		"cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "regexp",
