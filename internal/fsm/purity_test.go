@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
 	"retake/internal/recovery/plaintext": {"strings", "unicode/utf8"},
-	"retake/internal/recovery/loglines":  {"encoding/json", "fmt", "maps", "regexp", "slices", "strings", "unicode", "unicode/utf8"},
+	"retake/internal/recovery/loglines":  {"encoding/json", "fmt", "maps", "regexp", "retake/internal/recovery/plaintext", "slices", "strings", "unicode", "unicode/utf8"},
 	"retake/internal/recovery/retryafter": {
 		"embed", "maps", "math", "retake/internal/recovery",
 		"retake/internal/recovery/plaintext", "regexp", "slices", "strconv", "strings", "time",
