@@ -111,7 +111,7 @@ func TestLateRunSaysWhatWasNotReached(t *testing.T) {
 	if ok || err != nil {
 		t.Errorf("Run = %v, %v, want no\n%s", ok, err, &out)
 	}
-	for _, want := range []string{"not reached in time: demo/widgets#1 (a patch that makes the tests pass)", "NO\n"} {
+	for _, want := range []string{"not reached in time: demo/widgets#1 (a model that makes the tests pass)", "NO\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in:\n%s", want, &out)
 		}

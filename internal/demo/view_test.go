@@ -67,7 +67,7 @@ func TestView(t *testing.T) {
 	const want = `
     30s  director: COOLDOWN for 5 s
     #    WHAT HAPPENS                        STATE             ATTEMPT   SECONDS
-*   1    a patch that makes the tests pass   Done              1         17
+*   1    a model that makes the tests pass   Done              1         17
     7    worker killed mid-stage             Running: CODE     2         26
     10   GitHub asks for a pause (429)       not offered yet             `
 	if got := strings.Join(p.view(at(30)), "\n"); got != want {
