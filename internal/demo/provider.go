@@ -2,31 +2,22 @@ package demo
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"net"
 	"strings"
 	"time"
 
 	"retake/internal/agenttest"
+	"retake/internal/demo/discount"
 	"retake/internal/recovery"
 )
-
-//go:embed discount.txt
-var discount string
-
-// discountTask is what the scripted model makes of the issue about discounts.
-var discountTask = agenttest.Task{
-	Read: "price/price.go", Write: "price/discount.go", Content: discount, Check: "go test ./...",
-	Done: "Orders have a volume discount now, and the tests pass.",
-}
 
 // roughRoad is how the provider answers the agent on its way: 429, overloaded, and a prompt that is too long.
 var roughRoad = agenttest.Find("rough-road")
 
 // openProvider starts the stand-in for a model's provider where the workers reach this machine.
 func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
-	p, err := agenttest.Start(context.WithoutCancel(ctx), net.JoinHostPort(host, "0"), discountTask)
+	p, err := agenttest.Start(context.WithoutCancel(ctx), net.JoinHostPort(host, "0"), discount.Task("go test ./..."))
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}

@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"retake/internal/agenttest"
 	"retake/internal/bus/wire"
 )
 
@@ -84,10 +83,6 @@ func goTool(t *testing.T, args ...string) (string, error) {
 }
 
 func TestDiscountPassesItsTest(t *testing.T) {
-	source, err := filepath.Abs("../discount.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, issues := checkout(t)
 	t.Chdir(dir)
 	if out, err := goTool(t, "test", "./..."); err != nil {
@@ -103,18 +98,7 @@ func TestDiscountPassesItsTest(t *testing.T) {
 	if out, err := goTool(t, "vet", "./..."); err == nil {
 		t.Errorf("the acceptance test asks for nothing new:\n%s", out)
 	}
-	discount, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sim, err := agenttest.Start(t.Context(), "127.0.0.1:0", agenttest.Task{
-		Read: "price/price.go", Write: "price/discount.go", Content: string(discount), Check: "go version", Done: "Done.",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sim.Close() }()
-	t.Setenv(providerVariable, sim.Base(agenttest.Find("rough-road"), ""))
+	t.Setenv(providerVariable, "")
 	begin(t, wire.AttemptFile{Attempt: 1, Issue: wire.IssueRef{Body: issues["1"]}}, "1")
 	if err := run(); err != nil {
 		t.Fatal(err)

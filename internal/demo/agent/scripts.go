@@ -13,7 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"retake/internal/agenttest"
 	"retake/internal/agenttest/loop"
+	"retake/internal/demo/discount"
 )
 
 // scripts are the parts that the agent can play, by the path of the issue's acceptance test.
@@ -33,13 +35,25 @@ var scripts = map[string]func(round) error{
 // providerVariable holds the address of the stand-in for a model's provider.
 const providerVariable = "DEMO_PROVIDER"
 
-// works is no script: a real loop asks the model what to do, and does it.
-func works(round) error {
+// works is no script: a real loop asks the model what to do, and does it. Without an address (as with docker-compose.yml) the
+// provider's stand-in is here.
+func works(r round) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	return loop.Run(ctx, loop.Options{
-		BaseURL: os.Getenv(providerVariable), Key: "demo", Model: "standin", Prompt: strings.Join(os.Args[1:], " "), Dir: ".", Out: os.Stdout,
-	})
+	address := os.Getenv(providerVariable)
+	if address == "" {
+		sim, err := agenttest.Start(ctx, "127.0.0.1:0", discount.Task("go vet ./..."))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = sim.Close() }()
+		address = sim.Base(agenttest.Find("rough-road"), "")
+	}
+	prompt := r.attempt.Issue.Title
+	if len(os.Args) > 1 {
+		prompt = os.Args[1]
+	}
+	return loop.Run(ctx, loop.Options{BaseURL: address, Key: "demo", Model: "standin", Prompt: prompt, Dir: ".", Out: os.Stdout})
 }
 
 // right gets it right at once.

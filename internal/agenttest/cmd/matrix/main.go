@@ -66,8 +66,8 @@ func parse() settings {
 	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; -: standard output")
 	flag.StringVar(&s.only, "only", "", "these `agents` only, e.g. agentloop,crush")
 	flag.StringVar(&s.cases, "cases", "", "these `cases` only")
-	flag.DurationVar(&s.limit, "limit", 15*time.Second, "how long an agent may take for one case; ending it takes up to 4 s more")
-	flag.IntVar(&s.parallel, "parallel", 4, "how many run at the same time: they mostly wait")
+	flag.DurationVar(&s.limit, "limit", 40*time.Second, "how long an agent may take for one case; ending it takes up to 4 s more")
+	flag.IntVar(&s.parallel, "parallel", 12, "how many run at the same time: they mostly wait")
 	flag.BoolVar(&s.verbose, "v", false, "print what each misread run printed")
 	flag.Parse()
 	return s
