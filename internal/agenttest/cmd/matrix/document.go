@@ -42,7 +42,7 @@ Written by ` + "`make agents`" + `: every agent that is installed and known, on 
 each run as a worker runs it (profile, reader, report) and read as the director reads it. ` + "`make agents-install`" + ` builds agents that can be
 had as source. "Read as" is the reason that the run ended with; "again" is whether the director may try again; "requests" are those with
 tools, so that more than one without a success are the agent's own tries. An agent that tries again in silence for longer than its time
-is ended: what it was waiting for is known only if it stands in its log. The classifier is that of the commit; nothing was tuned to
+is ended: what it was waiting for is known only if it stands in its log. A run that got past a failure counts as right. Nothing was tuned to
 these cases.
 
 `
