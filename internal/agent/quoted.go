@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,11 +15,17 @@ type Quoted struct {
 	Failure
 }
 
+// maxNested is how deep an object may be of which the end is missing.
+const maxNested = 64
+
 // maxQuoted is at how many braces of a line an error is looked for.
 const maxQuoted = 4
 
 // quotedError finds in words an object that states a provider's error: whole, cut off at its end, or as Python prints one.
 func quotedError(words string) (Failure, bool) {
+	if len(words) > maxLineTail {
+		return Failure{}, false
+	}
 	for at, tries := strings.IndexByte(words, '{'), 0; at >= 0 && tries < maxQuoted; tries++ {
 		if o := looseObject(words[at:]); o.at("error") != nil {
 			if f := o.failure(); f.Message != "" {
@@ -79,6 +86,9 @@ func closed(s string) string {
 			inString = !inString
 		case inString:
 		case c == '{', c == '[':
+			if len(open) == maxNested {
+				return ""
+			}
 			open = append(open, c+2) // the bracket that closes it
 		case (c == '}' || c == ']') && len(open) > 0:
 			open = open[:len(open)-1]
@@ -94,10 +104,8 @@ func closed(s string) string {
 	if i := max(strings.LastIndexByte(s, ','), strings.LastIndexByte(s, '{')); i >= 0 && inString && !strings.Contains(s[i:], ":") { // half a name
 		s = strings.TrimRight(s[:i+1], ",")
 	}
-	for i := len(open) - 1; i >= 0; i-- {
-		s += string(open[i])
-	}
-	return s
+	slices.Reverse(open)
+	return s + string(open)
 }
 
 // fromPython turns the literal of a dictionary into JSON.

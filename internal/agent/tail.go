@@ -58,7 +58,7 @@ func ReadTail(text string, o *Outcome) Tail {
 		}
 		role := r.roleOf(line, behind)
 		if role == textRole {
-			if f, ok := quotedError(line); ok && len(r.state.roles) == 0 && len(line) <= maxLineTail {
+			if f, ok := quotedError(line); ok && len(r.state.roles) == 0 {
 				t.Quoted = append(t.Quoted, Quoted{n, f.complete()})
 			}
 			continue

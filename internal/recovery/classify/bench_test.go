@@ -71,6 +71,11 @@ func TestCostIsLinear(t *testing.T) {
 		"retries":  func(n int) string { return strings.Repeat("retry after ", n/12) },
 		"limits":   func(n int) string { return strings.Repeat("x-ratelimit-reset: 1\n", n/21) },
 		"zones":    func(n int) string { return strings.Repeat("resets 3pm (Nowhere/Land)\n", n/26) },
+		"objects":  func(n int) string { return strings.Repeat(`{"`, n/2) },
+		"errors":   func(n int) string { return strings.Repeat(`error: {"error":{"message":"x"`+"\n", n/31) },
+		"escaped":  func(n int) string { return strings.Repeat(`{\"a\n\n`, n/9) },
+		"wrapped":  func(n int) string { return strings.Repeat(strings.Repeat("word ", 16)+"\n", n/81) },
+		"logs":     func(n int) string { return strings.Repeat("2026-11-22 02:03:01 WARN x\n", n/27) },
 		"braces":   func(n int) string { return strings.Repeat("{", n) },
 	} {
 		t.Run(name, func(t *testing.T) {
