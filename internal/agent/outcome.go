@@ -126,9 +126,22 @@ func (o *Outcome) FinalFailure() *Failure {
 	return o.Failure
 }
 
-// Contradiction returns what speaks against a success although the exit code is 0; empty: nothing does. Changed: the
-// invocation changed some work. An answer of nothing but a terminal's control sequences is empty.
-func (o *Outcome) Contradiction(exitCode int, changed bool) (why string) {
+// Work is what there is to deliver when an invocation has ended.
+type Work int
+
+// The kinds of work.
+const (
+	NewWork   Work = iota // the invocation changed some, or nobody knows
+	OlderWork             // it changed none, but there may be some from before
+	NoWork                // none at all
+)
+
+// ChangedNothing says of an invocation that it has nothing to show for its exit code.
+const ChangedNothing = "it returned exit code 0 and changed nothing"
+
+// Contradiction returns what speaks against a success although the exit code is 0; empty: nothing does. An answer of nothing
+// but a terminal's control sequences is empty.
+func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 	switch {
 	case exitCode != 0:
 		return ""
@@ -136,14 +149,16 @@ func (o *Outcome) Contradiction(exitCode int, changed bool) (why string) {
 		return "it returned exit code 0 but says: " + o.FinalFailure().Message
 	case o.Ended && !o.OK:
 		return "it returned exit code 0 but calls its work no success"
-	case changed:
+	case work == NewWork:
 		return ""
 	case len(o.Denials) > 0:
-		return "it returned exit code 0 and changed nothing, after it was denied: " + strings.Join(o.Denials, ", ")
+		return ChangedNothing + ", after it was denied: " + strings.Join(o.Denials, ", ")
 	case !o.Ended:
-		return "it returned exit code 0 and changed nothing, and its stream ends without a result"
+		return ChangedNothing + ", and its stream ends without a result"
 	case strings.TrimSpace(plaintext.Clean(o.Answer)) == "":
 		return "it returned exit code 0 with an empty answer and changed nothing"
+	case work == NoWork:
+		return ChangedNothing
 	}
 	return ""
 }

@@ -80,11 +80,11 @@ func TestDocuments(t *testing.T) {
 
 func TestTextFormat(t *testing.T) {
 	_, o := read(t, "text", "all ", "is well\n")
-	if !o.OK || o.Answer != "all is well" || o.Contradiction(0, false) != "" {
+	if !o.OK || o.Answer != "all is well" || o.Contradiction(0, OlderWork) != "" {
 		t.Errorf("%+v", o)
 	}
 	for _, nothing := range []string{"", "\n \t\r\n", "\x1b[2J\x1b[?25l\x1b[0m\n", "\x1b]0;agent\a\x1b]11;?\x1b\\\n", "\x1b(B\x1b=\a\n", "\x1bP1$r0m\x1b\\\x1b_x\x1b\\\n", "\xc2\x9b2J\n"} {
-		if _, o = read(t, "text", nothing); o.Contradiction(0, false) == "" || o.Contradiction(0, true) != "" {
+		if _, o = read(t, "text", nothing); o.Contradiction(0, OlderWork) == "" || o.Contradiction(0, NewWork) != "" {
 			t.Errorf("%q: %+v", nothing, o)
 		}
 	}

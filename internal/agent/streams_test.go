@@ -96,7 +96,7 @@ func transcript(events []Event, o Outcome, code int) string {
 	if f := o.FinalFailure(); f != nil {
 		fmt.Fprintf(&b, "error %+v\n", *f)
 	}
-	fmt.Fprintf(&b, "with changes: %q\nwithout:      %q\n", o.Contradiction(code, true), o.Contradiction(code, false))
+	fmt.Fprintf(&b, "with changes: %q\nwithout:      %q\n", o.Contradiction(code, NewWork), o.Contradiction(code, OlderWork))
 	return b.String()
 }
 
@@ -122,7 +122,7 @@ func TestRecordedStreams(t *testing.T) {
 func TestEveryProfileIsRecorded(t *testing.T) {
 	kinds := map[string]func(r recording, o Outcome) bool{
 		"success": func(_ recording, o Outcome) bool {
-			return o.Ended && o.OK && o.FinalFailure() == nil && o.Answer != "" && o.Contradiction(0, false) == ""
+			return o.Ended && o.OK && o.FinalFailure() == nil && o.Answer != "" && o.Contradiction(0, OlderWork) == ""
 		},
 		"401": func(_ recording, o Outcome) bool {
 			return o.FinalFailure() != nil && o.FinalFailure().Status == 401 && o.FinalFailure().Message != ""
@@ -131,18 +131,18 @@ func TestEveryProfileIsRecorded(t *testing.T) {
 		"529":      func(_ recording, o Outcome) bool { return o.FinalFailure() != nil && o.FinalFailure().Message != "" },
 		"overflow": func(_ recording, o Outcome) bool { return o.FinalFailure() != nil && o.FinalFailure().Message != "" },
 		"cut": func(_ recording, o Outcome) bool {
-			return !o.OK && (o.FinalFailure() != nil || o.Contradiction(0, false) != "")
+			return !o.OK && (o.FinalFailure() != nil || o.Contradiction(0, OlderWork) != "")
 		},
-		"hollow": func(r recording, o Outcome) bool { return r.code == 0 && o.Contradiction(0, false) != "" },
+		"hollow": func(r recording, o Outcome) bool { return r.code == 0 && o.Contradiction(0, OlderWork) != "" },
 	}
 	seen := map[string]bool{}
 	for _, r := range recordings(t) {
 		_, o := r.replay(t, 1<<20)
 		seen[r.profile+"."+r.kind] = true
 		if good, known := kinds[r.kind]; known && !good(r, o) {
-			t.Errorf("%s: %+v, error %+v, verdict %q", r.file, o, o.FinalFailure(), o.Contradiction(0, false))
+			t.Errorf("%s: %+v, error %+v, verdict %q", r.file, o, o.FinalFailure(), o.Contradiction(0, OlderWork))
 		}
-		if r.code == 0 && r.kind != "success" && !strings.Contains(r.kind, "well") && !strings.Contains(r.kind, "wait") && o.Contradiction(0, false) == "" {
+		if r.code == 0 && r.kind != "success" && !strings.Contains(r.kind, "well") && !strings.Contains(r.kind, "wait") && o.Contradiction(0, OlderWork) == "" {
 			t.Errorf("%s: exit code 0 passes for a success", r.file)
 		}
 	}

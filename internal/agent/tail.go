@@ -98,7 +98,7 @@ func unknown(r *Reader, o object) {
 		f, _ = reconnect(f)
 		r.emit(f)
 	case o.text("type") == "turn.completed", o.text("type") == "result" && (o["is_error"] == false || o.text("status") == "success"):
-		r.emit(Result{OK: true})
+		r.emit(Result{OK: true, Text: o.text("result")})
 	}
 }
 

@@ -84,6 +84,10 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err == nil {
 		tracked, err = s.workspace.Tracked(ctx, e.Nonce)
 	}
+	unchanged := !checkout.Reused
+	if err == nil && !unchanged {
+		unchanged, err = s.workspace.Unchanged(ctx, e.Nonce)
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -103,7 +107,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		Workdir: s.runtime.Workdir(spec), Stages: s.stages, FixAttempts: c.Worker.FixAttempts,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
-		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, AttemptFile: attemptFile(e, ref, alternative(s.stages)),
+		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged, AttemptFile: attemptFile(e, ref, alternative(s.stages)),
 		Budget: &wire.PlanBudget{
 			MaxConcurrent: c.RateLimits.Model.MaxConcurrentRequests, SpacingSeconds: c.RateLimits.Model.MinBetweenRequests.Seconds(),
 			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),

@@ -148,7 +148,11 @@ func (r *effectRunner) wait() { r.wg.Wait() }
 func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	gh := s.config.GitHub
 	if gh.Delivery == deliverNone {
-		_, err := s.github.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+		nothing, err := s.workspace.Unchanged(ctx, e.Nonce)
+		if nothing || err != nil {
+			return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
+		}
+		_, err = s.github.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
 		return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 	}
 	issue, err := s.github.Issue(ctx, string(e.Task))

@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/config"
+	"retake/internal/github/githubtest"
 )
 
 // leave writes files into the worker's checkout.
@@ -82,18 +83,7 @@ esac
 // branch has the work only.
 func TestRealWorkerTellsWorkFromState(t *testing.T) {
 	t.Parallel()
-	s := newHarness(t, nil)
-	dir := filepath.Dir(s.config.Director.DataDir)
-	must(t, os.Chmod(filepath.Dir(dir), 0o711)) // workers are another user's if this one is root
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "worker"), "retake/cmd/worker").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	program := filepath.Join(dir, "novel")
-	must(t, os.WriteFile(program, []byte(novelScript), 0o755))
-	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"novel\"\nprogram = '"+program+"'\nargs = [\"{prompt}\"]\nlog_paths = [\"~/.novel/*.log\"]\n"))
-	must(t, err)
-	s.config.Agents, s.config.Containers.Runtime = table, "process"
-	s.config.Stages = []config.Stage{{Name: "CODE", Agent: "novel", StatePaths: []string{"*.tmp"}, Timeout: time.Minute}}
+	s := newNovelHarness(t, novelScript)
 	first := s.github.CreateIssue(repo, "octocat", "Do something", "", "agent-task")
 	second := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "", "agent-task")
 	s.start()
@@ -111,6 +101,88 @@ func TestRealWorkerTellsWorkFromState(t *testing.T) {
 	}
 	if got := s.git("log", "--format=%s", "main..retake/2-a1"); got != "Add a frobnicator\n" {
 		t.Errorf("its commits are %q", got)
+	}
+}
+
+// newNovelHarness has real workers in plain processes, whose CODE is an agent that nobody knows, which prints text.
+func newNovelHarness(t *testing.T, script string) *harness {
+	t.Helper()
+	s := newHarness(t, nil)
+	dir := filepath.Dir(s.config.Director.DataDir)
+	must(t, os.Chmod(filepath.Dir(dir), 0o711)) // workers are another user's if this one is root
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "worker"), "retake/cmd/worker").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	program := filepath.Join(dir, "novel")
+	must(t, os.WriteFile(program, []byte(script), 0o755))
+	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"novel\"\nprogram = '"+program+"'\nargs = [\"{prompt}\"]\nlog_paths = [\"~/.novel/*.log\"]\n"))
+	must(t, err)
+	s.config.Agents, s.config.Containers.Runtime = table, "process"
+	s.config.Stages = []config.Stage{{Name: "CODE", Agent: "novel", StatePaths: []string{"*.tmp"}, Timeout: time.Minute}}
+	return s
+}
+
+// idleScript is an agent that always returns 0. Of the first issue it prints an error in plain words, of the second why it left
+// everything as it was; of the third it works in its first attempt, which is then cut off, and finds nothing more to do in the next.
+const idleScript = `#!/bin/sh
+case "$RETAKE_ISSUE $RETAKE_ATTEMPT" in
+*"#1 "*) echo 'Error: 401 Invalid API key' ;;
+*"#2 "*) echo 'No change is needed: the function already handles connection refused.' ;;
+*"#3 1") echo 'package widgets' > frobnicator.go; echo 'Error: connect ECONNREFUSED 127.0.0.1:443'; exit 1 ;;
+*) echo 'It is done already.' ;;
+esac
+`
+
+// With a real worker: where there is nothing to deliver, what the agent printed is the cause, and no check runs; work of an earlier
+// attempt can be delivered.
+func TestRealWorkerTellsWhyNothingWasDone(t *testing.T) {
+	t.Parallel()
+	s := newNovelHarness(t, idleScript)
+	s.config.Stages = append(s.config.Stages, config.Stage{Name: "VALIDATE", Run: []string{"test", "-e", "frobnicator.go"}, Timeout: time.Minute})
+	var keys []string
+	for _, title := range []string{"Do something", "Handle a refused connection", "Add a frobnicator"} {
+		keys = append(keys, s.github.CreateIssue(repo, "octocat", title, "", "agent-task"))
+	}
+	s.start()
+	s.until("review of the third", s.labelled(keys[2], "agent-review"))
+	for i, want := range []struct{ reason, cause string }{
+		{"auth_error", "Error: 401 Invalid API key"},
+		{"no_progress", "No change is needed: the function already handles connection refused."},
+	} {
+		s.until("a comment that quotes "+want.cause, func() bool {
+			return slices.ContainsFunc(s.github.Issue(keys[i]).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, want.cause) })
+		})
+		if v := s.verdicts(keys[i]); v[0] != want.reason {
+			t.Errorf("verdicts %q, want %s", v, want.reason)
+		}
+	}
+	if v := s.verdicts(keys[2]); !slices.Equal(v, []string{"network_transient"}) {
+		t.Errorf("verdicts %q", v)
+	}
+}
+
+// Nothing done is no success either where results are not handed in.
+func TestNothingDoneAndNothingToHandIn(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Issue.Number == 2 {
+			if err := a.leave("frobnicator.go"); err != nil {
+				return 1
+			}
+		}
+		return a.succeed(ctx)
+	})
+	s.config.GitHub.Delivery = deliverNone
+	idle := s.github.CreateIssue(repo, "octocat", "Do something", "", "agent-task")
+	busy := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "", "agent-task")
+	s.start()
+	s.until("review", s.labelled(busy, "agent-review"))
+	s.until("a verdict", func() bool { return len(s.verdicts(idle)) > 0 })
+	if v := s.verdicts(idle); v[0] != "no_progress" {
+		t.Errorf("verdicts %q, want no_progress", v)
+	}
+	if len(s.branches()) != 1 {
+		t.Errorf("branches %q", s.branches())
 	}
 }
 

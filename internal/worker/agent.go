@@ -36,7 +36,6 @@ type agentRun struct {
 	profile     *wire.PlanAgent
 	provider    string
 	outcome     agent.Outcome
-	noSuccess   string // why an exit code of 0 is no success; empty: it is one, or the code is another
 	httpStatus  int    // HTTP status that the exit code stands for
 	exitMeaning string // of the exit code
 }
@@ -65,7 +64,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	if err := m.start(uncancelled, s.Agent); err != nil {
 		return exit{err: err}
 	}
-	before, counted := a.fingerprint()
+	before := a.fingerprint()
 	a.onUsage(a.usageWith(agent.Usage{}))
 	c := a.command(s, f)
 	c.argv, c.env = a.agentCommand(s, model, c.env)
@@ -78,24 +77,9 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	}
 	f.agent.httpStatus, f.agent.exitMeaning = agent.ExitStatus(s.Agent, e.code)
 	if e.ok() {
-		f.agent.noSuccess = a.contradiction(&f.agent.outcome, before, counted)
+		f.noSuccess = f.agent.outcome.Contradiction(0, a.work(s.Name, before))
 	}
 	return e
-}
-
-// contradiction is why exit code 0 is no success; empty: it is one. Whether files changed is looked at only if it matters.
-func (a *attempt) contradiction(o *agent.Outcome, before uint64, counted bool) string {
-	if why := o.Contradiction(0, true); why != "" {
-		return why
-	}
-	why := o.Contradiction(0, false)
-	if why == "" || !counted {
-		return ""
-	}
-	if after, ok := a.fingerprint(); !ok || after != before {
-		return ""
-	}
-	return why
 }
 
 // awaitLease waits for a lease on the agent's model. If the stage ends without one, the exit is not nil.
@@ -185,8 +169,8 @@ func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	if wait > 0 {
 		e.RetryAfterSeconds = new(wait.Seconds())
 	}
-	if last.Message != "" && r.noSuccess == "" {
-		e.Message += ": " + mask.Text(last.Message)
+	if text := mask.Text(last.Message); !strings.Contains(e.Message, text) {
+		e.Message += ": " + text
 	}
 	if e.HTTPStatus == 401 && len(r.profile.Keys) > 0 {
 		e.Message += " (its key is looked for in " + strings.Join(r.profile.Keys, ", ") + ")"
@@ -218,9 +202,24 @@ const maxFiles = 200_000
 
 var errManyFiles = errors.New("worker: too many files")
 
-// fingerprint tells two states of the work apart by names, sizes and times of files. What agents write for themselves and what
-// git ignores don't count. false: it is not known.
-func (a *attempt) fingerprint() (uint64, bool) {
+// fingerprint tells two states of the work apart; nil: it is not known.
+type fingerprint *uint64
+
+func sameWork(x, y fingerprint) bool { return x != nil && y != nil && *x == *y }
+
+// work is what there is to deliver when a stage has ended, which began with before. Nobody but CODE has to do any.
+func (a *attempt) work(stage string, before fingerprint) agent.Work {
+	switch now := a.fingerprint(); {
+	case stage == wire.StageCode && sameWork(now, a.base):
+		return agent.NoWork
+	case sameWork(now, before):
+		return agent.OlderWork
+	}
+	return agent.NewWork
+}
+
+// fingerprint reads names, sizes and times of files. What agents write for themselves and what git ignores don't count.
+func (a *attempt) fingerprint() fingerprint {
 	h, n := fnv.New64a(), 0
 	state, _ := worktree.Compile(a.plan.StatePaths) // loadPlan has checked them
 	err := worktree.Files(a.folder.root.FS(), state, a.plan.Tracked, func(name string, d fs.DirEntry) error {
@@ -235,7 +234,10 @@ func (a *attempt) fingerprint() (uint64, bool) {
 		_, _ = h.Write(strconv.AppendInt(strconv.AppendInt(nil, info.Size(), 10), info.ModTime().UnixNano(), 36))
 		return nil
 	})
-	return h.Sum64(), err == nil
+	if err != nil {
+		return nil
+	}
+	return new(h.Sum64())
 }
 
 // start runs a command; one that is missing is looked for once more.

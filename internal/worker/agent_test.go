@@ -259,6 +259,24 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 	}
 }
 
+// TestFixRoundWithoutChange: there is work from the first round, so that validation decides.
+func TestFixRoundWithoutChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "claude-code", nil)
+		p.FixAttempts, p.Unchanged = 2, true
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(1), minute(0), minute(0)}}
+		r.onRun = func(c command) {
+			if len(r.runs) == 1 {
+				writeFile(t, p, "parser.go", "something")
+			}
+			prints(claudeWell)(c)
+		}
+		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult || len(r.runs) != 4 {
+			t.Errorf("exit %d after %d runs: %+v", code, len(r.runs), bus.reports)
+		}
+	})
+}
+
 // writeFile puts a file into the work tree.
 func writeFile(t *testing.T, p *wire.Plan, name, text string) {
 	t.Helper()
@@ -384,10 +402,10 @@ func TestFingerprint(t *testing.T) {
 	put(".crush/shared.json", "x")
 	put("kept.log", "x")
 	changes := func(name string) bool {
-		before, ok := a.fingerprint()
+		before := a.fingerprint()
 		put(name, "changed "+name)
-		after, _ := a.fingerprint()
-		return ok && after != before
+		after := a.fingerprint()
+		return before != nil && after != nil && !sameWork(before, after)
 	}
 	for _, name := range []string{".retake/x", ".git/index", "sub/.git/index", ".crush/crush.db", "build.log"} {
 		if changes(name) {

@@ -87,6 +87,72 @@ func TestWholeNothingDone(t *testing.T) {
 	}
 }
 
+// TestWholeNoWorkAtAll: where there is no earlier work either, an agent that prints an error in plain words and returns 0 fails in its
+// own stage, and the cause is what it printed; a script around an agent is one. With work from before, validation decides.
+func TestWholeNoWorkAtAll(t *testing.T) {
+	const cut = "[ERROR] Model stream ended without a finish reason.\n"
+	for name, row := range map[string]struct {
+		out, err  string
+		leaves    map[string]string
+		unchanged bool
+		script    bool
+		want      string // reason; empty: a success
+		cause     string // in the report
+	}{
+		"a key":                  {"Error: 401 Invalid API key\n", "", nil, true, false, "auth_error", "401 Invalid API key"},
+		"a stream, on stderr":    {"Let me look.\n", cut, map[string]string{".novel/session.db": "x"}, true, false, "network_transient", "without a finish reason"},
+		"a limit, from a script": {"", "API Error: 429 Too Many Requests\n", nil, true, true, "rate_limited", "429 Too Many Requests"},
+		"a log":                  {"Something went wrong.\n", "", map[string]string{"~/.novel/logs/run.log": log401}, true, false, "auth_error", "401 Unauthorized"},
+		"an explanation":         {"No change is needed: the function already handles connection refused.\n", "", nil, true, false, "no_progress", "No change is needed"},
+		"a silent script":        {"", "", nil, true, true, "no_progress", "changed nothing"},
+		"an error, and work":     {"", cut, map[string]string{"parser.go": "x"}, true, false, "", ""},
+		"work from before":       {"", cut, nil, false, true, "", ""},
+		"an answer, work before": {"It is done.\n", cut, nil, false, false, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.novel(row.leaves, row.out, "0")
+			w.plan.Stages[0].Env["TEST_ERR"] = row.err
+			if row.script {
+				w.plan.Stages[0].Run, w.plan.Stages[0].Agent = w.plan.Stages[0].Run[:1], nil
+			}
+			w.plan.Stages = append(w.plan.Stages, wire.StagePlan{Name: wire.StageValidate, Run: []string{testProgram(t)}, Env: map[string]string{programEnv: "speak", "TEST_OUT": "validated"}, TimeoutSeconds: 60})
+			w.plan.Unchanged = row.unchanged
+			code := w.run(t.Context())
+			if validated := strings.Contains(w.out.String(), "validated"); validated != (row.want == "") {
+				t.Errorf("validated: %v", validated)
+			}
+			if row.want == "" {
+				if code != ExitResult {
+					t.Errorf("exit %d: %+v", code, w.reports())
+				}
+				return
+			}
+			e := w.onlyError()
+			if e.ErrorType != row.want || e.Stage != wire.StageCode || e.ExitCode == nil || *e.ExitCode != 0 || !strings.Contains(e.Message, agent.ChangedNothing) {
+				t.Errorf("%+v", e)
+			}
+			if !strings.Contains(e.Message+e.LastStdoutTail+e.LastStderrTail, row.cause) {
+				t.Errorf("message %q, stdout %q, stderr %q", e.Message, e.LastStdoutTail, e.LastStderrTail)
+			}
+		})
+	}
+}
+
+// TestWholeNoWorkButEarlier: what an earlier stage made can be delivered, too.
+func TestWholeNoWorkButEarlier(t *testing.T) {
+	w := newWorld(t)
+	w.novel(nil, "It is done already.\n", "0")
+	generate := wire.StagePlan{
+		Name: wire.StageContextLoad, Run: []string{testProgram(t)}, TimeoutSeconds: 60,
+		Env: map[string]string{programEnv: "leaver", "TEST_LEAVES": `{"generated.go":"x"}`},
+	}
+	w.plan.Stages, w.plan.Unchanged = append([]wire.StagePlan{generate}, w.plan.Stages...), true
+	if code := w.run(t.Context()); code != ExitResult {
+		t.Errorf("exit %d: %+v", code, w.reports())
+	}
+}
+
 // TestWholeLogOfThisRun: only what the run wrote is evidence: not what stood there before, and no link's target.
 func TestWholeLogOfThisRun(t *testing.T) {
 	w := newWorld(t)

@@ -39,7 +39,7 @@ const (
 	failedMemory                  // the kernel killed its program for want of memory
 	failedStopped                 // told to stop, or out of time as a whole
 	failedPanic                   // a fault of the worker
-	failedNoSuccess               // an agent returned 0, and it is no success
+	failedNoSuccess               // a program returned 0, and it is no success
 	failedClosedModel             // the agent's model is in a cooldown that is too long to wait for here
 )
 
@@ -53,6 +53,7 @@ type failure struct {
 	err         error  // missing, unable, panicked
 	question    string // asked
 	timeout     time.Duration
+	noSuccess   string        // why an exit code of 0 is no success; empty: it is one, or the code is another
 	agent       *agentRun     // what an agent said; nil: the stage is none
 	closedModel string        // the resource that is
 	wait        time.Duration // closed: for how long
@@ -103,6 +104,7 @@ type attempt struct {
 	home     string         // made for the stages; empty: they have one
 	used     agent.Usage    // by the invocations that have ended
 	rejected string         // why validation refused the last round, for the next prompt
+	base     fingerprint    // of a work tree with nothing to deliver; nil: not known
 }
 
 // runStages runs the stages in order and returns nil if all ended well. A VALIDATE that judges against the change leads
@@ -154,6 +156,9 @@ func (a *attempt) prepare() error {
 	if home != a.env["HOME"] {
 		a.env["HOME"], a.home = home, home
 	}
+	if a.plan.Unchanged {
+		a.base = a.fingerprint()
+	}
 	return nil
 }
 
@@ -204,7 +209,11 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 	if s.Agent != nil {
 		return a.runAgent(ctx, s, f)
 	}
-	return a.start(ctx, a.command(s, f))
+	e := a.start(ctx, a.command(s, f))
+	if e.ok() && a.work(s.Name, nil) == agent.NoWork {
+		f.noSuccess = agent.ChangedNothing
+	}
+	return e
 }
 
 func (a *attempt) command(s wire.StagePlan, f *failure) command {
@@ -261,7 +270,7 @@ func (a *attempt) assess(f *failure) *failure {
 		f.kind = failedMemory
 	case !f.exit.ok():
 		f.kind = failedExit
-	case f.agent != nil && f.agent.noSuccess != "":
+	case f.noSuccess != "":
 		f.kind = failedNoSuccess
 	default:
 		return nil
@@ -284,7 +293,7 @@ func (a *attempt) summary(f *failure) string {
 	case failedMemory:
 		return fmt.Sprintf("%s: %s failed, %s", f.stage, program, f.exit.shortage)
 	case failedNoSuccess:
-		return fmt.Sprintf("%s: %s: %s", f.stage, program, f.agent.noSuccess)
+		return fmt.Sprintf("%s: %s: %s", f.stage, program, f.noSuccess)
 	case failedClosedModel:
 		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closedModel, f.wait.Round(time.Second))
 	case failedTimeout:

@@ -254,3 +254,9 @@ func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 	diff.most = patchBytes
 	return w.git.run(ctx, diff)
 }
+
+// Unchanged reports whether a task's work tree has nothing to deliver. No worker may be in the checkout.
+func (w *Workspaces) Unchanged(ctx context.Context, nonce string) (bool, error) {
+	patch, err := w.Patch(ctx, nonce)
+	return patch == "", err
+}

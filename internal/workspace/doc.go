@@ -29,7 +29,7 @@
 // next operation finishes what a crash interrupted, so nobody ever sees a half merged tree. Files are written through
 // os.Root, never through a link of the agent's.
 //
-// The caller makes sure that no worker runs in a checkout during Checkout, Sync, Deliver, Patch and Remove (its container is
+// The caller makes sure that no worker runs in a checkout during Checkout, Sync, Deliver, Patch, Unchanged and Remove (its container is
 // confirmed gone), and that no checkout begins during Sweep. Drift and WriteState are fine beside a running worker. Locks are
 // flock(2) and are inherited by git: if the director is killed while git runs, the next director waits for that git to end
 // before it touches the same folder, and may then remove the lock files that it left.

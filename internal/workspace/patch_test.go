@@ -13,7 +13,13 @@ func TestPatch(t *testing.T) {
 	if patch, err := w.Patch(t.Context(), nonceB); err != nil || patch != "" {
 		t.Fatalf("nothing changed: %q, %v", patch, err)
 	}
+	if unchanged, err := w.Unchanged(t.Context(), nonceB); err != nil || !unchanged {
+		t.Errorf("nothing changed: %v, %v", unchanged, err)
+	}
 	put(t, c.Path, "a.txt", "two\n")
+	if unchanged, err := w.Unchanged(t.Context(), nonceB); err != nil || unchanged {
+		t.Errorf("something changed: %v, %v", unchanged, err)
+	}
 	put(t, c.Path, "bin", "\x00\x01")
 	put(t, c.Path, ".retake/attempt.json", "{}")
 	patch, err := w.Patch(t.Context(), nonceB)

@@ -126,8 +126,8 @@ func Run(ctx context.Context, o Options, c *agenttest.Case, dir string) (Result,
 		Plan: wire.Plan{
 			WorkerID: "trial234-1", AttemptID: "trial234-1", RunID: "trial", Issue: issue, Attempt: 1, FixAttempts: 1,
 			Bus: wire.PlanBus{URL: "none"}, Workdir: checkout, Stages: []wire.StagePlan{stage}, StopGraceSeconds: grace.Seconds(),
-			WatchdogSeconds: (o.Limit + time.Minute).Seconds(),
-			AttemptFile:     &wire.AttemptFile{AttemptID: "trial234-1", Attempt: 1, Issue: issue},
+			WatchdogSeconds: (o.Limit + time.Minute).Seconds(), Unchanged: true,
+			AttemptFile: &wire.AttemptFile{AttemptID: "trial234-1", Attempt: 1, Issue: issue},
 		},
 	}
 	began := time.Now()

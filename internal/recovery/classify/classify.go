@@ -173,7 +173,7 @@ func (q *classification) tails() *[3]agent.Tail {
 // text returns the texts, searched for all literals.
 func (q *classification) text() *reading {
 	if q.read == nil {
-		q.read = q.c.read(q.e.Stage, q.tails(), &q.logs)
+		q.read = q.c.read(&q.e, q.tails(), &q.logs)
 	}
 	return q.read
 }

@@ -26,7 +26,7 @@ func TestEventsQuote(t *testing.T) {
 		cause string // contained
 		wait  time.Duration
 	}{
-		{"a success", jsonLines(started, quoted, `{"type":"result","subtype":"success","is_error":false,"result":"done"}`), 0, recovery.NoProgress, "", 0},
+		{"a success", jsonLines(started, quoted, `{"type":"result","subtype":"success","is_error":false,"result":"All is well.\nNo change was made."}`), 0, recovery.NoProgress, "No change was made.", 0},
 		{"no event says how it ended", jsonLines(started, quoted), 1, recovery.Unknown, "exit code 1", 0},
 		{"a limit", jsonLines(started, quoted, `{"type":"result","is_error":true,"result":"Limit reached · resets 3pm (Europe/Warsaw)"}`), 1, recovery.QuotaExhausted, "Limit reached", 4 * time.Hour},
 		{"an error that no rule knows", jsonLines(started, quoted, `{"type":"result","subtype":"error_during_execution","is_error":true,"errors":["boom"]}`), 1, recovery.Unknown, "boom", 0},

@@ -23,6 +23,7 @@ type place struct{ line, end int }
 // reading is one text, searched once for all literals.
 type reading struct {
 	c       *Classifier
+	e       *recovery.Evidence
 	lines   []string
 	levels  []loglines.Level
 	places  [][]place // per rule
@@ -32,21 +33,21 @@ type reading struct {
 }
 
 // read searches the lines of tails, oldest first.
-func (c *Classifier) read(stage string, tails *[3]agent.Tail, logs *[3]loglines.Lines) *reading {
-	rd := &reading{c: c, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules)), advice: make([][]place, len(c.rules))}
+func (c *Classifier) read(e *recovery.Evidence, tails *[3]agent.Tail, logs *[3]loglines.Lines) *reading {
+	rd := &reading{c: c, e: e, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules)), advice: make([][]place, len(c.rules))}
 	for i := range tails {
 		for n, line := range tails[i].Lines {
-			rd.add(stage, line, logs[i].Level(n))
+			rd.add(line, logs[i].Level(n))
 		}
 		if len(tails[i].Lines) > 0 {
-			rd.add(stage, "", loglines.None) // the end of a text ends a quotation
+			rd.add("", loglines.None) // the end of a text ends a quotation
 		}
 	}
 	return rd
 }
 
 // add searches one line.
-func (rd *reading) add(stage, line string, level loglines.Level) {
+func (rd *reading) add(line string, level loglines.Level) {
 	c, n := rd.c, len(rd.lines)
 	rd.lines, rd.levels = append(rd.lines, line), append(rd.levels, level)
 	if line == "" || frame(line) {
@@ -72,7 +73,7 @@ func (rd *reading) add(stage, line string, level loglines.Level) {
 		to, weak = rd.chatter, rd.chatter
 	}
 	for _, h := range rd.hits {
-		if !c.rules[h.line].at(stage) || help && c.rules[h.line].Tier != tierProse {
+		if !c.rules[h.line].isFor(rd.e) || help && c.rules[h.line].Tier != tierProse {
 			continue
 		}
 		in := weak
@@ -128,9 +129,10 @@ func describesOption(line string) bool {
 	return len(t) < len(line) && strings.HasPrefix(t, "-") && !strings.HasPrefix(t, "- ") && strings.Contains(t, "  ")
 }
 
-// at reports whether r counts in stage.
-func (r *rule) at(stage string) bool {
-	return len(r.Stages) == 0 || stage == "" || slices.Contains(r.Stages, stage)
+// isFor reports whether r counts for evidence of this stage and exit code.
+func (r *rule) isFor(e *recovery.Evidence) bool {
+	return (len(r.Stages) == 0 || e.Stage == "" || slices.Contains(r.Stages, e.Stage)) &&
+		(r.Exit == nil || e.ExitCode == nil || *e.ExitCode == *r.Exit)
 }
 
 // keepPlace adds p, holding on to the first or the last maxPlaces places.

@@ -61,6 +61,7 @@ type rule struct {
 	Match    string          `toml:"match"`
 	Unless   []string        `toml:"unless"`
 	Stages   []string        `toml:"stages"`
+	Exit     *int            `toml:"exit"`
 	Next     bool            `toml:"next"`
 	Claim    bool            `toml:"claim"`
 	Why      string          `toml:"why"`

@@ -1,12 +1,14 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"retake/internal/recovery"
 	"retake/internal/recovery/loglines"
+	"retake/internal/recovery/plaintext"
 )
 
 // step is one kind of evidence. The first step that has an answer decides.
@@ -321,7 +323,7 @@ func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 	case q.failure().Message != "": // agents exit with 0, too, when they failed
 		return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "event"}, true
 	case e.ExitCode != nil && *e.ExitCode == 0 && e.Signal == "":
-		return recovery.Finding{Reason: recovery.NoProgress, Cause: quote, Rule: "exit.0", Confidence: 0.4}, true
+		return recovery.Finding{Reason: recovery.NoProgress, Cause: cmp.Or(plaintext.LastLine(q.agent.Answer), quote), Rule: "exit.0", Confidence: 0.4}, true
 	case e.ExitCode != nil && *e.ExitCode == 1 && e.Stage == "VALIDATE" && strings.TrimSpace(e.Stdout+e.Stderr) == "":
 		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a check of stage VALIDATE ended with exit code 1 and no output", Rule: "silent.check", Confidence: 0.4}, true
 	case q.hung():
