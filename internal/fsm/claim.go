@@ -25,7 +25,9 @@ func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 	case end.Ours:
 		m.rename(t, end.Title, "")
 		m.record(LabelsConfirmed{OfTask{t.Key}})
-		m.begin(t)
+		if t.State != Claiming || !m.blockUsedUp(t) {
+			m.begin(t)
+		}
 	case t.State == Claiming:
 		if e.Failure != nil && m.begunBefore(p) {
 			m.plan(t, Effect{Kind: DoRelease, Release: &ReleaseNote{Why: end.Why}})

@@ -197,7 +197,7 @@ var Transitions = []Transition{
 	{From: []State{Stopping}, On: OnGoneWithdrawn, To: Released, Means: "The container is gone, and the issue is no longer ours", old: "confirmed gone: withdrawn"},
 	{From: []State{Stopping, Delivering}, On: OnRetry, To: Backoff, Means: "The verdict: another attempt", old: "verdict: another attempt"},
 	{From: []State{Stopping, Delivering}, On: OnReclaim, To: Released, Means: "The verdict: the issue was given back", old: "verdict: give the issue back"},
-	{From: []State{Stopping, Delivering, Backoff}, On: OnEscalate, To: Blocked, Means: "The verdict: a person was asked", old: "verdict: ask a human"},
+	{From: []State{Stopping, Delivering, Backoff, Claiming}, On: OnEscalate, To: Blocked, Means: "The verdict: a person was asked", old: "verdict: ask a human"},
 	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and the issue is still ours, so a worker is being started", old: "due, slot free, re-read and still ours"},
 	{From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up", old: "claim without progress"},
 	{From: []State{Backoff, Blocked}, On: OnWithdrawn, To: Released},

@@ -3,7 +3,6 @@ package fsm
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"time"
 
 	"retake/internal/recovery"
@@ -108,11 +107,20 @@ func (b BudgetEdited) step(m *Machine) {
 	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, PaidCalls: &b.PaidCalls})
 		m.enforceBudget(t)
-		if budget := m.usedUp(t); t.State == Backoff && budget != "" {
-			why := "the operator set the paid calls to " + strconv.FormatInt(b.PaidCalls, 10) + ", which uses the task's budget up"
-			m.overtake(t, why)
-			f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
-			m.block(t, f, "RETRY_WAIT", policy.Refuse(f.Reason, budget, "director."+budget, why))
+		if t.State == Backoff {
+			m.blockUsedUp(t)
 		}
 	}
+}
+
+// blockUsedUp asks a human if the operator's edit leaves the task no further attempt, and reports whether it does.
+func (m *Machine) blockUsedUp(t *Task) bool {
+	budget := m.usedUp(t)
+	if budget != "" {
+		why := fmt.Sprintf("the operator set the paid calls to %d, which uses the task's budget up", t.Tally.PaidCalls)
+		m.overtake(t, why)
+		f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
+		m.block(t, f, "RETRY_WAIT", policy.Refuse(f.Reason, budget, "director."+budget, why))
+	}
+	return budget != ""
 }
