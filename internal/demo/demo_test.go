@@ -145,6 +145,7 @@ func TestDeadRunIsSweptByTheNext(t *testing.T) {
 	s.web.Close()
 	<-s.served
 	s.model.close()
+	s.provider.Close()
 	_, _ = s.containerLog.stop()
 	s.host.close()
 	s.lock.Close() // as its death would
