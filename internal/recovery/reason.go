@@ -167,9 +167,9 @@ var Reasons = []About{
 		presetWords{"invalid_config", "validation", "permanent", "fatal", "tooling"},
 	},
 	{
-		Validation, Agent, Permanent, false, ValidationError, OneRepository, "a request is refused as malformed",
-		"a request or an argument was refused as malformed",
-		"Read the message below: the request itself is refused, so trying again cannot help.",
+		Validation, Agent, Permanent, false, ValidationError, OneRepository, "a check or a request says no",
+		"a check refused the change, or a request or an argument was malformed",
+		"Read the message below: what is refused stays refused, so trying again cannot help.",
 		presetWords{"docker_exit_nonzero", "validation", "permanent", "non-fatal", "tooling"},
 	},
 	{

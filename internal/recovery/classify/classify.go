@@ -26,7 +26,7 @@ type Classifier struct {
 	advice   []string            // beginnings of lines that only warn or advise
 	verdicts []string            // phrases that say that retries are over
 
-	steps, stepsInCode []step
+	steps, stepsInCode, stepsInCommands []step
 }
 
 // New returns a classifier of the built-in rules and of extra documents in the format of rules.toml, each
@@ -44,7 +44,7 @@ func New(extra ...[]byte) (*Classifier, error) {
 	if err := errorsOf(files); err != nil {
 		return nil, err
 	}
-	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, advice: all.Chatter.Begins, verdicts: all.Chatter.Unless, steps: stepsFor(tiers), stepsInCode: stepsFor(tiersInCode)}
+	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, advice: all.Chatter.Begins, verdicts: all.Chatter.Unless, steps: stepsFor(tiers), stepsInCode: stepsFor(tiersInCode), stepsInCommands: stepsForCommands()}
 	sets := make([][]string, 0, len(c.rules)+1)
 	for _, r := range c.rules {
 		sets = append(sets, r.Any)

@@ -23,10 +23,25 @@ var tiersInCode = slices.Concat(tiers[2:4], tiers[:2], tiers[4:])
 
 // stepsOf returns the steps for a stage, strongest first.
 func (c *Classifier) stepsOf(stage string) []step {
-	if stage == "CODE" {
+	switch {
+	case stage == "CODE":
 		return c.stepsInCode
+	case slices.Contains(commandStages, stage):
+		return c.stepsInCommands
 	}
 	return c.steps
+}
+
+// commandStages run what the user wrote.
+var commandStages = []string{"START", "CONTEXT_LOAD", "VALIDATE", "DONE"}
+
+// vagueSteps say nothing of a user's own command: what it prints by the way, and whether it ends with a traceback, is its own affair.
+var vagueSteps = []string{"text crash", "retries and advice", "text guess", "lines below error level"}
+
+// stepsForCommands are the steps for stages that run the user's commands. What says nothing specific is the command's own no.
+func stepsForCommands() []step {
+	all := slices.DeleteFunc(stepsFor(tiers), func(s step) bool { return slices.Contains(vagueSteps, s.name) })
+	return slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
 }
 
 // stepsFor puts the tiers between what is known for certain and what is only asserted. Between what programs report and
@@ -57,6 +72,7 @@ func stepsFor(order []tierRow) []step {
 		all = append(all, step{name: "text " + string(t.name), judge: func(q *classification) (recovery.Finding, bool) { return q.readTier(t) }, tier: t})
 	}
 	all = append(all, step{name: "lines below error level", judge: func(q *classification) (recovery.Finding, bool) { return q.advice(order) }})
+	all = append(all, step{name: "answer", judge: (*classification).answer})
 	return append(all, step{name: "no evidence", judge: (*classification).withoutEvidence})
 }
 
@@ -190,7 +206,7 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	if b.name == tierGuess && q.e.ExitCode != nil && *q.e.ExitCode == 0 && q.e.Signal == "" {
 		return recovery.Finding{}, false
 	}
-	m, ok := q.text().decisive(b, q.text().places)
+	m, ok := q.text().decisive(b, q.text().places, q.readable())
 	if ok && b.name == tierCrash {
 		m.quote = q.quote() // a traceback ends with what happened
 	}
@@ -204,8 +220,8 @@ var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTra
 var answered = []string{"429", "_exhausted"}
 
 // decisive returns the line that decides within a tier, and what it quotes is weighed.
-func (rd *reading) decisive(b *tierRow, places [][]place) (match, bool) {
-	m, ok := rd.best(b.name, b.first, places, nil)
+func (rd *reading) decisive(b *tierRow, places [][]place, only []recovery.Reason) (match, bool) {
+	m, ok := rd.best(b.name, b.first, places, only)
 	if ok && m.rule.Claim {
 		m = rd.quotedCause(m)
 	}
@@ -232,7 +248,7 @@ func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 		if q.hung() && b.isVague() {
 			continue
 		}
-		if m, ok := q.text().decisive(&b, q.text().chatter); ok {
+		if m, ok := q.text().decisive(&b, q.text().chatter, nil); ok {
 			return m.finding(b.confidence / 2), true
 		}
 	}
@@ -295,6 +311,9 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 		if row.Code != code || row.Wrapper != wrapper || !strings.HasPrefix(strings.ToLower(q.e.Tool), row.Tool) {
 			continue
 		}
+		if readable := q.readable(); readable != nil && (row.Reason == recovery.Unknown || !slices.Contains(readable, row.Reason)) {
+			continue
+		}
 		cause := fmt.Sprintf("exit code %d: %s", code, row.Why)
 		if quote := q.quote(); quote != "" {
 			cause = quote + " (" + cause + ")"
@@ -308,6 +327,52 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 func (q *classification) assertion() (recovery.Finding, bool) {
 	r, ok := recovery.ReasonOf(q.e.Assertion.ErrorType)
 	return recovery.Finding{Reason: r, Cause: q.quote(), Rule: "assertion", Confidence: 0.3}, ok && r != recovery.Unknown
+}
+
+// commandFailed reports whether a command of the user's said no.
+func (q *classification) commandFailed() bool {
+	failed := q.e.Signal != "" || q.e.ExitCode != nil && *q.e.ExitCode != 0
+	return failed && slices.Contains(commandStages, q.e.Stage)
+}
+
+// readable are the reasons that text may give; nil: all. A user's command that crashed is no crash of an agent.
+func (q *classification) readable() []recovery.Reason {
+	if !q.commandFailed() {
+		return nil
+	}
+	return ofCommands
+}
+
+// ofCommands are all reasons but one, and that of lines that state a status.
+var ofCommands = func() []recovery.Reason {
+	all := []recovery.Reason{""}
+	for _, about := range recovery.Reasons {
+		if about.Reason != recovery.AgentCrash {
+			all = append(all, about.Reason)
+		}
+	}
+	return all
+}()
+
+// check takes a failed command of the user's at its last words. That a check fails with exit code 1 and not a word is known of tests.
+func (q *classification) check() (recovery.Finding, bool) {
+	quote := q.quote()
+	silent := quote == "" && q.e.ExitCode != nil
+	if silent {
+		quote = fmt.Sprintf("exit code %d and no output", *q.e.ExitCode)
+	}
+	f := recovery.Finding{Reason: recovery.Validation, Cause: quote, Rule: "check", Confidence: 0.5}
+	return f, q.commandFailed() && !(silent && *q.e.ExitCode == 1)
+}
+
+// answer reads the answer of an agent that calls its work a success: the model may have refused it, or asked.
+func (q *classification) answer() (recovery.Finding, bool) {
+	if q.failure(); q.agent.Answer == "" {
+		return recovery.Finding{}, false
+	}
+	f := q.c.decide(recovery.Evidence{Message: q.agent.Answer})
+	f.Rule = "answer/" + f.Rule
+	return f, f.Reason == recovery.PolicyViolation || f.Reason == recovery.NeedsHuman
 }
 
 // hung reports whether the program did nothing to end, and said nothing of why.
