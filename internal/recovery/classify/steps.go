@@ -361,8 +361,9 @@ func (q *classification) check() (recovery.Finding, bool) {
 	if silent {
 		quote = fmt.Sprintf("exit code %d and no output", *q.e.ExitCode)
 	}
+	likeTests := silent && *q.e.ExitCode == 1
 	f := recovery.Finding{Reason: recovery.Validation, Cause: quote, Rule: "check", Confidence: 0.5}
-	return f, q.commandFailed() && !(silent && *q.e.ExitCode == 1)
+	return f, q.commandFailed() && !likeTests
 }
 
 // answer reads the answer of an agent that calls its work a success: the model may have refused it, or asked.
