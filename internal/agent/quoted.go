@@ -122,10 +122,15 @@ func fromPython(s string) string {
 			b.WriteByte('"')
 		case quote != 0 && c == '\\' && i+1 < len(s):
 			i++
-			if s[i] != '\'' {
+			switch s[i] {
+			case '\'':
+				b.WriteByte('\'')
+			case 'x':
+				b.WriteString(`\u00`)
+			default:
 				b.WriteByte('\\')
+				b.WriteByte(s[i])
 			}
-			b.WriteByte(s[i])
 		case quote == '\'' && c == '"':
 			b.WriteString(`\"`)
 		case quote == 0 && strings.HasPrefix(s[i:], "None"):

@@ -21,9 +21,10 @@ func TestQuotedError(t *testing.T) {
 		{"cut off in a text", `error: {"error":{"code":"context_length_exceeded","message":"too long`, 0, "context_length_exceeded"},
 		{"as a text of another one", `x: {"error":{"message":"{\"error\":{\"message\":\"too long\",\"code\":\"context_length_exceeded\"}}","status":400}}`, 400, "context_length_exceeded"},
 		{"by Python", `openai.BadRequestError: Error code: 400 - {'error': {'message': "too long", 'type': 'x', 'param': None, 'code': 'context_length_exceeded'}}`, 400, "context_length_exceeded"},
+		{"by Python, with an escape", `{'error': {'message': "too\xa0long", 'code': 'context_length_exceeded'}}`, 0, "context_length_exceeded"},
 	} {
 		f, ok := quotedError(tc.line)
-		if !ok || f.Message != "too long" || f.Status != tc.status || tc.code != "" && !slices.Contains(f.Names, tc.code) {
+		if !ok || strings.ReplaceAll(f.Message, "\u00a0", " ") != "too long" || f.Status != tc.status || tc.code != "" && !slices.Contains(f.Names, tc.code) {
 			t.Errorf("%s: %v %+v", tc.name, ok, f)
 		}
 	}

@@ -126,7 +126,7 @@ func (l *loop) ask(ctx context.Context) (answer, error) {
 			continue
 		case isRefused && refused.overflow():
 			return a, fmt.Errorf("%w, and nothing is left to leave out: %w", errOverflow, err)
-		case try == l.Tries || isRefused && !refused.retryable() || isHopeless(err):
+		case try >= l.Tries || isRefused && !refused.retryable() || isHopeless(err):
 			return a, err
 		}
 		pause := wait

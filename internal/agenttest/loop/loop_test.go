@@ -2,7 +2,11 @@ package loop
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -122,5 +126,49 @@ func TestToolsStayBelowTheFolder(t *testing.T) {
 	in, _ = json.Marshal(input{Command: "cat a/b"})
 	if text, err := tools.call(t.Context(), "run_command", in); err != nil || text != "one three" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestTriesEndAfterShortening: a prompt that is shortened at the last try gets no tries without end.
+func TestTriesEndAfterShortening(t *testing.T) {
+	requests := 0
+	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests++; requests == 4 {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"type":"invalid_request_error","message":"prompt is too long"}}`)
+			return
+		}
+		w.Header().Set("Retry-After", "0.001")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer provider.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	l := &loop{
+		Options:  Options{BaseURL: provider.URL, Out: io.Discard, Tries: 4, LongestWait: time.Second, Idle: time.Second, Backoff: time.Millisecond},
+		client:   provider.Client(),
+		messages: []message{{Role: "user", Content: []block{{Type: "tool_result", Content: "a long text"}}}, {Role: "assistant"}},
+	}
+	if _, err := l.ask(ctx); err == nil || ctx.Err() != nil || requests != 5 {
+		t.Errorf("%v after %d requests, want an error after 5", err, requests)
+	}
+}
+
+// TestEditKeepsTheRest: of a file that is longer than what the model is shown of one, nothing is lost.
+func TestEditKeepsTheRest(t *testing.T) {
+	dir := t.TempDir()
+	rest := strings.Repeat("x", 2*maxResult)
+	if err := os.WriteFile(filepath.Join(dir, "long"), []byte("one "+rest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tools, err := openTools(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tools.close()
+	in, _ := json.Marshal(input{Path: "long", Old: "one", New: "two"})
+	_, err = tools.call(t.Context(), "edit_file", in)
+	if text, _ := os.ReadFile(filepath.Join(dir, "long")); err != nil || string(text) != "two "+rest {
+		t.Errorf("%v, %d bytes, want %d", err, len(text), len("two "+rest))
 	}
 }

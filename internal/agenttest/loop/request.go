@@ -78,7 +78,7 @@ func isHopeless(err error) bool {
 	var cert *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	return errors.As(err, &name) && name.IsNotFound || errors.As(err, &cert) || errors.As(err, &record) ||
-		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
+		errors.Is(err, http.ErrSchemeMismatch)
 }
 
 const system = "You are a coding agent. Working directory: %s\nUse the tools to do what you are asked. End with one sentence about what you did."

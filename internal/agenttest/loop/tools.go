@@ -76,14 +76,7 @@ func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage
 	case "write_file":
 		return "written", t.write(in.Path, in.Content)
 	case "edit_file":
-		text, err := t.read(in.Path)
-		if err != nil {
-			return "", err
-		}
-		if n := strings.Count(text, in.Old); n != 1 {
-			return "", fmt.Errorf("%s: old_string is there %d times, want once", in.Path, n)
-		}
-		return "edited", t.write(in.Path, strings.Replace(text, in.Old, in.New, 1))
+		return "edited", t.edit(in)
 	case "run_command":
 		return t.run(ctx, in.Command)
 	}
@@ -106,6 +99,19 @@ func (t *tools) read(path string) (string, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxResult))
 	return string(data), err
+}
+
+// edit replaces a text of the whole file, of which the model may have been shown the beginning only.
+func (t *tools) edit(in input) error {
+	data, err := t.root.ReadFile(t.local(in.Path))
+	if err != nil {
+		return err
+	}
+	text := string(data)
+	if n := strings.Count(text, in.Old); n != 1 {
+		return fmt.Errorf("%s: old_string is there %d times, want once", in.Path, n)
+	}
+	return t.write(in.Path, strings.Replace(text, in.Old, in.New, 1))
 }
 
 func (t *tools) write(path, content string) error {

@@ -22,7 +22,12 @@ func parseJSON(line string) (string, Level, bool) {
 		return line, None, false
 	}
 	var fields map[string]any
-	if json.Unmarshal([]byte(line), &fields) != nil {
+	if !json.Valid([]byte(line)) {
+		return line, None, false
+	}
+	decoder := json.NewDecoder(strings.NewReader(line))
+	decoder.UseNumber() // a time in seconds stays as it was printed
+	if decoder.Decode(&fields) != nil {
 		return line, None, false
 	}
 	level := None
@@ -30,8 +35,10 @@ func parseJSON(line string) (string, Level, bool) {
 		switch v := fields[k].(type) {
 		case string:
 			level = max(level, levelOf(v))
-		case float64:
-			level = max(level, levelOfNumber(v))
+		case json.Number:
+			if n, err := v.Float64(); err == nil {
+				level = max(level, levelOfNumber(n))
+			}
 		}
 	}
 	message, said := "", false
@@ -70,23 +77,25 @@ func withRest(message string, fields map[string]any) string {
 	for _, k := range slices.Concat(levelKeys, placeKeys) {
 		delete(fields, k)
 	}
-	pairs, nested := "", false
+	var pairs []string
+	nested := false
 	for _, k := range slices.Sorted(maps.Keys(fields)) {
-		switch fields[k].(type) {
+		switch v := fields[k].(type) {
 		case map[string]any:
 			nested = true
 		default:
-			pairs += fmt.Sprintf(" %s=%v", k, fields[k])
+			pair := fmt.Sprintf("%s=%v", k, v)
+			pairs = append(pairs, strings.TrimPrefix(pair, "=")) // words behind the pairs have no key
 		}
 	}
 	if nested {
 		data, _ := json.Marshal(fields)
 		return strings.TrimSuffix(message, "\n") + "\n" + string(data)
 	}
-	if pairs == "" {
+	if len(pairs) == 0 {
 		return message
 	}
-	return strings.TrimSuffix(message, "\n") + "\n" + pairs[1:]
+	return strings.TrimSuffix(message, "\n") + "\n" + strings.Join(pairs, " ")
 }
 
 // parseLogfmt reads pairs of key and value that state a level and a message.

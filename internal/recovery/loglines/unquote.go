@@ -42,12 +42,14 @@ func fieldsText(line string) (text string, ok bool) {
 	if json.Unmarshal([]byte(line), &fields) != nil {
 		return "", false
 	}
+	var all strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(fields)) {
 		if s, is := fields[k].(string); is && s != "" {
-			text, ok = text+strings.TrimSuffix(s, "\n")+"\n", ok || strings.Contains(s, "\n")
+			all.WriteString(strings.TrimSuffix(s, "\n") + "\n")
+			ok = ok || strings.Contains(s, "\n")
 		}
 	}
-	return text, ok
+	return all.String(), ok
 }
 
 // unescape replaces the escapes of a JSON string, whole or cut off.
