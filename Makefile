@@ -8,7 +8,7 @@ PKGS    := ./...
 .PHONY: help build test race lint fmt demo generate images bench fuzz sim
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build director, worker, the stand-ins, the demo and its agent into bin/
 	$(STATIC) -o $(BIN)/director ./cmd/director

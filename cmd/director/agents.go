@@ -137,10 +137,12 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 	}
 	d, err := container.OpenDocker(ctx, container.Options{Fleet: "try-" + filepath.Base(dir), Network: c.Network, Owner: filepath.Base(dir)})
 	if err == nil {
-		address, err = d.EnsureNetwork(ctx)
-	}
-	if err == nil {
-		err = d.EnsureImage(ctx, c.Image)
+		if address, err = d.EnsureNetwork(ctx); err == nil {
+			err = d.EnsureImage(ctx, c.Image)
+		}
+		if err != nil {
+			err = errors.Join(err, d.Close())
+		}
 	}
 	if err != nil && c.Runtime == "auto" {
 		return asProcess()

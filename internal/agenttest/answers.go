@@ -30,7 +30,7 @@ func ends(text string, f finish) answer {
 // callsUnknown lets the model call a tool that nobody has.
 func callsUnknown() answer {
 	return answer{give: func(x *exchange) {
-		r := reply{text: "Next: " + unknownTool + ".", calls: []call{{id: strangeID, name: unknownTool, args: object{"to": "Mars"}}}, finish: finishTools}
+		r := reply{text: "Next: " + unknownTool + ".", calls: []call{{id: unknownCall, name: unknownTool, args: object{"path": "README.md"}}}, finish: finishTools}
 		r.count(x.talk)
 		x.send(r)
 	}}

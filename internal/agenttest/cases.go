@@ -12,7 +12,7 @@ type Case struct {
 	Name    string
 	About   string            // what happens
 	Source  string            // where the bodies are documented, or were seen
-	Reason  recovery.Reason   // as what an agent that ends with it is to be read; empty: it is to succeed
+	Reason  recovery.Reason   // how an agent that ends with it is to be read; empty: it is to succeed
 	Or      []recovery.Reason // readings that are right as well: clients make different things of it
 	Wait    time.Duration     // that the provider states; 0: none
 	Long    bool              // the whole of it takes longer than anybody waits: an agent has to be ended
@@ -67,7 +67,7 @@ var Cases = []Case{
 	{Name: "stream-cut-once", About: "a stream is cut, once", Source: transport, Or: []recovery.Reason{recovery.NetworkTransient}, answers: once(begins(cut))},
 	{Name: "stream-overloaded-once", About: "overloaded in the middle of a stream, once", Source: streamDocs, Or: []recovery.Reason{recovery.Overloaded}, answers: once(errs(overloadedNow))},
 	{
-		Name: "rough-road", About: "429 with Retry-After, an answer, overloaded, an answer, too long until it is shorter", Source: docs,
+		Name: "three-failures", About: "429 with Retry-After, an answer, overloaded, an answer, too long until it is shorter", Source: docs,
 		Or: []recovery.Reason{recovery.ContextOverflow}, answers: []answer{fails(perMinute(time.Second)), works, fails(overloadedNow), works, tooLong(promptTooLong)},
 	},
 
@@ -199,7 +199,7 @@ var Cases = []Case{
 		answers: always(page(404, "application/json", `{"detail":"Not Found"}`)),
 	},
 	{
-		Name: "redirect-loop", About: "302 to itself", Source: "RFC 9110, 15.4.3", Reason: recovery.InvalidConfig, Or: []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient},
+		Name: "redirect-loop", About: "307 to itself", Source: "RFC 9110, 15.4.8", Reason: recovery.InvalidConfig, Or: []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient},
 		answers: always(redirects(307, "redirect-loop")),
 	},
 	{

@@ -8,8 +8,8 @@
 // real agent CLI really reads, writes and runs something, and ends with a text. How far it has come it sees in the
 // conversation.
 //
-// A case is one row (cases.go): what the answers are for each provider, where they are documented, and as what an agent that
-// ends with them should be read.
+// A case is one row (cases.go): what the answers are for each provider, where they are documented, and how an agent that ends
+// with them should be read.
 //
 // # Invariants
 //

@@ -21,14 +21,15 @@ var DefaultTask = Task{
 	Check: "cat standin.txt", Done: "I have written standin.txt, and read it back.",
 }
 
-// unknownTool is called in the case that is about it; its results don't count as steps.
-const unknownTool = "teleport_file"
-
-const strangeID = "call_strange"
+// unknownTool is called in the case that is about it; the results of unknownCall don't count as steps.
+const (
+	unknownTool = "archive_file"
+	unknownCall = "call_unknown"
+)
 
 // count counts a tool's answer, unless nobody has such a tool.
 func (c *conversation) count(id string) {
-	if id != strangeID {
+	if id != unknownCall {
 		c.results++
 	}
 }

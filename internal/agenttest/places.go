@@ -50,7 +50,7 @@ func (s *Server) openPlaces(ctx context.Context, addr net.Addr) error {
 	}
 	secure := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ErrorLog: silent(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}}}
 	s.more = append(s.more, secure)
-	s.served.Go(func() { _ = secure.ServeTLS(l, "", "") }) // until Close
+	s.serving.Go(func() { _ = secure.ServeTLS(l, "", "") }) // until Close
 	s.places = map[place]string{
 		here: s.url, nobody: fmt.Sprintf("http://%s", net.JoinHostPort(own.IP.String(), fmt.Sprint(closed.port))), nowhere: "http://provider.invalid",
 		tlsToPlain: strings.Replace(s.url, "http:", "https:", 1), selfSigned: "https://" + l.Addr().String(),

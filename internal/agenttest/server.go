@@ -21,8 +21,8 @@ type Server struct {
 	url  string
 	more []io.Closer // the places that cases need besides it
 
-	places map[place]string // base addresses
-	served sync.WaitGroup
+	places  map[place]string // base addresses
+	serving sync.WaitGroup
 
 	mu   sync.Mutex
 	runs map[string]*run // by case and run
@@ -31,8 +31,8 @@ type Server struct {
 // run is what one run of a case has had.
 type run struct {
 	next     [2]int // answer, without and with tools
-	Requests int    // for answers of the model with tools
-	Side     int    // without tools: titles, summaries
+	requests int    // for answers of the model with tools
+	side     int    // without tools: titles, summaries
 	served   []Served
 	refused  int // bytes of the request that was too long; 0: none was
 }
@@ -44,14 +44,19 @@ type Served struct {
 	In, Out int // tokens; 0 of what was refused
 }
 
+// run names one run of a case, as it stands in the path; without a label it is the only one.
+func (c *Case) run(label string) string {
+	if label == "" {
+		return c.Name
+	}
+	return c.Name + "@" + label
+}
+
 // Served is what a run of a case was answered so far, in order.
 func (s *Server) Served(c *Case, label string) []Served {
-	if label != "" {
-		label = "@" + label
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.runs[c.Name+label]; r != nil {
+	if r := s.runs[c.run(label)]; r != nil {
 		return slices.Clone(r.served)
 	}
 	return nil
@@ -82,7 +87,7 @@ func Start(ctx context.Context, listen string, task Task) (*Server, error) {
 	if err := s.openPlaces(ctx, l.Addr()); err != nil {
 		return nil, errors.Join(err, l.Close(), s.Close())
 	}
-	s.served.Go(func() { _ = s.http.Serve(l) }) // until Close
+	s.serving.Go(func() { _ = s.http.Serve(l) }) // until Close
 	return s, nil
 }
 
@@ -92,21 +97,15 @@ func (s *Server) URL() string { return s.url }
 // Base is the address for a case, and for one run of it; without the /v1 that some clients want. Some cases are elsewhere:
 // where nobody listens, say.
 func (s *Server) Base(c *Case, label string) string {
-	if label != "" {
-		label = "@" + label
-	}
-	return s.places[c.place] + "/case/" + c.Name + label
+	return s.places[c.place] + "/case/" + c.run(label)
 }
 
 // Count returns how many requests a run of a case has had: those with tools, and others.
 func (s *Server) Count(c *Case, label string) (requests, side int) {
-	if label != "" {
-		label = "@" + label
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.runs[c.Name+label]; r != nil {
-		return r.Requests, r.Side
+	if r := s.runs[c.run(label)]; r != nil {
+		return r.requests, r.side
 	}
 	return 0, 0
 }
@@ -117,7 +116,7 @@ func (s *Server) Close() error {
 	for _, c := range s.more {
 		errs = append(errs, c.Close())
 	}
-	s.served.Wait()
+	s.serving.Wait()
 	return errors.Join(errs...)
 }
 
@@ -150,7 +149,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	d := dialectOf(path)
 	if d == nil {
-		s.beside(w, path, len(body))
+		countTokens(w, path, len(body))
 		return
 	}
 	var o object
@@ -187,9 +186,9 @@ func (s *Server) take(path string, c *Case, x *exchange) func(*exchange) {
 	kind := 0
 	if len(x.talk.tools) > 0 {
 		kind = 1
-		x.run.Requests++
+		x.run.requests++
 	} else {
-		x.run.Side++
+		x.run.side++
 	}
 	at := x.run.next[kind]
 	if at < len(c.answers)-1 {
@@ -231,8 +230,8 @@ func models(w http.ResponseWriter, path string) {
 // Models are the names of the models that lists show. Requests may name any.
 var Models = []string{"gpt-4.1", "claude-sonnet-4-5", "gemini-2.5-pro", "standin"}
 
-// beside answers what clients ask besides: how many tokens something has.
-func (s *Server) beside(w http.ResponseWriter, path string, bytes int) {
+// countTokens answers what clients ask besides: how many tokens something has.
+func countTokens(w http.ResponseWriter, path string, bytes int) {
 	switch {
 	case strings.HasSuffix(path, "/count_tokens"):
 		writeJSON(w, object{"input_tokens": bytes / 4})

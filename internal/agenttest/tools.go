@@ -3,6 +3,7 @@ package agenttest
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ var (
 // param finds the parameter that has one of the words; empty: there is none.
 func (t tool) param(words []string) string {
 	for _, w := range words {
-		for name := range t.params {
+		for _, name := range slices.Sorted(maps.Keys(t.params)) { // of two that are alike always the same
 			if strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)) == w {
 				return name
 			}

@@ -188,8 +188,8 @@ func (o Options) print(progress io.Writer, p *run, results []result, checks []ch
 	}
 	fmt.Fprintln(progress)
 	for _, r := range results {
-		if r.told != "" {
-			fmt.Fprintf(progress, "%s: %s\n", r.Issue, r.told)
+		if r.note != "" {
+			fmt.Fprintf(progress, "%s: %s\n", r.Issue, r.note)
 		}
 	}
 	for _, a := range p.scenarios {

@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// roughRoad is how the provider answers the agent on its way: 429, overloaded, and a prompt that is too long.
-var roughRoad = agenttest.Find("rough-road")
+// threeFailures is how the provider answers the agent on its way: 429, overloaded, and a prompt that is too long.
+var threeFailures = agenttest.Find("three-failures")
 
 // openProvider starts the stand-in for a model's provider where the workers reach this machine.
 func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
@@ -27,7 +27,7 @@ func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 // refusals are the statuses that the provider is to have answered with on the way, in this order.
 var refusals = []int{429, 529, 400}
 
-// checkLoop makes sure that the agent really went the rough way, and that what it says to have used is what the provider served.
+// checkLoop makes sure that the agent really met these refusals, and that what it says it used is what the provider served.
 func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 	var refused []int
 	tokens := int64(0)
@@ -39,12 +39,12 @@ func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 	r.require(fmt.Sprint(refused) == fmt.Sprint(refusals), "the provider refused with %v, want %v", refused, refusals)
 	r.require(history.used.Tokens == tokens, "%d tokens were counted, the provider served %d", history.used.Tokens, tokens)
 	if r.wrong == nil {
-		r.told = tellLoop(served, history.used)
+		r.note = describeLoop(served, history.used)
 	}
 }
 
-// tellLoop says in plain words how the agent got on with its model.
-func tellLoop(served []agenttest.Served, used recovery.Usage) string {
+// describeLoop says in plain words how the agent got on with its model.
+func describeLoop(served []agenttest.Served, used recovery.Usage) string {
 	var way []string
 	answers := 0
 	for i, s := range served {

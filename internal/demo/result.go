@@ -23,7 +23,7 @@ type result struct {
 	Verdicts []string `json:"verdicts"`
 	Seconds  float64  `json:"seconds"`
 
-	told  string   // more of what happened, in plain words; empty: the table says it
+	note  string   // more of what happened, in plain words; empty: the table says it
 	wrong []string // what differs from what was promised
 }
 
@@ -49,7 +49,7 @@ func (s *testbed) evaluate(a *activeScenario, histories map[string]*taskHistory,
 	r.checkDelivery(a, s.bare())
 	r.checkCauses(a, s.model, killed)
 	if a.Loop {
-		r.checkLoop(history, s.provider.Served(roughRoad, ""))
+		r.checkLoop(history, s.provider.Served(threeFailures, ""))
 	}
 	if a.Limit {
 		r.checkRateLimit(history, histories, findRateLimit(s.github.Requests()), all, killed)

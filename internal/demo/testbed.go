@@ -125,7 +125,7 @@ func (s *testbed) start(ctx context.Context, programs string) error {
 	if s.provider, err = openProvider(ctx, gateway); err != nil {
 		return err
 	}
-	s.providerURL = s.provider.Base(roughRoad, "")
+	s.providerURL = s.provider.Base(threeFailures, "")
 	if err := s.openGitHub(ctx); err != nil {
 		return err
 	}

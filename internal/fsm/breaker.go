@@ -10,8 +10,8 @@ import (
 )
 
 // Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched into it;
-// then one task is the canary, and when that one does well the others follow, a few more every minute. One of a deterministic failure is
-// only told.
+// then one task is the canary, and when that one does well the others follow, a few more every minute. An incident of a
+// deterministic failure is only told: it is listed, and keeps nothing back.
 type Incident struct {
 	Key    string          `json:"key"`            // the resource and the reason, or the repository and the failures' signature
 	Repo   string          `json:"repo,omitempty"` // that it is about; empty: all
@@ -131,7 +131,7 @@ func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
 	}
 }
 
-// keepsBack: nothing is dispatched but a canary.
+// keepsBack reports whether nothing is dispatched but a canary.
 func keepsBack(b recovery.Breaker, now time.Time) bool {
 	s := b.State(now)
 	return s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen

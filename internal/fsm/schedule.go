@@ -78,7 +78,7 @@ func (m *Machine) coolDown(resource string, until time.Time, why string) {
 	}
 }
 
-// githubOpensAt is when GitHub may be used again. A limit on either resource stops intake, re-reads and writes.
+// githubOpensAt is when GitHub may be used again. A limit on any of its resources stops intake, re-reads and writes.
 func (m *Machine) githubOpensAt() time.Time {
 	return m.opensAt(func(r string) bool { return strings.HasPrefix(r, "github.") })
 }

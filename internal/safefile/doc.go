@@ -2,5 +2,6 @@
 // the new, also after a power cut.
 //
 // Files are named relative to an os.Root, because some of the folders belong to agents: no symbolic link leads a write outside,
-// and what somebody put in the way of the temporary file is never followed; Tail reads regular files there. The package imports the standard library only.
+// and what somebody put in the way of the temporary file is never followed. Tail reads only regular files there.
+// The package imports the standard library only.
 package safefile

@@ -37,8 +37,8 @@
 //
 // Agents: a stage with a profile (package agent) gets its prompt, model and files here, starts under a lease of the worker's
 // own, and is monitored while it runs (agentmonitor.go): steps, usage, rate limits. What exit code 0 means depends on the
-// stream; whether work changed is judged by names, sizes and times of files (agent.go); what is work, package worktree says. Nothing in the stream stops an agent: the
-// stage's timeout does.
+// stream; whether work changed is judged by names, sizes and times of files (agent.go); what is work, package worktree says.
+// Nothing in the stream stops an agent: the stage's timeout does.
 //
 // Logs: of a stage that failed, or that has done nothing, the newest log file that it wrote is read (agentlog.go). Its end stands in
 // the report before that of stderr.

@@ -67,7 +67,7 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	return e
 }
 
-// stderrTail is the end of stderr, behind what stands in the program's log file: there agents explain what they do not say.
+// stderrTail is the end of the program's log file, where agents explain what they do not print, and behind it that of stderr.
 func (r *reporter) stderrTail(f *failure) string {
 	log := r.mask.Text(f.log)
 	return log + r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes-min(len(log), maxLogBytes))))

@@ -89,7 +89,7 @@ func TestItEndsWithTheProvidersWords(t *testing.T) {
 }
 
 func TestLimitsAreTold(t *testing.T) {
-	_, out, o, err := run(t, start(t), "rough-road")
+	_, out, o, err := run(t, start(t), "three-failures")
 	if err != nil || o.RateLimits < 2 {
 		t.Errorf("%v, %d limits were told, want the 429 and the 529\n%s", err, o.RateLimits, out)
 	}

@@ -23,7 +23,7 @@ func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) f
 		spec.Entrypoint = Command(container.WorkerPath, at)
 		spec.Env = append([]string{"HOME=" + filepath.Join(at, ownFolder, "home")}, j.Env...)
 		j.Plan.Workdir = at
-		if err := errors.Join(j.WritePlan(), give(j.Dir, uid, gid)); err != nil {
+		if err := errors.Join(j.WritePlan(), chown(j.Dir, uid, gid)); err != nil {
 			return err
 		}
 		defer func() {
@@ -67,8 +67,8 @@ func ended(ctx context.Context, runtime container.Runtime, id string) error {
 	}
 }
 
-// give lets the worker's user write into the checkout.
-func give(dir string, uid, gid int) error {
+// chown lets the worker's user write into the checkout.
+func chown(dir string, uid, gid int) error {
 	if os.Getuid() != 0 {
 		return nil // the configuration's user has to be this one: nobody else's report could be read
 	}

@@ -68,7 +68,7 @@ type Result struct {
 	Output   string
 }
 
-// Reason is as what the run is read; empty: it succeeded. Success without a change is none: the director says so at the end.
+// Reason is how the run is read; empty: it succeeded. Success without a change is no_progress, as the director decides at the end.
 func (r Result) Reason() recovery.Reason {
 	switch {
 	case r.Report != nil:
@@ -169,19 +169,19 @@ func layOut(checkout, home string, row *agent.Profile, url string) error {
 	return os.MkdirAll(filepath.Join(checkout, home), 0o755)
 }
 
-// usual are the variables with which most CLIs are pointed elsewhere.
-var usual = []string{
+// usualVariables are those with which most CLIs are pointed elsewhere.
+var usualVariables = []string{
 	"ANTHROPIC_BASE_URL={url}", "OPENAI_BASE_URL={url}/v1", "OPENAI_API_BASE={url}/v1", "GOOGLE_GEMINI_BASE_URL={url}",
 	"ANTHROPIC_API_KEY=standin", "OPENAI_API_KEY=standin", "GEMINI_API_KEY=standin", "NO_PROXY=*",
 }
 
-// environment is all that an agent has of variables, but HOME, which the place decides.
+// environment is every variable that an agent gets, but for HOME, which the place decides.
 func environment(row *agent.Profile, url, path string) []string {
 	env := []string{"PATH=" + path, "LANG=C.UTF-8", "TERM=dumb", "AGENTLOOP_IDLE_SECONDS=8"}
 	for _, k := range row.Keys {
 		env = append(env, k+"=standin")
 	}
-	for _, e := range append(append([]string{}, usual...), row.Try.Env...) { // of two with a name the last one counts
+	for _, e := range append(append([]string{}, usualVariables...), row.Try.Env...) { // of two with a name the last one counts
 		env = append(env, strings.ReplaceAll(e, "{url}", url))
 	}
 	return env

@@ -45,7 +45,7 @@ func TestTheLoopIsUnderstood(t *testing.T) {
 		Table: table, Agent: "agentloop", Worker: filepath.Join(bin, "worker"), Path: bin + ":/usr/bin:/bin", Limit: 15 * time.Second, Sim: sim, Classifier: classifier,
 	}
 	for name, want := range map[string]recovery.Reason{
-		"ok": "", "rough-road": "", "invalid-key": recovery.AuthError, "rate-limit-hour": recovery.RateLimited, "context-overflow": recovery.ContextOverflow,
+		"ok": "", "three-failures": "", "invalid-key": recovery.AuthError, "rate-limit-hour": recovery.RateLimited, "context-overflow": recovery.ContextOverflow,
 		"insufficient-quota": recovery.QuotaExhausted, "refusal": recovery.NoProgress,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func works(r round) error {
 			return err
 		}
 		defer func() { _ = sim.Close() }()
-		address = sim.Base(agenttest.Find("rough-road"), "")
+		address = sim.Base(agenttest.Find("three-failures"), "")
 	}
 	prompt := r.attempt.Issue.Title
 	if len(os.Args) > 1 {

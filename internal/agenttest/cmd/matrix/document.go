@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,11 +11,10 @@ import (
 	"retake/internal/recovery"
 )
 
-// readingOf is as what a run was read, in a word.
+// readingOf is how a run was read, in a word.
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
-// mark says whether a reading is one that the table has. An agent that gives up where a better one gets past is read right if
-// the reading is that of what stopped it.
+// mark says whether a reading is one that the table has. Success is none where the table wants a failure: that agent got past it.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):
@@ -25,15 +25,11 @@ func mark(r trial.Result) string {
 	return "**wrong**"
 }
 
-// asksForRetry reports whether what the table has may be tried again.
+// retryRight reports whether a run may be tried again, or not, as one of the reasons that the table has.
 func retryRight(r trial.Result) bool {
-	want := []recovery.Reason{r.Case.Reason}
-	for _, w := range append(want, r.Case.Or...) {
-		if recovery.Assert(w).Retry == r.Retry() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(append([]recovery.Reason{r.Case.Reason}, r.Case.Or...), func(want recovery.Reason) bool {
+		return recovery.Assert(want).Retry == r.Retry()
+	})
 }
 
 const head = `# Agents on the stand-in for providers
