@@ -119,8 +119,9 @@ func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
 	for _, old := range slices.Clone(m.hard.Incidents) { // one that keeps something back is never forgotten: there are only a few
-		closed := old.Breaker.State(m.now) == recovery.BreakerClosed
-		if old.Breaker.Idle(m.now) || closed && len(m.hard.Incidents) > maxIncidents {
+		state := old.Breaker.State(m.now)
+		free := state == recovery.BreakerClosed || state == recovery.BreakerTold
+		if old.Breaker.Idle(m.now) || free && len(m.hard.Incidents) > maxIncidents {
 			m.record(IncidentChanged{Incident: Incident{Key: old.Key}, Over: true})
 		}
 	}

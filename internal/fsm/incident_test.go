@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,20 @@ func TestDeterministicFailureIsOnlyTold(t *testing.T) {
 	f.step(Tick{})
 	if i := f.m.Incidents(); len(i) != 0 {
 		t.Errorf("two hours later: %+v", i)
+	}
+}
+
+// TestIncidentsAreBounded: what keeps nothing back is forgotten, the oldest first; also what is only told.
+func TestIncidentsAreBounded(t *testing.T) {
+	m := newFleet(t).m
+	for n := range maxIncidents + 10 {
+		told := recovery.Breaker{Told: true}
+		for _, task := range []string{"a/a#1", "a/a#2", "a/a#3"} {
+			told = told.Failed(m.now, task)
+		}
+		m.updateIncident(Incident{Key: fmt.Sprintf("a/a/%03d", n)}, told)
+	}
+	if n := len(m.hard.Incidents); n > maxIncidents || m.hard.Incidents[n-1].Key != fmt.Sprintf("a/a/%03d", maxIncidents+9) {
+		t.Errorf("%d incidents, want at most %d with the last one among them", n, maxIncidents)
 	}
 }
