@@ -37,6 +37,9 @@ func TestAgentsDoc(t *testing.T) {
 }
 
 func code(words ...string) string {
+	if len(words) == 0 {
+		return ""
+	}
 	return "`" + strings.ReplaceAll(strings.Join(words, " "), "|", `\|`) + "`"
 }
 

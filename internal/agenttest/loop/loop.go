@@ -28,6 +28,16 @@ type Options struct {
 	Backoff     time.Duration // before the second try, if the provider states none; it doubles; 0: 500 ms
 }
 
+// Profile is the row of the program (cmd/agentloop) in a file of agents.
+const Profile = `[[agent]]
+name = "agentloop"
+program = "agentloop"
+args = ["-p", "{prompt}"]
+format = "retake"
+provider = "anthropic"
+keys = ["ANTHROPIC_API_KEY"]
+`
+
 // ErrTurns: the model did not come to an end.
 var ErrTurns = errors.New("turn limit reached")
 

@@ -8,18 +8,10 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/agenttest"
+	"retake/internal/agenttest/loop"
 	"retake/internal/recovery"
 	"retake/internal/recovery/classify"
 )
-
-const loopRow = `[[agent]]
-name = "agentloop"
-program = "agentloop"
-args = ["-p", "{prompt}"]
-format = "retake"
-provider = "anthropic"
-keys = ["ANTHROPIC_API_KEY"]
-`
 
 // The reference agent, run by the real worker: what it edits, uses and fails at is understood.
 func TestTheLoopIsUnderstood(t *testing.T) {
@@ -33,7 +25,7 @@ func TestTheLoopIsUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sim.Close() })
-	table, err := agent.Parse(agent.Builtin(), []byte(loopRow))
+	table, err := agent.Parse(agent.Builtin(), []byte(loop.Profile))
 	if err != nil {
 		t.Fatal(err)
 	}

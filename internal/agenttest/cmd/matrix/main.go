@@ -26,19 +26,10 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/agenttest"
+	"retake/internal/agenttest/loop"
 	"retake/internal/agenttest/trial"
 	"retake/internal/recovery/classify"
 )
-
-// reference is the profile of our own loop.
-const reference = `[[agent]]
-name = "agentloop"
-program = "agentloop"
-args = ["-p", "{prompt}"]
-format = "retake"
-provider = "anthropic"
-keys = ["ANTHROPIC_API_KEY"]
-`
 
 type settings struct {
 	bin, agents, out string
@@ -80,7 +71,7 @@ type installed struct {
 }
 
 func run(ctx context.Context, s settings) error {
-	table, err := agent.Parse(agent.Builtin(), []byte(reference))
+	table, err := agent.Parse(agent.Builtin(), []byte(loop.Profile))
 	if err != nil {
 		return err
 	}
