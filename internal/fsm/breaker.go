@@ -104,10 +104,8 @@ func (m *Machine) applyBreaker(t *Task, f recovery.Finding, stage string, v reco
 
 // incident returns what is known of a key; a new incident, if nothing is.
 func (m *Machine) incident(key string) Incident {
-	for _, i := range m.hard.Incidents {
-		if i.Key == key {
-			return i
-		}
+	if n := slices.IndexFunc(m.hard.Incidents, func(i Incident) bool { return i.Key == key }); n >= 0 {
+		return m.hard.Incidents[n]
 	}
 	return Incident{Key: key}
 }
@@ -115,7 +113,7 @@ func (m *Machine) incident(key string) Incident {
 // updateIncident records the new state of an incident's breaker, forgets incidents that are over, and releases what this one has
 // kept back.
 func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
-	stood := keepsBack(i.Breaker, m.now)
+	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
 	for _, old := range slices.Clone(m.hard.Incidents) { // one that keeps something back is never forgotten: there are only a few
@@ -125,17 +123,11 @@ func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
 			m.record(IncidentChanged{Incident: Incident{Key: old.Key}, Over: true})
 		}
 	}
-	if stood && !keepsBack(i.Breaker, m.now) {
+	if stood && !i.Breaker.KeepsBack(m.now) {
 		m.dispatchableSince = m.now
 		m.resumeBlocked(i)
 		m.revisitAll() // claims can go stale again
 	}
-}
-
-// keepsBack reports whether nothing is dispatched but a canary.
-func keepsBack(b recovery.Breaker, now time.Time) bool {
-	s := b.State(now)
-	return s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen
 }
 
 // resumeBlocked resumes tasks that failed alike and were blocked before the incident was recognised. Only an incident with their cause
@@ -193,7 +185,7 @@ func (m *Machine) slotReleased(t *Task, well bool) {
 // provenAt is when a canary has done well enough; zero: there is none, or it does not run yet.
 func (m *Machine) provenAt(i *Incident) time.Time {
 	t := m.Task(IssueKey(i.Breaker.Canary))
-	if t == nil || !t.watched() || t.UpAt.IsZero() || !keepsBack(i.Breaker, m.now) {
+	if t == nil || !t.watched() || t.UpAt.IsZero() || !i.Breaker.KeepsBack(m.now) {
 		return time.Time{}
 	}
 	return t.UpAt.Add(2*i.Life + time.Minute)

@@ -68,7 +68,7 @@ const maxStale = 500
 // claimsCanGoStale: not while something keeps attempts from beginning.
 func (m *Machine) claimsCanGoStale() bool {
 	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor &&
-		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return keepsBack(i.Breaker, m.now) })
+		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
 }
 
 // staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have begun. A limit that

@@ -115,10 +115,8 @@ func (m *Machine) NextDeadline() time.Time {
 		at = sooner(at, m.githubOpensAt())
 	}
 	// Work is ready and only waits for the model.
-	if len(m.ready.tasks) > 0 && m.slotFree() {
-		if end := m.modelOpensAt(); end.After(m.now) {
-			at = sooner(at, end)
-		}
+	if len(m.ready.tasks) > 0 && m.slotFree() && m.modelOpensAt().After(m.now) {
+		at = sooner(at, m.modelOpensAt())
 	}
 	return sooner(at, m.incidentDeadline())
 }

@@ -195,6 +195,12 @@ func (b Breaker) NextDeadline(now time.Time) time.Time {
 	return time.Time{}
 }
 
+// KeepsBack reports whether nothing is started but a canary.
+func (b Breaker) KeepsBack(now time.Time) bool {
+	s := b.State(now)
+	return s == BreakerOpen || s == BreakerHalfOpen
+}
+
 // Idle reports whether the breaker holds nothing worth keeping.
 func (b Breaker) Idle(now time.Time) bool {
 	return b.State(now) == BreakerClosed && len(b.Recent(now)) == 0
