@@ -85,7 +85,9 @@ func (c *Classifier) checkExamples() {
 				other := &c.rules[n]
 				by = fmt.Sprintf("rule %q of %s", other.ID, other.doc.name)
 				if r.doc == c.rules[len(c.rules)-1].doc && other.doc != r.doc { // the built-in rules come last
-					at, key = other, "any"
+					if at, key = other, "any"; other.answer != nil { // which has other keys
+						key = "id"
+					}
 				}
 			}
 			at.fault(key, "%s: rule %q: example %q is read as %s by %s, want %s; narrow what matches too much, or replace the other rule by its id",

@@ -75,6 +75,9 @@ func (p *providerError) check(r *rule) {
 	if p.ID == "" || p.Provider == "" || p.Source == "" || len(p.Examples) == 0 {
 		r.fault("id", "id, provider, source and examples are needed")
 	}
+	r.checkLiterals("says", p.Says)
+	r.checkNames("code", p.Code)
+	r.checkNames("type", p.Type)
 	if len(p.Code)+len(p.Type)+len(p.Says) == 0 {
 		r.fault("code", "code, type or says is needed")
 	}
@@ -83,6 +86,15 @@ func (p *providerError) check(r *rule) {
 	}
 	if _, known := recovery.Describe(p.Reason); p.Reason != "" && !known {
 		r.fault("reason", "unknown reason %q, want one of docs/specs/error-handling.md", p.Reason)
+	}
+}
+
+// checkNames notes what is no name of an error.
+func (r *rule) checkNames(key string, names []string) {
+	for i, n := range names {
+		if n == "" || strings.ContainsAny(n, "\n\r") {
+			r.fault(tomlfile.Element(key, i), "%q: want a name", n)
+		}
 	}
 }
 

@@ -110,4 +110,14 @@ examples = ['{"error":{"code":"no_seat_left"}}']
 			t.Errorf("err = %v, want %q", err, want)
 		}
 	}
+	_, err = New([]byte("[[provider_error]]\nid = \"a\"\nprovider = \"A\"\nsource = \"x\"\nexamples = [\"no_seat: Too Many\"]\nreason = \"overloaded\"\n" +
+		"code = [\"no_seat\", \"\"]\nsays = [\"Too Many\"]\nunless = [\"Not\"]\n"))
+	for _, want := range []string{"8:9: provider_error[0].says[0]: \"Too Many\": want one line of lower case", "unless[0]", "7:20: provider_error[0].code[1]: \"\": want a name"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("err = %v, want %q", err, want)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), ".any") {
+		t.Errorf("err = %v speaks of a key that the row does not have", err)
+	}
 }

@@ -163,21 +163,22 @@ func (r *rule) compile() {
 	} else {
 		r.check()
 	}
-	oneLine := func(key string, literals []string) {
-		for i, l := range literals {
-			if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
-				r.fault(tomlfile.Element(key, i), "%q: want one line of lower case", l)
-			}
-		}
-	}
-	oneLine("any", r.Any)
-	oneLine("unless", r.Unless)
+	r.checkLiterals("unless", r.Unless)
 	if r.Match == "" {
 		return
 	}
 	var err error
 	if r.re, err = regexp.Compile(r.Match); err != nil {
 		r.fault("match", "%v", err)
+	}
+}
+
+// checkLiterals notes what could never be found in a line, which is searched in lower case.
+func (r *rule) checkLiterals(key string, literals []string) {
+	for i, l := range literals {
+		if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
+			r.fault(tomlfile.Element(key, i), "%q: want one line of lower case", l)
+		}
 	}
 }
 
@@ -198,6 +199,7 @@ func (r *rule) check() {
 	if len(r.Any) == 0 {
 		r.fault("any", "at least one literal is needed")
 	}
+	r.checkLiterals("any", r.Any)
 	if re, err := regexp.Compile(r.Match); r.Tier == tierStatus && err == nil && re.NumSubexp() != 1 {
 		r.fault("match", "a rule of band status needs exactly one group")
 	}
