@@ -18,6 +18,8 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director"
+	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
 )
 
 func agentsCommand(o *options) *cobra.Command {
@@ -34,12 +36,12 @@ func agentsTryCommand(o *options) *cobra.Command {
 	var limit time.Duration
 	var verbose bool
 	c := &cobra.Command{
-		Use: "try NAME [CASE...]", Args: cobra.MinimumNArgs(1), Short: "Start an agent's CLI on a stand-in for its provider, and say what was understood",
+		Use: "try NAME [CASE...]", Args: agentNamed, Short: "Start an agent's CLI on a stand-in for its provider, and say what was understood",
 		Long: "Start the CLI of a profile on a stand-in for its provider, and say what was understood: answers, usage, edits, errors.\n" +
 			"It runs as for an issue: in a container of containers.image, or as a process if containers.runtime says so. No account is needed.\n" +
 			"Without cases: " + strings.Join(triedCases, ", ") + ". All of them: providersim --list.\n" +
 			"Exit 0: everything was read as it should be; 1: something was not; 2: the agent could not be tried.",
-		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut --set containers.runtime=process",
+		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c my.toml --set containers.runtime=process",
 	}
 	c.Flags().StringVar(&worker, "worker-binary", "", "the static worker (default: worker beside this program)")
 	c.Flags().DurationVar(&limit, "limit", 2*time.Minute, "how long the agent may take for one case")
@@ -58,6 +60,13 @@ func agentsTryCommand(o *options) *cobra.Command {
 		return t.run(cmd.Context(), worker, cases)
 	}
 	return c
+}
+
+func agentNamed(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("name an agent: one of docs/specs/agents.md, or of the file that recovery.agents_file names")
+	}
+	return nil
 }
 
 // casesOf finds cases by name.
@@ -136,6 +145,9 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 		return asProcess()
 	}
 	d, err := container.OpenDocker(ctx, container.Options{Fleet: "try-" + filepath.Base(dir), Network: c.Network, Owner: filepath.Base(dir)})
+	if err != nil && c.Runtime == "auto" { // an image that is missing is no reason to run an agent unconfined
+		return asProcess()
+	}
 	if err == nil {
 		if address, err = d.EnsureNetwork(ctx); err == nil {
 			err = d.EnsureImage(ctx, c.Image)
@@ -143,9 +155,6 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 		if err != nil {
 			err = errors.Join(err, d.Close())
 		}
-	}
-	if err != nil && c.Runtime == "auto" {
-		return asProcess()
 	}
 	if err != nil {
 		return "", "", nil, fmt.Errorf("%w; without Docker: --set containers.runtime=process", err)
@@ -178,8 +187,8 @@ func (t tryout) tell(r trial.Result) {
 	}
 	fmt.Fprintf(t.out, "\n%s: %s\n  read as   %s (%s)\n", r.Case.Name, r.Case.About, read, verdict)
 	line := func(what, text string) {
-		if text = strings.Join(strings.Fields(text), " "); text != "" {
-			fmt.Fprintf(t.out, "  %-9s %.200s\n", what, text)
+		if text = strings.Join(strings.Fields(plaintext.Clean(text)), " "); text != "" {
+			fmt.Fprintf(t.out, "  %-9s %s\n", what, brief(text))
 		}
 	}
 	line("cause", r.Cause())
@@ -196,13 +205,32 @@ func (t tryout) tell(r trial.Result) {
 		line("usage", "not told")
 	}
 	line("requests", fmt.Sprintf("%d with tools, %d without, in %.1f s", r.Requests, r.Side, r.Took.Seconds()))
-	if r.Requests+r.Side == 0 {
+	if r.Requests+r.Side == 0 && r.Case.Answers() && r.Reason() != recovery.ToolNotFound {
 		line("note", "nothing reached the stand-in: the key \"try\" of its profile says how it is pointed there (docs/specs/agents.md)")
 	}
 	if t.verbose {
-		fmt.Fprintf(t.out, "  printed\n%s\n", r.Output)
+		t.quote("stdout", r.Output)
 		if r.Report != nil {
-			fmt.Fprintf(t.out, "  report    %s\n%s\n", r.Report.Message, r.Report.LastStderrTail)
+			t.quote("stderr", r.Report.LastStderrTail)
+			line("report", r.Report.Message)
 		}
 	}
+}
+
+// quote prints what the agent printed, without the control sequences that a terminal would obey.
+func (t tryout) quote(stream, text string) {
+	text = strings.TrimSpace(plaintext.Clean(text))
+	if text == "" {
+		text = "nothing"
+	}
+	fmt.Fprintf(t.out, "  %s\n    %s\n", stream, strings.ReplaceAll(text, "\n", "\n    "))
+}
+
+// brief is enough of a text to recognise it by.
+func brief(text string) string {
+	const most = 300
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"retake/internal/config"
 )
 
 // A new user's way: a row, a stage, one command.
@@ -18,7 +22,9 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	}
 	files := map[string]string{
 		"agents.toml": "[[agent]]\nname = \"mine\"\nprogram = \"" + filepath.Join(dir, "agentloop") + "\"\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"anthropic\"\n" +
-			"[[agent]]\nname = \"deaf\"\nprogram = \"true\"\nargs = [\"{prompt}\"]\n",
+			"[[agent]]\nname = \"deaf\"\nprogram = \"true\"\nargs = [\"{prompt}\"]\n" +
+			"[[agent]]\nname = \"absent\"\nprogram = \"no-such-agent\"\nargs = [\"{prompt}\"]\n" +
+			"[[agent]]\nname = \"red\"\nprogram = \"sh\"\nargs = [\"-c\", 'printf \"\\033[31mError: 401 Invalid API key\\033[0m\" >&2; exit 1', \"{prompt}\"]\n",
 		"my.toml": "[recovery]\nagents_file = \"" + filepath.Join(dir, "agents.toml") + "\"\n[containers]\nruntime = \"process\"\n",
 	}
 	for name, text := range files {
@@ -47,9 +53,37 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	if answer := "NOT as it should be: auth_error"; !strings.Contains(out, answer) || !strings.Contains(out, "nothing reached the stand-in") || err == nil {
 		t.Errorf("%v, no %q in\n%s", err, answer, out)
 	}
-	for _, wrong := range [][]string{{"nobody"}, {"mine", "no-such-case"}} {
+	for _, args := range [][]string{{"deaf", "refused"}, {"absent", "ok"}} { // nothing could reach it
+		if out, _ := try(args...); !strings.Contains(out, args[1]+": ") || strings.Contains(out, "nothing reached the stand-in") {
+			t.Errorf("%v blames the profile:\n%s", args, out)
+		}
+	}
+	out, err = try("red", "invalid-key", "-v")
+	if want := "  stdout\n    nothing\n  stderr\n    Error: 401 Invalid API key\n"; err != nil || !strings.Contains(out, want) || strings.Contains(out, "\x1b") {
+		t.Errorf("%v, no %q in\n%q", err, want, out)
+	}
+	for _, wrong := range [][]string{{}, {"nobody"}, {"mine", "no-such-case"}} {
 		if out, err := try(wrong...); err == nil {
 			t.Errorf("%v was tried:\n%s", wrong, out)
 		}
+	}
+}
+
+// With an engine that answers, what is missing there is an error: nobody has asked for an agent without confinement.
+func TestAgentsTryStaysConfinedWhereDockerAnswers(t *testing.T) {
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/_ping") {
+			http.Error(w, `{"message":"not here"}`, http.StatusNotFound)
+		}
+	}))
+	defer engine.Close()
+	t.Setenv("DOCKER_HOST", "tcp://"+strings.TrimPrefix(engine.URL, "http://"))
+	try := tryout{cfg: config.Config{Containers: config.Containers{Runtime: "auto", Image: "none", Network: "retake"}}}
+	if place, _, _, err := try.place(t.Context(), t.TempDir()); err == nil {
+		t.Errorf("it would run %s", place)
+	}
+	engine.Close()
+	if place, _, _, err := try.place(t.Context(), t.TempDir()); err != nil || place != "as a plain process: no isolation" {
+		t.Errorf("without an engine it would run %q, %v", place, err)
 	}
 }

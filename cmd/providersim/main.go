@@ -16,6 +16,10 @@ import (
 	"retake/internal/agenttest"
 )
 
+const about = `A stand-in for the providers of models: OpenAI, Anthropic and Gemini, with a scripted model that works with the tools of
+whoever asks. An agent that is pointed to http://ADDRESS/case/<name> meets the failure of that name, and without /case/<name>
+none. Serves until SIGINT or SIGTERM. It needs no account and no key.`
+
 type settings struct {
 	listen string
 	list   bool
@@ -43,11 +47,15 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f := flag.NewFlagSet("providersim", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8901", "address to listen on; port 0 picks a free one")
-	f.BoolVar(&s.list, "list", false, "list the cases and end")
+	f.BoolVar(&s.list, "list", false, "list the cases, serve nothing")
 	f.StringVar(&s.task.Read, "read", s.task.Read, "`file` that the scripted model reads first; empty: none")
 	f.StringVar(&s.task.Write, "write", s.task.Write, "`file` that it then writes")
 	f.StringVar(&s.task.Content, "content", s.task.Content, "what it writes there")
 	f.StringVar(&s.task.Check, "check", s.task.Check, "`command` that it runs at the end; empty: none")
+	f.Usage = func() {
+		fmt.Fprintf(out, "%s\n\nUsage: providersim [flags]\n\n", about)
+		f.PrintDefaults()
+	}
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
@@ -59,29 +67,31 @@ func parse(args []string, out io.Writer) (settings, error) {
 
 // run serves until ctx ends.
 func run(ctx context.Context, s settings, out io.Writer) error {
+	if s.list {
+		list(out, "CASE", func(c *agenttest.Case) string { return c.Name })
+		return nil
+	}
 	sim, err := agenttest.Start(context.WithoutCancel(ctx), s.listen, s.task)
 	if err != nil {
 		return fmt.Errorf("%w: choose another address with --listen", err)
 	}
 	fmt.Fprintf(out, "serving %s; with /case/<name> before the path of the API, a case of this list:\n\n", sim.URL())
-	list(out, sim)
-	if !s.list {
-		<-ctx.Done()
-	}
+	list(out, "ADDRESS", func(c *agenttest.Case) string { return sim.Base(c, "") }) // some cases are elsewhere
+	<-ctx.Done()
 	return sim.Close()
 }
 
-// list prints one line for each case. Where a case is elsewhere, its address is there.
-func list(out io.Writer, sim *agenttest.Server) {
+// list prints one line for each case.
+func list(out io.Writer, title string, called func(*agenttest.Case) string) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "ADDRESS\tAN AGENT THAT ENDS SO IS\tWHAT HAPPENS")
+	fmt.Fprintln(t, title+"\tREAD AS\tWHAT HAPPENS")
 	for i := range agenttest.Cases {
 		c := &agenttest.Cases[i]
 		reading := string(c.Reason)
 		if c.Succeeds() {
-			reading = "to succeed"
+			reading = "success"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", sim.Base(c, ""), reading, c.About)
+		fmt.Fprintf(t, "%s\t%s\t%s\n", called(c), reading, c.About)
 	}
 	_ = t.Flush() // to whoever reads it
 }

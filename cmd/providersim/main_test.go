@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"io"
 	"strings"
 	"testing"
@@ -17,8 +19,20 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 	}
 }
 
+func TestHelpSaysWhatItIs(t *testing.T) {
+	var out strings.Builder
+	if _, err := parse([]string{"--help"}, &out); !errors.Is(err, flag.ErrHelp) || !strings.HasPrefix(out.String(), about) {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}
+
 func TestEveryCaseIsListed(t *testing.T) {
-	s, err := parse([]string{"--list", "--listen", "127.0.0.1:0"}, io.Discard)
+	taken, err := agenttest.Start(t.Context(), "127.0.0.1:0", agenttest.DefaultTask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s, err := parse([]string{"--list", "--listen", strings.TrimPrefix(taken.URL(), "http://")}, io.Discard) // while another one serves
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +41,7 @@ func TestEveryCaseIsListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range agenttest.Cases {
-		if !strings.Contains(out.String(), "/case/"+c.Name+" ") {
+		if !strings.Contains(out.String(), "\n"+c.Name+" ") {
 			t.Errorf("%s is not listed", c.Name)
 		}
 	}

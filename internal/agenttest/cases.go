@@ -23,6 +23,9 @@ type Case struct {
 // Succeeds reports whether a good agent gets past it.
 func (c *Case) Succeeds() bool { return c.Reason == "" }
 
+// Answers reports whether requests reach the stand-in at all.
+func (c *Case) Answers() bool { return c.place == here }
+
 // Right reports whether a reading is one of those that the table has.
 func (c *Case) Right(r recovery.Reason) bool { return r == c.Reason || slices.Contains(c.Or, r) }
 
