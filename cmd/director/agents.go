@@ -36,7 +36,7 @@ func agentsTryCommand(o *options) *cobra.Command {
 	var limit time.Duration
 	var verbose bool
 	c := &cobra.Command{
-		Use: "try NAME [CASE...]", Args: agentNamed, Short: "Start an agent's CLI on a stand-in for its provider, and say what was understood",
+		Use: "try NAME [CASE...]", Args: needs(cobra.MinimumNArgs(1), "name an agent: one of docs/specs/agents.md, or of your recovery.agents_file"), Short: "Start an agent's CLI on a stand-in for its provider, and say what was understood",
 		Long: "Start the CLI of a profile on a stand-in for its provider, and say what was understood: answers, usage, edits, errors.\n" +
 			"It runs as for an issue: in a container of containers.image, or as a process if containers.runtime says so. No account is needed.\n" +
 			"Without cases: " + strings.Join(triedCases, ", ") + ". All of them: providersim --list.\n" +
@@ -60,13 +60,6 @@ func agentsTryCommand(o *options) *cobra.Command {
 		return t.run(cmd.Context(), worker, cases)
 	}
 	return c
-}
-
-func agentNamed(_ *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return errors.New("name an agent: one of docs/specs/agents.md, or of the file that recovery.agents_file names")
-	}
-	return nil
 }
 
 // casesOf finds cases by name.

@@ -6,7 +6,7 @@ import (
 )
 
 func TestGroupsAreAlike(t *testing.T) {
-	for _, g := range []string{"", " config", " budget", " policy", " completion"} {
+	for _, g := range []string{"", " config", " budget", " policy", " agents", " completion"} {
 		out, exit := shell(t, t.TempDir(), "director"+g+" 2>/dev/null")
 		if exit != 0 || !strings.Contains(out, "director"+g+" [command]") || strings.Contains(out, "director"+g+" [flags]") {
 			t.Errorf("director%s alone: exit %d\n%s", g, exit, out)
@@ -45,6 +45,8 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 		{`director budget show --dir d`, 0, "acme/widgets#8"}, // it is over
 		{`director budget show --dir d acme/widgets#9 >/dev/null`, 1, "no task of that name: acme/widgets#9; director budget show lists"},
 		{`director budget show --dir d 7 >/dev/null`, 2, "more than one task of that number"},
+		{`director budget reset --dir d`, 2, "name one issue, e.g. acme/widgets#21"},
+		{`director agents try`, 2, "name an agent: one of docs/specs/agents.md"},
 		{`director budget reset --dir d acme/widgets#9`, 2, "d/state/acme_widgets_9/stats.json to 0: the next director to start takes it"},
 		{`printf '[[stage]]\nname = "CODE"\nagent = "codex"\n' >c.toml; director config check -c c.toml`, 0, "note: stage[0].agent: codex gets none of OPENAI_API_KEY, CODEX_API_KEY"},
 	} {

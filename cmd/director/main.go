@@ -99,6 +99,16 @@ func answer(yes bool, err error) error {
 	return err
 }
 
+// needs refuses arguments that are not as wanted, and says what is.
+func needs(wanted cobra.PositionalArgs, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if wanted(cmd, args) != nil {
+			return errors.New(what)
+		}
+		return nil
+	}
+}
+
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Args: cobra.NoArgs, Short: "Print the version",

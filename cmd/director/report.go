@@ -100,7 +100,7 @@ func budgetCommand(o *options) *cobra.Command {
 		return answer(allowed, nil)
 	}
 	reset := &cobra.Command{
-		Use: "reset ISSUE", Args: cobra.ExactArgs(1), Short: "Reset the paid calls of a task",
+		Use: "reset ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue, e.g. acme/widgets#21: budget show lists them"), Short: "Reset the paid calls of a task",
 		Long: "Reset the paid calls of a task. The running director does it, and answers when the change is in its journal.\n" +
 			"Without one, set paid_calls_used in the task's stats.json: the next director to start takes it.",
 		Example: "  director budget reset acme/widgets#21",

@@ -38,8 +38,9 @@ Written by ` + "`make agents`" + `: every agent that is installed and known, on 
 each run as a worker runs it (profile, reader, report) and read as the director reads it. ` + "`make agents-install`" + ` builds agents that can be
 had as source. "Read as" is the reason that the run ended with; "again" is whether the director may try again; "requests" are those with
 tools, so that more than one without a success are the agent's own tries. An agent that tries again in silence for longer than its time
-is ended: what it was waiting for is known only if it stands in its log. A run that got past a failure counts as right. Nothing was tuned to
-these cases.
+is ended: what it was waiting for is known only if it stands in its log. Clients make
+different things of some cases: there other readings than the one under "the table says" are right, too. A run that got past a failure
+counts as right. Nothing was tuned to these cases.
 
 `
 
