@@ -81,8 +81,9 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		err = s.catchUp(ctx, e, request)
 	}
 	var tracked []string
+	var all bool
 	if err == nil {
-		tracked, err = s.workspace.Tracked(ctx, e.Nonce)
+		tracked, all, err = s.workspace.Tracked(ctx, e.Nonce)
 	}
 	unchanged := !checkout.Reused
 	if err == nil && !unchanged {
@@ -107,7 +108,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		Workdir: s.runtime.Workdir(spec), Stages: s.stages, FixAttempts: c.Worker.FixAttempts,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
-		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged, AttemptFile: attemptFile(e, ref, alternative(s.stages)),
+		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all, AttemptFile: attemptFile(e, ref, alternative(s.stages)),
 		Budget: &wire.PlanBudget{
 			MaxConcurrent: c.RateLimits.Model.MaxConcurrentRequests, SpacingSeconds: c.RateLimits.Model.MinBetweenRequests.Seconds(),
 			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),

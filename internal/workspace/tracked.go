@@ -48,30 +48,35 @@ func (w *Workspaces) leaveOutState(ctx context.Context, t task, base string) (fu
 const maxTracked = 2000
 
 // Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore file of the base
-// matches them: what a worker, which has no git, cannot know. Beyond maxTracked there are no more. No worker may be in the
-// checkout.
-func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string, err error) {
+// matches them: what a worker, which has no git, cannot know. All is false if there are more than maxTracked, which are left
+// out: the worker may then take work for state. No worker may be in the checkout.
+func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string, all bool, err error) {
 	op := "list " + nonce
 	if err := checkNonce(op, nonce); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	t, rec, err := w.lockCheckout(ctx, op, nonce)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer t.lock.unlock()
 	files, err := w.baseFiles(ctx, t, rec.BaseSHA)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	ignored, err := w.trackedIgnored(ctx, t, rec.BaseSHA, files)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	names = append(slices.DeleteFunc(files, func(name string) bool { return !w.state.Match(name) }), ignored...)
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return names[:min(len(names), maxTracked)], nil
+	if len(names) > maxTracked {
+		w.log.Warn("many tracked files are ignored ones: an agent that changes only those may look idle", zap.String("task", nonce),
+			zap.Int("files", len(names)), zap.Int("known to the worker", maxTracked))
+		return names[:maxTracked], false, nil
+	}
+	return names, true, nil
 }
 
 // trackedIgnored asks git, in a staging folder that has nothing but the base's .gitignore files.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -98,11 +99,24 @@ func TestTracked(t *testing.T) {
 	put(t, c.Path, ".crush/crush.db", "x")
 	put(t, c.Path, "new.log", "x")
 	put(t, c.Path, ".gitignore", "a.txt\n")
-	got, err := w.Tracked(t.Context(), nonceB)
-	if want := []string{".crush/shared.json", "kept.log", "out/x", "sub/out/x"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v; want %q", got, err, want)
+	got, all, err := w.Tracked(t.Context(), nonceB)
+	if want := []string{".crush/shared.json", "kept.log", "out/x", "sub/out/x"}; err != nil || !all || !slices.Equal(got, want) {
+		t.Errorf("%q, all: %t, %v; want %q", got, all, err, want)
 	}
 	deliver(t, w, o, nonceB) // nothing is left of the question
+}
+
+func TestTrackedSaysWhenItIsCut(t *testing.T) {
+	files := map[string]string{".gitignore": "/out/\n"}
+	for n := range maxTracked + 1 {
+		files["out/"+strconv.Itoa(n)] = ""
+	}
+	o := newOrigin(t, files)
+	w := open(t, Options{StatePaths: agentState})
+	checkout(t, w, o, nonceB)
+	if got, all, err := w.Tracked(t.Context(), nonceB); err != nil || all || len(got) != maxTracked {
+		t.Errorf("%d files, all: %t, %v; want the first %d", len(got), all, err, maxTracked)
+	}
 }
 
 func TestStatePathsAreChecked(t *testing.T) {
