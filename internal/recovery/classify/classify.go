@@ -3,6 +3,7 @@ package classify
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -213,11 +214,23 @@ func (q *classification) quote() string {
 	}
 	tails := q.tails()
 	for _, i := range []int{2, 1, 0} {
-		if l := plaintext.LastLine(strings.Join(tails[i].Lines, "\n")); l != "" {
+		if l := plaintext.LastLine(strings.Join(beforeUsage(tails[i].Lines), "\n")); l != "" {
 			return l
 		}
 	}
 	return ""
+}
+
+// usageHead begins what a program prints of its use when it was called wrongly, or failed for any reason (cobra).
+var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
+
+// beforeUsage returns the lines above a program's usage, if there are any: they say what went wrong.
+func beforeUsage(lines []string) []string {
+	n := slices.IndexFunc(lines, usageHead.MatchString)
+	if n > 0 && strings.TrimSpace(strings.Join(lines[:n], "")) != "" {
+		return lines[:n]
+	}
+	return lines
 }
 
 // decide returns the finding of the first step that has one, and that step.

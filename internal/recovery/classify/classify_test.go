@@ -432,6 +432,10 @@ func TestTextLayer(t *testing.T) {
 		{"the same, wrapped", "API Error: 401 " + body[:65] + "\n" + body[65:145] + "\n" + body[145:], recovery.AuthError, "Incorrect API key provided: sk-x. You can find your API key in the settings."},
 		{"the same, cut off", "API Error: 401 " + body[:len(body)-8], recovery.AuthError, "Incorrect API key provided: sk-x. You can find your API key in the settings."},
 		{"a log line's message", "2026-11-22T02:03:01Z ERROR app::client: HTTP 529 overloaded", recovery.Overloaded, "HTTP 529 overloaded"},
+		{"what was tried again until it was over", "2026-11-22T10:00:01Z WARN retrying after error attempt=2 status=429\n2026-11-22T10:00:10Z ERROR agent loop ended", recovery.RateLimited, "agent loop ended (after: retrying after error attempt=2 status=429)"},
+		{"a warning of something else", "2026-11-22T10:00:01Z WARN rg: command not found\n2026-11-22T10:00:10Z ERROR agent loop ended", recovery.Unknown, ""},
+		{"an error above a usage", "Error: the flux is odd\nUsage:\n  acme [flags]\n\nFlags:\n  -v, --version   Version", recovery.Unknown, "Error: the flux is odd"},
+		{"a status of a known hundred", "Error: POST \"https://llm.example.com/v1/messages\": 507", recovery.Overloaded, ""},
 		{"nothing but control", "\x1b]0;error: 429\a\x1b[2J\x1b[H", recovery.Unknown, ""},
 	} {
 		f := c.Classify(recovery.Evidence{Stderr: tc.text, Stage: "CODE"})

@@ -29,12 +29,13 @@ type reading struct {
 	places  [][]place // per rule
 	chatter [][]place // per rule, on lines that only announce a retry
 	advice  [][]place // per rule, on lines that are below error level
+	retried [][]place // per rule, on those of them that announce a retry
 	hits    []place   // of the line that is searched; line is the rule here
 }
 
 // read searches the lines of tails, oldest first.
 func (c *Classifier) read(e *recovery.Evidence, tails *[3]agent.Tail, logs *[3]loglines.Lines) *reading {
-	rd := &reading{c: c, e: e, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules)), advice: make([][]place, len(c.rules))}
+	rd := &reading{c: c, e: e, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules)), advice: make([][]place, len(c.rules)), retried: make([][]place, len(c.rules))}
 	for i := range tails {
 		for n, line := range tails[i].Lines {
 			rd.add(line, logs[i].Level(n))
@@ -69,7 +70,10 @@ func (rd *reading) add(line string, level loglines.Level) {
 			rd.hits = append(rd.hits, place{owner, end})
 		}
 	})
-	if chatter && !level.Advises() && !c.concludes(line) {
+	switch retries := chatter && !c.concludes(line); {
+	case retries && level.Advises():
+		to, weak = rd.retried, rd.retried
+	case retries:
 		to, weak = rd.chatter, rd.chatter
 	}
 	for _, h := range rd.hits {
@@ -229,7 +233,7 @@ func (c *Classifier) matches(r *rule, line string) (recovery.Reason, bool) {
 		return "", false
 	}
 	code, _ := strconv.Atoi(m[1])
-	row, ok := c.statusOf(code)
+	row, ok := c.kindOf(code)
 	return row.Reason, ok
 }
 

@@ -126,10 +126,7 @@ func (q *classification) event() (recovery.Finding, bool) {
 
 // status reads a stated HTTP status. The text may narrow down what an ambiguous one means.
 func (q *classification) status() (recovery.Finding, bool) {
-	row, ok := q.c.statusOf(q.e.HTTPStatus)
-	if !ok {
-		row, ok = q.c.statusOf(q.e.HTTPStatus / 100)
-	}
+	row, ok := q.c.kindOf(q.e.HTTPStatus)
 	if !ok {
 		return recovery.Finding{}, false
 	}
@@ -164,6 +161,14 @@ func (c *Classifier) statusOf(code int) (statusRow, bool) {
 		return c.status[i], true
 	}
 	return statusRow{}, false
+}
+
+// kindOf returns the row of a status, or else that of its hundred.
+func (c *Classifier) kindOf(code int) (statusRow, bool) {
+	if row, ok := c.statusOf(code); ok {
+		return row, true
+	}
+	return c.statusOf(code / 100)
 }
 
 // waitedFor are the reasons why a program goes on waiting until a deadline ends it.
@@ -255,13 +260,26 @@ func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// advice reads the lines that a logger itself calls less than an error, if it calls none an error.
+// advice reads the lines that a logger itself calls less than an error, if it calls none an error: first those that tell what
+// was tried again. A line at error level that says nothing but that it is over decides that; what was waited for until then
+// explains it.
 func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
-	if slices.Contains(q.text().levels, loglines.Error) {
-		return recovery.Finding{}, false
+	rd := q.text()
+	if slices.Contains(rd.levels, loglines.Error) {
+		f, ok := rd.weakest(order, rd.retried, waitedFor)
+		f.Cause = fmt.Sprintf("%s (after: %s)", q.quote(), f.Cause)
+		return f, ok
 	}
+	if f, ok := rd.weakest(order, rd.retried, nil); ok {
+		return f, true
+	}
+	return rd.weakest(order, rd.advice, nil)
+}
+
+// weakest reads places that only explain, tier by tier.
+func (rd *reading) weakest(order []tierRow, places [][]place, only []recovery.Reason) (recovery.Finding, bool) {
 	for _, b := range order {
-		if m, ok := q.text().best(b.name, b.first, q.text().advice, nil); ok {
+		if m, ok := rd.best(b.name, b.first, places, nil); ok && (only == nil || slices.Contains(only, m.reason)) {
 			return m.finding(b.confidence / 2), true
 		}
 	}
