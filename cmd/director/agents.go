@@ -142,8 +142,8 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 		return asProcess()
 	}
 	if err == nil {
-		if address, err = d.EnsureNetwork(ctx); err == nil {
-			err = d.EnsureImage(ctx, c.Image)
+		if err = d.EnsureImage(ctx, c.Image); err == nil { // first: without one no network is left behind
+			address, err = d.EnsureNetwork(ctx)
 		}
 		if err != nil {
 			err = errors.Join(err, d.Close())

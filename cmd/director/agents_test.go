@@ -72,6 +72,9 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 // With an engine that answers, what is missing there is an error: nobody has asked for an agent without confinement.
 func TestAgentsTryStaysConfinedWhereDockerAnswers(t *testing.T) {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/networks") {
+			t.Errorf("%s %s, though the image is missing", r.Method, r.URL.Path)
+		}
 		if !strings.HasSuffix(r.URL.Path, "/_ping") {
 			http.Error(w, `{"message":"not here"}`, http.StatusNotFound)
 		}
