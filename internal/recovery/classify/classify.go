@@ -200,10 +200,20 @@ func (q *classification) failure() agent.Failure {
 	if f := q.agent.FinalFailure(); f != nil {
 		return *f
 	}
-	if q.agent.Ended {
+	if q.agent.Ended || q.quoted.Message != "" && q.tested() {
 		return agent.Failure{}
 	}
 	return q.quoted
+}
+
+// tested reports whether a test runner gives its verdict where no agent is known to work: what it prints of providers are the
+// answers that its tests play.
+func (q *classification) tested() bool {
+	if q.e.Stage != "" {
+		return false
+	}
+	_, ok := q.text().best(tierRunner, true, q.text().places, nil)
+	return ok
 }
 
 // quote returns the message of the agent's error event, or else the last line that a program wrote, or the worker's

@@ -144,7 +144,7 @@ func nameExpression(names, says []string) string {
 	}
 	var ways []string
 	if len(marked) > 0 {
-		ways = append(ways, `(?:^|[^\w.-])(?:\w+\.)*(?:`+strings.Join(marked, "|")+`)(?:[^\w-]|$)`)
+		ways = append(ways, `(?:^|[^\w.-])(?:\w+\.)*(?:`+strings.Join(marked, "|")+`)(?:[^\w.-]|\.\W|\.?$)`) // not a part of a module's path
 	}
 	if len(plain) > 0 {
 		ways = append(ways, `\b(?:code|type|status|reason|error|name)[\\"']* ?[:=]\s*[\\"']*(?:`+strings.Join(plain, "|")+`)\b`)
