@@ -55,7 +55,7 @@ func New(extra ...[]byte) (*Classifier, error) {
 		return nil, fmt.Errorf("%w: too many literals", ErrRules)
 	}
 	c.like()
-	c.checkExamples()
+	c.checkExamples(files[:2])
 	return c, errorsOf(files)
 }
 
@@ -69,7 +69,7 @@ func errorsOf(files []*ruleFile) error {
 
 // checkExamples reads every rule's examples. What is wrong is noted where it can be mended: at the rule that takes another's
 // example, if that one is built in.
-func (c *Classifier) checkExamples() {
+func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 	for i := range c.rules {
 		r := &c.rules[i]
 		for j, ex := range r.Examples {
@@ -85,7 +85,7 @@ func (c *Classifier) checkExamples() {
 			if n := slices.IndexFunc(c.rules, func(r rule) bool { return r.ID == f.Rule }); n >= 0 {
 				other := &c.rules[n]
 				by = fmt.Sprintf("rule %q of %s", other.ID, other.doc.name)
-				if r.doc == c.rules[len(c.rules)-1].doc && other.doc != r.doc { // the built-in rules come last
+				if slices.Contains(builtIn, r.doc) && !slices.Contains(builtIn, other.doc) {
 					if at, key = other, "any"; other.answer != nil { // which has other keys
 						key = "id"
 					}

@@ -358,6 +358,9 @@ func TestNewClassifierRefuses(t *testing.T) {
 		{"an example that a stronger rule takes", strings.Replace(good, "examples=['zzz']", "examples=['--- FAIL: zzz']", 1), "go.test"},
 		{"a rule that takes another's examples", strings.Replace(good, "['zzz']", "['bad credentials', 'zzz']", 1), `built-in: rule "auth.credentials": example`},
 		{"whose rule takes them", strings.Replace(good, "['zzz']", "['bad credentials', 'zzz']", 1), `by rule "x" of document 1`},
+		{"an empty beginning of advice", "[chatter]\nbegins=['']\n", "chatter.begins[0]"},
+		{"chatter in upper case", "[chatter]\nany=['Will Be Back']\n", "lower case"},
+		{"a rule that takes a provider's example", strings.NewReplacer("any=['zzz']", "any=['input is too long for requested', 'zzz']", "failure", "check").Replace(good), `document 1: 5:1: rule[0].any: providers: rule "bedrock.context"`},
 		{"a status without a reason", "[[status]]\ncode=418\nreason='teapot'\n", "teapot"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

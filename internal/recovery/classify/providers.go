@@ -75,14 +75,14 @@ func (p *providerError) check(r *rule) {
 	if p.ID == "" || p.Provider == "" || p.Source == "" || len(p.Examples) == 0 {
 		r.fault("id", "id, provider, source and examples are needed")
 	}
-	r.checkLiterals("says", p.Says)
+	r.doc.checkLiterals(r.path+".says", p.Says)
 	r.checkNames("code", p.Code)
 	r.checkNames("type", p.Type)
 	if len(p.Code)+len(p.Type)+len(p.Says) == 0 {
 		r.fault("code", "code, type or says is needed")
 	}
 	if (p.Reason == "") == (p.Like == 0) {
-		r.fault("reason", "either reason or like is needed")
+		r.fault("reason", "want reason or like, and not both")
 	}
 	if _, known := recovery.Describe(p.Reason); p.Reason != "" && !known {
 		r.fault("reason", "unknown reason %q, want one of docs/specs/error-handling.md", p.Reason)

@@ -105,7 +105,7 @@ examples = ['{"error":{"code":"no_seat_left"}}']
 		t.Errorf("read as %s by %s", f.Reason, f.Rule)
 	}
 	_, err = New([]byte("[[provider_error]]\nid = \"a\"\nprovider = \"A\"\nsource = \"x\"\nexamples = [\"y\"]\nlike = 299\nreason = \"overloaded\"\n"))
-	for _, want := range []string{"code, type or says is needed", "either reason or like is needed"} {
+	for _, want := range []string{"code, type or says is needed", "want reason or like, and not both"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
 		}

@@ -125,6 +125,9 @@ func parseRules(name string, data []byte) *ruleFile {
 		ids = append(ids, r.ID)
 		r.compile()
 	}
+	f.checkLiterals("chatter.any", f.Chatter.Any)
+	f.checkLiterals("chatter.unless", f.Chatter.Unless)
+	f.checkLiterals("chatter.begins", f.Chatter.Begins)
 	known := func(path string, r recovery.Reason) {
 		if _, ok := recovery.Describe(r); !ok {
 			f.file.Fault(path, "unknown reason %q, want one of docs/specs/error-handling.md", r)
@@ -163,7 +166,7 @@ func (r *rule) compile() {
 	} else {
 		r.check()
 	}
-	r.checkLiterals("unless", r.Unless)
+	r.doc.checkLiterals(r.path+".unless", r.Unless)
 	if r.Match == "" {
 		return
 	}
@@ -174,10 +177,10 @@ func (r *rule) compile() {
 }
 
 // checkLiterals notes what could never be found in a line, which is searched in lower case.
-func (r *rule) checkLiterals(key string, literals []string) {
+func (f *ruleFile) checkLiterals(path string, literals []string) {
 	for i, l := range literals {
 		if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
-			r.fault(tomlfile.Element(key, i), "%q: want one line of lower case", l)
+			f.file.Fault(tomlfile.Element(path, i), "%q: want one line of lower case", l)
 		}
 	}
 }
@@ -199,7 +202,7 @@ func (r *rule) check() {
 	if len(r.Any) == 0 {
 		r.fault("any", "at least one literal is needed")
 	}
-	r.checkLiterals("any", r.Any)
+	r.doc.checkLiterals(r.path+".any", r.Any)
 	if re, err := regexp.Compile(r.Match); r.Tier == tierStatus && err == nil && re.NumSubexp() != 1 {
 		r.fault("match", "a rule of band status needs exactly one group")
 	}
