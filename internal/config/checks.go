@@ -32,6 +32,7 @@ var (
 const (
 	modelWant = "a model's name of at most 200 characters without blanks, or nothing"
 	fileWant  = "the path of a file, or nothing"
+	globWant  = "a glob such as \".mine/\", also with ! in front"
 	labelWant = "1 to 50 characters, no comma, no blanks at the ends"
 )
 

@@ -26,6 +26,7 @@ type Config struct {
 	RateLimits RateLimits
 	SyncMain   SyncMain
 	GitHub     GitHub
+	Scope      Scope
 	Worker     Worker
 	Recovery   Recovery
 	Stages     []Stage // in the order in which they run
@@ -164,6 +165,14 @@ type GitHub struct {
 // Labels name the states of an issue.
 type Labels struct {
 	Task, Claimed, Blocked, Review string
+}
+
+// Scope is what a patch may be, to be pushed.
+type Scope struct {
+	Deny         []string            // globs
+	Allow        map[string][]string // by label: globs
+	AllowSecrets []string            // globs
+	MaxFileBytes int
 }
 
 // Worker is about what happens within an attempt.

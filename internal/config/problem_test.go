@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -84,7 +85,7 @@ c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or noth
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
-flag: no.such: unknown key, want one of agent_bus, containers, director, github, policy, rate_limits, recovery, retry, stage, timeouts, worker
+flag: no.such: unknown key, want one of agent_bus, containers, director, github, policy, rate_limits, recovery, retry, scope, stage, timeouts, worker
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 	if got := p.String(); got != want {
 		t.Errorf("got\n%s", got)
@@ -363,4 +364,34 @@ func FuzzLoad(f *testing.F) {
 			t.Errorf("shown, it does not load again:\n%s\n%v", c, again)
 		}
 	})
+}
+
+// TestScope: globs and labels are checked where they stand, in every place that they can be set.
+func TestScope(t *testing.T) {
+	c, problems := text(t, "[scope]\ndeny = [\"ci/\", \"!ci/docs/\"]\nallow_secrets = []\n[scope.allow]\n\"ci ok\" = [\"ci/\"]\n")
+	if problems != "" || !reflect.DeepEqual(c.Scope.Allow, map[string][]string{"ci ok": {"ci/"}}) || len(c.Scope.Deny) != 2 {
+		t.Errorf("%s, %+v", problems, c.Scope)
+	}
+	if again, problems := text(t, c.String()); problems != "" || !reflect.DeepEqual(again.Scope, c.Scope) {
+		t.Errorf("%s, %+v", problems, again.Scope)
+	}
+	c, p := load("c.toml", nil, []string{`RETAKE_CFG_SCOPE_ALLOW={ "ci-ok" = ["ci/"] }`}, map[string]string{"scope.deny": "ci/,x.yml"})
+	if len(p) > 0 || len(c.Scope.Allow["ci-ok"]) != 1 || len(c.Scope.Deny) != 2 {
+		t.Errorf("%v, %+v", p, c.Scope)
+	}
+	for doc, want := range map[string]string{
+		`scope.deny = ["/etc"]`:           `scope.deny: element 1: "/etc": it is not relative to the work tree`,
+		`scope.deny = ["a", "**"]`:        `element 2: "**": it names everything or nothing`,
+		`scope.allow = { "x" = ["[a"] }`:  `scope.allow: "x": element 1: "[a": a bracket is open`,
+		`scope.allow = { "x" = "a" }`:     `scope.allow: "x": got a text, want a list of globs`,
+		`scope.allow = { "a,b" = ["a"] }`: `want 1 to 50 characters, no comma`,
+		`scope.allow = ["a"]`:             `want a table { "label" = ["glob"] }`,
+		`scope.allow_secrets = ["../x"]`:  `it has . or .. or two slashes in it`,
+		`scope.max_file_bytes = 0`:        `want an integer from 1 to 104857600`,
+		`scope.max_file_byte = 1`:         `max_file_bytes`,
+	} {
+		if _, problems := text(t, doc); !strings.Contains(problems, want) {
+			t.Errorf("%s\ngot  %s\nwant %s", doc, problems, want)
+		}
+	}
 }

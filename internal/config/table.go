@@ -17,7 +17,7 @@ type row struct {
 	reason   func(string) string // a check that tells why; empty: nothing is wrong
 	want     string              // what the checks let through, for messages
 	doc      string
-	to       any // the field: *bool, *int, *float64, *time.Duration, *string, *[]string or *map[string]string
+	to       any // the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string or *map[string][]string
 }
 
 const (
@@ -92,6 +92,11 @@ func keys(c *Config) []row {
 		{key: "github.labels.blocked", def: `"agent-blocked"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues that wait for a person.", to: &c.GitHub.Labels.Blocked},
 		{key: "github.labels.review", def: `"agent-review"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues whose result waits for review.", to: &c.GitHub.Labels.Review},
 
+		{key: "scope.deny", def: denyDefault, reason: faultOfGlob, want: globWant, doc: "Files and folders that no delivery may change, for example what runs with rights of its own once it is pushed; with ! in front: that it may. Work that does is not pushed, and a person is asked.", to: &c.Scope.Deny},
+		{key: "scope.allow", def: "{}", check: labelForm.MatchString, reason: faultOfGlob, want: labelWant, doc: "What issues with a label may change although scope.deny has it, by label: { \"ci-ok\" = [\".github/workflows/\"] }.", to: &c.Scope.Allow},
+		{key: "scope.allow_secrets", def: "[]", reason: faultOfGlob, want: globWant, doc: "Files that are not searched for secrets before they are pushed, such as test data with invented ones.", to: &c.Scope.AllowSecrets},
+		{key: "scope.max_file_bytes", def: "10485760", unit: "bytes", min: 1, max: 100 << 20, doc: "Largest file that is pushed, whether new or changed. GitHub takes none above 100 MiB.", to: &c.Scope.MaxFileBytes},
+
 		{key: "worker.fix_attempts", def: "3", unit: "rounds", min: 1, max: 20, doc: "Rounds of CODE and VALIDATE within one attempt, including the first.", to: &c.Worker.FixAttempts},
 
 		{key: "recovery.preset", def: `"director"`, allowed: policy.Presets, doc: "Policy that decides what a failure leads to; docs/specs/error-handling.md compares them.", to: &c.Recovery.Preset},
@@ -115,10 +120,15 @@ func stageKeys(s *Stage) []row {
 		{key: "stage.model", def: `""`, check: modelForm.MatchString, want: modelWant, doc: "Model to use, passed on with the agent's flag for it and as RETAKE_MODEL. Empty: the program's default.", to: &s.Model},
 		{key: "stage.alternative_model", def: `""`, check: modelForm.MatchString, want: modelWant, doc: "Model for an attempt that is to use another one. Empty: there is none to change to.", to: &s.AlternativeModel},
 		{key: "stage.resource", def: `""`, check: validResource, want: "model.<provider> in letters, digits, -, _ and dots, or nothing", doc: "Under which provider the calls count in rate_limits.model. Empty: the agent's provider, or model.default.", to: &s.Resource},
-		{key: "stage.state_paths", def: "[]", reason: faultOfGlob, want: "a glob such as \".mine/\", also with ! in front", doc: "Files and folders that do not count as work and are never committed, unless the base branch has them; with ! in front: that do count. More than what is known of agents, see docs/specs/agents.md.", to: &s.StatePaths},
+		{key: "stage.state_paths", def: "[]", reason: faultOfGlob, want: globWant, doc: "Files and folders that do not count as work and are never committed, unless the base branch has them; with ! in front: that do count. More than what is known of agents, see docs/specs/agents.md.", to: &s.StatePaths},
 		{key: "stage.timeout_seconds", def: "1800", unit: "seconds", min: 0.1, max: week, doc: "Longest time that the stage may take; at most timeouts.worker_watchdog_seconds.", to: &s.Timeout},
 	}
 }
+
+// denyDefault names workflows and the files of common CI systems: they run with the repository's secrets.
+const denyDefault = `[".github/workflows/", ".github/actions/", ".forgejo/workflows/", ".gitea/workflows/", "**/.gitlab-ci.yml", ".gitlab/ci/", ` +
+	`"**/Jenkinsfile", ".circleci/", ".travis.yml", "azure-pipelines.yml", ".azure-pipelines/", "bitbucket-pipelines.yml", ".buildkite/", ` +
+	`".drone.yml", ".woodpecker.yml", ".woodpecker/", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", ".semaphore/", ".teamcity/", ".tekton/"]`
 
 // associations are GitHub's values of author_association, the closest first.
 var associations = []string{"OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIME_CONTRIBUTOR", "FIRST_TIMER", "MANNEQUIN", "NONE"}

@@ -69,6 +69,12 @@ func (r row) set(v any) (faults []fault) {
 				return nil
 			}
 		}
+	case *map[string][]string:
+		if table, ok := v.(map[string]any); ok {
+			if wrong = r.setLists(table, to); wrong == "" {
+				return nil
+			}
+		}
 	}
 	if wrong == "" {
 		wrong = r.refuse(v)
@@ -129,6 +135,28 @@ func (r row) setTable(table map[string]any, to *map[string]string) string {
 	return ""
 }
 
+// setLists puts in a table of lists of globs: check is about its names, reason about the globs.
+func (r row) setLists(table map[string]any, to *map[string][]string) string {
+	names, globs := row{key: r.key, check: r.check, want: r.want}, row{key: r.key, reason: r.reason, want: globWant}
+	lists := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if wrong := names.wrongText(name); wrong != "" {
+			return wrong
+		}
+		list, ok := table[name].([]any)
+		if !ok {
+			return fmt.Sprintf("%s: got %s, want a list of globs", r.shown(name), tomlfile.Describe(table[name]))
+		}
+		var texts []string
+		if faults := globs.setList(list, &texts); len(faults) > 0 {
+			return r.shown(name) + ": " + faults[0].text
+		}
+		lists[name] = texts
+	}
+	*to = lists
+	return ""
+}
+
 // refuse says what came and what is wanted.
 func (r row) refuse(v any) string {
 	if s, ok := v.(string); ok {
@@ -165,6 +193,8 @@ func (r row) wants() string {
 		return "a list, each: " + r.oneText()
 	case *map[string]string:
 		return `a table { NAME = "value" }, each NAME: ` + r.oneText()
+	case *map[string][]string:
+		return `a table { "label" = ["glob"] }, each label: ` + r.oneText()
 	}
 	return r.oneText()
 }
@@ -252,6 +282,13 @@ func (r row) literal() string {
 		for _, name := range slices.Sorted(maps.Keys(*v)) {
 			value := (*v)[name]
 			pairs = append(pairs, name+" = "+row{to: &value}.literal())
+		}
+		return "{" + strings.Join(pairs, ", ") + "}"
+	case *map[string][]string:
+		pairs := []string{}
+		for _, name := range slices.Sorted(maps.Keys(*v)) {
+			list := (*v)[name]
+			pairs = append(pairs, row{to: &name}.literal()+" = "+row{to: &list}.literal())
 		}
 		return "{" + strings.Join(pairs, ", ") + "}"
 	case *[]string:

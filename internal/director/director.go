@@ -21,6 +21,7 @@ import (
 	"retake/internal/github"
 	"retake/internal/recovery/classify"
 	"retake/internal/recovery/policy"
+	"retake/internal/scope"
 	"retake/internal/workspace"
 )
 
@@ -57,6 +58,7 @@ type daemon struct {
 	bus        *bus.Bus
 	github     *github.Client
 	workspace  *workspace.Workspaces
+	scope      *scope.Rules // what may be pushed
 	audit      *audit.Writer
 	cooldowns  chan github.Cooldown // from the gate, which must not wait
 	labelled   sync.Map             // repositories that answered and have our labels

@@ -9,6 +9,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
+	"retake/internal/scope"
 	"retake/internal/workspace"
 )
 
@@ -20,7 +21,10 @@ func failed(err error) fsm.EffectEnded {
 	f := fsm.EffectError{Reason: recovery.Unknown, Text: err.Error()}
 	var gh *github.Error
 	var ws *workspace.Error
+	var unsafe *scope.Violation
 	switch {
+	case errors.As(err, &unsafe): // its own text, that people can act on; without where it came up
+		f.Reason, f.Text = unsafe.Reason, unsafe.Text
 	case errors.Is(err, github.ErrWritesDisabled):
 		f.Reason = recovery.InvalidConfig
 	case errors.As(err, &gh):

@@ -31,6 +31,7 @@ type harness struct {
 	config  config.Config
 	logs    *observer.ObservedLogs
 	log     *zap.Logger
+	token   string
 
 	cancel context.CancelCauseFunc
 	ended  chan error
@@ -38,7 +39,7 @@ type harness struct {
 
 func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int) *harness {
 	dir := t.TempDir()
-	s := &harness{t: t, runtime: newFakeRuntime(play), ended: make(chan error, 1)}
+	s := &harness{t: t, runtime: newFakeRuntime(play), ended: make(chan error, 1), token: "token"}
 	seed := filepath.Join(dir, "seed")
 	must(t, os.MkdirAll(seed, 0o755))
 	must(t, os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o644))
@@ -90,7 +91,7 @@ func (s *harness) start() {
 	o := Options{
 		Config: s.config, Log: s.log,
 		WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
-		Token:        func(context.Context) (string, error) { return "token", nil },
+		Token:        func(context.Context) (string, error) { return s.token, nil },
 		DriftEvery:   300 * time.Millisecond,
 	}
 	if s.runtime.play != nil {

@@ -23,6 +23,8 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/github"
+	"retake/internal/redact"
+	"retake/internal/scope"
 	"retake/internal/workspace"
 )
 
@@ -180,6 +182,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	return err
 }
 
+// openGitHub opens what the token is needed for: GitHub, and the look at patches, which must not have it.
 func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	c := d.config.GitHub
 	token, err := o.Token(ctx)
@@ -194,6 +197,13 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 		CooldownDefault:  d.config.RateLimits.GitHub.CooldownOnRateLimit,
 		Writes:           c.Writes, Secrets: append(slices.Clone(d.secrets), token), Transport: o.Transport,
 		OnCooldown: d.coolDown, Log: d.log,
+	})
+	if err != nil {
+		return err
+	}
+	d.scope, err = scope.New(scope.Options{
+		Deny: d.config.Scope.Deny, Allow: d.config.Scope.Allow, AllowSecrets: d.config.Scope.AllowSecrets,
+		MaxFileBytes: int64(d.config.Scope.MaxFileBytes), Secrets: append(secretsAmong(d.config.Containers.EnvPassthrough), token),
 	})
 	return err
 }
@@ -312,6 +322,17 @@ func passedOn(env map[string]string, names []string) (environ, secrets []string,
 		secrets = append(secrets, v)
 	}
 	return environ, secrets, nil
+}
+
+// secretsAmong are the values of the variables whose names say that they are secret: no patch may have them. Others, such as a
+// proxy's address, may stand in any file.
+func secretsAmong(names []string) (values []string) {
+	for _, name := range names {
+		if redact.IsSecretVariable(name) {
+			values = append(values, os.Getenv(name))
+		}
+	}
+	return values
 }
 
 const elfMagic = "\x7fELF"

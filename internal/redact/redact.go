@@ -88,6 +88,20 @@ func (r *Redactor) values(text string) string {
 	return r.known.Replace(text)
 }
 
+// Find returns where the first known value stands in a text, in any spelling, and how it is written there; -1 if none does.
+func (r *Redactor) Find(text string) (at int, written string) {
+	at = -1
+	if r == nil {
+		return at, ""
+	}
+	for _, s := range r.spellings {
+		if i := strings.Index(text, s); i >= 0 && (at < 0 || i < at) {
+			at, written = i, s
+		}
+	}
+	return at, written
+}
+
 // longest is the length of the longest spelling: how much of a stream must be held back.
 func (r *Redactor) longest() int {
 	if r == nil || len(r.spellings) == 0 {

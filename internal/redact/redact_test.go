@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"strings"
@@ -229,5 +230,18 @@ func BenchmarkWriter(b *testing.B) {
 				_, _ = io.WriteString(w, row.text)
 			}
 		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	r := New("opensesame", "a longer value")
+	for text, want := range map[string]string{"x": "-1 ", "say opensesame, a longer value": "4 opensesame", "q=a+longer+value": "2 a+longer+value"} {
+		at, written := r.Find(text)
+		if got := fmt.Sprintf("%d %s", at, written); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if at, _ := (*Redactor)(nil).Find("x"); at != -1 {
+		t.Error(at)
 	}
 }

@@ -24,6 +24,8 @@ const (
 type change struct {
 	path string
 	mode string // in the second tree
+	was  string // name of the object in the first tree; empty: there was no content
+	is   string // in the second tree; of no meaning without content
 }
 
 // changes lists what differs between two trees, in git's order, renames as a deletion and an addition.
@@ -41,7 +43,11 @@ func (w *Workspaces) changes(ctx context.Context, t task, from, to string) ([]ch
 		if !ok || len(fields) != 5 {
 			return nil, refuse(t.op, "", "git compares two trees to %.80q", head)
 		}
-		all = append(all, change{path: name, mode: fields[1]})
+		c := change{path: name, mode: fields[1], is: fields[3]}
+		if had := strings.TrimPrefix(fields[0], ":"); had != modeNone && had != modeSubmodule {
+			c.was = fields[2]
+		}
+		all = append(all, c)
 		out = rest
 	}
 	return all, nil

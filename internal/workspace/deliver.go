@@ -28,6 +28,8 @@ type DeliverRequest struct {
 	Message    string // of the commit
 	// AuthoredAt is author and committer date, whole seconds, UTC. The same time, message and tree give the same SHA.
 	AuthoredAt time.Time
+	// Check looks at what would be pushed. With its error nothing is, and Deliver fails with it; nothing is pushed unseen.
+	Check func(ctx context.Context, p *Patch) error
 }
 
 // Delivery is what stands on the remote now.
@@ -50,6 +52,9 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	if q.Branch == q.BaseBranch || q.AuthoredAt.Unix() <= 0 {
 		return Delivery{}, refuse(op, "", "branch %q, base branch %q, time %s: want a branch of its own and a time after 1970", q.Branch, q.BaseBranch, q.AuthoredAt)
 	}
+	if q.Check == nil {
+		return Delivery{}, refuse(op, "", "nobody looks at what would be pushed")
+	}
 	t, rec, err := w.lockCheckout(ctx, op, q.Nonce)
 	if err != nil {
 		return Delivery{}, err
@@ -65,6 +70,9 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	}
 	if len(changes) == 0 {
 		return Delivery{}, ErrNothingToDeliver
+	}
+	if err := q.Check(ctx, &Patch{w: w, task: t, changes: changes}); err != nil {
+		return Delivery{}, system(op, err)
 	}
 	d := Delivery{ChangedFiles: len(changes)}
 	if d.SHA, err = w.commitTree(ctx, t, q.AuthoredAt, tree, rec.BaseSHA, q.Message); err != nil {
@@ -229,34 +237,4 @@ func notePushed(t task, rec *record, branch, sha string) error {
 	}
 	rec.Pushed[branch] = append(rec.Pushed[branch], sha)
 	return t.save(*rec)
-}
-
-// patchBytes bounds a patch: it is for people to read.
-const patchBytes = 1 << 20
-
-// Patch returns what a task's work tree changes against the base of its checkout, as a unified diff: what an attempt left,
-// delivered or not. Binary files are only named, and after 1 MiB it is cut. No worker may be in the checkout.
-func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
-	op := "patch " + nonce
-	if err := checkNonce(op, nonce); err != nil {
-		return "", err
-	}
-	t, rec, err := w.lockCheckout(ctx, op, nonce)
-	if err != nil {
-		return "", err
-	}
-	defer t.lock.unlock()
-	tree, err := w.snapshot(ctx, t, rec.BaseSHA)
-	if err != nil {
-		return "", err
-	}
-	diff := t.call("diff-tree", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", rec.BaseSHA, tree)
-	diff.most = patchBytes
-	return w.git.run(ctx, diff)
-}
-
-// Unchanged reports whether a task's work tree has nothing to deliver. No worker may be in the checkout.
-func (w *Workspaces) Unchanged(ctx context.Context, nonce string) (bool, error) {
-	patch, err := w.Patch(ctx, nonce)
-	return patch == "", err
 }

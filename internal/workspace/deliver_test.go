@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,8 +12,10 @@ import (
 const branch = "retake/21-a1"
 
 func request(o origin, nonce string) DeliverRequest {
-	return DeliverRequest{Nonce: nonce, RemoteURL: o.bare, Branch: branch, BaseBranch: "main", Message: "Fix the parser\n\nFor #21", AuthoredAt: authored}
+	return DeliverRequest{Nonce: nonce, RemoteURL: o.bare, Branch: branch, BaseBranch: "main", Message: "Fix the parser\n\nFor #21", AuthoredAt: authored, Check: unchecked}
 }
+
+func unchecked(context.Context, *Patch) error { return nil }
 
 func deliver(t testing.TB, w *Workspaces, o origin, nonce string) Delivery {
 	t.Helper()

@@ -21,6 +21,8 @@
 // pointers stay pointers, submodules stay empty folders. Symbolic links are stored as links. Ignored files stay out,
 // and so do, whatever an ignore file says, .retake/ and the state of agents (StatePaths), unless the base has the file.
 //
+// Nothing is pushed that DeliverRequest.Check did not see: the check gets the very objects that would go.
+//
 // Names are unique for ever because the nonce is; nothing here invents one. Mirrors are never pruned or collected
 // (gc.auto=0): the tasks' git directories depend on their objects.
 //

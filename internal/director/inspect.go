@@ -1,0 +1,51 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"retake/internal/scope"
+	"retake/internal/workspace"
+)
+
+// searchTime bounds how long a patch is searched for secrets. 50 MB take 20 s of a processor.
+const searchTime = 5 * time.Minute
+
+// inspect returns the look at a patch before it is pushed, for an issue with these labels.
+func (d *daemon) inspect(labels []string) func(context.Context, *workspace.Patch) error {
+	return func(ctx context.Context, p *workspace.Patch) error {
+		limited, cancel := context.WithTimeout(ctx, searchTime)
+		defer cancel()
+		err := lookThrough(limited, d.scope.Look(labels), p)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			return scope.TooLong(searchTime.String())
+		}
+		return err
+	}
+}
+
+// lookThrough shows all of a patch to a look.
+func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch) error {
+	files, err := p.Files(ctx)
+	if err != nil {
+		return err
+	}
+	var contents []workspace.PatchFile
+	for _, f := range files {
+		if look.File(scopeFile(f)) {
+			contents = append(contents, f)
+		}
+	}
+	err = p.Read(ctx, contents, func(f workspace.PatchFile, content string) error {
+		return look.Content(ctx, scopeFile(f), content, func() (string, error) { return p.ReadBase(ctx, f) })
+	})
+	if err != nil {
+		return err
+	}
+	return look.Err(ctx)
+}
+
+func scopeFile(f workspace.PatchFile) scope.File {
+	return scope.File{Path: f.Path, Link: f.Link, Gone: f.Gone, Bytes: f.Bytes}
+}

@@ -1,0 +1,164 @@
+package director
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The fake secrets are put together here, so that no file of ours has one.
+var (
+	fakeAWSKey  = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
+	fakeToken   = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+	fakeKeyBody = strings.Repeat("MIIEpAIBAAKCAQEA7bq2Zk0c9fXvT4mN8sLwQyRj5uHd3gKe1oPiCaVxBzWnYtMl\n", 24)
+	fakeKey     = "-----BEGIN RSA " + "PRIVATE KEY-----\n" + fakeKeyBody + "-----END RSA " + "PRIVATE KEY-----\n"
+)
+
+// unsafePatch is what one issue's agent leaves in its checkout.
+type unsafePatch struct {
+	title  string
+	path   string
+	text   string // content, or the target of a link
+	link   bool
+	bytes  int64 // instead of text
+	reason string
+	says   []string // in the comment
+}
+
+var unsafePatches = []unsafePatch{
+	{title: "AWS key", path: "conf/prod.env", text: "A=1\nAWS_ACCESS_KEY_ID=" + fakeAWSKey + "\n", reason: "policy_violation", says: []string{"conf/prod.env:2", "aws-access-token"}},
+	{title: "Token", path: "run.sh", text: "curl -H 'Authorization: token " + fakeToken + "'\n", reason: "policy_violation", says: []string{"run.sh:1", "github-pat"}},
+	{title: "Private key", path: "id_rsa", text: fakeKey, reason: "policy_violation", says: []string{"id_rsa:1", "private-key"}},
+	{title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n", reason: "policy_violation", says: []string{"t:2"}},
+	{title: "Name", path: "notes/" + fakeToken, text: "hello\n", reason: "policy_violation", says: []string{"github-pat"}},
+	{title: "Workflow", path: ".github/workflows/x.yml", text: "on: push\n", reason: "scope_violation", says: []string{".github/workflows/x.yml", "scope.deny", "ci-ok"}},
+	{title: "GitLab", path: "sub/.gitlab-ci.yml", text: "a: b\n", reason: "scope_violation", says: []string{"sub/.gitlab-ci.yml", "scope.deny"}},
+	{title: "Link", path: "l", text: "/etc/passwd", link: true, reason: "policy_violation", says: []string{"l: a symbolic link that leaves the tree"}},
+	{title: "Large", path: "big.bin", bytes: 100 << 20, reason: "policy_violation", says: []string{"big.bin", "scope.max_file_bytes"}},
+}
+
+func (p unsafePatch) leave(checkout string) error {
+	name := filepath.Join(checkout, p.path)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	if p.link {
+		return os.Symlink(p.text, name)
+	}
+	if err := os.WriteFile(name, []byte(p.text), 0o644); err != nil || p.bytes == 0 {
+		return err
+	}
+	return os.Truncate(name, p.bytes)
+}
+
+// TestNothingUnsafeIsPushed: what may not leave the machine stays here; the comment says where it is and which rule that
+// is, and no file, log or comment of ours has the secret.
+func TestNothingUnsafeIsPushed(t *testing.T) {
+	t.Parallel()
+	left := map[string]unsafePatch{}
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if err := left[a.task].leave(a.checkout); err != nil {
+			return 1
+		}
+		return a.succeed(ctx)
+	})
+	s.token = "token-of-the-director"
+	s.github.AddUser("retake-bot", s.token)
+	s.config.Scope.Allow = map[string][]string{"ci-ok": {".github/workflows/"}}
+	s.config.Director.MaxWorkers = len(unsafePatches)
+	s.config.GitHub.Delivery = "pull_request"
+	for _, p := range unsafePatches {
+		left[s.github.CreateIssue(repo, "octocat", p.title, "", "agent-task")] = p
+	}
+	s.start()
+	for key, p := range left {
+		s.until(p.title+": blocked", s.labelled(key, "agent-blocked"))
+		if v := s.verdicts(key); !slices.Equal(v, []string{p.reason}) {
+			t.Errorf("%s: verdicts %q, want %s", p.title, v, p.reason)
+		}
+		comments := s.github.Issue(key).Comments
+		body := comments[len(comments)-1].Body
+		for _, want := range p.says {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: the comment lacks %s:\n%s", p.title, want, body)
+			}
+		}
+		for _, c := range comments {
+			if hasFakeSecret(c.Body) {
+				t.Errorf("%s: a comment has the secret:\n%s", p.title, c.Body)
+			}
+		}
+	}
+	if got := s.branches(); !slices.Equal(got, []string{"main"}) {
+		t.Errorf("branches on the remote: %q", got)
+	}
+	s.stop()
+	for _, e := range s.logs.All() {
+		for _, v := range e.ContextMap() {
+			if text, ok := v.(string); ok && hasFakeSecret(text) {
+				t.Errorf("a log has the secret: %s %s", e.Message, text)
+			}
+		}
+	}
+	must(t, filepath.WalkDir(s.config.Director.DataDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || strings.HasPrefix(path, filepath.Join(s.config.Director.DataDir, "tasks")) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if hasFakeSecret(string(data)) {
+			t.Errorf("a secret is in %s", path)
+		}
+		return err
+	}))
+}
+
+func hasFakeSecret(text string) bool {
+	return slices.ContainsFunc([]string{fakeAWSKey, fakeToken, fakeKeyBody[:60], "token-of-the-director"}, func(secret string) bool {
+		return strings.Contains(text, secret)
+	})
+}
+
+// TestUnsafeWorkGoesOn: it is kept, and delivered once a person's label lets it through, or once the agent has taken out what
+// the answer names.
+func TestUnsafeWorkGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		workflow, secret := filepath.Join(a.checkout, ".github/workflows/x.yml"), filepath.Join(a.checkout, "s.env")
+		mine, other := workflow, "on: push\n"
+		if a.plan.Issue.Title == "Secret" {
+			mine, other = secret, "K="+fakeAWSKey+"\n"
+		}
+		switch _, err := os.Stat(mine); {
+		case a.plan.Attempt == 1:
+			if os.MkdirAll(filepath.Dir(mine), 0o755) != nil || os.WriteFile(mine, []byte(other), 0o644) != nil {
+				return 1
+			}
+		case err != nil:
+			return 1 // the work was not kept
+		case mine == secret:
+			if os.WriteFile(mine, []byte("K=from the environment\n"), 0o644) != nil {
+				return 1
+			}
+		}
+		return a.succeed(ctx)
+	})
+	s.config.Scope.Allow = map[string][]string{"ci-ok": {".github/workflows/"}}
+	workflow := s.github.CreateIssue(repo, "octocat", "Workflow", "", "agent-task")
+	secret := s.github.CreateIssue(repo, "octocat", "Secret", "", "agent-task")
+	s.start()
+	s.until("both blocked", func() bool {
+		return s.labelled(workflow, "agent-blocked")() && s.labelled(secret, "agent-blocked")()
+	})
+	s.github.AddLabel(workflow, "octocat", "ci-ok")
+	s.github.AddComment(workflow, "octocat", "/agent resume")
+	s.github.AddComment(secret, "octocat", "/agent retry read it from the environment")
+	s.until("delivered with the label", func() bool { return slices.Contains(s.labels(workflow), "agent-review") })
+	s.until("delivered without the secret", func() bool { return slices.Contains(s.labels(secret), "agent-review") })
+	if got := s.branches(); !slices.Equal(got, []string{"main", "retake/1-a2", "retake/2-a2"}) {
+		t.Errorf("branches on the remote: %q", got)
+	}
+}

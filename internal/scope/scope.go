@@ -1,0 +1,278 @@
+package scope
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"retake/internal/recovery"
+	"retake/internal/redact"
+	"retake/internal/worktree"
+)
+
+// Options are what the configuration says of it.
+type Options struct {
+	Deny         []string            // globs of paths that no patch changes
+	Allow        map[string][]string // by label of the issue: globs of paths that it may change all the same
+	AllowSecrets []string            // globs of files that are not searched for secrets
+	MaxFileBytes int64
+	Secrets      []string // values that the director knows
+}
+
+// Rules are compiled Options.
+type Rules struct {
+	deny    []denied
+	allow   []allowed // in the order of their labels
+	unread  worktree.Globs
+	maxFile int64
+	known   *redact.Redactor
+}
+
+// denied is one glob of Deny by itself, to be named.
+type denied struct {
+	glob string
+	all  worktree.Globs // with those behind it: the last one that matches decides
+}
+
+type allowed struct {
+	label string
+	globs worktree.Globs
+}
+
+// New compiles the globs.
+func New(o Options) (*Rules, error) {
+	r := &Rules{maxFile: o.MaxFileBytes, known: redact.New(o.Secrets...)}
+	for i, glob := range o.Deny {
+		all, err := worktree.Compile(o.Deny[i:])
+		if err != nil {
+			return nil, fmt.Errorf("scope.deny: %w", err)
+		}
+		if !strings.HasPrefix(glob, "!") {
+			r.deny = append(r.deny, denied{glob, all})
+		}
+	}
+	for label, list := range o.Allow {
+		globs, err := worktree.Compile(list)
+		if err != nil {
+			return nil, fmt.Errorf("scope.allow: %w", err)
+		}
+		r.allow = append(r.allow, allowed{label, globs})
+	}
+	slices.SortFunc(r.allow, func(a, b allowed) int { return strings.Compare(a.label, b.label) })
+	var err error
+	if r.unread, err = worktree.Compile(o.AllowSecrets); err != nil {
+		return nil, fmt.Errorf("scope.allow_secrets: %w", err)
+	}
+	return r, nil
+}
+
+// deniedBy names the glob that forbids a path to an issue with these labels; empty: none does.
+func (r *Rules) deniedBy(name string, labels []string) string {
+	i := slices.IndexFunc(r.deny, func(d denied) bool { return d.all.Match(name) })
+	if i < 0 || slices.ContainsFunc(r.allow, func(a allowed) bool { return has(labels, a.label) && a.globs.Match(name) }) {
+		return ""
+	}
+	return r.deny[i].glob
+}
+
+// has ignores case, as GitHub does.
+func has(labels []string, label string) bool {
+	return slices.ContainsFunc(labels, func(l string) bool { return strings.EqualFold(l, label) })
+}
+
+// labelFor names a label that would let a path through; empty: there is none.
+func (r *Rules) labelFor(name string) string {
+	for _, a := range r.allow {
+		if a.globs.Match(name) {
+			return a.label
+		}
+	}
+	return ""
+}
+
+// File is one path that a patch changes.
+type File struct {
+	Path  string
+	Link  bool  // a symbolic link: its content is its target
+	Gone  bool  // deleted
+	Bytes int64 // of its content
+}
+
+// Look looks at one patch: File for each path, Content for those of which File wants it, then Err.
+type Look struct {
+	rules   *Rules
+	labels  []string
+	names   []string
+	found   []finding
+	secrets map[string]bool // none of them is ever shown
+}
+
+// finding is one reason not to push.
+type finding struct {
+	reason recovery.Reason
+	path   string
+	line   int // 0: the file as a whole
+	text   string
+	next   string // what a person can do
+}
+
+// Look begins to look at a patch for an issue with these labels.
+func (r *Rules) Look(labels []string) *Look {
+	return &Look{rules: r, labels: labels, secrets: map[string]bool{}}
+}
+
+// File takes the next path. It returns whether the content is to be looked at, too.
+func (l *Look) File(f File) (wantContent bool) {
+	l.names = append(l.names, f.Path)
+	if glob := l.rules.deniedBy(f.Path, l.labels); glob != "" {
+		next := "no label in scope.allow lets it through"
+		if label := l.rules.labelFor(f.Path); label != "" {
+			next = fmt.Sprintf("the label %q lets it through", label)
+		}
+		l.find(finding{recovery.ScopeViolation, f.Path, 0, fmt.Sprintf("scope.deny has %q", glob), next})
+	}
+	switch {
+	case f.Gone:
+		return false
+	case f.Bytes > l.rules.maxFile:
+		l.find(finding{
+			recovery.PolicyViolation, f.Path, 0,
+			fmt.Sprintf("%d bytes, more than scope.max_file_bytes = %d", f.Bytes, l.rules.maxFile), "",
+		})
+		return false
+	}
+	return f.Link || !l.rules.unread.Match(f.Path)
+}
+
+// Content takes a file's content. base gives what the base branch has there: secrets that it has already are nothing new.
+func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
+	if f.Link && leaves(f.Path, text) {
+		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
+	}
+	if isBinary(text) || l.rules.unread.Match(f.Path) {
+		return nil
+	}
+	secrets, err := l.rules.search(ctx, f.Path, text)
+	if err != nil || len(secrets) == 0 {
+		return err
+	}
+	before, err := base()
+	if err != nil {
+		return err
+	}
+	known, err := l.rules.search(ctx, f.Path, before)
+	if err != nil {
+		return err
+	}
+	for _, s := range secrets {
+		if !slices.ContainsFunc(known, s.same) {
+			l.secret(f.Path, s)
+		}
+	}
+	return nil
+}
+
+func (l *Look) secret(name string, s secret) {
+	l.secrets[s.value] = true
+	l.find(finding{recovery.PolicyViolation, name, s.line, "a secret, by the rule " + s.rule, "remove it, or name the file in scope.allow_secrets"})
+}
+
+// mostFindings are kept; a patch that has as many needs no more.
+const mostFindings = 50
+
+func (l *Look) find(f finding) {
+	if len(l.found) < mostFindings {
+		l.found = append(l.found, f)
+	}
+}
+
+// Err ends the look: nil, a *Violation, or the context's error.
+func (l *Look) Err(ctx context.Context) error {
+	names := strings.Join(l.names, "\n") // a name with a line break in it only shifts the numbers
+	inNames, err := l.rules.search(ctx, "", names)
+	if err != nil {
+		return err
+	}
+	for _, s := range inNames {
+		l.secret(strings.Split(names, "\n")[s.line-1], s)
+	}
+	if len(l.found) == 0 {
+		return nil
+	}
+	return l.violation()
+}
+
+// Violation is why nothing was pushed.
+type Violation struct {
+	Reason recovery.Reason // PolicyViolation; ScopeViolation if it is about paths alone
+	Text   string
+}
+
+// Error is the text, for people. It never holds a secret.
+func (v *Violation) Error() string { return v.Text }
+
+// mostShown fit into a comment.
+const mostShown = 4
+
+func (l *Look) violation() *Violation {
+	// What is worse comes first.
+	slices.SortStableFunc(l.found, func(a, b finding) int { return strings.Compare(string(a.reason), string(b.reason)) })
+	var lines, next []string
+	for i, f := range l.found {
+		if i == mostShown {
+			lines = append(lines, fmt.Sprintf("and %d more", len(l.found)-mostShown))
+			break
+		}
+		at := f.path
+		if f.line > 0 {
+			at = fmt.Sprintf("%s:%d", f.path, f.line)
+		}
+		lines = append(lines, at+": "+f.text)
+		if f.next != "" && !slices.Contains(next, f.next) {
+			next = append(next, f.next)
+		}
+	}
+	text := "nothing was pushed: " + strings.Join(lines, "; ")
+	if len(next) > 0 {
+		text += " (" + strings.Join(next, "; ") + ")"
+	}
+	return &Violation{Reason: l.found[0].reason, Text: redact.Text(mask(text, l.secrets))}
+}
+
+// mask takes values out of a text, the longest first: one may be part of another.
+func mask(text string, values map[string]bool) string {
+	var all []string
+	for v := range values {
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	for _, v := range all {
+		text = strings.ReplaceAll(text, v, redact.Marker)
+	}
+	return text
+}
+
+// TooLong is the violation of a patch that could not be looked through in time.
+func TooLong(after string) *Violation {
+	return &Violation{recovery.PolicyViolation, "nothing was pushed: the patch could not be searched for secrets within " + after +
+		" (deliver it in smaller parts, or leave generated files out)"}
+}
+
+// leaves reports whether a link leads out of the tree, or could: over another link, "a/.." is anywhere. Nor does it lead into
+// git's own folder.
+func leaves(name, target string) bool {
+	parts := strings.Split(target, "/")
+	up := 0
+	for up < len(parts) && (parts[up] == ".." || parts[up] == ".") {
+		up++
+	}
+	ups := strings.Count(strings.Join(parts[:up], "/"), "..")
+	depth := strings.Count(path.Clean(name), "/")
+	return strings.HasPrefix(target, "/") || ups > depth || slices.Contains(parts[up:], "..") ||
+		slices.ContainsFunc(parts, func(p string) bool { return strings.EqualFold(p, ".git") })
+}
+
+// isBinary as git sees it: a NUL among the first bytes.
+func isBinary(text string) bool { return strings.Contains(text[:min(len(text), 8000)], "\x00") }

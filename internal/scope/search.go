@@ -1,0 +1,109 @@
+package scope
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/zricethezav/gitleaks/v8/config"
+	"github.com/zricethezav/gitleaks/v8/detect"
+	"github.com/zricethezav/gitleaks/v8/sources"
+)
+
+// guesses is the rule that goes by a name in front of a value. The others know what a secret looks like.
+const guesses = "generic-api-key"
+
+// detector is read once, which takes 50 ms. It is never changed afterwards.
+var detector = sync.OnceValue(func() *detect.Detector {
+	d, err := detect.NewDetectorDefaultConfig()
+	if err != nil {
+		panic(fmt.Sprint("scope: the rules of gitleaks: ", err)) // they come with the program
+	}
+	d.IgnoreGitleaksAllow = true
+	rule, ok := d.Config.Rules[guesses]
+	if !ok {
+		panic("scope: the rules of gitleaks have no " + guesses)
+	}
+	for i, a := range d.Config.Allowlists {
+		rule.Allowlists = append(rule.Allowlists, &config.Allowlist{Paths: a.Paths})
+		d.Config.Allowlists[i] = &config.Allowlist{
+			MatchCondition: a.MatchCondition, RegexTarget: a.RegexTarget, Regexes: a.Regexes, StopWords: a.StopWords,
+		}
+	}
+	d.Config.Rules[guesses] = rule
+	return d
+})
+
+// secret is one that was found.
+type secret struct {
+	rule, value string
+	line        int
+}
+
+// same: wherever it stands.
+func (s secret) same(other secret) bool { return s.rule == other.rule && s.value == other.value }
+
+const (
+	// pieceBytes are searched at a time: the time of a search grows with the square of what is found in a piece.
+	pieceBytes = 64 << 10
+	// overlapBytes is how much of a piece is searched with the next one again: more than the longest secret, a private key.
+	overlapBytes = 8 << 10
+)
+
+// ownRule is what the rule is called that knows the director's own secrets.
+const ownRule = "a secret of the director's"
+
+// search returns the secrets in a text, in order. It fails if the context ends.
+func (r *Rules) search(ctx context.Context, name, text string) ([]secret, error) {
+	found, err := search(ctx, name, text)
+	if err != nil {
+		return nil, err
+	}
+	if at, value := r.known.Find(text); at >= 0 { // the first is enough
+		found = append(found, secret{ownRule, value, 1 + strings.Count(text[:at], "\n")})
+	}
+	slices.SortStableFunc(found, func(a, b secret) int { return a.line - b.line })
+	return found, nil
+}
+
+// search goes by the rules of gitleaks.
+func search(ctx context.Context, name, text string) ([]secret, error) {
+	seen := map[secret]bool{}
+	line := 1
+	for {
+		piece := text[:min(len(text), pieceBytes)]
+		found := detector().DetectContext(ctx, detect.Fragment(sources.Fragment{Raw: piece, FilePath: name}))
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		for _, f := range found {
+			seen[secret{f.RuleID, strings.TrimSpace(f.Secret), line + f.StartLine}] = true
+		}
+		if len(piece) == len(text) {
+			break
+		}
+		next := len(piece) - overlapBytes
+		if end := strings.IndexByte(piece[next:], '\n'); end >= 0 {
+			next += end + 1
+		}
+		line += strings.Count(text[:next], "\n")
+		text = text[next:]
+	}
+	return slices.Collect(maps.Keys(seen)), nil
+}
+
+// Mask takes the secrets out of a text that people read, such as a patch. A text that cannot be searched in time is not shown.
+func (r *Rules) Mask(ctx context.Context, text string) (string, error) {
+	found, err := r.search(ctx, "", text)
+	if err != nil {
+		return "", err
+	}
+	values := map[string]bool{}
+	for _, s := range found {
+		values[s.value] = true
+	}
+	return mask(text, values), nil
+}

@@ -1,0 +1,139 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// patchBytes bounds a patch: it is for people to read.
+const patchBytes = 1 << 20
+
+// Patch returns what a task's work tree changes against the base of its checkout, as a unified diff: what an attempt left,
+// delivered or not. Binary files are only named, and after 1 MiB it is cut. No worker may be in the checkout.
+func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
+	op := "patch " + nonce
+	if err := checkNonce(op, nonce); err != nil {
+		return "", err
+	}
+	t, rec, err := w.lockCheckout(ctx, op, nonce)
+	if err != nil {
+		return "", err
+	}
+	defer t.lock.unlock()
+	tree, err := w.snapshot(ctx, t, rec.BaseSHA)
+	if err != nil {
+		return "", err
+	}
+	diff := t.call("diff-tree", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", rec.BaseSHA, tree)
+	diff.most = patchBytes
+	return w.git.run(ctx, diff)
+}
+
+// Unchanged reports whether a task's work tree has nothing to deliver. No worker may be in the checkout.
+func (w *Workspaces) Unchanged(ctx context.Context, nonce string) (bool, error) {
+	patch, err := w.Patch(ctx, nonce)
+	return patch == "", err
+}
+
+// Patch is what a delivery would push.
+type Patch struct {
+	w       *Workspaces
+	task    task
+	changes []change
+}
+
+// PatchFile is one path that a patch changes.
+type PatchFile struct {
+	Path  string
+	Link  bool  // a symbolic link: its content is its target
+	Gone  bool  // deleted
+	Bytes int64 // of its content
+
+	was, is string
+}
+
+// Files lists what the patch changes, in git's order. A submodule has no content.
+func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
+	files := make([]PatchFile, len(p.changes))
+	var ask strings.Builder
+	for i, c := range p.changes {
+		files[i] = PatchFile{Path: c.path, Link: c.mode == modeLink, Gone: c.mode == modeNone, was: c.was, is: c.is}
+		if p.hasContent(c) {
+			ask.WriteString(c.is + "\n")
+		}
+	}
+	sizes, err := p.cat(ctx, "--batch-check=%(objectsize)", ask.String())
+	if err != nil {
+		return nil, err
+	}
+	answers := strings.Fields(sizes)
+	for i, c := range p.changes {
+		if !p.hasContent(c) {
+			continue
+		}
+		if len(answers) == 0 {
+			return nil, refuse(p.task.op, "", "git does not say how large %.80q is", c.path)
+		}
+		if files[i].Bytes, err = strconv.ParseInt(answers[0], 10, 64); err != nil {
+			return nil, refuse(p.task.op, "", "git says %.80q is as large as %.80q", c.path, answers[0])
+		}
+		answers = answers[1:]
+	}
+	return files, nil
+}
+
+func (p *Patch) hasContent(c change) bool { return c.mode != modeNone && c.mode != modeSubmodule }
+
+// batchBytes are read at a time, or one file.
+const batchBytes = 8 << 20
+
+// Read reads the contents of files of Files, in their order.
+func (p *Patch) Read(ctx context.Context, files []PatchFile, each func(f PatchFile, content string) error) error {
+	for len(files) > 0 {
+		n, size := 0, int64(0)
+		var ask strings.Builder
+		for n < len(files) && (n == 0 || size+files[n].Bytes <= batchBytes) {
+			size += files[n].Bytes
+			ask.WriteString(files[n].is + "\n")
+			n++
+		}
+		out, err := p.cat(ctx, "--batch=%(objectsize)", ask.String())
+		if err != nil {
+			return err
+		}
+		for _, f := range files[:n] {
+			head, rest, _ := strings.Cut(out, "\n")
+			if head != fmt.Sprint(f.Bytes) || int64(len(rest)) < f.Bytes+1 {
+				return refuse(p.task.op, "", "git gives %.80q for %.80q", head, f.Path)
+			}
+			if err := each(f, rest[:f.Bytes]); err != nil {
+				return err
+			}
+			out = rest[f.Bytes+1:]
+		}
+		files = files[n:]
+	}
+	return nil
+}
+
+// baseBytes bounds what is read of a file as it was before.
+const baseBytes = 64 << 20
+
+// ReadBase reads what the base has where a file of Files is; nothing if it has none.
+func (p *Patch) ReadBase(ctx context.Context, f PatchFile) (string, error) {
+	if f.was == "" {
+		return "", nil
+	}
+	c := p.task.call("cat-file", "blob", f.was)
+	c.most = baseBytes
+	return p.w.git.run(ctx, c)
+}
+
+// cat asks git for objects.
+func (p *Patch) cat(ctx context.Context, format, names string) (string, error) {
+	c := p.task.call("cat-file", format)
+	c.stdin = strings.NewReader(names)
+	return p.w.git.run(ctx, c)
+}
