@@ -9,7 +9,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// searchTime bounds how long a patch is searched for secrets. 50 MB take 20 s of a processor.
+// searchTime bounds how long a patch is searched for secrets. 50 MB of code take 25 s of a processor, and the director's memory does not grow with them.
 const searchTime = 5 * time.Minute
 
 // inspect returns the look at a patch before it is pushed, for an issue with these labels.

@@ -272,7 +272,10 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	limited, cancel := context.WithTimeout(ctx, patchTime)
 	defer cancel()
 	var err error
-	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err != nil {
+	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err == nil {
+		out.Patch, err = s.scope.Mask(limited, out.Patch)
+	}
+	if err != nil {
 		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
 	}
 	c := s.recorder

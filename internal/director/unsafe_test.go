@@ -14,6 +14,7 @@ import (
 var (
 	fakeAWSKey  = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 	fakeToken   = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+	fakeOcean   = "dop_v1_" + "5f2c9a7e1b3d8046" + "c0e7a91f4d2b6835" + "9be1f07ac4d38256" + "71a0c9e8f3b5d264" // a shape that no log filter of ours knows
 	fakeKeyBody = strings.Repeat("MIIEpAIBAAKCAQEA7bq2Zk0c9fXvT4mN8sLwQyRj5uHd3gKe1oPiCaVxBzWnYtMl\n", 24)
 	fakeKey     = "-----BEGIN RSA " + "PRIVATE KEY-----\n" + fakeKeyBody + "-----END RSA " + "PRIVATE KEY-----\n"
 )
@@ -33,6 +34,7 @@ var unsafePatches = []unsafePatch{
 	{title: "AWS key", path: "conf/prod.env", text: "A=1\nAWS_ACCESS_KEY_ID=" + fakeAWSKey + "\n", reason: "policy_violation", says: []string{"conf/prod.env:2", "aws-access-token"}},
 	{title: "Token", path: "run.sh", text: "curl -H 'Authorization: token " + fakeToken + "'\n", reason: "policy_violation", says: []string{"run.sh:1", "github-pat"}},
 	{title: "Private key", path: "id_rsa", text: fakeKey, reason: "policy_violation", says: []string{"id_rsa:1", "private-key"}},
+	{title: "DigitalOcean", path: "do.sh", text: "doctl auth init -t " + fakeOcean + "\n", reason: "policy_violation", says: []string{"do.sh:1", "digitalocean-pat"}},
 	{title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n", reason: "policy_violation", says: []string{"t:2"}},
 	{title: "Name", path: "notes/" + fakeToken, text: "hello\n", reason: "policy_violation", says: []string{"github-pat"}},
 	{title: "Workflow", path: ".github/workflows/x.yml", text: "on: push\n", reason: "scope_violation", says: []string{".github/workflows/x.yml", "scope.deny", "ci-ok"}},
@@ -117,7 +119,7 @@ func TestNothingUnsafeIsPushed(t *testing.T) {
 }
 
 func hasFakeSecret(text string) bool {
-	return slices.ContainsFunc([]string{fakeAWSKey, fakeToken, fakeKeyBody[:60], "token-of-the-director"}, func(secret string) bool {
+	return slices.ContainsFunc([]string{fakeAWSKey, fakeToken, fakeOcean, fakeKeyBody[:60], "token-of-the-director"}, func(secret string) bool {
 		return strings.Contains(text, secret)
 	})
 }

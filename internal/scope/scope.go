@@ -190,18 +190,34 @@ func (l *Look) find(f finding) {
 
 // Err ends the look: nil, a *Violation, or the context's error.
 func (l *Look) Err(ctx context.Context) error {
-	names := strings.Join(l.names, "\n") // a name with a line break in it only shifts the numbers
-	inNames, err := l.rules.search(ctx, "", names)
-	if err != nil {
+	if err := l.searchNames(ctx); err != nil {
 		return err
-	}
-	for _, s := range inNames {
-		l.secret(strings.Split(names, "\n")[s.line-1], s)
 	}
 	if len(l.found) == 0 {
 		return nil
 	}
 	return l.violation()
+}
+
+// searchNames searches the names of the files, a piece at a time: there may be many.
+func (l *Look) searchNames(ctx context.Context) error {
+	for names := l.names; len(names) > 0; {
+		n, size := 0, 0
+		for n < len(names) && (n == 0 || size < pieceBytes) {
+			size += len(names[n])
+			n++
+		}
+		lines := strings.Join(names[:n], "\n") // a name with a line break in it is shown in part
+		found, err := l.rules.search(ctx, "", lines)
+		if err != nil {
+			return err
+		}
+		for _, s := range found {
+			l.secret(strings.Split(lines, "\n")[s.line-1], secret{rule: s.rule, value: s.value})
+		}
+		names = names[n:]
+	}
+	return nil
 }
 
 // Violation is why nothing was pushed.
