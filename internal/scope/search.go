@@ -10,7 +10,6 @@ import (
 
 	"github.com/zricethezav/gitleaks/v8/config"
 	"github.com/zricethezav/gitleaks/v8/detect"
-	"github.com/zricethezav/gitleaks/v8/sources"
 )
 
 // guesses is the rule that goes by a name in front of a value. The others know what a secret looks like.
@@ -75,7 +74,8 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 	line := 1
 	for {
 		piece := text[:min(len(text), pieceBytes)]
-		found := detector().DetectContext(ctx, detect.Fragment(sources.Fragment{Raw: piece, FilePath: name}))
+		//nolint:staticcheck // DetectContext takes no other type in v8
+		found := detector().DetectContext(ctx, detect.Fragment{Raw: piece, FilePath: name})
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
