@@ -224,7 +224,7 @@ func (q *classification) quote() string {
 	}
 	tails := q.tails()
 	for _, i := range []int{2, 1, 0} {
-		if l := plaintext.LastLine(strings.Join(beforeUsage(tails[i].Lines), "\n")); l != "" {
+		if l := plaintext.LastLine(strings.Join(told(tails[i].Lines), "\n")); l != "" {
 			return l
 		}
 	}
@@ -234,13 +234,13 @@ func (q *classification) quote() string {
 // usageHead begins what a program prints of its use when it was called wrongly, or failed for any reason (cobra).
 var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
 
-// beforeUsage returns the lines above a program's usage, if there are any: they say what went wrong.
-func beforeUsage(lines []string) []string {
+// told returns the lines that say what went wrong: those above a program's usage, if there are any, without frames of stacks.
+func told(lines []string) []string {
 	n := slices.IndexFunc(lines, usageHead.MatchString)
 	if n > 0 && strings.TrimSpace(strings.Join(lines[:n], "")) != "" {
-		return lines[:n]
+		lines = lines[:n]
 	}
-	return lines
+	return slices.DeleteFunc(slices.Clone(lines), frame)
 }
 
 // decide returns the finding of the first step that has one, and that step.

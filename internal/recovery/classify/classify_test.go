@@ -438,6 +438,7 @@ func TestTextLayer(t *testing.T) {
 		{"what was tried again until it was over", "2026-11-22T10:00:01Z WARN retrying after error attempt=2 status=429\n2026-11-22T10:00:10Z ERROR agent loop ended", recovery.RateLimited, "agent loop ended (after: retrying after error attempt=2 status=429)"},
 		{"a warning of something else", "2026-11-22T10:00:01Z WARN rg: command not found\n2026-11-22T10:00:10Z ERROR agent loop ended", recovery.Unknown, ""},
 		{"an error above a usage", "Error: the flux is odd\nUsage:\n  acme [flags]\n\nFlags:\n  -v, --version   Version", recovery.Unknown, "Error: the flux is odd"},
+		{"frames of a stack", "Error: the flux is odd\n    at t.get (file:///a/cli.mjs:1:2)\n    at main (file:///a/cli.mjs:3:4)", recovery.AgentCrash, "Error: the flux is odd"},
 		{"a status of a known hundred", "Error: POST \"https://llm.example.com/v1/messages\": 507", recovery.Overloaded, ""},
 		{"nothing but control", "\x1b]0;error: 429\a\x1b[2J\x1b[H", recovery.Unknown, ""},
 	} {

@@ -30,6 +30,7 @@ type reading struct {
 	chatter [][]place // per rule, on lines that only announce a retry
 	advice  [][]place // per rule, on lines that are below error level
 	retried [][]place // per rule, on those of them that announce a retry
+	frames  int       // of stack traces
 	hits    []place   // of the line that is searched; line is the rule here
 }
 
@@ -51,7 +52,11 @@ func (c *Classifier) read(e *recovery.Evidence, tails *[3]agent.Tail, logs *[3]l
 func (rd *reading) add(line string, level loglines.Level) {
 	c, n := rd.c, len(rd.lines)
 	rd.lines, rd.levels = append(rd.lines, line), append(rd.levels, level)
-	if line == "" || frame(line) {
+	if frame(line) {
+		rd.frames++
+		return
+	}
+	if line == "" {
 		return
 	}
 	rd.hits = rd.hits[:0]

@@ -412,6 +412,8 @@ func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a check of stage VALIDATE ended with exit code 1 and no output", Rule: "silent.check", Confidence: 0.4}, true
 	case q.hung():
 		return recovery.Finding{Reason: recovery.Timeout, Cause: quote, Rule: "unended", Confidence: 0.4}, true
+	case q.text().frames > 1: // an exception whose message no rule knows
+		return recovery.Finding{Reason: recovery.AgentCrash, Cause: quote, Rule: "stack", Confidence: 0.3}, true
 	}
 	if quote == "" && e.ExitCode != nil {
 		quote = fmt.Sprintf("exit code %d and nothing that says why", *e.ExitCode)
