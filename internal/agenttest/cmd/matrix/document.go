@@ -34,7 +34,7 @@ func retryRight(r trial.Result) bool {
 
 const head = `# Agents on the stand-in for providers
 
-Written by ` + "`make agents`" + `: every agent that is installed and known, on every case of the stand-in ([decision](../decisions/0030-provider-stand-in.md)),
+Written by ` + "`make agents`" + `: every agent that is installed and known, on every case of the stand-in ([decision](../decisions/0024-provider-stand-in.md)),
 each run as a worker runs it (profile, reader, report) and read as the director reads it. ` + "`make agents-install`" + ` builds agents that can be
 had as source. "Read as" is the reason that the run ended with; "again" is whether the director may try again; "requests" are those with
 tools, so that more than one without a success are the agent's own tries. An agent that tries again in silence for longer than its time
