@@ -40,7 +40,7 @@ had as source. "Read as" is the reason that the run ended with; "again" is wheth
 tools, so that more than one without a success are the agent's own tries. An agent that tries again in silence for longer than its time
 is ended: what it was waiting for is known only if it stands in its log. Clients make
 different things of some cases: there other readings than the one under "the table says" are right, too. A run that got past a failure
-counts as right. Nothing was tuned to these cases.
+counts as right. The bodies of the cases are a regression test of the rules: what these figures measure is what agents make of them.
 
 `
 
