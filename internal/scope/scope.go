@@ -176,7 +176,7 @@ func (l *Look) Content(ctx context.Context, f File, text string, base func() (st
 
 func (l *Look) secret(name string, s secret) {
 	l.secrets[s.value] = true
-	l.find(finding{recovery.PolicyViolation, name, s.line, "a secret, by the rule " + s.rule, "remove it, or name the file in scope.allow_secrets"})
+	l.find(finding{recovery.PolicyViolation, name, s.line, "a secret (rule " + s.rule + ")", "remove it, or name the file in scope.allow_secrets"})
 }
 
 // mostFindings are kept; a patch that has as many needs no more.
