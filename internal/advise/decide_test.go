@@ -65,10 +65,10 @@ func TestHistoriesAreWalked(t *testing.T) {
 // TestWhyBeginsWithTheWordThatWasGiven: and says nothing that only the reason which stands for it means.
 func TestWhyBeginsWithTheWordThatWasGiven(t *testing.T) {
 	for _, c := range []struct{ preset, in, want string }{
-		{"cortex", failed(1, `{"class":"FATAL"}`), "FATAL: a retry cannot help"},
+		{"cortex", failed(1, `{"class":"FATAL"}`), "FATAL: the same again fails the same way"},
 		{"cortex", failed(1, `{"class":"PERMANENT"}`), "PERMANENT: skip, for there is no other model"},
 		{"cortex", failed(4, `{"class":"TRANSIENT"}`), "TRANSIENT: all 3 retries are used up"},
-		{"prp", failed(1, `{"type":"fatal"}`), "fatal: a retry cannot help"},
+		{"prp", failed(1, `{"type":"fatal"}`), "fatal: the same again fails the same way"},
 		{"gdd", failed(1, `{"reason":"UNKNOWN"}`), "unknown: nothing in the evidence says what happened; the policy allows no retry"},
 		{"gdd", failed(1, `{"reason":"rate_limited"}`), "rate_limited: no reset is stated: wait 1m"},
 		{"gdd", failed(1, `{"reason":"rate_limited","retry_after_seconds":1e300}`), "rate_limited: wait 31 days for the reset"},

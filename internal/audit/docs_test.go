@@ -101,7 +101,7 @@ func example(t *testing.T) string {
 	exit, over := 1, noon.Add(89*time.Second)
 	f := NewFailure(
 		recovery.Finding{Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test", Confidence: 0.95, Signature: "sig:5f0c2b7a91d3e644"},
-		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; a retry cannot help", Row: "director.tests_failed"})
+		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; the same again fails the same way", Row: "director.tests_failed"})
 	f.ErrorID, f.Assertion = "20261121-120128Z-1", "tests_failed"
 	w.Attempt(id, func(m *Meta) {
 		m.Issue, m.Title, m.URL, m.Attempt, m.RunID = issue, "Parse ISO dates", "https://github.com/acme/widgets/issues/21", 1, run

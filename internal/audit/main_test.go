@@ -112,7 +112,7 @@ func ptr[T any](v T) *T { return &v }
 func someFailure() *Failure {
 	return &Failure{
 		ErrorID: "e1", Reason: "tests_failed", Class: "agent", Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test", Confidence: 0.95,
-		Signature: "sig:00c0ffee00c0ffee", Assertion: "build_failed", Action: "escalate", Why: "tests_failed: a retry cannot help", Row: "director.tests_failed",
+		Signature: "sig:00c0ffee00c0ffee", Assertion: "build_failed", Action: "escalate", Why: "tests_failed: the same again fails the same way", Row: "director.tests_failed",
 	}
 }
 

@@ -36,7 +36,7 @@ func TestGuardsVeto(t *testing.T) {
 		{"another budget", recovery.WorkerLost, recovery.Tally{}, DecisionInput{BudgetLeft: &zero}, recovery.Escalate, "budget", "nothing is left"},
 		{"the last of another budget", recovery.WorkerLost, recovery.Tally{}, DecisionInput{BudgetLeft: &one}, recovery.RestartWorker, "", ""},
 		{"the engine", recovery.RateLimited, recovery.Tally{Granted: engineCap}, DecisionInput{}, recovery.Escalate, "engine", "100 attempts"},
-		{"an end needs no guard", recovery.AuthError, recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9}, DecisionInput{}, recovery.Escalate, "", "a retry cannot help"},
+		{"an end needs no guard", recovery.AuthError, recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9}, DecisionInput{}, recovery.Escalate, "", "the same again fails the same way"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v := p.Decide(recovery.Finding{Reason: tc.reason}, tc.tally, tc.facts, "s")

@@ -74,14 +74,14 @@ var conditionWords = map[Condition]string{
 	"!" + ResetStated:      "no reset is stated",
 }
 
-// describeExhausted explains why there is no rung. It claims that a retry cannot help only if that is so under any policy.
+// describeExhausted explains why there is no rung. It says that the same again fails the same way only if that is so under any policy.
 func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
 	about, _ := recovery.Describe(reason)
 	switch skipped := at.ends == at.total; {
 	case tooLong:
 		return string(reason) + ": the reset is " + Span(f.RetryAfter) + " away, longer than " + Span(r.Wait.Longest)
 	case at.total == 0 && !about.Retryable:
-		return string(reason) + ": " + about.Means + "; a retry cannot help"
+		return string(reason) + ": " + about.Means + "; the same again fails the same way"
 	case at.total == 0:
 		return string(reason) + ": " + about.Means + "; the policy allows no retry"
 	case skipped && at.total == 1:
