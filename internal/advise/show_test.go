@@ -196,7 +196,7 @@ func TestCheckedPolicies(t *testing.T) {
 		{"[[row]]\non = \"timeout\"\nthen = \"stop\"\n", "warning: w\nmine.toml: ok, with the limits of c.toml\n", true},
 		{"[[row]]\non = \"flaky\"\nreasons = [\"timeout\"]\nthen = \"stop\"\n", "warning: w\nnote: director.timeout is unused: mine.flaky decides\nmine.toml: ok, with the limits of c.toml\n", true},
 		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"skip\", times = 0 }]\n", "mine.toml: line 1: mine.timeout: unreachable: rung 1 (skip) is taken 0 times\nwarning: w\nmine.toml: works, but see above; with the limits of c.toml\n", false},
-		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n", "mine.toml: line 3: row \"timeout\", rung 1: action: \"leap\" is not known; allowed are wait_reset,\n  retry, retry_compact, retry_alternative, replan, fix_attempt, reprobe, restart_worker, cooldown,\n  skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false},
+		{"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n", "mine.toml: line 3: row \"timeout\", rung 1: action: \"leap\" is not known; allowed are wait_reset,\n  retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker,\n  cooldown, skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false},
 	} {
 		p, faults, err := policy.Review("mine.toml", base, []byte(c.doc), nil)
 		if err != nil {

@@ -38,6 +38,7 @@ var actionAdvice = map[recovery.Action]string{
 	recovery.RetryAlternative: "Another model is used now, because the last one could not do it.",
 	recovery.Replan:           "The last plan led nowhere: make a new one from scratch before the first edit.",
 	recovery.FixAttempt:       "The work tree holds what was done so far: mend it, don't begin again.",
+	recovery.Revalidate:       "Nothing is known to be wrong: the base branch was merged, and the work is validated once more.",
 	recovery.Reprobe:          "A tool was not there: check that it can be called before relying on it.",
 }
 

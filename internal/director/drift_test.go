@@ -92,7 +92,7 @@ func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 	}
 }
 
-// What cannot be merged is a human's matter; whose answer means: go on without.
+// What cannot be merged is tried once more, and then a human's matter; whose answer means: go on without.
 func TestConflictWithTheBaseBranchAsksAHuman(t *testing.T) {
 	t.Parallel()
 	s, began := newDrift(t, "README.md", func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -102,8 +102,9 @@ func TestConflictWithTheBaseBranchAsksAHuman(t *testing.T) {
 	s.advance("README.md", 3)
 	s.runtime.killFromOutside(worker)
 	s.until("blocked", s.labelled(key, "agent-blocked"))
-	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost", "git_conflict"}) {
-		t.Errorf("verdicts %q; want worker_lost, git_conflict", v)
+	want := []string{"worker_lost", "git_conflict", "git_conflict"}
+	if v := s.verdicts(key); !slices.Equal(v, want) {
+		t.Errorf("verdicts %q; want %q", v, want)
 	}
 	s.until("a question that names the file", func() bool {
 		c := s.github.Issue(key).Comments
@@ -111,7 +112,7 @@ func TestConflictWithTheBaseBranchAsksAHuman(t *testing.T) {
 	})
 	s.github.AddComment(key, "octocat", "/agent retry keep ours")
 	s.until("review", s.labelled(key, "agent-review"))
-	if v := s.verdicts(key); len(v) != 2 {
+	if v := s.verdicts(key); len(v) != len(want) {
 		t.Errorf("verdicts %q after the answer; want no more", v)
 	}
 }

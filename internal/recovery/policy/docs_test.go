@@ -114,6 +114,9 @@ func actionRows() []string {
 func policyRows(t *testing.T) []string {
 	rows := []string{"| on | ladder | longest stated wait | charges | why |", "|---|---|---|---|---|"}
 	for _, r := range preset(t, "director").Table() {
+		if r.Caller != "" { // among the callers' rows
+			continue
+		}
 		about, _ := recovery.Describe(recovery.Reason(r.On))
 		charges := ""
 		if _, again, _ := r.uses(); again {

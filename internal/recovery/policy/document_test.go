@@ -69,7 +69,7 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 		"[[row]]\non = \"mine\"\ncaller = \"c\"\nreasons = []":                     `line 2: row "mine" of caller "c": on: "mine" is not a reason; a word of your own needs the list of its reasons`,
 		"[[row]]\non = \"timeot\"":                                                 `line 2: row "timeot": on: "timeot" is not a reason; a word of your own needs the list of its reasons (did you mean "timeout"?)`,
 		"[[row]]\non = \"timeout\"\nladder = [{ times = 1 }]":                      `line 3: row "timeout", rung 1: action: is needed`,
-		"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]":              `line 3: row "timeout", rung 1: action: "leap" is not known; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
+		"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]":              `line 3: row "timeout", rung 1: action: "leap" is not known; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
 		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = -1 }]": `line 3: row "timeout", rung 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
 		"[guards]\ncost_budget_usd = -1":                                           `line 2: guards.cost_budget_usd: want a number from 0 to 1000000000, got -1`,
 	} {

@@ -89,6 +89,19 @@ func (p *Policy) veto(v *recovery.Verdict, s *state, facts DecisionInput) (guard
 	case facts.BudgetLeft != nil && *facts.BudgetLeft <= 0:
 		return GuardBudget, g.OnIterations, "nothing is left of the budget"
 	}
+	return p.forbids(s, v.Charges != "")
+}
+
+// Forbids says why the guards would veto one more attempt that is charged, whatever failed; empty: they would not. Errors in
+// a row are not looked at: they forbid only what follows another error.
+func (p *Policy) Forbids(t recovery.Tally) string {
+	_, _, why := p.forbids(&state{t: &t}, true)
+	return why
+}
+
+// forbids returns the guard of what is used up that forbids one more attempt, what is done instead, and why.
+func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Action, why string) {
+	g := &p.guards
 	switch guard := g.usedUp(s.t, s.iterations()); {
 	case guard == GuardIterations:
 		return guard, g.OnIterations, "the iteration budget of " + strconv.Itoa(g.IterationBudget) + " is used up"
@@ -96,7 +109,7 @@ func (p *Policy) veto(v *recovery.Verdict, s *state, facts DecisionInput) (guard
 		return guard, g.OnPaidCalls, "the budget of " + strconv.Itoa(g.PaidCallBudget) + " paid calls is used up"
 	case guard == GuardCost:
 		return guard, g.OnCost, "the budget of " + strconv.FormatFloat(g.CostBudgetUSD, 'f', 2, 64) + " USD is used up"
-	case v.Charges != "" && g.MaxRetries >= 0 && s.redispatches() >= g.MaxRetries:
+	case charged && g.MaxRetries >= 0 && s.redispatches() >= g.MaxRetries:
 		return "max_retries", g.OnRetries, p.retriesKey() + " = " + strconv.Itoa(g.MaxRetries) + " used up over all causes"
 	case s.granted() >= engineCap:
 		return "engine", recovery.Escalate, strconv.Itoa(engineCap) + " attempts were granted within one claim, more than any policy may"

@@ -50,6 +50,35 @@ func TestGuardsVeto(t *testing.T) {
 	}
 }
 
+// TestForbids: what a verdict on a charged attempt would be vetoed for is known before anything fails.
+func TestForbids(t *testing.T) {
+	p := preset(t, "director").With(Limits{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10, PaidCallBudget: 4, CostBudgetUSD: 2.5})
+	for name, tally := range map[string]recovery.Tally{
+		"nothing":          {},
+		"nearly all":       {Redispatches: 2, Iterations: 9, PaidCalls: 3, CostUSD: 2.4, Consecutive: 4, Granted: engineCap - 1},
+		"retries":          {Redispatches: 3},
+		"iterations":       {Iterations: 10},
+		"given back":       {Iterations: 10, Refunded: 1},
+		"paid calls":       {PaidCalls: 4},
+		"money":            {CostUSD: 2.5},
+		"the engine's":     {Granted: engineCap},
+		"several at once":  {Redispatches: 3, PaidCalls: 4},
+		"damaged counters": {Iterations: -5, Refunded: 7, Redispatches: -1},
+	} {
+		v := p.Decide(recovery.Finding{Reason: recovery.WorkerLost}, tally, DecisionInput{}, "s")
+		want := ""
+		if v.Veto != "" {
+			want = strings.TrimPrefix(v.Why, "worker_lost: ")
+		}
+		if got := p.Forbids(tally); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if why := p.Forbids(recovery.Tally{Redispatches: 3}); why != "director.max_retries = 3 used up over all causes" {
+		t.Error(why)
+	}
+}
+
 // TestEngineEndsWhatNoGuardDoes: a policy without any bound grants as much as the engine allows, whatever the units.
 func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
 	for _, count := range []Unit{ByRow, ByCall, ByTask, BySignature, BySession} {

@@ -76,6 +76,30 @@ func TestPresetRows(t *testing.T) {
 	}
 }
 
+// TestDirectorsCallers: where in its life a task fails decides whether the agent is asked once more.
+func TestDirectorsCallers(t *testing.T) {
+	p := preset(t, "director")
+	for _, tc := range []struct {
+		reason recovery.Reason
+		caller string
+		want   string
+	}{
+		{recovery.GitConflict, "start", "fix_attempt, escalate"},
+		{recovery.GitConflict, "deliver", "fix_attempt, escalate"},
+		{recovery.GitConflict, "review", "fix_attempt, escalate"},
+		{recovery.GitConflict, "agent", "escalate"},
+		{recovery.GitConflict, "stage", "escalate"},
+		{recovery.Validation, "review", "fix_attempt×2, escalate"},
+		{recovery.Validation, "stage", "escalate"},
+		{recovery.Validation, "deliver", "escalate"},
+		{recovery.TestsFailed, "review", "escalate"},
+	} {
+		if got := ladderOf(p, tc.reason, DecisionInput{Caller: tc.caller}); got != tc.want {
+			t.Errorf("%s of %s: %q, want %q", tc.reason, tc.caller, got, tc.want)
+		}
+	}
+}
+
 func TestDecideWaits(t *testing.T) {
 	p := preset(t, "director").With(Limits{MaxRetries: 3, Backoff: recovery.Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: recovery.NoJitter}})
 	for _, tc := range []struct {
