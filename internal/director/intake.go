@@ -257,7 +257,7 @@ func (s *session) obeyCommands(ctx context.Context, answer fsm.QuestionAnswered,
 			continue
 		}
 		reaction := github.ReactionConfused
-		if a.MayWrite && a.Command != github.CommandUnknown {
+		if a.MayWrite && (a.Command == github.CommandRetry || a.Command == github.CommandResume) {
 			reaction = github.ReactionUnderstood
 			answer.By, answer.Command, answer.Comment = a.By, "/agent "+string(a.Command), a.CommentID
 			if !s.decided(ctx, answer) {

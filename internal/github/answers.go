@@ -10,7 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// Answer is a comment by a person, never by ourselves, by a bot or by another director.
+// Answer is a comment by a person, never by a bot or by a director: what a director writes begins with a marker. The person
+// whose token we use is a person like any other.
 type Answer struct {
 	// CommentID and At together name one text: an edit keeps the id and has a later At.
 	CommentID int64
@@ -18,19 +19,26 @@ type Answer struct {
 	At        time.Time // when this text was written: the comment, or its last edit; whole seconds, UTC, GitHub's clock
 	Text      string    // the whole comment, without control characters; at most answerLimit characters
 	Command   Command
-	Rest      string // of a command: what follows its word
+	Rest      string        // of a command: the text that follows it and its argument; empty if the command is not carried out
+	Word      string        // of an unknown command: what stands where its name should, at most wordLimit characters
+	Meant     Command       // of an unknown command: the nearest one, CommandNone if none is near
+	For       time.Duration // of snooze: 1 minute to 30 days
+	Amount    int           // of budget: 1 to 20
+	Problem   string        // a sentence that says what is wrong with the argument: then the command is not carried out
 	// MayWrite: the author has write access to the repository. Without it the comment has no effect.
 	MayWrite bool
-	// Acknowledged: our own thumbs-up is on the comment, so it was carried out. Such a comment is no longer a command,
-	// even if it is edited.
+	// Acknowledged: our own thumbs-up is on the comment and not older than this text, so it was carried out. An edit after it
+	// is a new text.
 	Acknowledged bool
+
+	thumbs int // thumbs-up of anybody
 }
 
 const (
 	// answerLimit bounds what is read of one comment, in characters.
 	answerLimit = 16_000
-	// rightsPerCall bounds for how many untrusted authors one Answers asks GitHub what they may do: a flood of comments
-	// must not use up the hourly requests.
+	// rightsPerCall bounds for how many untrusted authors one Answers or Comments asks GitHub what they may do: a flood of
+	// comments must not use up the hourly requests.
 	rightsPerCall = 20
 )
 
@@ -44,7 +52,7 @@ func (c *Client) Answers(ctx context.Context, key string) ([]Answer, error) {
 	var all []Answer
 	asked := 0
 	for _, r := range c.afterEscalation(t) {
-		if _, marked := readMarker(r.body); marked || !r.person || strings.EqualFold(r.author, t.self) {
+		if !r.byPerson() {
 			continue
 		}
 		if _, known := c.knownRight(t.place, r.author); !known && !r.trusted {
@@ -53,17 +61,9 @@ func (c *Client) Answers(ctx context.Context, key string) ([]Answer, error) {
 				continue
 			}
 		}
-		may, err := c.mayWrite(ctx, t.place, r.author)
-		if err != nil {
+		a := toAnswer(r, t.self)
+		if err := c.vet(ctx, t.place, &a); err != nil {
 			return nil, err
-		}
-		a := toAnswer(r, may)
-		if r.thumbs > 0 && a.Command != CommandNone {
-			ours, err := c.ourReactions(ctx, t.place, r.id, t.self)
-			if err != nil && !isGone(err) {
-				return nil, err
-			}
-			_, a.Acknowledged = ours[ReactionUnderstood]
 		}
 		all = append(all, a)
 	}
@@ -88,18 +88,55 @@ func (c *Client) afterEscalation(t thread) []comment {
 	return nil
 }
 
-func toAnswer(r comment, may bool) Answer {
-	a := Answer{CommentID: r.id, By: r.author, At: r.edited, MayWrite: may}
-	a.Text = clip(strings.TrimSpace(plain(r.body)), answerLimit)
-	a.Command, a.Rest = readCommand(a.Text)
+// byPerson reports whether a comment is a person's own words. Whoever wrote it: what begins like a marker is a director's, also of
+// another version.
+func (r comment) byPerson() bool { return r.person && !beginsLikeMarker(r.body) }
+
+func toAnswer(r comment, self string) Answer {
+	a := Answer{CommentID: r.id, By: r.author, At: r.edited, thumbs: r.thumbs}
+	text := clip(plain(newlines.Replace(r.body)), answerLimit)
+	a.readCommand(text, self) // with the first line's indentation
+	a.Text = strings.TrimSpace(text)
 	return a
+}
+
+// newlines are all that GitHub renders as one. A carriage return must not make us read a comment as a terminal would show it.
+var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// Vet fills in MayWrite and, of a command, Acknowledged. key is any issue of the comment's repository.
+func (c *Client) Vet(ctx context.Context, key string, a *Answer) error {
+	p, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	return c.vet(ctx, p, a)
+}
+
+func (c *Client) vet(ctx context.Context, p place, a *Answer) (err error) {
+	if a.MayWrite, err = c.mayWrite(ctx, p, a.By); err != nil || !a.MayWrite || a.Command == CommandNone || a.thumbs == 0 {
+		return err
+	}
+	self, err := c.self(ctx, laneReads)
+	if err != nil {
+		return err
+	}
+	ours, err := c.ourReactions(ctx, p, a.CommentID, self)
+	if err != nil && !isGone(err) {
+		return err
+	}
+	mine, there := ours[ReactionUnderstood]
+	a.Acknowledged = there && !mine.olderThan(a.At)
+	return nil
 }
 
 // Unblock is who removed the blocked label.
 type Unblock struct {
 	By       string
 	At       time.Time // whole seconds, UTC, GitHub's clock
-	MayWrite bool      // a person with write access, not ourselves and no bot
+	MayWrite bool      // a person with write access, no bot
+	// Self: By is our own login. If we have not removed the label ourselves since the question, the person whose token we use
+	// has: a claim with Unblock, a release and a delivery do, and a blocked task has none of them under way.
+	Self bool
 }
 
 // Unblocked returns who removed the blocked label from an issue. ok is false if removing it was not the last thing that
@@ -118,7 +155,8 @@ func (c *Client) Unblocked(ctx context.Context, key string) (u Unblock, ok bool,
 		return Unblock{}, false, err
 	}
 	u = Unblock{By: e.GetActor().GetLogin(), At: e.GetCreatedAt().UTC()}
-	if isPerson(e.GetActor()) && !strings.EqualFold(u.By, self) {
+	u.Self = strings.EqualFold(u.By, self)
+	if isPerson(e.GetActor()) {
 		u.MayWrite, err = c.mayWrite(ctx, p, u.By)
 	}
 	return u, true, err

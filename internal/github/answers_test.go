@@ -12,48 +12,6 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-func TestReadCommand(t *testing.T) {
-	for body, want := range map[string]struct {
-		cmd  Command
-		rest string
-	}{
-		"/agent retry":                                  {CommandRetry, ""},
-		"/agent retry use format B":                     {CommandRetry, "use format B"},
-		"\r\n\n  /AGENT  Retry\tuse B\r\n\r\nand C\r\n": {CommandRetry, "use B\n\nand C"},
-		"/agent retry\n\n```\n/agent resume\n```":       {CommandRetry, "```\n/agent resume\n```"},
-		"/agent resume":                                 {CommandResume, ""},
-		"/agent":                                        {CommandUnknown, ""},
-		"/agent retry!":                                 {CommandUnknown, ""},
-		"/agent retry: use B":                           {CommandUnknown, "use B"},
-		"/agent help me":                                {CommandUnknown, "me"},
-		"/agentretry":                                   {CommandNone, ""},
-		"/agents retry":                                 {CommandNone, ""},
-		"agent retry":                                   {CommandNone, ""},
-		"Please\n/agent retry":                          {CommandNone, ""},
-		"":                                              {CommandNone, ""},
-		"> /agent retry":                                {CommandNone, ""},
-		"> which one?\n\n/agent retry B":                {CommandRetry, "B"},
-		"> which one?\n/agent retry B":                  {CommandNone, ""}, // shown inside the quotation
-		"> > /agent retry\n\nnot that":                  {CommandNone, ""},
-		"```\n/agent retry\n```":                        {CommandNone, ""},
-		"```\n/agent retry":                             {CommandNone, ""},
-		"```\nlog\n```\n/agent retry":                   {CommandRetry, ""},
-		"````\n```\n/agent retry\n````\n/agent resume":     {CommandResume, ""},
-		"~~~ text\n```\n/agent retry\n~~~ \n/agent resume": {CommandResume, ""},
-		"    /agent retry":                          {CommandNone, ""},
-		"\t/agent retry":                            {CommandNone, ""},
-		"<!--\n/agent retry\n-->":                   {CommandNone, ""},
-		"<!-- retake:claim v1 {} -->\n/agent retry": {CommandNone, ""},
-		"`/agent retry`":                            {CommandNone, ""},
-		"/agent\u00a0retry":                         {CommandNone, ""},
-		"/agent retry \x1b[31mred\x00":              {CommandRetry, "red"},
-	} {
-		if cmd, rest := readCommand(body); cmd != want.cmd || rest != want.rest {
-			t.Errorf("%q = %q, %q; want %q, %q", body, cmd, rest, want.cmd, want.rest)
-		}
-	}
-}
-
 // blocked brings the issue to where humans answer.
 func (w *world) blocked(c *Client) {
 	w.Helper()
@@ -75,13 +33,15 @@ func TestWhoseAnswersCount(t *testing.T) {
 		time.Sleep(time.Second)
 		w.blocked(c)
 		forged := w.marked(markBlocked)[0].Body
-		want := map[string]bool{"acme": true, "admin": true, "maintainer": true, "writer": true, "triager": false, "reader": false, "mallory": false}
+		want := map[string]bool{"acme": true, "admin": true, "maintainer": true, "writer": true, "triager": false, "reader": false, "mallory": false, "retake-bot": true}
 		for login := range want {
 			time.Sleep(time.Second)
 			w.sim.AddComment(w.key, login, "/agent retry I am "+login)
 		}
 		w.sim.AddComment(w.key, "helper[bot]", "/agent retry")
-		w.sim.AddComment(w.key, "retake-bot", "/agent retry")
+		w.sim.AddComment(w.key, "retake-bot", w.marked(markClaim)[0].Body+"\n/agent retry")
+		w.sim.AddComment(w.key, "retake-bot", "<!-- retake:news v2 {} -->\n/agent retry") // of a later version
+		w.sim.AddComment(w.key, "acme", "<!-- retake:news v2 {} -->\n/agent retry")
 		w.sim.AddComment(w.key, "other-bot", strings.Replace(forged, `"fleet":"default"`, `"fleet":"night"`, 1)+"\n/agent retry")
 		got, err := c.Answers(w.Context(), w.key)
 		w.must(err)
@@ -119,14 +79,24 @@ func TestAnswersSinceTheQuestion(t *testing.T) {
 			got[1].CommentID != old || got[1].Command != CommandResume || !got[1].At.Equal(asked.Add(10*time.Second).Truncate(time.Second)) {
 			w.Errorf("%+v", got)
 		}
-		// Once acknowledged it is consumed, whatever it becomes.
+		// Once acknowledged this text is no command any more; the next one is, until it is acknowledged itself.
+		acknowledged := func(want bool) {
+			w.Helper()
+			got, err = c.Answers(w.Context(), w.key)
+			if w.must(err); len(got) != 2 || got[1].CommentID != old || got[1].Acknowledged != want || got[0].Acknowledged {
+				w.Errorf("want acknowledged: %v, answers %+v", want, got)
+			}
+		}
+		for _, text := range []string{"/agent retry once more", "/agent resume", "/agent resume"} {
+			acknowledged(false)
+			w.must(c.React(w.Context(), w.key, old, ReactionUnderstood))
+			acknowledged(true)
+			time.Sleep(time.Minute)
+			w.sim.EditComment(w.key, "acme", old, text)
+		}
 		w.must(c.React(w.Context(), w.key, old, ReactionUnderstood))
-		time.Sleep(time.Second)
-		w.sim.EditComment(w.key, "acme", old, "/agent retry once more")
-		got, err = c.Answers(w.Context(), w.key)
-		w.must(err)
-		if len(got) != 2 || !got[1].Acknowledged || got[0].Acknowledged {
-			w.Errorf("after the reaction: %+v", got)
+		if n := len(w.sim.Issue(w.key).Comments[0].Reactions); n != 1 {
+			w.Errorf("%d reactions, want the newest only", n)
 		}
 		// The thumbs-up of a person acknowledges nothing.
 		other := w.sim.AddComment(w.key, "acme", "/agent retry again")
@@ -255,11 +225,11 @@ func TestWhoUnblocked(t *testing.T) {
 		}
 		w.sim.SetPermission(testRepo, "triager", "triage")
 		w.sim.SetPermission(testRepo, "tidy[bot]", "write")
-		for login, may := range map[string]bool{"acme": true, "triager": false, "tidy[bot]": false, "retake-bot": false} {
+		for login, may := range map[string]bool{"acme": true, "triager": false, "tidy[bot]": false, "retake-bot": true} {
 			w.sim.AddLabel(w.key, "acme", "agent-blocked")
 			w.sim.RemoveLabel(w.key, login, "agent-blocked")
 			got, ok, err := c.Unblocked(w.Context(), w.key)
-			if w.must(err); !ok || got.By != login || got.MayWrite != may || !got.At.Equal(time.Now().Truncate(time.Second)) {
+			if w.must(err); !ok || got.By != login || got.MayWrite != may || got.Self != (login == "retake-bot") || !got.At.Equal(time.Now().Truncate(time.Second)) {
 				w.Errorf("%s: %+v, %v", login, got, ok)
 			}
 		}

@@ -337,3 +337,38 @@ func TestLabelsOfOthersStay(t *testing.T) {
 		}
 	})
 }
+
+// TestMarkersOfReaders: an author association is no permission, so a collaborator who may only read cannot end a claim, take it
+// over, or be in the way of one; somebody who may write can.
+func TestMarkersOfReaders(t *testing.T) {
+	release := `<!-- retake:release v1 {"fleet":"default","nonce":"` + testNonce + `"} -->` + "\nreleased"
+	rival := `<!-- retake:claim v1 {"fleet":"night","nonce":"aaaabbbb","run":"run_1"} -->` + "\nmine"
+	for permission, counts := range map[string]bool{"read": false, "triage": false, "write": true, "maintain": true, "admin": true} {
+		t.Run(permission, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.sim.SetPermission(testRepo, "rival", permission) // the association is COLLABORATOR
+				c := w.client("retake-bot")
+				w.claimed(c)
+				w.sim.AddComment(w.key, "rival", release)
+				w.sim.AddComment(w.key, "rival", rival)
+				lookups := len(w.sim.Requests())
+				again, err := c.Claim(w.Context(), claimRequest(w, testNonce))
+				w.must(err)
+				holder, _, ok, err := c.Stale(w.Context(), w.key)
+				w.must(err)
+				if want := map[bool]Outcome{true: Lost, false: Won}[counts]; again.Outcome != want || !ok || (holder.Login == "rival") != counts {
+					w.Errorf("claim = %+v, held by %+v, %v; want %s", again, holder, ok, want)
+				}
+				asked := 0
+				for _, r := range w.sim.Requests()[lookups:] {
+					if strings.Contains(r.Path, "/collaborators/") {
+						asked++
+					}
+				}
+				if asked != 1 {
+					w.Errorf("%d lookups, want one for the author", asked)
+				}
+			})
+		})
+	}
+}

@@ -1,8 +1,14 @@
 package github
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"retake/internal/spelling"
 )
 
 // Command is what a comment asks Retake to do.
@@ -10,24 +16,85 @@ type Command string
 
 // The closed list of commands.
 const (
-	CommandNone    Command = ""        // a comment like any other
-	CommandRetry   Command = "retry"   // try again, with Answer.Rest
-	CommandResume  Command = "resume"  // continue: what was missing is there now
-	CommandUnknown Command = "unknown" // begins like a command, but is none
+	CommandNone    Command = "" // a comment like any other
+	CommandRetry   Command = "retry"
+	CommandResume  Command = "resume"
+	CommandFresh   Command = "fresh"
+	CommandStop    Command = "stop"
+	CommandSnooze  Command = "snooze" // for Answer.For
+	CommandBudget  Command = "budget" // by Answer.Amount
+	CommandTake    Command = "take"
+	CommandFix     Command = "fix"
+	CommandWhy     Command = "why"
+	CommandHelp    Command = "help"
+	CommandUnknown Command = "unknown" // begins like a command, but is none: Answer.Word, Answer.Meant
 )
 
-// commands are listed in every escalation, in this order.
-var commands = []struct {
+// What an argument may be.
+const (
+	snoozeLeast  = time.Minute
+	snoozeMost   = 30 * 24 * time.Hour
+	budgetMost   = 20
+	commandStart = "/agent" // the first word of every command, compared without case, like the command after it
+)
+
+// Where commands work.
+const (
+	onBlocked = "on a blocked issue"
+	onTask    = "on an issue that Retake works on, or on its pull request"
+	onPull    = "on Retake's pull request, or on its issue"
+	anywhere  = "on an issue of Retake's, or on its pull request"
+)
+
+// commandRow is a command as people read about it.
+type commandRow struct {
 	Command
 	Usage   string
 	Meaning string
-}{
-	{CommandRetry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text to the agent."},
-	{CommandResume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was missing is there."},
+	Where   string
+	// argument takes what it needs from the command's own line and returns the rest of it, or a sentence that says what is wrong.
+	argument func(a *Answer, line string) (rest, problem string)
+	// alone: after a mention nothing may follow, because "@retake take a look" is no command.
+	alone bool
 }
 
-// commandPrefix is the first word of every command. It is compared without case, like the command after it.
-const commandPrefix = "/agent"
+// commands are listed in this order.
+var commands = []commandRow{
+	{CommandRetry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text to the agent.", onBlocked, nil, false},
+	{CommandResume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was missing is there.", onBlocked, nil, false},
+	{CommandFresh, "/agent fresh <text>", "Like retry, but in a new checkout: what was changed so far is thrown away.", onBlocked, nil, true},
+	{CommandSnooze, "/agent snooze 2h", "Retake waits and then tries again by itself. From 1 minute to 30 days: `30m`, `2h`, `1d`.", onBlocked, snoozeArgument, false},
+	{CommandBudget, "/agent budget +2", "Retake may make that many more attempts, from 1 to 20, and goes on.", onBlocked, budgetArgument, false},
+	{CommandFix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text to the agent.", onPull, nil, false},
+	{CommandTake, "/agent take", "You take over: Retake stops and names the branch that has the work so far.", onTask, nil, true},
+	{CommandStop, "/agent stop", "Retake stops working on the issue.", onTask, nil, true},
+	{CommandWhy, "/agent why", "Retake answers what it is doing, what it waits for and what was tried.", anywhere, nil, false},
+	{CommandHelp, "/agent help", "Retake answers with this list.", anywhere, nil, false},
+}
+
+// commandsFor are the commands that work in one kind of place.
+func commandsFor(where string) []commandRow {
+	return slices.DeleteFunc(slices.Clone(commands), func(c commandRow) bool { return c.Where != where })
+}
+
+// rowOf finds a command by its name, in any case.
+func rowOf(name string) (commandRow, bool) {
+	for _, c := range commands {
+		if strings.EqualFold(name, string(c.Command)) {
+			return c, true
+		}
+	}
+	return commandRow{}, false
+}
+
+// nearest is the command that was meant by a misspelt name, "" if none is near.
+func nearest(name string) Command {
+	var names []string
+	for _, c := range commands {
+		names = append(names, string(c.Command))
+	}
+	return Command(spelling.Suggest(strings.ToLower(name), names))
+}
 
 var (
 	// Up to three spaces, more would be code.
@@ -37,25 +104,90 @@ var (
 )
 
 // readCommand reads what a comment asks for: its first line that is neither empty, nor quoted, nor inside a code block, if that
-// line is a command; rest is all that follows the word.
-func readCommand(body string) (cmd Command, rest string) {
-	lines := strings.Split(plain(body), "\n")
+// line is a command. self is our own login, which people may mention instead of or before /agent.
+func (a *Answer) readCommand(text, self string) {
+	lines := strings.Split(text, "\n")
 	at := firstOwnLine(lines)
 	if at == len(lines) || !textLine.MatchString(lines[at]) {
-		return CommandNone, ""
+		return
 	}
-	prefix, after := cutWord(lines[at])
-	if !strings.EqualFold(prefix, commandPrefix) {
-		return CommandNone, ""
-	}
-	word, after := cutWord(after)
-	rest = strings.TrimSpace(after + "\n" + strings.Join(lines[at+1:], "\n"))
-	for _, c := range commands {
-		if strings.EqualFold(word, string(c.Command)) {
-			return c.Command, rest
+	start, line := cutWord(lines[at])
+	mentioned := isMention(start, self)
+	if mentioned {
+		if again, after := cutWord(line); strings.EqualFold(again, commandStart) {
+			start, line, mentioned = again, after, false
 		}
 	}
-	return CommandUnknown, rest
+	if !mentioned && !strings.EqualFold(start, commandStart) {
+		return
+	}
+	name, line := cutWord(line)
+	below := strings.Join(lines[at+1:], "\n")
+	a.obey(strings.TrimRight(name, ",.:;!?"), line, below, mentioned)
+}
+
+// obey reads a command by its name, with the rest of its line and what stands below.
+func (a *Answer) obey(name, line, below string, mentioned bool) {
+	row, known := rowOf(name)
+	switch {
+	case mentioned && (!known && !nearlyExact(name) || known && row.alone && strings.TrimSpace(line+below) != ""):
+		return // people also talk about us
+	case !known:
+		a.Command, a.Word, a.Meant = CommandUnknown, clip(name, wordLimit), nearest(name)
+		return
+	}
+	a.Command = row.Command
+	if row.argument != nil {
+		line, a.Problem = row.argument(a, strings.TrimSpace(line))
+	}
+	rest := strings.TrimSpace(line + "\n" + below)
+	if row.Command == CommandFix && rest == "" {
+		a.Problem = "`/agent fix` needs a text that says what is to be fixed, for example `/agent fix the header is read twice`."
+	}
+	if a.Problem == "" {
+		a.Rest = rest
+	}
+}
+
+// wordLimit bounds what is kept of a name that is none, in characters.
+const wordLimit = 40
+
+// isMention reports whether a word is our own login after an @. An app is called name[bot], but people write @name.
+func isMention(word, self string) bool {
+	login, at := strings.CutPrefix(strings.TrimRight(word, ",:"), "@")
+	name := strings.TrimSuffix(strings.ToLower(self), "[bot]")
+	return at && name != "" && strings.TrimSuffix(strings.ToLower(login), "[bot]") == name
+}
+
+// nearlyExact reports whether a word after a mention is a misspelt command. The short names are near too many words that
+// people use: "make" is no "take".
+func nearlyExact(word string) bool { return len(nearest(word)) >= len(CommandRetry) }
+
+var (
+	snoozeTime = regexp.MustCompile(`(?i)^(?:for[ \t]+)?([0-9]{1,6})[ \t]*(m|min|mins|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?:\s|$)`)
+	budgetMore = regexp.MustCompile(`^\+?([0-9]{1,6})(?:\s|$)`)
+)
+
+func snoozeArgument(a *Answer, line string) (rest, problem string) {
+	if m := snoozeTime.FindStringSubmatch(line); m != nil {
+		n, _ := strconv.Atoi(m[1]) // at most six digits
+		unit := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}[strings.ToLower(m[2])[0]]
+		if a.For = time.Duration(n) * unit; a.For >= snoozeLeast && a.For <= snoozeMost {
+			return line[len(m[0]):], ""
+		}
+		a.For = 0
+	}
+	return "", "`/agent snooze` needs a time from 1 minute to 30 days, for example `/agent snooze 2h`."
+}
+
+func budgetArgument(a *Answer, line string) (rest, problem string) {
+	if m := budgetMore.FindStringSubmatch(line); m != nil {
+		if n, _ := strconv.Atoi(m[1]); n >= 1 && n <= budgetMost {
+			a.Amount = n
+			return line[len(m[0]):], ""
+		}
+	}
+	return "", fmt.Sprintf("`/agent budget` needs a number of attempts from 1 to %d, for example `/agent budget +2`.", budgetMost)
 }
 
 // firstOwnLine is the index of the first line that is neither quoted nor code. A quotation ends at an empty line only,

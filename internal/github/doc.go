@@ -25,7 +25,7 @@
 //
 // The claim comment is the lock. Of the trusted claims after the latest release marker the lowest comment id wins,
 // whichever fleet or credential wrote it. The marker of a delivered task has ended and no longer counts. Trusted are our
-// own account and the associations in Options.TrustedAuthors; GitHub Apps of others usually are not. That GitHub's lists
+// own account and the associations in Options.TrustedAuthors with write access; GitHub Apps of others usually are not. That GitHub's lists
 // contain what was just written is practice, not contract: a comment that we wrote and cannot read back is a transient
 // error, never a won claim.
 //
@@ -34,9 +34,9 @@
 //
 // # People
 //
-// An answer counts only if it comes from a person (no bot, not our own account, no comment with a marker) who has write
-// access, which is asked per person and cached for minutes. Our thumbs-up records that a comment was carried out: later
-// edits of it change nothing.
+// An answer counts only if it comes from a person who has write access, which is asked per person and cached for minutes. A
+// bot is no person. Our own account is one if its comment has no marker, because all that we write has one: then it is the
+// person whose token we use. Our thumbs-up records which text of a comment was carried out.
 //
 // # Clock and failures
 //
@@ -44,5 +44,5 @@
 // either side does not shift them. One request is one attempt: nothing is repeated here, the kind of an Error tells the
 // caller what to do. Answers are bounded in size, lists in pages.
 //
-// Imports: go-github, zap, and of this module only package redact; never another adapter.
+// Imports: go-github, zap, and of this module only packages redact, spelling and recovery/plaintext; never another adapter.
 package github

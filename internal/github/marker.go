@@ -66,6 +66,11 @@ func (m marker) line() (string, error) {
 	return fmt.Sprintf("<!-- retake:%s v1 %s -->", m.kind, data), nil
 }
 
+// markerStart begins every comment that a director writes, of any version.
+const markerStart = "<!-- retake:"
+
+func beginsLikeMarker(body string) bool { return strings.HasPrefix(body, markerStart) }
+
 // readMarker reads the marker of a comment. Only the very first line counts, and only the exact form that line writes.
 func readMarker(body string) (marker, bool) {
 	first, _, _ := strings.Cut(body, "\n")
@@ -85,7 +90,7 @@ func readMarker(body string) (marker, bool) {
 	return m, m.valid()
 }
 
-// trusts reports whether a comment's marker counts: our own, or of somebody with write access.
+// trusts reports whether a comment's marker may count: our own does, and others' if they have write access, too.
 func (c *Client) trusts(self, author, association string) bool {
 	return strings.EqualFold(author, self) ||
 		slices.ContainsFunc(c.opts.TrustedAuthors, func(a string) bool { return strings.EqualFold(a, association) })

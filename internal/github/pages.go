@@ -25,7 +25,7 @@ func (c *Client) pageFuncs(r redactor) template.FuncMap {
 		"cell":     r.cell,
 		"cellCode": r.cellCode,
 		"code":     r.code,
-		"commands": func() any { return commands },
+		"commands": func() any { return commandsFor(onBlocked) },
 		"fence":    r.fence,
 		"fleet":    func() string { return c.opts.Fleet },
 		"last":     r.last,

@@ -30,7 +30,8 @@ func (c *Client) knownRight(p place, login string) (may, known bool) {
 	return r.may, ok && time.Now().Before(r.until)
 }
 
-// writers are the permissions that let people change a repository. GitHub reports maintain as write, and triage as read.
+// writers are the permissions that let people change a repository. GitHub reports maintain as write, triage as read, and a
+// custom role, whose name says nothing, as the role that it is built on.
 var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
 // mayWrite asks GitHub, or memory, whether a login may write to a repository.

@@ -3,6 +3,7 @@ package github
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -17,7 +18,7 @@ const (
 	pollPages = 10  // what is left comes with the next poll
 	// cursorOverlap is taken off the first cursor: GitHub's lists may lag behind its clock.
 	cursorOverlap = 10 * time.Second
-	sameSecond    = 100 // pages of issues with one and the same update time, before we give up
+	sameSecond    = 100 // pages of entries with one and the same update time, read at least twice, before we give up
 )
 
 // Page is the result of one Poll.
@@ -73,38 +74,65 @@ func (c *Client) firstPoll(ctx context.Context, p place) (Page, error) {
 	return issues.page(start.Add(-cursorOverlap)), nil
 }
 
-// pollSince goes on by time, not by page number: an issue that changes between two pages moves to the end of the
-// list, and everything behind it one place forward, over the edge of the page.
 func (c *Client) pollSince(ctx context.Context, p place, since time.Time) (Page, error) {
-	opts := &gh.IssueListByRepoOptions{
-		State: "all", Sort: "updated", Direction: "asc", Since: since,
-		ListOptions: gh.ListOptions{PerPage: pageSize},
-	}
 	issues := issuesByNumber{}
-	for asked := 0; asked < sameSecond; asked++ {
-		raw, _, err := c.list(ctx, p, opts)
+	cursor, err := readSince(since, func(since time.Time, page int) ([]*gh.Issue, error) {
+		raw, _, err := c.list(ctx, p, &gh.IssueListByRepoOptions{
+			State: "all", Sort: "updated", Direction: "asc", Since: since,
+			ListOptions: gh.ListOptions{PerPage: pageSize, Page: page},
+		})
+		issues.add(p, raw)
+		return raw, err
+	}, func(i *gh.Issue) (int64, time.Time) { return int64(i.GetNumber()), i.GetUpdatedAt().UTC() })
+	if errors.Is(err, errSameSecond) {
+		err = permanent("more than %d issues of %s were changed in one second", sameSecond*pageSize/2, p.fullName())
+	}
+	if err != nil {
+		return Page{}, err
+	}
+	return issues.page(cursor), nil
+}
+
+var errSameSecond = errors.New("too many changes in one second")
+
+// readSince reads a list, sorted by the time of the last change, from a second on, that second included. list gets a page of it,
+// what the id and the time of an entry. The cursor is the second from which the next reading goes on.
+//
+// It goes on by time, not by page number: what changes between two pages moves to the end of the list, and everything behind
+// it one place forward, over the edge of the page. Only a second that fills a whole page is read by page number, again and again
+// until a pass shows nothing new: unchanged pages cost nothing of the hourly limit.
+func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error), what func(T) (int64, time.Time)) (cursor time.Time, err error) {
+	page, fresh, known := 0, 0, map[int64]bool{}
+	for asked := 1; asked <= sameSecond; asked++ {
+		raw, err := list(since, page)
 		if err != nil {
-			return Page{}, err
+			return time.Time{}, err
 		}
-		newest := opts.Since
-		for _, r := range raw {
-			if at := r.GetUpdatedAt().UTC(); at.After(newest) {
+		newest := since
+		for _, entry := range raw {
+			id, at := what(entry)
+			if at.After(newest) {
 				newest = at
 			}
+			if !at.After(since) && !known[id] {
+				known[id] = true
+				fresh++
+			}
 		}
-		issues.add(p, raw)
-		full := len(raw) >= pageSize
-		advanced := newest.After(opts.Since)
-		if advanced {
-			opts.Since, opts.Page = newest, 0
-		} else {
-			opts.Page = max(opts.Page, 1) + 1 // a whole page of the same second
+		full, advanced := len(raw) >= pageSize, newest.After(since)
+		switch {
+		case full && !advanced:
+			page = max(page, 1) + 1
+			continue
+		case page > 1 && fresh > 0:
+			page, fresh = 0, 0
+			continue
+		case !full || asked >= pollPages:
+			return newest, nil
 		}
-		if !full || advanced && asked+1 >= pollPages {
-			return issues.page(opts.Since), nil
-		}
+		since, page, fresh, known = newest, 0, 0, map[int64]bool{}
 	}
-	return Page{}, permanent("more than %d issues of %s were changed in one second", sameSecond*pageSize, p.fullName())
+	return time.Time{}, errSameSecond
 }
 
 // issuesByNumber are the issues of a poll, by number: of one that is on two pages the later version counts.

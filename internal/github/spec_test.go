@@ -19,9 +19,9 @@ func TestSpecification(t *testing.T) {
 	for _, l := range testLabels.specs() {
 		labels += fmt.Sprintf("| `%s` | %s |\n", l.name, l.description)
 	}
-	words := "| command | effect |\n|---|---|\n"
+	words := "| command | effect | works |\n|---|---|---|\n"
 	for _, c := range commands {
-		words += fmt.Sprintf("| `%s` | %s |\n", c.Usage, c.Meaning)
+		words += fmt.Sprintf("| `%s` | %s | %s |\n", c.Usage, c.Meaning, c.Where)
 	}
 	text := string(data)
 	for name, table := range map[string]string{"labels": labels, "commands": words} {

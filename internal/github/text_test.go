@@ -78,6 +78,24 @@ func TestCommentTexts(t *testing.T) {
 	}
 }
 
+// TestCommentsAreWrittenInOnePlace: only there, below a marker, so that a comment of our own account without one is a person's.
+func TestCommentsAreWrittenInOnePlace(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		code, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes := strings.Count(string(code), "Issues."+"CreateComment(") + strings.Count(string(code), "Issues."+"EditComment(")
+		if want := map[string]int{"thread.go": 2}[file]; writes != want {
+			t.Errorf("%s writes comments in %d places, want %d: use post or edit, which begin with a marker", file, writes, want)
+		}
+	}
+}
+
 func TestProgressIsOneCommentAndSaysNothingTwice(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx := w.Context()

@@ -13,7 +13,7 @@ import (
 // threadPages bounds the comments of one issue that are read: 5,000.
 const threadPages = 50
 
-// comment is a comment. mark is set only if its author is trusted.
+// comment is a comment. mark is set only if the marker counts: our own, or of a trusted author with write access.
 type comment struct {
 	id         int64
 	author     string
@@ -67,7 +67,8 @@ func (c *Client) listComments(ctx context.Context, l lane, p place, self string)
 		}
 		if opts.Page = resp.NextPage; opts.Page == 0 {
 			slices.SortFunc(all, func(a, b comment) int { return cmp.Compare(a.id, b.id) })
-			return slices.CompactFunc(all, func(a, b comment) bool { return a.id == b.id }), nil
+			all = slices.CompactFunc(all, func(a, b comment) bool { return a.id == b.id })
+			return all, c.dropForged(ctx, p, self, all)
 		}
 	}
 	return nil, permanent("%s has more than %d comments", p.key(), threadPages*pageSize)
@@ -86,6 +87,24 @@ func (c *Client) toComment(raw *gh.IssueComment, self string) comment {
 		r.mark = &m
 	}
 	return r
+}
+
+// dropForged leaves the markers of others only to people who could write to the repository anyway: an author association is no
+// permission, a collaborator may be a reader. One request for each such author and a few minutes.
+func (c *Client) dropForged(ctx context.Context, p place, self string, all []comment) error {
+	for i, r := range all {
+		if r.mark == nil || strings.EqualFold(r.author, self) {
+			continue
+		}
+		may, err := c.mayWrite(ctx, p, r.author)
+		if err != nil {
+			return err
+		}
+		if !may {
+			all[i].mark = nil
+		}
+	}
+	return nil
 }
 
 // ownComments are our own comments with the given marker, oldest first. The fields of want that are set must be equal.

@@ -3,9 +3,11 @@ package github
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -164,6 +166,9 @@ func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 			body, _ = io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
+		if unmarked(r, body) {
+			t.Errorf("%s %s posts a comment without a marker, which would read as a person's: %s", r.Method, r.URL, body)
+		}
 		in, err := checkRequest(router, r, body)
 		if err != nil {
 			t.Errorf("our request %s %s %s: %v", r.Method, r.URL, body, err)
@@ -181,6 +186,21 @@ func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 		validated.Add(1)
 		return resp, nil
 	})
+}
+
+var commentPath = regexp.MustCompile(`/issues/(\d+/comments|comments/\d+)$`)
+
+// unmarked reports whether a request writes a comment that does not begin with a marker. None may, in no test of the package.
+func unmarked(r *http.Request, body []byte) bool {
+	if r.Method != http.MethodPost && r.Method != http.MethodPatch || !commentPath.MatchString(r.URL.Path) {
+		return false
+	}
+	var text struct{ Body string }
+	if json.Unmarshal(body, &text) != nil {
+		return true
+	}
+	_, marked := readMarker(text.Body)
+	return !marked
 }
 
 // faulty are statuses that any endpoint may answer and none describes.
