@@ -183,7 +183,7 @@ const (
 )
 
 func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	err := s.github.Release(ctx, github.ReleaseRequest{Key: string(e.Task), Nonce: e.Nonce, Why: e.Release.Why, RestoreTask: e.Release.Restore, Reclaim: e.Release.Restore})
+	err := s.github.Release(ctx, github.ReleaseRequest{Key: string(e.Task), Nonce: e.Nonce, Why: e.Release.Why, RestoreTask: e.Release.Restore, Reclaim: e.Release.Reclaim})
 	if _, gone := isIssueGone(err); gone {
 		return fsm.EffectEnded{}
 	}

@@ -81,10 +81,10 @@ func (f Moved) apply(m *Machine, t *Task) {
 	if f.On == OnIncidentOver {
 		t.IncidentWaits++
 	}
-	if f.On == OnIncidentOver || f.On == OnUnblocked {
-		t.Resumed = true
+	if f.On == OnIncidentOver || f.On == OnUnblocked || f.On == OnSnoozed {
 		t.Answers++
 	}
+	t.Resumed = t.Resumed || (f.From == Blocked || f.From == InReview) && (f.To == Backoff || f.To == Parked)
 }
 
 func (f AttemptBegan) apply(_ *Machine, t *Task) {
@@ -130,7 +130,7 @@ func (f EndingSet) apply(_ *Machine, t *Task) {
 	t.Ending.end(f.Outcome)
 	switch {
 	case f.Outcome == OutcomeWithdrawn:
-		t.Ending.Withdrawn = f.Cause
+		t.Ending.Withdrawn, t.Ending.Taken = f.Cause, f.Taken
 	case t.Ending.Known == "":
 		t.Ending.Known, t.Ending.KnownCause, t.Ending.Resource = f.Known, f.Cause, f.Resource
 	}
@@ -158,22 +158,41 @@ func (f UsageCounted) apply(_ *Machine, t *Task) {
 		t.Tally.PaidCalls = *f.PaidCalls
 	case f.Ended:
 		t.Tally, t.Used = t.Tally.Use(f.Usage), recovery.Usage{}
+		t.Spent = f.Spent
 	default:
 		t.Used = f.Usage
 	}
 }
 
 func (f TallyReset) apply(_ *Machine, t *Task) {
-	t.Tally, t.Next, t.Alternative, t.IncidentWaits = t.Tally.Answered(), Next{}, false, 0
+	t.Tally, t.Next, t.Alternative, t.IncidentWaits = t.Tally.Answered(), f.Next, false, 0
+	t.Tally.Redispatches = f.Redispatches
 }
 
-// What was delivered is recorded for people; the task ends with the move that follows.
+func (f CommandTaken) apply(m *Machine, _ *Task) {
+	if f.Comment != 0 { // an operator's has no comment that could be read again
+		m.hard.Commands = append(m.hard.Commands, f.CommandRef)
+		m.hard.Commands = m.hard.Commands[max(0, len(m.hard.Commands)-maxCommands):]
+	}
+}
+
+func (f ReviewNoted) apply(_ *Machine, t *Task) { t.Reviewed = f.Reviewed }
+
+// The move that follows says what becomes of the task.
 func (f WorkDelivered) apply(m *Machine, _ *Task) {
 	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
+	if t := m.Task(f.Task); t != nil {
+		t.Work = f.Delivery
+	}
 }
+
+func (f WorkPushed) apply(_ *Machine, t *Task) { t.Work = f.Work }
 
 func (f EffectPlanned) apply(_ *Machine, t *Task) {
 	t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})
+	if f.Effect.Kind == DoRemind {
+		t.Until = time.Time{} // once
+	}
 }
 
 func (f EffectDone) apply(_ *Machine, t *Task) {

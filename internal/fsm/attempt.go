@@ -14,7 +14,7 @@ func (m *Machine) begin(t *Task) {
 	if t.State == Backoff {
 		on = OnStillOurs
 	}
-	order := &StartOrder{Action: t.Next.Action, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints, WatchdogAt: m.now.Add(m.cfg.Watchdog)}
+	order := &StartOrder{Action: t.Next.Action, Fresh: t.Next.Fresh, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints, WatchdogAt: m.now.Add(m.cfg.Watchdog)}
 	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: t.Next, WatchdogAt: order.WatchdogAt})
 	m.plan(t, Effect{Kind: DoStart, Start: order})
 	m.move(t, on, string(order.Action), time.Time{})
@@ -66,14 +66,16 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 		m.accept(t, r, known)
 	}
 	if used := t.used(); used != (recovery.Usage{}) {
-		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used, Ended: true})
+		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used, Ended: true, Spent: t.Spent.Plus(used)})
 	}
 	switch t.Ending.Outcome {
 	case OutcomeOK:
-		m.plan(t, Effect{Kind: DoDeliver, Failures: t.History})
+		m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
+			Validate: m.cfg.Policy.Forbids(t.Tally) == "", Said: t.Hints, Spent: t.Spent,
+		}})
 		m.move(t, OnGoneOK, "", time.Time{})
 	case OutcomeWithdrawn:
-		m.release(t, OnGoneWithdrawn, t.Ending.Withdrawn, false)
+		m.release(t, OnGoneWithdrawn, ReleaseNote{Why: t.Ending.Withdrawn, Taken: t.Ending.Taken})
 	default:
 		f := t.Ending.Finding
 		if f == nil || t.Ending.certain() || g.OOM && f.Reason != recovery.OOMKilled {
@@ -150,16 +152,35 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 	}
 }
 
+// validateAgain lets another attempt validate the work on the base branch that was merged into it. The delivery asked for it only because
+// there was budget for it.
+func (m *Machine) validateAgain(t *Task) {
+	const why = "the base branch had moved on and was merged into the work, which is to be validated again"
+	m.record(VerdictMade{
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: "SYNC_MAIN",
+		Finding: recovery.Finding{Reason: recovery.Validation, Cause: why, Rule: "director.base_moved", Confidence: 1},
+		Verdict: recovery.Verdict{Action: recovery.Revalidate, Charges: recovery.Infrastructure, Reason: recovery.Validation, Row: "director.base_moved", Why: why},
+	})
+	m.move(t, OnRetry, why, m.now)
+}
+
 // delivered reports whether the outcome is that of a delivery that has delivered something.
 func (e *EffectEnded) delivered() bool {
-	return e.Failure == nil && e.Delivery != nil && !e.Delivery.Nothing
+	return e.Failure == nil && e.Delivery != nil && !e.Delivery.Nothing && !e.Delivery.Merged
 }
 
 // deliveryEnded takes the outcome of a delivery.
 func (m *Machine) deliveryEnded(t *Task, e EffectEnded) {
 	switch {
+	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
+		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
 	case e.Failure != nil: // the work is done: another attempt would do it again, and not deliver it either
 		m.giveUp(t, failureOf(e.Failure), "COMMIT", "director.deliver", "the work is done and kept, but it cannot be delivered")
+	case e.Delivery != nil && e.Delivery.Merged:
+		m.validateAgain(t)
+	case e.delivered() && e.Delivery.PullRequest > 0: // the checkout stays, for what the review asks for
+		m.record(LabelsConfirmed{OfTask{t.Key}})
+		m.move(t, OnInReview, e.Delivery.Branch, time.Time{})
 	case e.delivered():
 		m.emit(t, Effect{Kind: DoForget})
 		m.move(t, OnDelivered, e.Delivery.Branch, time.Time{})

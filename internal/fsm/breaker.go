@@ -19,6 +19,7 @@ type Incident struct {
 	Cause  string          `json:"cause"` // of the last failure
 	// Life is the longest that an attempt lived before it failed like that: a canary that lives twice as long does well.
 	Life    time.Duration    `json:"life"`
+	Issue   IssueKey         `json:"issue,omitempty"` // that tells people of it
 	Breaker recovery.Breaker `json:"breaker"`
 }
 
@@ -119,7 +120,7 @@ func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
 	for _, old := range slices.Clone(m.hard.Incidents) { // one that keeps something back is never forgotten: there are only a few
 		state := old.Breaker.State(m.now)
 		free := state == recovery.BreakerClosed || state == recovery.BreakerTold
-		if old.Breaker.Idle(m.now) || free && len(m.hard.Incidents) > maxIncidents {
+		if old.Breaker.Idle(m.now) && old.Issue == "" || free && len(m.hard.Incidents) > maxIncidents {
 			m.record(IncidentChanged{Incident: Incident{Key: old.Key}, Over: true})
 		}
 	}
@@ -128,6 +129,30 @@ func (m *Machine) updateIncident(i Incident, b recovery.Breaker) {
 		m.resumeBlocked(i)
 		m.revisitAll() // claims can go stale again
 	}
+}
+
+// Somebody reads the issue about an incident: the tasks that wait for it say where.
+func (b IncidentShown) step(m *Machine) {
+	i := m.incident(b.Key)
+	if i.Reason == "" || i.Issue == b.Issue {
+		return
+	}
+	i.Issue = b.Issue
+	m.record(IncidentChanged{Incident: i})
+	for _, t := range m.hard.Tasks {
+		if t.Incident == i.Key && t.State == Backoff && i.Issue != "" {
+			t.soft.commentDue = true
+			m.revisit(t)
+		}
+	}
+}
+
+// incidentIssue is the issue about the outage that a task waits for; empty: it waits for none, or there is none.
+func (m *Machine) incidentIssue(t *Task) IssueKey {
+	if i := m.incident(t.Incident); t.State == Backoff && t.Incident != "" && i.Breaker.KeepsBack(m.now) {
+		return i.Issue
+	}
+	return ""
 }
 
 // resumeBlocked resumes tasks that failed alike and were blocked before the incident was recognised. Only an incident with their cause

@@ -21,11 +21,11 @@ func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 		end = &ClaimResult{Why: e.Failure.Text}
 	}
 	switch {
-	case t.State != Claiming && t.State != Backoff:
+	case t.State != Claiming && t.State != Backoff && t.State != Parked:
 	case end.Ours:
 		m.rename(t, end.Title, "")
 		m.record(LabelsConfirmed{OfTask{t.Key}})
-		if t.State != Claiming || !m.blockUsedUp(t) {
+		if t.State != Parked && (t.State != Claiming || !m.blockUsedUp(t)) {
 			m.begin(t)
 		}
 	case t.State == Claiming:
@@ -36,27 +36,28 @@ func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 	case e.Failure != nil:
 		m.giveUp(t, failureOf(e.Failure), "RETRY_WAIT", "director.recheck", "the issue could not be read again before the next attempt")
 	default:
-		m.release(t, OnWithdrawn, end.Why, false)
+		m.release(t, OnWithdrawn, ReleaseNote{Why: end.Why})
 	}
 }
 
-// withdraw ends a claim that a human has withdrawn.
-func (m *Machine) withdraw(t *Task, why string) {
+// withdraw ends a claim that a human has withdrawn. Taken names the person who takes the issue over.
+func (m *Machine) withdraw(t *Task, why, taken string) {
+	end := EndingSet{OfTask: OfTask{t.Key}, Outcome: OutcomeWithdrawn, Cause: why, Taken: taken}
 	switch {
-	case t.State == Backoff || t.State == Blocked:
-		m.release(t, OnWithdrawn, why, false)
+	case slices.Contains(idle, t.State):
+		m.release(t, OnWithdrawn, ReleaseNote{Why: why, Taken: taken})
 	case t.State != Stopping:
-		m.stop(t, OnWithdrawn, EndingSet{Outcome: OutcomeWithdrawn, Cause: why}, m.cfg.StopGrace)
+		m.stop(t, OnWithdrawn, end, m.cfg.StopGrace)
 	case t.Ending.Outcome != OutcomeWithdrawn:
-		m.record(EndingSet{OfTask: OfTask{t.Key}, Outcome: OutcomeWithdrawn, Cause: why})
+		m.record(end)
 	}
 }
 
-// release ends a claim that has no container, or none any more. Restore: the issue is offered again.
-func (m *Machine) release(t *Task, on Trigger, why string, restore bool) {
-	m.overtake(t, why)
-	m.plan(t, Effect{Kind: DoRelease, Release: &ReleaseNote{Why: why, Restore: restore}})
-	m.move(t, on, why, time.Time{})
+// release ends a claim that has no container, or none any more.
+func (m *Machine) release(t *Task, on Trigger, note ReleaseNote) {
+	m.overtake(t, note.Why)
+	m.plan(t, Effect{Kind: DoRelease, Release: &note})
+	m.move(t, on, note.Why, time.Time{})
 }
 
 // rowStale names the verdict on a claim that went stale a second time.
@@ -87,7 +88,7 @@ func (m *Machine) claimStale(t *Task) {
 		return
 	}
 	m.record(ClaimWentStale{Task: t.Key})
-	m.release(t, OnStale, why, true)
+	m.release(t, OnStale, ReleaseNote{Why: why, Restore: true, Reclaim: true})
 }
 
 // lastFinding is why the task was waiting for another attempt.

@@ -36,6 +36,8 @@
 //	claim.go      whether a claim is won, lost (claimChecked), withdrawn or stale
 //	breaker.go    many tasks that fail alike
 //	intake.go     what changed on GitHub, what people answered
+//	command.go    what people command; waiting.go: what a task waits for
+//	review.go     what becomes of delivered work
 //	outbox.go     effects: emitted, failed, tried again, overtaken
 //
 // # Imports

@@ -12,7 +12,7 @@ import (
 // EffectKind says what an effect does.
 type EffectKind string
 
-// The kinds. The first seven are durable: planned by a fact, emitted again after a restart, carried out in order for each
+// The kinds. The first eight are durable: planned by a fact, emitted again after a restart, carried out in order for each
 // task, and harmless when carried out twice. The others are soft: lost with the process, and nothing depends on them.
 const (
 	DoClaim    EffectKind = "claim"    // run the claim protocol
@@ -22,6 +22,7 @@ const (
 	DoDeliver  EffectKind = "deliver"  // commit, push, pull request, labels
 	DoEscalate EffectKind = "escalate" // comment and agent-blocked
 	DoRelease  EffectKind = "release"  // take our labels off, say so
+	DoRemind   EffectKind = "remind"   // say once more that a question waits
 
 	DoWelcome     EffectKind = "welcome"      // answer a hello
 	DoRefuse      EffectKind = "refuse"       // answer a hello: incompatible
@@ -31,6 +32,8 @@ const (
 	DoReadIssue   EffectKind = "read_issue"   // read one issue now instead of waiting for the next poll
 	DoProgress    EffectKind = "progress"     // edit the task's one comment
 	DoReadAnswers EffectKind = "read_answers" // read what people answered to a question
+	DoReadReview  EffectKind = "read_review"  // look at the pull request now instead of waiting for the next look
+	DoReply       EffectKind = "reply"        // acknowledge a person's command, and answer if that needs words
 	DoReclaim     EffectKind = "reclaim"      // look at a claim that no task knows; give it back if it is stale
 	DoPause       EffectKind = "pause"        // tell a worker to stop at its next stage boundary
 	DoResume      EffectKind = "resume"       // tell a paused worker to go on
@@ -38,15 +41,16 @@ const (
 )
 
 // durableEffects are planned by a fact.
-var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease}
+var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease, DoRemind}
 
 // githubEffects wait while GitHub cools down. A start reads the issue and fetches the base branch.
 var githubEffects = []EffectKind{
-	DoClaim, DoRecheck, DoStart, DoDeliver, DoEscalate, DoRelease, DoReadIssue, DoProgress, DoReadAnswers, DoReclaim,
+	DoClaim, DoRecheck, DoStart, DoDeliver, DoEscalate, DoRelease, DoRemind, DoReadIssue, DoProgress, DoReadAnswers,
+	DoReadReview, DoReply, DoReclaim,
 }
 
 // overtakenEffects are pointless once the attempt is stopped or the claim released, if they were not begun.
-var overtakenEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoEscalate}
+var overtakenEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoEscalate, DoRemind}
 
 // Durable reports whether the kind is planned by a fact.
 func (k EffectKind) Durable() bool { return slices.Contains(durableEffects, k) }
@@ -70,10 +74,14 @@ type Effect struct {
 	Escalation *Escalation  `json:"escalation,omitempty"`
 	Release    *ReleaseNote `json:"release,omitempty"`
 
+	Deliver *DeliverOrder  `json:"deliver,omitempty"`
+	Work    *DeliverResult `json:"work,omitempty"` // what was pushed of the claim before; nil: nothing
+
 	Failures []Failure `json:"failures,omitempty"` // of a delivery: what was tried before
 
 	Token    uint64        `json:"-"` // of the hello that Welcome, Refuse and Fence answer
 	Progress *ProgressView `json:"-"`
+	Reply    *Reply        `json:"-"`
 	Why      string        `json:"why,omitempty"`
 }
 
@@ -82,9 +90,19 @@ type StartOrder struct {
 	Action recovery.Action `json:"action,omitempty"` // empty: the first attempt
 	// Alternative: the other model, since a verdict asked for it; until a human answers.
 	Alternative bool      `json:"alternative,omitempty"`
+	Fresh       bool      `json:"fresh,omitempty"` // the checkout begins anew at the base branch
 	Failures    []Failure `json:"failures,omitempty"`
 	Hints       []Hint    `json:"hints,omitempty"`
 	WatchdogAt  time.Time `json:"watchdog_at"`
+}
+
+// DeliverOrder says how the work is to be handed in.
+type DeliverOrder struct {
+	// Validate: if the base branch has to be merged first, another attempt may validate what comes of it. Otherwise the work is shown as
+	// not validated.
+	Validate bool           `json:"validate,omitempty"`
+	Said     []Hint         `json:"said,omitempty"` // what people said
+	Spent    recovery.Usage `json:"spent,omitzero"` // by all attempts
 }
 
 // StopOrder says how gently the attempt is stopped, and why.
@@ -101,6 +119,7 @@ type Escalation struct {
 	Why    string          `json:"why"` // why the director stopped
 	Ask    string          `json:"ask"`
 	Tried  []Failure       `json:"tried,omitempty"`
+	Said   []Hint          `json:"said,omitempty"`   // what people answered before
 	Stale  bool            `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
 	Report *ReportRef      `json:"report,omitempty"` // whose tail is shown
 	Alike  []string        `json:"alike,omitempty"`  // the tasks that failed alike, this one among them
@@ -109,8 +128,22 @@ type Escalation struct {
 // ReleaseNote says why a claim was given up.
 type ReleaseNote struct {
 	Why string `json:"why"`
-	// Restore: the issue is offered again, with a reclaim comment. Otherwise none of our labels stays.
+	// Restore: the issue is offered again. Otherwise none of our labels stays.
 	Restore bool `json:"restore,omitempty"`
+	// Reclaim: it is offered again because nothing came of this claim, and a comment says so to other directors.
+	Reclaim bool   `json:"reclaim,omitempty"`
+	Merged  bool   `json:"merged,omitempty"` // the pull request was merged: nothing is left to say
+	Taken   string `json:"taken,omitempty"`  // by whom: the work is pushed for them
+}
+
+// Reply is the answer to a person's command.
+type Reply struct {
+	CommandRef
+	Command Command
+	Refused string // why it was not carried out; empty: it was
+	Known   bool   // the issue is a task of ours; the rest is about it
+	View    ProgressView
+	Waits   Waiting
 }
 
 // ProgressView is what the task's comment shows.
@@ -120,6 +153,8 @@ type ProgressView struct {
 	At      time.Time
 	History []Failure
 	Why     string
+	// Incident is the issue about the outage that the task waits for; empty: none.
+	Incident IssueKey
 }
 
 // effectID names an effect by what it is about: the attempt, or the claim before its first. Between two attempts a

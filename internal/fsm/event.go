@@ -65,6 +65,61 @@ type QuestionAnswered struct {
 	Hints []Hint `json:"hints,omitempty"`
 }
 
+// CommentsSeen is the answer of one look at a repository's comments, those of people with write access only. Like that of IssuesSeen its
+// cursor is not taken while something in it cannot be decided yet.
+type CommentsSeen struct {
+	Repo   string `json:"repo"`
+	Cursor string `json:"cursor,omitempty"` // empty: unchanged
+	Said   []Said `json:"said,omitempty"`
+}
+
+// Said is one comment.
+type Said struct {
+	Task IssueKey `json:"task"`
+	CommandRef
+	By      string        `json:"by"`
+	Text    string        `json:"text,omitempty"`    // without the command
+	Command Command       `json:"command,omitempty"` // empty: none
+	For     time.Duration `json:"for,omitempty"`     // snooze
+	Amount  int           `json:"amount,omitempty"`  // budget
+}
+
+// ReviewSeen is one look at a task's pull request.
+type ReviewSeen struct {
+	Task    IssueKey  `json:"task"`
+	AskedAt time.Time `json:"asked_at"`
+	Number  int       `json:"number"`
+	State   string    `json:"state"` // open, merged or closed
+	By      string    `json:"by,omitempty"`
+	Head    string    `json:"head"`
+	// IssueClosed: the issue was closed although the pull request may be open.
+	IssueClosed bool `json:"issue_closed,omitempty"`
+	// Conflict: it cannot be merged with the base branch. Settled: no check of Head is under way.
+	Conflict bool          `json:"conflict,omitempty"`
+	Settled  bool          `json:"settled,omitempty"`
+	Failing  []FailedCheck `json:"failing,omitempty"`
+	Changes  []Change      `json:"changes,omitempty"` // requested by people with write access
+}
+
+// FailedCheck is a check of a pull request that failed.
+type FailedCheck struct {
+	Name string `json:"name"`
+	URL  string `json:"url,omitempty"`
+	Text string `json:"text,omitempty"`
+}
+
+// Change is what a reviewer wants changed. ID rises.
+type Change struct {
+	ID int64 `json:"id"`
+	Hint
+}
+
+// IncidentShown says which issue tells people of an incident; empty: none any more.
+type IncidentShown struct {
+	Key   string   `json:"key"`
+	Issue IssueKey `json:"issue,omitempty"`
+}
+
 // BudgetEdited says that an operator set how many paid calls a task has used.
 type BudgetEdited struct {
 	Task      IssueKey `json:"task"`
@@ -180,12 +235,15 @@ type StopResult struct {
 	Reports  []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult is the outcome of Deliver. Nothing: the work tree equals the base.
+// DeliverResult is what was pushed. Nothing: the work tree equals the base. Merged: nothing was pushed, since the base branch had to be
+// merged first, and what came of it is not validated.
 type DeliverResult struct {
-	Nothing bool   `json:"nothing,omitempty"`
-	Branch  string `json:"branch,omitempty"`
-	SHA     string `json:"sha,omitempty"`
-	URL     string `json:"url,omitempty"`
+	Nothing     bool   `json:"nothing,omitempty"`
+	Merged      bool   `json:"merged,omitempty"`
+	Branch      string `json:"branch,omitempty"`
+	SHA         string `json:"sha,omitempty"`
+	URL         string `json:"url,omitempty"`
+	PullRequest int    `json:"pull_request,omitempty"` // to be watched; 0: none
 }
 
 func (Booted) eventKind() string            { return "booted" }
@@ -194,6 +252,9 @@ func (DirectorResumed) eventKind() string   { return "resumed" }
 func (SignalReceived) eventKind() string    { return "signalled" }
 func (OperatorCommanded) eventKind() string { return "operator_said" }
 func (QuestionAnswered) eventKind() string  { return "answered" }
+func (CommentsSeen) eventKind() string      { return "comments_seen" }
+func (ReviewSeen) eventKind() string        { return "review_seen" }
+func (IncidentShown) eventKind() string     { return "incident_shown" }
 func (BudgetEdited) eventKind() string      { return "budget_edited" }
 func (IssuesSeen) eventKind() string        { return "issues_seen" }
 func (Hello) eventKind() string             { return "hello" }

@@ -144,6 +144,7 @@ type EndingSet struct {
 	Cause   string          `json:"cause,omitempty"`
 	// Resource is what the director used when Known happened to it; empty: none.
 	Resource string `json:"resource,omitempty"`
+	Taken    string `json:"taken,omitempty"` // of a withdrawal: the person who takes over
 }
 
 // VerdictMade is what was decided about a failed attempt.
@@ -163,6 +164,8 @@ type UsageCounted struct {
 	Usage recovery.Usage `json:"usage"`
 	// Ended: the attempt is over, and its usage is added to the claim's. The verdict comes after that.
 	Ended bool `json:"ended,omitempty"`
+	// Spent is what all attempts of the claim have used by then. Old journals do not say.
+	Spent recovery.Usage `json:"spent,omitzero"`
 	// PaidCalls is what the claim has used before this attempt, according to an operator. Usage does not count then.
 	PaidCalls *int64 `json:"paid_calls,omitempty"`
 }
@@ -171,12 +174,37 @@ type UsageCounted struct {
 type TallyReset struct {
 	OfTask
 	By string `json:"by"`
+	// Redispatches are taken as used already: the human granted less than the configuration does.
+	Redispatches int `json:"redispatches,omitempty"`
+	// Next is how the human wants the next attempt to be made.
+	Next Next `json:"next,omitzero"`
+}
+
+// CommandTaken is a person's command, which is never carried out again.
+type CommandTaken struct {
+	Task IssueKey `json:"task"`
+	CommandRef
+	Command Command `json:"command"`
+	By      string  `json:"by"`
+	Refused string  `json:"refused,omitempty"` // why it was not carried out
+}
+
+// ReviewNoted: this much of the review of the task's pull request is acted upon now.
+type ReviewNoted struct {
+	OfTask
+	Reviewed Reviewed `json:"reviewed"`
 }
 
 // WorkDelivered says what was delivered.
 type WorkDelivered struct {
 	Task     IssueKey      `json:"task"`
 	Delivery DeliverResult `json:"pushed"`
+}
+
+// WorkPushed: what there is of the work was pushed, to be looked at.
+type WorkPushed struct {
+	OfTask
+	Work DeliverResult `json:"work"`
 }
 
 // EffectPlanned, EffectDone and EffectDeferred are the life of a durable effect.
@@ -232,7 +260,10 @@ var facts = []factRow{
 	kindOf[VerdictMade]("verdict_made"),
 	kindOf[UsageCounted]("usage_counted"),
 	kindOf[TallyReset]("tally_reset"),
+	kindOf[CommandTaken]("command_taken"),
+	kindOf[ReviewNoted]("review_noted"),
 	kindOf[WorkDelivered]("work_delivered"),
+	kindOf[WorkPushed]("work_pushed"),
 	kindOf[EffectPlanned]("effect_planned"),
 	kindOf[EffectDone]("effect_done"),
 	kindOf[EffectDeferred]("effect_deferred"),

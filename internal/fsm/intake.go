@@ -56,15 +56,17 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 			m.move(t, OnWithdrawn, "no longer eligible", time.Time{})
 		}
 	case t.State == Delivering: // the delivery changes the issue, so that the next view comes by itself
-	case t.State == Claiming, t.State == Forgotten, t.State.Info().Final:
+	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
 		return false // an effect is at work on the issue; what its outcome does not say, the next view does
+	case t.State == InReview:
+		return m.reviewedIssueSeen(t, v)
 	case !v.Open:
-		m.withdraw(t, "the issue was closed")
+		m.withdraw(t, "the issue was closed", "")
 	case t.State == Blocked:
 		// An answer to a question that has landed, but is not confirmed yet, must be read later.
 		return !t.plans(DoEscalate) && m.readAnswers(t, v, asked)
 	case !v.has(LabelClaimed) && !t.Resumed:
-		m.withdraw(t, "the claim's label was removed")
+		m.withdraw(t, "the claim's label was removed", "")
 	}
 	return true
 }
@@ -119,9 +121,7 @@ func (a QuestionAnswered) step(m *Machine) {
 	if a.By == "" {
 		return
 	}
-	by := a.By + ": " + a.Command
-	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by})
-	m.move(t, OnUnblocked, by, m.now)
+	m.goOn(t, a.By+": "+a.Command, 0, Next{})
 }
 
 // recordHints keeps what people said for the next attempts. The same comments are read more than once.

@@ -100,7 +100,7 @@ func TestOldJournalsHaveEverything(t *testing.T) {
 		}
 	}
 	for _, x := range Transitions {
-		if x.Means != "" && !bytes.Contains(all, []byte(`"on":"`+x.old+`"`)) {
+		if x.old != "" && !bytes.Contains(all, []byte(`"on":"`+x.old+`"`)) {
 			t.Errorf("no transition on %q", x.old)
 		}
 	}
@@ -136,7 +136,7 @@ func TestTriggers(t *testing.T) {
 			continue
 		}
 		rows[x.On]++
-		if !reflect.DeepEqual(x.On.Info(), x) || !reflect.DeepEqual(Trigger(x.old).Info(), x) {
+		if !reflect.DeepEqual(x.On.Info(), x) || x.old != "" && !reflect.DeepEqual(Trigger(x.old).Info(), x) {
 			t.Errorf("the row of %s is %+v", x.On, x)
 		}
 	}

@@ -68,6 +68,12 @@ func factLine(f Fact) string {
 			f.Finding.Reason, f.Verdict.Action, f.Verdict.Delay, f.Verdict.Row, f.Finding.Cause)
 	case TallyReset:
 		return fmt.Sprintf("#%d meters reset: %s", f.Task.Number(), f.By)
+	case CommandTaken:
+		return fmt.Sprintf("#%d command of %s: %s", f.Task.Number(), f.By, joined(string(f.Command), f.Refused))
+	case ReviewNoted:
+		return fmt.Sprintf("#%d review noted: checks of %q, conflict of %q, change %d", f.Task.Number(), f.Reviewed.Checks, f.Reviewed.Conflict, f.Reviewed.Change)
+	case WorkPushed:
+		return fmt.Sprintf("#%d pushed to %s", f.Task.Number(), f.Work.Branch)
 	case WorkDelivered:
 		return fmt.Sprintf("#%d delivered on %s", f.Task.Number(), f.Delivery.Branch)
 	case EffectPlanned:
@@ -127,6 +133,12 @@ func reportLine(f ReportAccepted) string {
 // effectLine writes an effect as one line for people.
 func effectLine(e Effect) string {
 	switch {
+	case e.Reply != nil:
+		return fmt.Sprintf("reply to comment %d on #%d: %s", e.Reply.Comment, e.Task.Number(), replyLine(e.Reply))
+	case e.Deliver != nil && e.Work != nil:
+		return fmt.Sprintf("%s (onto %s)", e.ID, e.Work.Branch)
+	case e.Start != nil && e.Start.Fresh:
+		return fmt.Sprintf("%s (fresh, told of failures: %d%s)", e.ID, len(e.Start.Failures), hintsLine(e.Start.Hints))
 	case e.Start != nil && e.Start.Action != "":
 		return fmt.Sprintf("%s (%s, told of failures: %d%s)", e.ID, e.Start.Action, len(e.Start.Failures), hintsLine(e.Start.Hints))
 	case e.Start != nil && len(e.Start.Hints) > 0:
@@ -136,11 +148,13 @@ func effectLine(e Effect) string {
 	case e.Escalation != nil:
 		return fmt.Sprintf("%s (%s: %q; %s%s)", e.ID, e.Escalation.Reason, e.Escalation.Cause, e.Escalation.Why, alikeLine(e.Escalation.Alike))
 	case e.Release != nil:
-		return fmt.Sprintf("%s (%s)", e.ID, e.Release.Why)
+		return fmt.Sprintf("%s (%s%s)", e.ID, e.Release.Why, releaseLine(e.Release))
 	case e.Progress != nil:
-		return fmt.Sprintf("comment on #%d: %s", e.Task.Number(), joined(e.Progress.State.String(), e.Progress.Why))
+		return fmt.Sprintf("comment on #%d: %s", e.Task.Number(), joined(e.Progress.State.String(), e.Progress.Why, string(e.Progress.Incident)))
 	case e.Kind == DoReadAnswers:
 		return fmt.Sprintf("read answers on #%d", e.Task.Number())
+	case e.Kind == DoReadReview:
+		return fmt.Sprintf("look at the pull request of #%d", e.Task.Number())
 	case e.Kind == DoReclaim:
 		return fmt.Sprintf("look at the claim of #%d", e.Task.Number())
 	case e.Kind == DoReadIssue:
@@ -151,6 +165,30 @@ func effectLine(e Effect) string {
 		return strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Kind, e.Worker, e.Why))
 	}
 	return e.ID
+}
+
+func replyLine(r *Reply) string {
+	switch {
+	case r.Refused != "":
+		return string(r.Command) + " refused: " + r.Refused
+	case r.Command != CommandWhy:
+		return string(r.Command) + " done"
+	}
+	line := fmt.Sprintf("%s, waits for %s", r.View.State, r.Waits.For)
+	if !r.Waits.Until.IsZero() {
+		line += " until " + clock(r.Waits.Until)
+	}
+	return line
+}
+
+func releaseLine(n *ReleaseNote) string {
+	switch {
+	case n.Merged:
+		return "; merged"
+	case n.Taken != "":
+		return "; taken by " + n.Taken
+	}
+	return ""
 }
 
 func hintsLine(hints []Hint) string {

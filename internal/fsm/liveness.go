@@ -27,7 +27,7 @@ func (m *Machine) deadline(t *Task) (at time.Time) {
 	if t.State == Backoff && m.claimsCanGoStale() {
 		at = sooner(at, m.staleAt(t))
 	}
-	if t.State == Backoff && len(t.Outbox) == 0 && t.Until.After(m.now) {
+	if len(t.Outbox) == 0 && (t.State == Backoff && t.Until.After(m.now) || t.State == Parked || t.State == Blocked) {
 		at = sooner(at, t.Until)
 	}
 	if len(t.Outbox) > 0 && t.soft.inFlight == "" && t.Outbox[0].NotBefore.After(m.now) {
@@ -72,6 +72,10 @@ func (m *Machine) deadlinePassed(t *Task) {
 	switch {
 	case t.State == Backoff && m.claimsCanGoStale() && passed(m.now, m.staleAt(t)):
 		m.claimStale(t)
+	case t.State == Parked && len(t.Outbox) == 0 && passed(m.now, t.Until):
+		m.move(t, OnSnoozeOver, "", m.now)
+	case t.State == Blocked && len(t.Outbox) == 0 && passed(m.now, t.Until):
+		m.plan(t, Effect{Kind: DoRemind})
 	case !t.watched():
 	case m.hard.Phase != PhasePaused && passed(m.now, t.watchdogDeadline()):
 		m.stop(t, OnWatchdog, EndingSet{Outcome: OutcomeFailed, Known: recovery.Timeout, Cause: fmt.Sprintf(

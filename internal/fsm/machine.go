@@ -29,6 +29,7 @@ type Config struct {
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
 	ClaimStale   time.Duration // a claim without progress is given back; 0: never
+	RemindAfter  time.Duration // a question without an answer is raised once more; 0: never
 	Policy       *policy.Policy
 	// HasAlternative: another model is configured for the stages.
 	HasAlternative bool
@@ -179,7 +180,7 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 	m.revisit(t)
 	// Before a claim is won there is no comment, Done and Released have comments of their own, and the other states are too short.
 	if on != OnSeenAgain { // the comment still says Running
-		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Blocked, why
+		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
 	}
 }
 
@@ -187,6 +188,9 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 func (m *Machine) plan(t *Task, e Effect) {
 	e.Task, e.Nonce, e.Attempt, e.Worker = t.Key, t.Nonce, t.Attempt, t.AttemptID()
 	e.ID, e.At = effectID(e.Kind, t.AttemptID(), t.Answers), m.now
+	if t.Work.Branch != "" {
+		e.Work = new(t.Work)
+	}
 	if !slices.ContainsFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == e.ID }) {
 		m.record(EffectPlanned{Effect: e})
 		m.revisit(t)

@@ -36,8 +36,11 @@ func (e EffectEnded) step(m *Machine) {
 	if e.Failure != nil {
 		done.Failed = e.Failure.Text
 	}
-	if e.delivered() {
+	switch {
+	case e.delivered() && p.Effect.Kind == DoDeliver:
 		m.record(WorkDelivered{Task: t.Key, Delivery: *e.Delivery})
+	case e.delivered():
+		m.record(WorkPushed{OfTask: OfTask{t.Key}, Work: *e.Delivery})
 	}
 	m.record(done)
 	switch p.Effect.Kind {
@@ -126,7 +129,7 @@ func (m *Machine) emitFor(t *Task) {
 	if t.soft.commentDue && !m.githubBlocked(DoProgress) && !t.plans(DoEscalate) { // the comment points to the question: that comes first
 		t.soft.commentDue = false
 		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{
-			State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy,
+			State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy, Incident: m.incidentIssue(t),
 		}})
 	}
 	if len(t.Outbox) == 0 || t.soft.inFlight != "" {

@@ -19,6 +19,7 @@ type hardState struct {
 	Intent      Phase        `json:"intent,omitempty"`   // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
 	PausedAt    time.Time    `json:"paused_at,omitzero"` // when the last pause began
 	StaleClaims []IssueKey   `json:"stale,omitempty"`    // given back without progress, newest last, at most maxStale
+	Commands    []CommandRef `json:"commands,omitempty"` // of people, taken; newest last, at most maxCommands
 	Seq         uint64       `json:"seq"`                // tasks so far
 	Cooldowns   []Cooldown   `json:"cooldowns"`          // at most one for each resource, in order of last use
 	Cursors     []RepoCursor `json:"cursors"`

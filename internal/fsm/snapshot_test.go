@@ -88,7 +88,7 @@ func fill(v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			if softly := f.Tag.Get("json") == "-" && (f.Name == "Token" || f.Name == "Progress"); f.IsExported() && !softly {
+			if softly := f.Tag.Get("json") == "-" && (f.Name == "Token" || f.Name == "Progress" || f.Name == "Reply"); f.IsExported() && !softly {
 				fill(v.Field(i))
 			}
 		}

@@ -19,7 +19,9 @@ const (
 	Suspect
 	Stopping
 	Backoff
+	Parked
 	Delivering
+	InReview
 	Done
 	Blocked
 	Released
@@ -61,8 +63,10 @@ var States = []StateInfo{
 	{State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker is silent beyond the TTL; it is probed, and the runtime is asked"},
 	{State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true, Means: "the attempt is decided; its container must be confirmed gone"},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
+	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "a person has put it off until a time"},
 	{State: Delivering, Name: "Delivering", Label: LabelClaimed, Means: "the work is committed, pushed and shown"},
-	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered"},
+	{State: InReview, Name: "InReview", Label: LabelReview, Means: "the work is a pull request, which is watched until it is merged or closed"},
+	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered; what was watched is merged"},
 	{State: Blocked, Name: "Blocked", Label: LabelBlocked, Means: "a human was asked"},
 	{State: Released, Name: "Released", Label: NoLabel, Final: true, Means: "the claim was given up"},
 }
@@ -117,6 +121,11 @@ const (
 	OnRetry          Trigger = "retry"
 	OnEscalate       Trigger = "escalate"
 	OnDelivered      Trigger = "delivered"
+	OnInReview       Trigger = "in_review"
+	OnMerged         Trigger = "merged"
+	OnRejected       Trigger = "closed_unmerged"
+	OnSnoozed        Trigger = "snoozed"
+	OnSnoozeOver     Trigger = "snooze_over"
 	OnReclaim        Trigger = "reclaim"
 	OnUnblocked      Trigger = "answered"
 	OnIncidentOver   Trigger = "incident_over"
@@ -140,7 +149,7 @@ const (
 // Info returns the trigger's first row that says what it means.
 func (t Trigger) Info() Transition {
 	for _, x := range Transitions {
-		if x.Means != "" && (x.On == t || x.old == string(t)) {
+		if x.Means != "" && (x.On == t || x.old != "" && x.old == string(t)) {
 			return x
 		}
 	}
@@ -169,11 +178,14 @@ type Transition struct {
 	To    State
 	Stop  StopReason // why the attempt is stopped, if it is
 	Means string     // a sentence for people, without its full stop; of a trigger with many rows only one has it
-	old   string     // the trigger's word in journals before there were stable ones; beside Means
+	old   string     // the trigger's word in journals before there were stable ones; beside Means; empty: it is newer
 }
 
 // begun are the states of an attempt that goes on.
 var begun = []State{Starting, Running, Suspect}
+
+// idle are the states of a claim without an attempt under way.
+var idle = []State{Backoff, Parked, InReview, Blocked}
 
 // Transitions is the whole life of a task. What is not in the table does not happen.
 var Transitions = []Transition{
@@ -195,14 +207,19 @@ var Transitions = []Transition{
 	{From: begun, On: OnWithdrawn, To: Stopping, Stop: StopWithdrawn, Means: "The issue was closed, lost its label or was taken by somebody else", old: "closed, unlabelled or taken"},
 	{From: []State{Stopping}, On: OnGoneOK, To: Delivering, Means: "All stages passed and the container is gone, so the work is being delivered", old: "confirmed gone: ok"},
 	{From: []State{Stopping}, On: OnGoneWithdrawn, To: Released, Means: "The container is gone, and the issue is no longer ours", old: "confirmed gone: withdrawn"},
-	{From: []State{Stopping, Delivering}, On: OnRetry, To: Backoff, Means: "The verdict: another attempt", old: "verdict: another attempt"},
-	{From: []State{Stopping, Delivering}, On: OnReclaim, To: Released, Means: "The verdict: the issue was given back", old: "verdict: give the issue back"},
-	{From: []State{Stopping, Delivering, Backoff, Claiming}, On: OnEscalate, To: Blocked, Means: "The verdict: a person was asked", old: "verdict: ask a human"},
+	{From: []State{Stopping, Delivering, InReview}, On: OnRetry, To: Backoff, Means: "The verdict: another attempt", old: "verdict: another attempt"},
+	{From: []State{Stopping, Delivering, InReview}, On: OnReclaim, To: Released, Means: "The verdict: the issue was given back", old: "verdict: give the issue back"},
+	{From: []State{Stopping, Delivering, Backoff, Parked, InReview, Claiming}, On: OnEscalate, To: Blocked, Means: "The verdict: a person was asked", old: "verdict: ask a human"},
 	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and the issue is still ours, so a worker is being started", old: "due, slot free, re-read and still ours"},
 	{From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up", old: "claim without progress"},
-	{From: []State{Backoff, Blocked}, On: OnWithdrawn, To: Released},
+	{From: idle, On: OnWithdrawn, To: Released},
 	{From: []State{Delivering}, On: OnDelivered, To: Done, Means: "The work was delivered", old: "delivered"},
-	{From: []State{Blocked}, On: OnUnblocked, To: Backoff, Means: "A person answered", old: "a human answered"},
+	{From: []State{Delivering}, On: OnInReview, To: InReview, Means: "The work was delivered as a pull request, which is watched now"},
+	{From: idle, On: OnMerged, To: Done, Means: "The pull request was merged"},
+	{From: idle, On: OnRejected, To: Released, Means: "The pull request was closed without being merged"},
+	{From: []State{Backoff, Parked, Blocked}, On: OnSnoozed, To: Parked, Means: "A person put it off"},
+	{From: []State{Parked}, On: OnSnoozeOver, To: Backoff, Means: "The time for which it was put off is over"},
+	{From: idle, On: OnUnblocked, To: Backoff, Means: "A person answered", old: "a human answered"},
 	{From: []State{Blocked}, On: OnIncidentOver, To: Backoff, Means: "The incident that had blocked the task is over", old: "the incident healed"},
 }
 

@@ -73,10 +73,17 @@ type Task struct {
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
-	// Answers is how often a human has unblocked the task.
+	// Answers is how often a human, or the end of an incident, has changed the task's course.
 	Answers int `json:"answers,omitempty"`
-	// Resumed: a human unblocked the task, so the claim's labels must be put back before the next attempt.
+	// Resumed: the task was blocked or in review, so the claim's labels must be put back before the next attempt.
 	Resumed bool `json:"resumed,omitempty"`
+
+	// Work is what was pushed of the claim last: delivered, or shown with a question.
+	Work DeliverResult `json:"work,omitzero"`
+	// Reviewed is what of the pull request's review was acted upon.
+	Reviewed Reviewed `json:"reviewed,omitzero"`
+	// Spent is what all attempts of the claim have used, whatever a human's answer reset.
+	Spent recovery.Usage `json:"spent,omitzero"`
 
 	// Incident is the key under which the last failure counts with those of other tasks. IncidentWaits is how often, since
 	// a human last answered, an incident was blamed for the task's failure or unblocked it.
@@ -120,6 +127,7 @@ type Next struct {
 	Action  recovery.Action `json:"action,omitempty"`
 	Charges recovery.Cause  `json:"charges,omitempty"`
 	Reason  recovery.Reason `json:"reason,omitempty"`
+	Fresh   bool            `json:"fresh,omitempty"` // on a checkout that begins at the base branch
 }
 
 // Outcome is how an attempt ended.
@@ -140,6 +148,7 @@ type Ending struct {
 	KnownCause string          `json:"known_cause,omitempty"`
 	Resource   string          `json:"resource,omitempty"`  // that it used then
 	Withdrawn  string          `json:"withdrawn,omitempty"` // why, if it was
+	Taken      string          `json:"taken,omitempty"`     // by whom, if a person takes over
 	// Provider is the model's that the failure was about, if the report says which.
 	Provider string `json:"provider,omitempty"`
 	// Finding is what the first final report of a failure means, Stage where it happened, Report where it is kept.
@@ -208,7 +217,7 @@ func (t *Task) Activity() (Activity, time.Time) { return t.soft.Activity, t.soft
 // holdsSlot reports whether the task counts against director.max_workers: by its state, or because it is being re-read
 // in order to start.
 func (t *Task) holdsSlot() bool {
-	return t.State.Info().Slot || t.State == Backoff && len(t.Outbox) > 0
+	return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))
 }
 
 // plans reports whether an effect of that kind is not done yet.

@@ -209,6 +209,11 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 		}
 		return e
 	},
+	"said":   (*stage).said,
+	"review": (*stage).review,
+	"shown": func(_ *stage, a []string, n map[string]string) EventBody {
+		return IncidentShown{Key: n["key"], Issue: issueKey(a[0])}
+	},
 	"report": (*stage).report,
 	"listed": (*stage).listed,
 	"cooldown": func(s *stage, a []string, n map[string]string) EventBody {
@@ -243,6 +248,41 @@ func (s *stage) number(text string) int64 {
 		s.t.Fatal(err)
 	}
 	return n
+}
+
+// said 21 retry [by=octocat] [id=77] [at=10s] [text=…] [for=2h] [amount=2] [cursor=…]
+func (s *stage) said(args []string, named map[string]string) EventBody {
+	said := Said{Task: issueKey(args[0]), By: cmp.Or(named["by"], "octocat"), Text: named["text"]}
+	said.Comment, said.At = s.number(cmp.Or(named["id"], "77")), s.now
+	if len(args) > 1 {
+		said.Command = Command(args[1])
+	}
+	if a, ok := named["at"]; ok {
+		said.At = epoch.Add(s.duration(a))
+	}
+	if d, ok := named["for"]; ok {
+		said.For = s.duration(d)
+	}
+	said.Amount = int(s.number(cmp.Or(named["amount"], "0")))
+	return CommentsSeen{Repo: "acme/widgets", Cursor: named["cursor"], Said: []Said{said}}
+}
+
+// review 21 merged|closed|open [by=…] head=… [pr=7] [conflict] [pending] [failing=lint] [text=…] [changes=91] [asked=10s] [issue_closed]
+func (s *stage) review(args []string, named map[string]string) EventBody {
+	e := ReviewSeen{
+		Task: issueKey(args[0]), AskedAt: s.now, Number: int(s.number(cmp.Or(named["pr"], "7"))), State: args[1], By: named["by"], Head: named["head"],
+		Conflict: slices.Contains(args, "conflict"), Settled: !slices.Contains(args, "pending"), IssueClosed: slices.Contains(args, "issue_closed"),
+	}
+	if a, ok := named["asked"]; ok {
+		e.AskedAt = epoch.Add(s.duration(a))
+	}
+	if name, ok := named["failing"]; ok {
+		e.Failing = []FailedCheck{{Name: name, URL: "https://ci.example/1", Text: named["text"]}}
+	}
+	if id, ok := named["changes"]; ok {
+		e.Changes = []Change{{ID: s.number(id), Hint: Hint{From: "hubot", At: s.now, Text: named["text"]}}}
+	}
+	return e
 }
 
 // issues 21:task 22:claimed 23:closed asked=10s cursor=…
@@ -324,7 +364,16 @@ func (s *stage) done(args []string, _ map[string]string) EventBody {
 	case DoClaim, DoRecheck:
 		e.Claim = &ClaimResult{Ours: true}
 	case DoDeliver:
-		e.Delivery = &DeliverResult{Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args, "nothing")}
+		e.Delivery = &DeliverResult{
+			Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args, "nothing"), Merged: slices.Contains(args, "merged"),
+		}
+		if slices.Contains(args, "pr") {
+			e.Delivery.PullRequest = 7
+		}
+	case DoEscalate:
+		if slices.Contains(args, "pushed") {
+			e.Delivery = &DeliverResult{Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc"}
+		}
 	}
 	return e
 }

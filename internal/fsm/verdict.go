@@ -11,7 +11,7 @@ import (
 
 // callers name the part of the director that a stage belongs to: rows of a policy may be for one caller only. The other stages
 // have a caller in common.
-var callers = map[string]string{"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver", "PR_CREATE": "deliver"}
+var callers = map[string]string{"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver", "PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review"}
 
 // decide makes the one verdict about a failed attempt.
 func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
@@ -33,7 +33,7 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 		m.move(t, OnRetry, v.Why, m.now.Add(v.Delay))
 		return
 	case v.Action == recovery.Reclaim:
-		m.release(t, OnReclaim, v.Why, true)
+		m.release(t, OnReclaim, ReleaseNote{Why: v.Why, Restore: true, Reclaim: true})
 		return
 	case v.Action == recovery.Abort && m.hard.Phase != PhaseShutdown:
 		m.unpause(PhaseDraining, fmt.Sprintf("the policy aborts the run: %s: %s", t.Key, v.Why)) // until the operator resumes
@@ -74,9 +74,13 @@ func (m *Machine) askHuman(t *Task, f recovery.Finding, stage string, v recovery
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
 		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask),
-		Tried: t.History, Stale: v.Row == rowStale, Report: t.Ending.Report, Alike: m.incident(t.Incident).Breaker.Alike(m.now),
+		Tried: t.History, Said: t.Hints, Stale: v.Row == rowStale, Report: t.Ending.Report, Alike: m.incident(t.Incident).Breaker.Alike(m.now),
 	}})
-	m.move(t, OnEscalate, v.Why, time.Time{})
+	remind := time.Time{}
+	if m.cfg.RemindAfter > 0 {
+		remind = m.now.Add(m.cfg.RemindAfter)
+	}
+	m.move(t, OnEscalate, v.Why, remind)
 }
 
 // failureOf turns an effect's failure into a finding.

@@ -73,6 +73,8 @@ func (w *world) steps() map[string]func(*rapid.T) {
 			i, _ := pick(w, w.issues, "issue")
 			w.offer(QuestionAnswered{Task: i.key, By: "octocat", Command: "retry"})
 		},
+		"said":     func(*rapid.T) { w.said() },
+		"review":   func(*rapid.T) { w.review() },
 		"cooldown": func(t *rapid.T) { w.cool(t) },
 		"resumed":  func(*rapid.T) { w.now = w.now.Add(10 * time.Minute); w.offer(DirectorResumed{Gap: 10 * time.Minute}) },
 		"crash": func(t *rapid.T) {
@@ -181,6 +183,33 @@ func (w *world) human() {
 	case 3, 4:
 		i.labels[LabelTask] = true
 	}
+}
+
+// said is a command of a person, one that was read before among them.
+func (w *world) said() {
+	i, _ := pick(w, w.issues, "issue")
+	commands := []Command{"", CommandRetry, CommandResume, CommandFresh, CommandFix, CommandSnooze, CommandBudget, CommandStop, CommandTake, CommandWhy, "unheard"}
+	c, _ := pick(w, commands, "command")
+	s := Said{Task: i.key, By: "octocat", Command: c, Text: "x", For: time.Hour, Amount: rapid.IntRange(1, 5).Draw(w.t, "amount")}
+	s.Comment, s.At = int64(rapid.IntRange(0, 9).Draw(w.t, "comment")), w.now
+	w.offer(CommentsSeen{Repo: "acme/widgets", Said: []Said{s}, Cursor: s.At.Format(time.RFC3339)})
+}
+
+// review is a look at some task's pull request.
+func (w *world) review() {
+	i, _ := pick(w, w.issues, "issue")
+	state, _ := pick(w, []string{"open", "open", "open", "closed", "merged"}, "state")
+	e := ReviewSeen{
+		Task: i.key, AskedAt: w.now, Number: 7, State: state, Head: fmt.Sprint(rapid.IntRange(0, 3).Draw(w.t, "head")),
+		Conflict: w.flip("conflict"), Settled: w.flip("settled"), IssueClosed: !i.open,
+	}
+	if w.flip("failing") {
+		e.Failing = []FailedCheck{{Name: "lint"}}
+	}
+	if n := rapid.IntRange(0, 3).Draw(w.t, "changes"); n > 0 {
+		e.Changes = []Change{{ID: int64(n), Hint: Hint{From: "octocat", Text: "x"}}}
+	}
+	w.offer(e)
 }
 
 func (w *world) cool(t *rapid.T) {

@@ -267,8 +267,10 @@ func (w *world) carryOut(e Effect) EffectEnded {
 	case DoDeliver:
 		i.labels, i.nonce = map[Label]bool{LabelReview: true}, ""
 		out.Delivery = &DeliverResult{Branch: "b", Nothing: w.flip("nothing to deliver")}
-		if out.Delivery.Nothing {
+		if out.Delivery.Merged = !out.Delivery.Nothing && e.Deliver.Validate && w.flip("the base moved"); out.Delivery.Nothing || out.Delivery.Merged {
 			i.labels, i.nonce = map[Label]bool{LabelClaimed: true}, e.Nonce
+		} else if w.flip("pull request") {
+			i.nonce, out.Delivery.PullRequest = e.Nonce, 7
 		}
 	case DoEscalate:
 		i.labels = map[Label]bool{LabelBlocked: true}
@@ -277,6 +279,7 @@ func (w *world) carryOut(e Effect) EffectEnded {
 			i.nonce = ""
 			delete(i.labels, LabelClaimed)
 			delete(i.labels, LabelBlocked)
+			delete(i.labels, LabelReview)
 			if e.Release.Restore {
 				i.labels[LabelTask] = true
 			}
@@ -362,6 +365,11 @@ func (w *world) settle(limit int) int {
 		for _, i := range w.issues { // what reading the answers finds
 			if t := w.m().Task(i.key); t != nil && t.State == Blocked && i.open && !i.labels[LabelBlocked] {
 				w.offer(QuestionAnswered{Task: i.key, By: "octocat", Command: "removed the blocked label"})
+			}
+		}
+		for _, t := range w.m().Tasks() {
+			if t.State == InReview {
+				w.offer(ReviewSeen{Task: t.Key, AskedAt: w.now, Number: 7, State: "merged"})
 			}
 		}
 		if at := w.m().NextDeadline(); at.After(w.now) {

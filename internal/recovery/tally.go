@@ -103,6 +103,14 @@ func (u *Usage) Max(v *Usage) *Usage {
 	}
 }
 
+// Plus adds what another attempt has used.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{
+		Tokens: add(u.Tokens, v.Tokens), PaidCalls: add(u.PaidCalls, v.PaidCalls), CacheHits: add(u.CacheHits, v.CacheHits),
+		CostUSD: max(u.CostUSD, 0) + max(v.CostUSD, 0),
+	}
+}
+
 // After returns the tally with one failure and its verdict. The verdict names what it charges, so that no policy is
 // needed: replaying old verdicts under a new policy gives the old tally.
 func (t Tally) After(f Finding, v Verdict) Tally {

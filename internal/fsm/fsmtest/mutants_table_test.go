@@ -82,7 +82,7 @@ var mutants = []mutant{
 	},
 	{
 		"the claim is kept after it was given back", "fsm/claim.go",
-		"	m.plan(t, Effect{Kind: DoRelease, Release: &ReleaseNote{Why: why, Restore: restore}})\n", "	_ = restore\n",
+		"	m.plan(t, Effect{Kind: DoRelease, Release: &note})\n", "",
 		stuck, false,
 	},
 	{
@@ -226,7 +226,7 @@ var mutants = []mutant{
 	},
 	{
 		"a re-read holds no slot", "fsm/task.go",
-		"return t.State.Info().Slot || t.State == Backoff && len(t.Outbox) > 0", "return t.State.Info().Slot",
+		"return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))", "return t.State.Info().Slot",
 		[]string{"SlotsNeverExceeded"},
 		false,
 	},

@@ -1,0 +1,129 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Reviewed says how much of a pull request's review was acted upon, so that nothing begins two attempts.
+type Reviewed struct {
+	Checks   string `json:"checks,omitempty"`   // the commit whose failing checks were
+	Conflict string `json:"conflict,omitempty"` // the commit whose conflict was
+	Change   int64  `json:"change,omitempty"`   // the last review that was
+}
+
+// What people did with a pull request ends the claim, whatever the task waits for; what is wrong with it begins an attempt only while
+// nothing else is asked. An attempt under way is not disturbed: what was seen is seen again after it.
+func (b ReviewSeen) step(m *Machine) {
+	t := m.Task(b.Task)
+	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) || b.AskedAt.Before(t.LabelsAt) {
+		return
+	}
+	by := ""
+	if b.By != "" {
+		by = " by " + b.By
+	}
+	switch {
+	case b.State == "merged":
+		m.release(t, OnMerged, ReleaseNote{Why: fmt.Sprintf("pull request #%d was merged%s", b.Number, by), Merged: true})
+	case b.State == "closed":
+		m.release(t, OnRejected, ReleaseNote{Why: fmt.Sprintf("pull request #%d was closed%s without being merged", b.Number, by)})
+	case t.State != InReview:
+	case b.IssueClosed:
+		m.withdraw(t, "the issue was closed", "")
+	default:
+		m.reviewed(t, b)
+	}
+}
+
+// reviewed begins an attempt if something of an open pull request is to be mended. What people want comes first: the same attempt is told
+// of it all.
+func (m *Machine) reviewed(t *Task, b ReviewSeen) {
+	r, conflict := t.Reviewed, b.Conflict && t.Reviewed.Conflict != b.Head
+	failing := b.Settled && len(b.Failing) > 0 && t.Reviewed.Checks != b.Head
+	var hints []Hint
+	by := ""
+	for _, c := range b.Changes {
+		if c.ID > t.Reviewed.Change {
+			r.Change, by, hints = max(r.Change, c.ID), c.From+" requested changes", append(hints, c.Hint)
+		}
+	}
+	if by == "" && !conflict && !failing {
+		return
+	}
+	if conflict {
+		r.Conflict = b.Head
+	}
+	if failing {
+		r.Checks = b.Head
+		for _, f := range b.Failing {
+			hints = append(hints, Hint{From: "check " + f.Name, At: b.AskedAt, Text: strings.TrimSpace(f.Text + "\n" + f.URL)})
+		}
+	}
+	m.record(ReviewNoted{OfTask: OfTask{t.Key}, Reviewed: r})
+	m.recordHints(t, hints)
+	switch {
+	case by != "":
+		m.goOn(t, by, 0, Next{Action: recovery.FixAttempt})
+	case conflict:
+		m.decide(t, reviewFinding(recovery.GitConflict, fmt.Sprintf("pull request #%d conflicts with the base branch", b.Number)), "REVIEW")
+	default:
+		m.decide(t, reviewFinding(recovery.Validation, failingLine(b)), "REVIEW")
+	}
+}
+
+func reviewFinding(r recovery.Reason, cause string) recovery.Finding {
+	return recovery.Finding{Reason: r, Cause: cause, Rule: "director.review", Confidence: 1}
+}
+
+// failingLine names the failing checks, the first with what it says.
+func failingLine(b ReviewSeen) string {
+	names := make([]string, len(b.Failing))
+	for i, f := range b.Failing {
+		names[i] = f.Name
+	}
+	said, _, _ := strings.Cut(strings.TrimSpace(b.Failing[0].Text), "\n")
+	line := fmt.Sprintf("checks of pull request #%d fail: %s", b.Number, strings.Join(names, ", "))
+	if said != "" {
+		line += ": " + said
+	}
+	const most = 500
+	return strings.ToValidUTF8(line[:min(len(line), most)], "")
+}
+
+// reviewedIssueSeen looks at an issue whose work is in review. A merge often closes the issue, so the pull request is asked first.
+func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
+	switch {
+	case v.has(LabelTask):
+		m.release(t, OnWithdrawn, ReleaseNote{Why: "the issue was offered again as a new task", Restore: true})
+		return false // the next view begins it
+	case v.Open && v.has(LabelReview):
+		return true
+	case v.Open:
+		m.withdraw(t, "the label of the review was removed", "")
+		return true
+	case !m.githubBlocked(DoReadReview):
+		m.emit(t, Effect{Kind: DoReadReview})
+	}
+	return false
+}
+
+// goOn lets a task begin another attempt because a person wants it to. All meters start anew; redispatches of them count as used.
+func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
+	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: redispatches, Next: next})
+	m.overtake(t, by)
+	m.move(t, OnUnblocked, by, m.now)
+}
+
+// snooze puts a task off. Its labels say that it is ours, not that it asks.
+func (m *Machine) snooze(t *Task, by string, until time.Time) {
+	m.overtake(t, by)
+	m.move(t, OnSnoozed, by, until)
+	if t.Resumed {
+		m.plan(t, Effect{Kind: DoClaim})
+	}
+}

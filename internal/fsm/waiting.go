@@ -1,0 +1,59 @@
+package fsm
+
+import (
+	"fmt"
+	"time"
+)
+
+// Waiting is what a task waits for, in words, and until when if that is known.
+type Waiting struct {
+	For   string
+	Until time.Time
+}
+
+// waitsFor says what the task waits for now. The first of several is named.
+func (m *Machine) waitsFor(t *Task) Waiting {
+	switch t.State {
+	case Queued:
+		return m.waitsForTurn(t)
+	case Backoff:
+		if len(t.Outbox) > 0 {
+			return Waiting{"GitHub, which is asked about the issue", m.githubOpensAt()}
+		}
+		if t.Until.After(m.now) && m.incidentIssue(t) == "" {
+			return Waiting{"the pause before the next attempt", t.Until}
+		}
+		return m.waitsForTurn(t)
+	case Blocked:
+		return Waiting{For: "an answer of a person"}
+	case Parked:
+		return Waiting{"the time that a person has set", t.Until}
+	case InReview:
+		return Waiting{For: fmt.Sprintf("the review of pull request #%d", t.Work.PullRequest)}
+	case Claiming, Delivering, Done, Released, Forgotten:
+		return Waiting{"GitHub", m.githubOpensAt()}
+	}
+	return Waiting{For: fmt.Sprintf("attempt %d, which is under way", t.Attempt)}
+}
+
+// waitsForTurn says why a task that could begin an attempt does not.
+func (m *Machine) waitsForTurn(t *Task) Waiting {
+	phases := map[Phase]string{
+		PhasePaused: "the operator, who has paused the director", PhaseDraining: "the operator, who drains the director",
+		PhaseShutdown: "the next start of the director",
+	}
+	switch {
+	case phases[m.hard.Phase] != "":
+		return Waiting{For: phases[m.hard.Phase]}
+	case m.githubOpensAt().After(m.now):
+		return Waiting{"GitHub, which asked for a pause", m.githubOpensAt()}
+	case m.modelOpensAt().After(m.now):
+		return Waiting{"the model, which is closed for now", m.modelOpensAt()}
+	case !m.admits(t):
+		if issue := m.incidentIssue(t); issue != "" {
+			return Waiting{For: "the end of the incident in " + string(issue)}
+		}
+		return Waiting{For: "the end of an incident"}
+	}
+	return Waiting{For: "a free worker (director.max_workers)"}
+}
