@@ -9,20 +9,15 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"retake/internal/github/githubtest"
-	"retake/internal/testfiles"
 )
 
 const (
@@ -136,20 +131,6 @@ func (w *world) must(err error) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// description is GitHub's own description of its API.
-var description = sync.OnceValues(func() (routers.Router, error) {
-	path, err := testfiles.OpenAPI()
-	if err != nil {
-		return nil, err
-	}
-	doc, err := openapi3.NewLoader().LoadFromFile(path)
-	if err != nil {
-		return nil, err
-	}
-	doc.Servers = openapi3.Servers{{URL: strings.TrimSuffix(testAPI, "/")}}
-	return legacy.NewRouter(doc, openapi3.DisableExamplesValidation())
-})
 
 // validated counts the exchanges that were held against the description.
 var validated atomic.Int64

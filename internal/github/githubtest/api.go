@@ -25,7 +25,7 @@ type call struct {
 }
 
 // needs of a route, checked before its handler in this order: the repository and the issue in the path, triage
-// or write access.
+// or write access, that it is a pull request.
 type needs int
 
 const (
@@ -34,12 +34,14 @@ const (
 	needsIssue
 	needsTriage
 	needsWrite
+	needsPull // the issue is a pull request
 )
 
 func (s *Server) routes() http.Handler {
 	// Comments have a mux of their own: …/issues/comments/{id} and …/issues/{number}/events would both fit some paths.
 	mux, comments := http.NewServeMux(), http.NewServeMux()
 	repo, issue := APIPath+"repos/{owner}/{repo}", APIPath+"repos/{owner}/{repo}/issues/{number}"
+	pull := repo + "/pulls/{number}"
 	for _, route := range []struct {
 		pattern string
 		needs   needs
@@ -66,12 +68,29 @@ func (s *Server) routes() http.Handler {
 		{"GET " + repo + "/issues/comments/{id}/reactions", needsRepo, (*call).listReactions},
 		{"POST " + repo + "/issues/comments/{id}/reactions", needsRepo, (*call).createReaction},
 		{"DELETE " + repo + "/issues/comments/{id}/reactions/{reaction}", needsRepo, (*call).deleteReaction},
+		{"GET " + repo + "/issues/comments", needsRepo, (*call).listAllComments},
 		{"GET " + repo + "/labels", needsRepo, (*call).listLabels},
 		{"POST " + repo + "/labels", needsRepo | needsWrite, (*call).createLabel},
 		{"GET " + repo + "/labels/{name}", needsRepo, (*call).getLabel},
 		{"GET " + repo + "/pulls", needsRepo, (*call).listPulls},
 		{"POST " + repo + "/pulls", needsRepo | needsWrite, (*call).createPull},
-		{"GET " + repo + "/pulls/{number}", needsRepo | needsIssue, (*call).getPull},
+		{"GET " + pull, needsPull, (*call).getPull},
+		{"PATCH " + pull, needsPull, (*call).editPull},
+		{"GET " + pull + "/merge", needsPull, (*call).isMerged},
+		{"PUT " + pull + "/merge", needsPull | needsWrite, (*call).putMerge},
+		{"GET " + pull + "/comments", needsPull, (*call).listReviewComments},
+		{"GET " + pull + "/reviews", needsPull, (*call).listReviews},
+		{"POST " + pull + "/reviews", needsPull, (*call).createReview},
+		{"GET " + pull + "/reviews/{review}/comments", needsPull, (*call).listCommentsOfReview},
+		{"PUT " + pull + "/reviews/{review}/dismissals", needsPull | needsWrite, (*call).dismissReview},
+		{"GET " + repo + "/commits/{ref}/check-runs", needsRepo, (*call).listChecks},
+		{"POST " + repo + "/check-runs", needsRepo | needsWrite, (*call).createCheck},
+		{"PATCH " + repo + "/check-runs/{id}", needsRepo | needsWrite, (*call).editCheck},
+		{"GET " + repo + "/commits/{ref}/status", needsRepo, (*call).getStatus},
+		{"POST " + repo + "/statuses/{sha}", needsRepo | needsWrite, (*call).createStatus},
+		{"GET " + repo + "/git/ref/{ref...}", needsRepo, (*call).getRef},
+		{"DELETE " + repo + "/git/refs/{ref...}", needsRepo | needsWrite, (*call).deleteRef},
+		{"POST " + GraphQLPath, needsNothing, (*call).graphQL},
 	} {
 		on := mux
 		if strings.Contains(route.pattern, commentsPath) {
@@ -80,7 +99,7 @@ func (s *Server) routes() http.Handler {
 		on.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) {
 			s.mu.Lock()
 			if r.Method == http.MethodGet {
-				defer s.mu.Unlock()
+				defer s.release()
 			} else {
 				defer s.unlock()
 			}
@@ -123,6 +142,9 @@ const maxBody = 1 << 20
 
 // prepare reads what the path and body name; after false the request is answered.
 func (c *call) prepare(n needs) bool {
+	if n&needsPull != 0 {
+		n |= needsRepo | needsIssue
+	}
 	if n&needsRepo != 0 {
 		if c.repo = c.repos[strings.ToLower(c.r.PathValue("owner")+"/"+c.r.PathValue("repo"))]; c.repo == nil {
 			return c.fail(http.StatusNotFound, "Not Found")
@@ -141,6 +163,8 @@ func (c *call) prepare(n needs) bool {
 		case c.on.movedTo != "":
 			name, num, _ := strings.Cut(c.on.movedTo, "#")
 			return c.redirect("/repos/"+c.repo.fullName()+"/issues/"+itoa(number), "/repos/"+name+"/issues/"+num)
+		case n&needsPull != 0 && c.on.pull == nil:
+			return c.fail(http.StatusNotFound, "Not Found")
 		}
 	}
 	if n&needsWrite != 0 && !c.repo.mayWrite(c.user) || n&needsTriage != 0 && !c.repo.mayTriage(c.user) {
@@ -329,7 +353,7 @@ func (c *call) editIssue() {
 }
 
 // timeline are the events that GitHub's issue events have; comments are not among them.
-var timeline = []string{"labeled", "unlabeled", "closed", "reopened"}
+var timeline = []string{"labeled", "unlabeled", "closed", "reopened", "merged", "ready_for_review", "convert_to_draft", "review_dismissed"}
 
 func (c *call) listEvents() {
 	var all []Event

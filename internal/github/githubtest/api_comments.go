@@ -1,6 +1,7 @@
 package githubtest
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -42,6 +43,37 @@ func (c *call) createComment() {
 	if body, ok := c.commentBody(); ok {
 		writeJSON(c.w, http.StatusCreated, c.to.comment(c.repo, c.on, c.comment(c.repo, c.on, c.user, body)))
 	}
+}
+
+// listAllComments lists the comments of all issues and pull requests of a repository, those of reviews excepted.
+func (c *call) listAllComments() {
+	since, err := c.since()
+	if err != nil {
+		return
+	}
+	type placed struct {
+		on *issue
+		*comment
+	}
+	var all []placed
+	for _, i := range c.repo.issues {
+		for _, m := range i.comments {
+			if !i.deleted && i.movedTo == "" && !m.updated.Before(since) {
+				all = append(all, placed{i, m})
+			}
+		}
+	}
+	q := c.r.URL.Query()
+	slices.SortFunc(all, func(a, b placed) int {
+		if q.Get("sort") == "updated" {
+			return cmp.Or(a.updated.Compare(b.updated), cmp.Compare(a.id, b.id))
+		}
+		return cmp.Compare(a.id, b.id)
+	})
+	if q.Get("sort") != "" && q.Get("direction") != "asc" { // the direction counts only together with a sort
+		slices.Reverse(all)
+	}
+	writeJSON(c.w, http.StatusOK, objects(page(c, all), func(p placed) object { return c.to.comment(c.repo, p.on, p.comment) }))
 }
 
 // findComment finds the comment that the path names, and its issue.

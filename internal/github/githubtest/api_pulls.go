@@ -2,27 +2,31 @@ package githubtest
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 )
 
 func (c *call) pull(i *issue, full bool) object {
-	return c.to.pull(c.repo, i, c.sha(i.head), c.sha(i.base), full)
-}
-
-// sha is the commit of a branch; without git, a made-up one.
-func (c *call) sha(branch string) string {
-	sha, _ := c.commitOf(c.repo.fullName(), branch)
-	return cmp.Or(sha, strings.Repeat("0", 40))
+	o := c.to.pull(c.repo, i)
+	if full {
+		c.to.addMerge(o, i)
+		if p := i.pull; p.mergedAt.IsZero() && p.merge.of == p.commits() {
+			o["mergeable"], o["rebaseable"], o["mergeable_state"] = p.merge.clean, p.merge.clean, c.mergeState(c.repo, i)
+		}
+	}
+	return o
 }
 
 func (c *call) listPulls() {
+	c.followHeads(c.repo, c.repo.owner)
 	q := c.r.URL.Query()
 	state := cmp.Or(q.Get("state"), "open")
 	var all []*issue
 	for _, i := range slices.Backward(c.repo.issues) { // newest first
-		if i.head == "" || state != "all" && state != i.state() || q.Get("base") != "" && q.Get("base") != i.base {
+		if i.pull == nil || state != "all" && state != i.state() || q.Get("base") != "" && q.Get("base") != i.base {
 			continue
 		}
 		// A head without its owner is ignored, as GitHub does.
@@ -35,11 +39,13 @@ func (c *call) listPulls() {
 }
 
 func (c *call) getPull() {
-	if c.on.head == "" {
-		c.fail(http.StatusNotFound, "Not Found")
-		return
-	}
+	c.followHeads(c.repo, c.repo.owner)
 	writeJSON(c.w, http.StatusOK, c.pull(c.on, true))
+	c.testMerge(c.repo, c.on) // the next to ask is told
+}
+
+func (c *call) complain(message string) {
+	c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{"resource": "PullRequest", "code": "custom", "message": message})
 }
 
 func (c *call) createPull() {
@@ -48,16 +54,13 @@ func (c *call) createPull() {
 	head, _ := c.text("head")
 	base, _ := c.text("base")
 	head = strings.TrimPrefix(head, c.repo.owner.login+":")
-	complain := func(message string) {
-		c.fail(http.StatusUnprocessableEntity, "Validation Failed", object{"resource": "PullRequest", "code": "custom", "message": message})
-	}
 	if title == "" || head == "" || base == "" {
 		c.invalid("PullRequest", "title", "missing_field")
 		return
 	}
 	for _, i := range c.repo.issues {
 		if i.head == head && i.base == base && !i.closed {
-			complain("A pull request already exists for " + c.repo.owner.login + ":" + head + ".")
+			c.complain("A pull request already exists for " + c.repo.owner.login + ":" + head + ".")
 			return
 		}
 	}
@@ -72,11 +75,95 @@ func (c *call) createPull() {
 			c.invalid("PullRequest", "base", "invalid")
 			return
 		case headSHA == baseSHA:
-			complain("No commits between " + base + " and " + head)
+			c.complain("No commits between " + base + " and " + head)
 			return
 		}
 	}
-	i := c.newIssue(c.repo, c.user, title, body, nil)
-	i.head, i.base = head, base
-	writeJSON(c.w, http.StatusCreated, c.pull(i, true))
+	writeJSON(c.w, http.StatusCreated, c.pull(c.newPull(c.repo, c.user, title, body, head, base, c.flag("draft")), true))
+}
+
+// flag reads a field of the body that is true or false.
+func (c *call) flag(field string) (on bool) {
+	_ = json.Unmarshal(c.body[field], &on)
+	return on
+}
+
+// editPull changes title, body, state and base. Its author and people with write access may.
+func (c *call) editPull() {
+	c.followHeads(c.repo, c.repo.owner)
+	i := c.on
+	if i.author != c.user && !c.repo.mayWrite(c.user) {
+		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
+		return
+	}
+	state, hasState := c.text("state")
+	base, hasBase := c.text("base")
+	switch _, there := c.tip(c.repo, base); {
+	case hasState && state != "open" && state != "closed":
+		c.invalid("PullRequest", "state", "invalid")
+		return
+	case hasState && state == "open" && i.closed && !c.mayReopen(i):
+		c.invalid("PullRequest", "state", "invalid")
+		return
+	case hasBase && (!there || i.closed):
+		c.invalid("PullRequest", "base", "invalid")
+		return
+	}
+	if title, ok := c.text("title"); ok && title != "" {
+		i.title = title
+	}
+	if body, ok := c.text("body"); ok {
+		i.body = body
+	}
+	if hasBase {
+		i.base = base
+	}
+	if hasState {
+		c.setState(c.repo, i, c.user, state)
+	}
+	i.updated = c.now()
+	c.followHeads(c.repo, c.user)
+	writeJSON(c.w, http.StatusOK, c.pull(i, true))
+}
+
+// mayReopen: what was merged stays so, and without its head there is nothing to open.
+func (c *call) mayReopen(i *issue) bool {
+	_, there := c.tip(c.repo, i.head)
+	return there && i.pull.mergedAt.IsZero()
+}
+
+func (c *call) isMerged() {
+	if c.on.pull.mergedAt.IsZero() {
+		c.fail(http.StatusNotFound, "Not Found")
+		return
+	}
+	c.w.WriteHeader(http.StatusNoContent)
+}
+
+func (c *call) putMerge() {
+	method, _ := c.text("merge_method")
+	title, _ := c.text("commit_title")
+	message, _ := c.text("commit_message")
+	want, _ := c.text("sha")
+	c.followHeads(c.repo, c.repo.owner)
+	switch {
+	case method == "rebase":
+		c.fail(http.StatusMethodNotAllowed, "Rebase merges are not allowed on this repository.")
+		return
+	case !slices.Contains([]string{"", "merge", "squash"}, method):
+		c.invalid("PullRequest", "merge_method", "invalid")
+		return
+	case want != "" && want != c.on.pull.headSHA && !c.on.closed:
+		c.fail(http.StatusConflict, "Head branch was modified. Review and try the merge again.")
+		return
+	}
+	sha, err := c.mergePull(c.repo, c.on, c.user, mergeRequest{method == "squash", title, message})
+	switch {
+	case errors.Is(err, errNotMergeable):
+		c.fail(http.StatusMethodNotAllowed, err.Error())
+	case err != nil:
+		c.fail(http.StatusInternalServerError, err.Error())
+	default:
+		writeJSON(c.w, http.StatusOK, object{"sha": sha, "merged": true, "message": "Pull Request successfully merged"})
+	}
 }

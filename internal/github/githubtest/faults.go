@@ -154,7 +154,7 @@ func (s *Server) noteLimit(b *budget, status int, h http.Header) {
 
 // serveAPI is one request to the API: log, faults, limits, then the routes.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
-	path := "/" + strings.TrimPrefix(r.URL.RequestURI(), APIPath)
+	path := "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.RequestURI(), APIPath), "/api/")
 	s.mu.Lock()
 	u := s.byToken(r)
 	entry := Request{N: s.count, At: s.opts.Now().UTC(), Method: r.Method, Path: path}

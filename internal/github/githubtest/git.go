@@ -24,7 +24,7 @@ var quiet = []string{
 	"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
 }
 
-// git runs a git program and returns its output.
+// git runs a git program and returns its output; some programs have one although they fail.
 func git(dir string, env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
 	defer cancel()
@@ -34,7 +34,7 @@ func git(dir string, env []string, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("githubtest: git %s: %w: %s", args[0], err, strings.TrimSpace(errs.String()))
+		return strings.TrimSpace(out.String()), fmt.Errorf("githubtest: git %s: %w: %s", args[0], err, strings.TrimSpace(errs.String()))
 	}
 	return strings.TrimSpace(out.String()), nil
 }
@@ -143,6 +143,13 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	}
 	if v := r.Header.Get("Git-Protocol"); v != "" {
 		env = append(env, "GIT_PROTOCOL="+v)
+	}
+	if strings.HasSuffix(r.URL.Path, "/git-receive-pack") {
+		defer func() {
+			s.mu.Lock()
+			s.followHeads(repo, u)
+			s.unlock()
+		}()
 	}
 	(&cgi.Handler{Path: filepath.Join(backend, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
 }

@@ -27,7 +27,7 @@ type comment struct {
 	reactions        []*reaction
 }
 
-// issue is an issue or, with head set, a pull request.
+// issue is an issue or, with pull set, a pull request.
 type issue struct {
 	id               int64
 	number           int
@@ -39,6 +39,8 @@ type issue struct {
 	labels           []string
 	comments         []*comment
 	head, base       string // branches; pull requests only
+	pull             *pullRequest
+	closedBy         *user
 	movedTo          string // "owner/repo#n" after a transfer
 	deleted          bool
 }
@@ -50,6 +52,10 @@ type repo struct {
 	collaborators map[string]string // login → read | triage | write | maintain | admin
 	labels        []*label
 	issues        []*issue // by number, from 1
+	checks        []*checkRun
+	statuses      []*commitStatus
+	branches      map[string]string // commits of branches; only without git
+	protection    Protection
 	created       time.Time
 	movedTo       string // "owner/name" after a rename
 }
@@ -117,8 +123,8 @@ type Event struct {
 	At     time.Time `json:"at"`
 	Issue  string    `json:"issue"` // owner/repo#n
 	Actor  string    `json:"actor"`
-	Event  string    `json:"event"`  // opened closed reopened labeled unlabeled commented comment_edited comment_deleted reacted unreacted
-	Detail string    `json:"detail"` // label name, comment id, or reaction and comment id
+	Event  string    `json:"event"`  // opened closed reopened labeled unlabeled commented comment_edited comment_deleted reacted unreacted merged synchronized reviewed review_dismissed ready_for_review convert_to_draft
+	Detail string    `json:"detail"` // label name; id of comment or review; reaction and comment id; SHA of merged and synchronized
 }
 
 // Request is one request to the API as it was answered.
@@ -208,10 +214,10 @@ func (s *Server) setState(r *repo, i *issue, u *user, state string) {
 	}
 	i.closed = state == "closed"
 	if i.closed {
-		i.closedAt = s.now()
+		i.closedAt, i.closedBy = s.now(), u
 		s.event(r, i, u, "closed", "")
 		return
 	}
-	i.closedAt = time.Time{}
+	i.closedAt, i.closedBy = time.Time{}, nil
 	s.event(r, i, u, "reopened", "")
 }

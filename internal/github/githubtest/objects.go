@@ -93,24 +93,25 @@ func (l links) issue(r *repo, i *issue) object {
 		"state": i.state(), "state_reason": nil, "locked": false, "active_lock_reason": nil,
 		"user": l.user(i.author), "assignee": nil, "assignees": []any{}, "milestone": nil, "comments": len(i.comments),
 		"labels": l.labels(r, i.labels), "author_association": r.association(i.author),
-		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt), "closed_by": nil,
+		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt), "closed_by": l.orNobody(i.closedBy),
 		"url": url, "repository_url": l.api + "/repos/" + r.fullName(), "labels_url": url + "/labels{/name}",
 		"comments_url": url + "/comments", "events_url": url + "/events", "timeline_url": url + "/timeline",
 		"html_url": l.page(r, i), "performed_via_github_app": nil,
 		"reactions": rollup(url, nil),
 	}
-	if i.head != "" {
+	if i.pull != nil {
+		o["node_id"] = nodeID("PullRequest", i.id)
 		pull := l.api + "/repos/" + r.fullName() + "/pulls/" + itoa(i.number)
 		o["pull_request"] = object{
 			"url": pull, "html_url": l.page(r, i), "diff_url": l.page(r, i) + ".diff",
-			"patch_url": l.page(r, i) + ".patch", "merged_at": nil,
+			"patch_url": l.page(r, i) + ".patch", "merged_at": stamp(i.pull.mergedAt),
 		}
 	}
 	return o
 }
 
 func (l links) page(r *repo, i *issue) string {
-	if i.head != "" {
+	if i.pull != nil {
 		return l.web + "/" + r.fullName() + "/pull/" + itoa(i.number)
 	}
 	return l.web + "/" + r.fullName() + "/issues/" + itoa(i.number)
@@ -127,11 +128,15 @@ func (l links) comment(r *repo, i *issue, c *comment) object {
 }
 
 func (l links) event(r *repo, s *Server, e Event) object {
-	return object{
+	o := object{
 		"id": e.ID, "node_id": nodeID("IssueEvent", e.ID), "url": l.api + "/repos/" + r.fullName() + "/issues/events/" + itoa(e.ID),
 		"actor": l.user(s.user(e.Actor)), "event": e.Event, "commit_id": nil, "commit_url": nil, "created_at": stamp(e.At),
 		"performed_via_github_app": nil,
 	}
+	if e.Event == "merged" {
+		o["commit_id"], o["commit_url"] = e.Detail, l.api+"/repos/"+r.fullName()+"/commits/"+e.Detail
+	}
+	return o
 }
 
 // repoLinks are the templated addresses of a repository below its own.
@@ -168,42 +173,6 @@ func (l links) repo(r *repo) object {
 	}
 	for name, tail := range repoLinks {
 		o[name+"_url"] = url + tail
-	}
-	return o
-}
-
-// pull is a pull request; full adds what only the single form has.
-func (l links) pull(r *repo, i *issue, headSHA, baseSHA string, full bool) object {
-	url, page := l.api+"/repos/"+r.fullName()+"/pulls/"+itoa(i.number), l.page(r, i)
-	about := l.issue(r, i)
-	side := func(ref, sha string) object {
-		return object{"label": r.owner.login + ":" + ref, "ref": ref, "sha": sha, "user": l.user(r.owner), "repo": l.repo(r)}
-	}
-	o := object{
-		"id": i.id, "node_id": nodeID("PullRequest", i.id), "number": i.number, "title": i.title, "body": i.body, "state": i.state(),
-		"locked": false, "draft": false, "user": about["user"], "labels": about["labels"], "milestone": nil, "assignee": nil, "assignees": []any{},
-		"created_at": about["created_at"], "updated_at": about["updated_at"], "closed_at": about["closed_at"], "merged_at": nil,
-		"merge_commit_sha": nil, "author_association": about["author_association"], "auto_merge": nil,
-		"url": url, "html_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch", "issue_url": about["url"],
-		"commits_url": url + "/commits", "review_comments_url": url + "/comments", "review_comment_url": l.api + "/repos/" + r.fullName() + "/pulls/comments{/number}",
-		"comments_url": about["comments_url"], "statuses_url": l.api + "/repos/" + r.fullName() + "/statuses/" + headSHA,
-		"head": side(i.head, headSHA), "base": side(i.base, baseSHA),
-		"requested_reviewers": []any{}, "requested_teams": []any{}, "active_lock_reason": nil,
-	}
-	to := map[string]string{
-		"self": url, "html": page, "issue": about["url"].(string), "comments": about["comments_url"].(string), "commits": url + "/commits",
-		"review_comments": url + "/comments", "review_comment": o["review_comment_url"].(string), "statuses": o["statuses_url"].(string),
-	}
-	hrefs := object{}
-	for name, href := range to {
-		hrefs[name] = object{"href": href}
-	}
-	o["_links"] = hrefs
-	if full {
-		maps.Copy(o, object{
-			"merged": false, "mergeable": nil, "rebaseable": nil, "mergeable_state": "unknown", "merged_by": nil, "comments": len(i.comments),
-			"review_comments": 0, "maintainer_can_modify": false, "commits": 1, "additions": 0, "deletions": 0, "changed_files": 0,
-		})
 	}
 	return o
 }

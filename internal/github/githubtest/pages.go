@@ -154,7 +154,7 @@ func chips(r *repo, names []string) []chip {
 func toRow(r *repo, i *issue) row {
 	v := row{
 		Number: i.number, Title: i.title, State: i.state(), Author: i.author.login, Created: i.created, Labels: chips(r, i.labels),
-		Comments: len(i.comments), Head: i.head, Base: i.base, IsPull: i.head != "", AuthorAssociation: r.association(i.author),
+		Comments: len(i.comments), Head: i.head, Base: i.base, IsPull: i.pull != nil, AuthorAssociation: r.association(i.author),
 		URL: links{}.page(r, i),
 	}
 	for _, l := range r.labels {

@@ -41,6 +41,9 @@ type Server struct {
 	late     int // requests during a limit
 	faults   []*Fault
 	budgets  map[string]*budget // by login
+	rules    []checkRule
+	due      []dueHead // heads that the rules have not seen
+	moved    bool      // a branch was found elsewhere, and that is not in the file yet
 }
 
 // New makes an empty stand-in that keeps everything in memory.
@@ -74,7 +77,7 @@ const APIPath = "/api/v3/"
 // ServeHTTP answers everything: API, git, pages and the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case strings.HasPrefix(r.URL.Path, APIPath):
+	case strings.HasPrefix(r.URL.Path, APIPath), r.URL.Path == GraphQLPath:
 		s.serveAPI(w, r)
 	case strings.Contains(r.URL.Path, ".git/") && s.opts.DataDir != "":
 		s.serveGit(w, r)
@@ -136,7 +139,8 @@ func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string)
 	defer s.unlock()
 	r := s.repos[strings.ToLower(fullName)]
 	if r == nil {
-		r = &repo{id: s.id(), owner: s.user(owner), name: name, collaborators: map[string]string{}, created: s.now()}
+		r = &repo{id: s.id(), owner: s.user(owner), name: name, collaborators: map[string]string{}, created: s.now(), branches: map[string]string{}}
+		r.makeBranches(mainBranch)
 		s.repos[strings.ToLower(fullName)] = r
 	}
 	maps.Copy(r.collaborators, collaborators)
@@ -253,7 +257,9 @@ type Issue struct {
 	Key, Title, Body, State string
 	Labels                  []string // sorted
 	Comments                []Comment
-	Head, Base              string // pull requests only
+	// Of pull requests only. MergedBy is empty unless it was merged.
+	Head, Base, HeadSHA, MergedBy string
+	Draft                         bool
 }
 
 // Comment is a copy of a comment.
@@ -273,6 +279,12 @@ func (s *Server) Issue(issueKey string) (v Issue) {
 
 func view(r *repo, i *issue) Issue {
 	v := Issue{Key: key(r, i), Title: i.title, Body: i.body, State: i.state(), Labels: slices.Sorted(slices.Values(i.labels)), Head: i.head, Base: i.base}
+	if i.pull != nil {
+		v.HeadSHA, v.Draft = i.pull.headSHA, i.pull.draft
+		if i.pull.mergedBy != nil {
+			v.MergedBy = i.pull.mergedBy.login
+		}
+	}
 	for _, c := range i.comments {
 		m := Comment{ID: c.id, Author: c.author.login, Body: c.body}
 		for _, x := range c.reactions {

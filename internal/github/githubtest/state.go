@@ -15,7 +15,7 @@ import (
 )
 
 // Open makes a stand-in that goes on where the last one with the same Options.StateFile stopped, or ended without
-// stopping: users, repositories, issues, comments, reactions, events and spent budgets are written before a change is
+// stopping: users, repositories, issues, comments, reactions, pull requests, checks, reviews, events and spent budgets are written before a change is
 // answered. The request log and injected faults end with the process.
 func Open(o Options) (*Server, error) {
 	s := New(o)
@@ -65,6 +65,10 @@ type savedRepo struct {
 	Issues        []savedIssue      `json:"issues"`
 	Created       time.Time         `json:"created"`
 	MovedTo       string            `json:"moved_to,omitempty"`
+	Checks        []savedCheck      `json:"checks,omitempty"`
+	Statuses      []savedStatus     `json:"statuses,omitempty"`
+	Branches      map[string]string `json:"branches,omitempty"`
+	Protection    Protection        `json:"protection,omitzero"`
 }
 
 type savedLabel struct {
@@ -88,6 +92,8 @@ type savedIssue struct {
 	Comments []savedComment `json:"comments"`
 	Head     string         `json:"head,omitempty"`
 	Base     string         `json:"base,omitempty"`
+	Pull     *savedPull     `json:"pull,omitempty"`
+	ClosedBy string         `json:"closed_by,omitempty"`
 	MovedTo  string         `json:"moved_to,omitempty"`
 	Deleted  bool           `json:"deleted,omitempty"`
 }
@@ -120,10 +126,24 @@ func (s *Server) unlock() {
 	if s.file != "" {
 		err = s.save()
 	}
+	due := len(s.due) > 0 && len(s.rules) > 0
+	s.moved = false
 	s.mu.Unlock()
 	if err != nil {
 		s.opts.StateLost(err)
 	}
+	if due {
+		s.runRules()
+	}
+}
+
+// release ends what has changed nothing, unless it has found that branches have moved. s.mu is held.
+func (s *Server) release() {
+	if s.moved {
+		s.unlock()
+		return
+	}
+	s.mu.Unlock()
 }
 
 // save replaces the file in one step, so that a process which is killed leaves the old or the new one. What a power failure
@@ -169,10 +189,12 @@ func (r *repo) toSaved() savedRepo {
 	if r.movedTo != "" {
 		return v // its issues are the new one's
 	}
+	r.saveChecks(&v)
 	for _, i := range r.issues {
 		si := savedIssue{
 			ID: i.id, Number: i.number, Title: i.title, Body: i.body, Author: i.author.login, Closed: i.closed, Created: i.created,
 			Updated: i.updated, ClosedAt: i.closedAt, Labels: i.labels, Head: i.head, Base: i.base, MovedTo: i.movedTo, Deleted: i.deleted,
+			Pull: i.pull.toSaved(), ClosedBy: i.closedBy.orNone(),
 		}
 		for _, c := range i.comments {
 			si.Comments = append(si.Comments, c.toSaved())
@@ -216,6 +238,7 @@ func (s *Server) fromSaved(v savedRepo) *repo {
 	if r.collaborators == nil {
 		r.collaborators = map[string]string{}
 	}
+	s.loadChecks(r, v)
 	for _, l := range v.Labels {
 		r.labels = append(r.labels, &label{l.ID, l.Name, l.Color, l.Description})
 	}
@@ -223,6 +246,7 @@ func (s *Server) fromSaved(v savedRepo) *repo {
 		is := &issue{
 			id: i.ID, number: i.Number, title: i.Title, body: i.Body, author: s.user(i.Author), closed: i.Closed, created: i.Created,
 			updated: i.Updated, closedAt: i.ClosedAt, labels: i.Labels, head: i.Head, base: i.Base, movedTo: i.MovedTo, deleted: i.Deleted,
+			pull: s.pullFromSaved(r, i), closedBy: s.userOrNone(i.ClosedBy),
 		}
 		for _, c := range i.Comments {
 			m := &comment{id: c.ID, author: s.user(c.Author), body: c.Body, created: c.Created, updated: c.Updated}

@@ -95,12 +95,16 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	first := open()
 	key := first.CreateIssue(repoName, "octocat", "Keep <this>", "body\n`code`", "agent-task", "bug")
 	id := first.AddComment(key, "tidy[bot]", "hello")
+	head := madeUp(repoName, "h")
 	for _, change := range [][3]string{
 		{"POST", "/repos/acme/widgets/issues/comments/" + itoa(id) + "/reactions", `{"content":"+1"}`},
 		{"POST", "/repos/acme/widgets/issues/1/comments", `{"body":"second"}`},
 		{"DELETE", "/repos/acme/widgets/issues/1/labels/bug", ""},
 		{"POST", "/repos/acme/widgets/labels", `{"name":"new","color":"ff0000","description":"about"}`},
-		{"POST", "/repos/acme/widgets/pulls", `{"title":"p","head":"h","base":"main"}`},
+		{"POST", "/repos/acme/widgets/pulls", `{"title":"p","head":"h","base":"main","draft":true}`},
+		{"POST", "/repos/acme/widgets/pulls/2/reviews", `{"event":"COMMENT","body":"r","comments":[{"path":"f","line":2,"body":"i"}]}`},
+		{"POST", "/repos/acme/widgets/check-runs", `{"name":"ci","head_sha":"` + head + `","conclusion":"failure","output":{"title":"t","summary":"s"}}`},
+		{"POST", "/repos/acme/widgets/statuses/" + head, `{"state":"error","description":"d"}`},
 		{"POST", "/repos/acme/widgets/issues", `{"title":"closed"}`},
 		{"PATCH", "/repos/acme/widgets/issues/3", `{"state":"closed"}`},
 		{"POST", "/repos/acme/widgets/issues", `{"title":"gone"}`},
@@ -119,6 +123,13 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	first.EditComment(key, "octocat", id, "edited")
 	first.Rename("acme/other", "third")
 	first.SetPermission(repoName, "octocat", "maintain")
+	merged := first.CreatePull(repoName, "bot", "m", "", "merged", "main", false)
+	if err := first.Merge(merged, "octocat"); err != nil {
+		t.Fatal(err)
+	}
+	first.Protect(repoName, Protection{Approvals: 1})
+	ask(t, first, "GET", "/repos/acme/widgets/pulls/2", "") // so that both know whether it can be merged
+	ask(t, first, "GET", "/repos/acme/widgets/pulls/2", "")
 
 	second := open()
 	if got, want := second.Issues(repoName), first.Issues(repoName); !reflect.DeepEqual(got, want) {
@@ -127,7 +138,10 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	if got, want := second.Events(""), first.Events(""); !reflect.DeepEqual(got, want) {
 		t.Errorf("events = %+v\nwant %+v", got, want)
 	}
+	ask(t, second, "GET", "/repos/acme/widgets/pulls/2", "")
 	for _, path := range []string{
+		"/repos/acme/widgets/pulls/2", "/repos/acme/widgets/pulls/6", "/repos/acme/widgets/pulls/2/reviews", "/repos/acme/widgets/pulls/2/comments",
+		"/repos/acme/widgets/commits/h/check-runs", "/repos/acme/widgets/commits/h/status", "/repos/acme/widgets/git/ref/heads/main",
 		"/repos/acme/widgets", "/repos/acme/widgets/issues?state=all", "/repos/acme/widgets/issues/1", "/repos/acme/widgets/issues/1/comments",
 		"/repos/acme/widgets/issues/1/events", "/repos/acme/widgets/labels", "/repos/acme/widgets/pulls?state=all", "/repos/acme/widgets/issues/4",
 		"/repos/acme/widgets/issues/5", "/repos/acme/other", "/repos/acme/third/issues?state=all", "/repos/acme/widgets/collaborators/octocat/permission",
@@ -141,7 +155,7 @@ func TestStateOutlivesTheProcess(t *testing.T) {
 	if got := visit(t, second, "/acme/widgets/issues/1"); got != visit(t, first, "/acme/widgets/issues/1") {
 		t.Errorf("page = %s", got)
 	}
-	if fresh := second.CreateIssue(repoName, "octocat", "next", ""); fresh != repoName+"#6" {
+	if fresh := second.CreateIssue(repoName, "octocat", "next", ""); fresh != repoName+"#7" {
 		t.Errorf("the next issue is %s", fresh)
 	}
 	if later := second.AddComment(key, "octocat", "x"); later <= id {

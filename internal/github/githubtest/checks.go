@@ -1,0 +1,158 @@
+package githubtest
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// checkRun is the result of one check of a commit.
+type checkRun struct {
+	id                   int64
+	sha, name            string
+	status               string // queued | in_progress | completed
+	conclusion           string // empty unless completed
+	title, summary, text string
+	details, external    string
+	started, completed   time.Time
+}
+
+// commitStatus is the older form of a check. The latest of each context counts.
+type commitStatus struct {
+	id                  int64
+	sha, context        string
+	state               string // pending | success | failure | error
+	description, target string
+	creator             *user
+	created             time.Time
+}
+
+const (
+	checkQueued     = "queued"
+	checkInProgress = "in_progress"
+	checkCompleted  = "completed"
+)
+
+// outcome of a check or status.
+type outcome string
+
+const (
+	outcomeGood    outcome = "good"
+	outcomeBad     outcome = "bad"
+	outcomePending outcome = "pending"
+)
+
+// badConclusions are those that GitHub shows with a red cross.
+var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure", "cancelled", "stale"}
+
+func (c *checkRun) outcome() outcome {
+	switch {
+	case c.status != checkCompleted:
+		return outcomePending
+	case slices.Contains(badConclusions, c.conclusion):
+		return outcomeBad
+	}
+	return outcomeGood
+}
+
+func (c *commitStatus) outcome() outcome {
+	return map[string]outcome{"pending": outcomePending, "success": outcomeGood, "failure": outcomeBad, "error": outcomeBad}[c.state]
+}
+
+// checkLine is a check run or a commit status as a person sees it.
+type checkLine struct {
+	Name, Word, Text, URL string
+	Outcome               outcome
+}
+
+// latestChecks are the check runs of a commit, the latest of each name, in the order of their ids.
+func (r *repo) latestChecks(sha string) []*checkRun {
+	var out []*checkRun
+	for _, c := range r.checks {
+		if c.sha == sha {
+			out = slices.DeleteFunc(out, func(o *checkRun) bool { return o.name == c.name })
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// latestStatuses are the statuses of a commit, the latest of each context, in the order of their ids.
+func (r *repo) latestStatuses(sha string) []*commitStatus {
+	var out []*commitStatus
+	for _, c := range r.statuses {
+		if c.sha == sha {
+			out = slices.DeleteFunc(out, func(o *commitStatus) bool { return o.context == c.context })
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// checksOf are both kinds together.
+func (r *repo) checksOf(sha string) (all []checkLine) {
+	for _, c := range r.latestChecks(sha) {
+		all = append(all, checkLine{c.name, cmp.Or(c.conclusion, c.status), cmp.Or(c.summary, c.title), "/" + r.fullName() + "/runs/" + itoa(c.id), c.outcome()})
+	}
+	for _, c := range r.latestStatuses(sha) {
+		all = append(all, checkLine{c.context, c.state, c.description, c.target, c.outcome()})
+	}
+	return all
+}
+
+// setCheck gives a commit a check run, or gives the one of that name another outcome; conclusion "" leaves it in progress.
+// s.mu is held.
+func (s *Server) setCheck(r *repo, sha, name, conclusion, summary string) {
+	all := r.latestChecks(sha)
+	at := slices.IndexFunc(all, func(c *checkRun) bool { return c.name == name })
+	var c *checkRun
+	if at >= 0 {
+		c = all[at]
+	} else {
+		c = &checkRun{id: s.id(), sha: sha, name: name, started: s.now()}
+		r.checks = append(r.checks, c)
+	}
+	c.status, c.completed = checkInProgress, time.Time{}
+	if c.conclusion = conclusion; conclusion != "" {
+		c.status, c.completed = checkCompleted, s.now()
+	}
+	c.title, c.summary = cmp.Or(conclusion, "in progress"), summary
+}
+
+// setStatus gives a commit a status. s.mu is held.
+func (s *Server) setStatus(r *repo, u *user, c commitStatus) *commitStatus {
+	c.id, c.creator, c.created = s.id(), u, s.now()
+	r.statuses = append(r.statuses, &c)
+	return &c
+}
+
+// dueHead is a head of a pull request that the rules for checks have not seen.
+type dueHead struct{ repo, branch, sha string }
+
+// checkRule makes a check of every new head of a pull request.
+type checkRule struct {
+	name  string
+	judge func(repo, branch, sha string) (conclusion, summary string)
+}
+
+// runRules makes the checks of new heads: they are in progress while the rules judge. s.mu is not held.
+func (s *Server) runRules() {
+	s.mu.Lock()
+	due, rules := s.due, s.rules
+	s.due = nil
+	s.mu.Unlock()
+	set := func(d dueHead, name, conclusion, summary string) {
+		s.mu.Lock()
+		defer s.unlock()
+		if r := s.find(d.repo); r != nil {
+			s.setCheck(r, d.sha, name, conclusion, summary)
+		}
+	}
+	for _, d := range due {
+		for _, rule := range rules {
+			set(d, rule.name, "", "")
+			conclusion, summary := rule.judge(d.repo, d.branch, d.sha)
+			set(d, rule.name, conclusion, summary)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package githubtest
+
+import (
+	"slices"
+	"strings"
+)
+
+// withPull runs f on a pull request. It panics on anything else, which is a mistake of the caller.
+func (s *Server) withPull(issueKey string, f func(*repo, *issue)) {
+	s.with(issueKey, func(r *repo, i *issue) {
+		if i.pull == nil {
+			panic("githubtest: no pull request " + issueKey)
+		}
+		s.followHeads(r, i.author)
+		f(r, i)
+	})
+}
+
+// CreatePull opens a pull request as author and returns its key. With git, the branches must be there.
+func (s *Server) CreatePull(fullName, author, title, body, head, base string, draft bool) string {
+	s.mu.Lock()
+	defer s.unlock()
+	r := s.find(fullName)
+	if r == nil {
+		panic("githubtest: no repository " + fullName)
+	}
+	return key(r, s.newPull(r, s.user(author), title, body, head, base, draft))
+}
+
+// Push moves a branch to a commit where there is no git; sha "" makes a commit up. It returns the commit.
+func (s *Server) Push(fullName, branch, sha string) string {
+	s.mu.Lock()
+	defer s.unlock()
+	r := s.find(fullName)
+	if r == nil || s.opts.DataDir != "" {
+		panic("githubtest: no repository without git " + fullName)
+	}
+	if sha == "" {
+		sha = madeUp(r.branches[branch], branch)
+	}
+	r.branches[branch] = sha
+	s.followHeads(r, r.owner)
+	return sha
+}
+
+// SetCheck gives the head of a pull request a check run, or the one of that name another conclusion (success, failure,
+// neutral, cancelled, skipped, timed_out, action_required); "": it is in progress.
+func (s *Server) SetCheck(issueKey, name, conclusion, summary string) {
+	s.withPull(issueKey, func(r *repo, i *issue) { s.setCheck(r, i.pull.headSHA, name, conclusion, summary) })
+}
+
+// SetStatus gives the head of a pull request a commit status: pending, success, failure or error.
+func (s *Server) SetStatus(issueKey, context, state, description string) {
+	s.withPull(issueKey, func(r *repo, i *issue) {
+		s.setStatus(r, r.owner, commitStatus{sha: i.pull.headSHA, context: context, state: state, description: description})
+	})
+}
+
+// Review reviews the head of a pull request (APPROVED, CHANGES_REQUESTED or COMMENTED) and returns the review's id.
+func (s *Server) Review(issueKey, login, state, body string, inline ...Inline) (id int64) {
+	s.withPull(issueKey, func(r *repo, i *issue) { id = s.addReview(r, i, s.user(login), state, body, inline).id })
+	return id
+}
+
+// DismissReview takes a review back.
+func (s *Server) DismissReview(issueKey, login string, id int64) {
+	s.withPull(issueKey, func(r *repo, i *issue) {
+		for _, v := range i.pull.reviews {
+			if v.id == id {
+				s.dismiss(r, i, s.user(login), v)
+			}
+		}
+	})
+}
+
+// Merge merges a pull request with a merge commit, as the button does. It fails as GitHub's button would not be there.
+func (s *Server) Merge(issueKey, login string) (err error) {
+	s.withPull(issueKey, func(r *repo, i *issue) { _, err = s.mergePull(r, i, s.user(login), mergeRequest{}) })
+	return err
+}
+
+// Close closes an issue or a pull request.
+func (s *Server) Close(issueKey, login string) { s.SetState(issueKey, login, "closed") }
+
+// SetDraft makes a pull request a draft, or ready for review.
+func (s *Server) SetDraft(issueKey, login string, draft bool) {
+	s.withPull(issueKey, func(r *repo, i *issue) {
+		if !draft {
+			s.ready(r, i, s.user(login))
+		} else if !i.pull.draft {
+			i.pull.draft = true
+			s.event(r, i, s.user(login), "convert_to_draft", "")
+		}
+	})
+}
+
+// SetConflict says by hand that a pull request cannot be merged cleanly, or takes that back; what git says stands.
+func (s *Server) SetConflict(issueKey string, conflict bool) {
+	s.withPull(issueKey, func(_ *repo, i *issue) { i.pull.conflict = conflict })
+}
+
+// MarkPending forgets whether a pull request can be merged: the next to ask is told that GitHub does not know yet.
+func (s *Server) MarkPending(issueKey string) {
+	s.withPull(issueKey, func(_ *repo, i *issue) { i.pull.merge = mergeTest{} })
+}
+
+// Protect says what a repository demands before a merge.
+func (s *Server) Protect(fullName string, p Protection) {
+	s.mu.Lock()
+	defer s.unlock()
+	s.find(fullName).protection = p
+}
+
+// AddCheckRule gives every new head of a pull request a check run. judge is called by whoever brought the head, while the
+// check is in progress; conclusion "" leaves it so, for SetCheck to end. The rule does not outlive the process.
+func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) (conclusion, summary string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = append(slices.Clone(s.rules), checkRule{name, judge})
+}
+
+// find is a repository by its name, nil if there is none. s.mu is held.
+func (s *Server) find(fullName string) *repo { return s.repos[strings.ToLower(fullName)] }

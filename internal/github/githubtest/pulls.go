@@ -1,0 +1,140 @@
+package githubtest
+
+import (
+	"crypto/sha1" //nolint:gosec // names of commits
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// pullRequest is what a pull request has beyond an issue.
+type pullRequest struct {
+	draft            bool
+	headSHA, baseSHA string // where the branches were when it was open last
+	conflict         bool   // set by hand, beside what git says
+	mergedAt         time.Time
+	mergedBy         *user
+	mergeSHA         string
+	reviews          []*review
+	merge            mergeTest
+}
+
+// Protection is what a repository demands before a merge; the zero value demands nothing.
+type Protection struct {
+	Approvals int      `json:"approvals,omitempty"`  // by people with write access; also: nobody with write access requests changes
+	Checks    []string `json:"checks,omitempty"`     // names of check runs or contexts of statuses that must succeed
+	UpToDate  bool     `json:"up_to_date,omitempty"` // the head holds all of the base branch
+}
+
+// madeUp is a commit's name where there is no git: the same words give the same.
+func madeUp(words ...string) string {
+	h := sha1.New() //nolint:gosec // names of commits
+	for _, w := range words {
+		_, _ = h.Write([]byte(w + "\x00"))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// tip is the commit that a branch is at. s.mu is held.
+func (s *Server) tip(r *repo, branch string) (string, bool) {
+	if s.opts.DataDir != "" {
+		return s.commitOf(r.fullName(), branch)
+	}
+	sha, ok := r.branches[branch]
+	return sha, ok
+}
+
+// newPull opens a pull request between branches that exist; without git, branches come into being. s.mu is held.
+func (s *Server) newPull(r *repo, u *user, title, body, head, base string, draft bool) *issue {
+	if s.opts.DataDir == "" {
+		r.makeBranches(head, base)
+	}
+	i := s.newIssue(r, u, title, body, nil)
+	i.head, i.base, i.pull = head, base, &pullRequest{draft: draft}
+	s.followHeads(r, u)
+	return i
+}
+
+func (r *repo) makeBranches(names ...string) {
+	for _, name := range names {
+		if _, ok := r.branches[name]; !ok {
+			r.branches[name] = madeUp(r.fullName(), name)
+		}
+	}
+}
+
+// followHeads looks where the branches of open pull requests are. One whose head was pushed to has changed, and the rules
+// for checks are due; one whose head is gone is closed, as on GitHub. s.mu is held.
+func (s *Server) followHeads(r *repo, actor *user) {
+	for _, i := range r.issues {
+		p := i.pull
+		if p == nil || i.closed {
+			continue
+		}
+		head, ok := s.tip(r, i.head)
+		if !ok {
+			s.moved = true
+			s.setState(r, i, actor, "closed")
+			continue
+		}
+		if base, ok := s.tip(r, i.base); ok {
+			p.baseSHA = base
+		}
+		if head == p.headSHA {
+			continue
+		}
+		if p.headSHA != "" {
+			s.event(r, i, actor, "synchronized", head)
+		}
+		p.headSHA, s.moved = head, true
+		if len(s.rules) > 0 {
+			s.due = append(s.due, dueHead{r.fullName(), i.head, head})
+		}
+	}
+}
+
+// ready ends a draft. s.mu is held.
+func (s *Server) ready(r *repo, i *issue, u *user) {
+	if i.pull.draft {
+		i.pull.draft = false
+		s.event(r, i, u, "ready_for_review", "")
+	}
+}
+
+// merged notes that a pull request was merged as a commit, and closes the issues that its text says it closes. s.mu is held.
+func (s *Server) merged(r *repo, i *issue, u *user, sha string) {
+	p := i.pull
+	p.mergedAt, p.mergedBy, p.mergeSHA = s.now(), u, sha
+	s.event(r, i, u, "merged", sha)
+	s.setState(r, i, u, "closed")
+	if i.base != mainBranch {
+		return
+	}
+	for _, m := range closing.FindAllStringSubmatch(i.title+"\n"+i.body, -1) {
+		n, _ := strconv.Atoi(m[1])
+		if other := r.issue(n); other != nil && other.pull == nil {
+			s.setState(r, other, u, "closed")
+		}
+	}
+}
+
+const mainBranch = "main"
+
+// closing are GitHub's words that close an issue when a pull request is merged.
+var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
+
+// lastReviews are the latest reviews of each person that approve, request changes or were dismissed: a later comment alone
+// leaves an opinion standing, as on GitHub. Oldest first.
+func (p *pullRequest) lastReviews() []*review {
+	var last []*review
+	for _, v := range p.reviews {
+		if v.state == stateCommented {
+			continue
+		}
+		last = slices.DeleteFunc(last, func(o *review) bool { return o.author == v.author })
+		last = append(last, v)
+	}
+	return last
+}
