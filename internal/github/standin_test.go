@@ -53,7 +53,7 @@ func TestTheStandInPlaysPullRequests(t *testing.T) {
 			{"GET", pulls + "/2/comments?per_page=100", "", 200, `"path":"a.go"`, ""},
 			{"PUT", pulls + "/2/reviews/{review}/dismissals", `{"message":"old"}`, 422, `Can not dismiss`, ""},
 
-			{"POST", "repos/acme/widgets/issues/2/comments", `{"body":"on the pull request"}`, 201, `/pull/2#issuecomment-`, ""},
+			{"POST", "repos/acme/widgets/issues/2/comments", `{"body":"<!-- retake:claim v1 {\"fleet\":\"default\",\"nonce\":\"k3v9qx2m\"} -->\non the pull request"}`, 201, `/pull/2#issuecomment-`, ""},
 			{"GET", "repos/acme/widgets/issues/comments?sort=updated&direction=asc&since=2000-01-01T00:00:00Z&per_page=100", "", 200, `issues/2"`, ""},
 			{"GET", "repos/acme/widgets/issues?state=all", "", 200, `"merged_at":null`, ""},
 
