@@ -32,7 +32,7 @@ func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request
 	if why == "" {
 		return nil
 	}
-	synced, err := s.workspace.Sync(ctx, r)
+	synced, err := s.workspace.Sync(ctx, r, workspace.SyncOptions{})
 	log := s.log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt), zap.Int("commits", drift.Commits))
 	switch {
 	case errors.Is(err, workspace.ErrCannotMerge):

@@ -71,7 +71,12 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 	switch {
 	case reused:
 		err = q.belongs(op, rec)
-	case errors.Is(err, ErrNoCheckout):
+	case !errors.Is(err, ErrNoCheckout):
+	case rec.Fresh:
+		if err = q.belongs(op, rec); err == nil {
+			rec, err = w.remakeCheckout(ctx, t, q, r, rec)
+		}
+	default:
 		rec, err = w.newCheckout(ctx, t, q, r)
 	}
 	if err != nil {
@@ -118,9 +123,7 @@ func (w *Workspaces) newCheckout(ctx context.Context, t task, q Request, r remot
 	if err := os.Mkdir(t.checkout(), 0o755); err != nil {
 		return record{}, system(t.op, err)
 	}
-	readTree := t.call("read-tree", "-m", "-u", "--no-recurse-submodules", sha)
-	readTree.env = []string{"GIT_WORK_TREE=" + t.checkout(), "GIT_INDEX_FILE=" + t.index()}
-	if _, err := w.git.run(ctx, readTree); err != nil {
+	if err := w.fill(ctx, t, sha); err != nil {
 		return record{}, err
 	}
 	return record{Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha}, nil

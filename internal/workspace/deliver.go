@@ -25,7 +25,10 @@ type DeliverRequest struct {
 	RemoteURL  string
 	Branch     string // wanted name, retake/<issue>-a<attempt>
 	BaseBranch string // never pushed to
-	Message    string // of the commit
+	// Onto is a commit that this claim pushed to Branch before, or that Join found there; empty: a first delivery. The new commit is
+	// a child of what is on Branch, and of the base if that was merged since.
+	Onto    string
+	Message string // of the commit
 	// AuthoredAt is author and committer date, whole seconds, UTC. The same time, message and tree give the same SHA.
 	AuthoredAt time.Time
 	// Check looks at what would be pushed. With its error nothing is, and Deliver fails with it; nothing is pushed unseen.
@@ -42,7 +45,10 @@ type Delivery struct {
 // Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it, after a crash at any point or
 // a success, gives the same answer. A branch of the wanted name that we did not push is left alone.
 // ErrNothingToDeliver: the tree equals the base. The agent's own commits and branches don't count, only its
-// files, and of these not what StatePaths name.
+// files, and of these not what StatePaths name. ErrMergeConflict: a merge left conflict markers in files, and they are still there.
+//
+// With Onto the branch only moves forward, and nobody's commits are pushed over: ErrBranchMoved, transient, if somebody pushed to it
+// since Join. Check sees what the branch does not have yet. If it has all of the work, nothing is pushed.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
 	r, err := parseRemote(op, q.RemoteURL)
@@ -60,7 +66,7 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 		return Delivery{}, err
 	}
 	defer t.lock.unlock()
-	tree, err := w.snapshot(ctx, t, rec.BaseSHA)
+	tree, err := w.snapshot(ctx, t, rec.known())
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -71,18 +77,32 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	if len(changes) == 0 {
 		return Delivery{}, ErrNothingToDeliver
 	}
-	if err := q.Check(ctx, &Patch{w: w, task: t, changes: changes}); err != nil {
-		return Delivery{}, system(op, err)
-	}
-	d := Delivery{ChangedFiles: len(changes)}
-	if d.SHA, err = w.commitTree(ctx, t, q.AuthoredAt, tree, rec.BaseSHA, q.Message); err != nil {
+	if err := w.checkResolved(ctx, t, rec, tree); err != nil {
 		return Delivery{}, err
 	}
-	if d.Branch, err = w.push(ctx, t, &rec, r, q.Branch, d.SHA); err != nil {
+	d := Delivery{Branch: q.Branch, ChangedFiles: len(changes)}
+	if q.Onto != "" {
+		d.SHA, err = w.deliverOnto(ctx, t, &rec, r, q, tree, changes)
+	} else {
+		d.Branch, d.SHA, err = w.deliverFirst(ctx, t, &rec, r, q, tree, changes)
+	}
+	if err != nil {
 		return Delivery{}, err
 	}
 	w.log.Info("delivered", zap.String("task", q.Nonce), zap.String("branch", d.Branch), zap.String("sha", d.SHA), zap.Int("changed_files", d.ChangedFiles))
 	return d, nil
+}
+
+// deliverFirst pushes the tree as one commit on top of the base, to a branch that is free.
+func (w *Workspaces) deliverFirst(ctx context.Context, t task, rec *record, r remote, q DeliverRequest, tree string, changes []change) (branch, sha string, err error) {
+	if err := q.Check(ctx, &Patch{w: w, task: t, changes: changes}); err != nil {
+		return "", "", system(t.op, err)
+	}
+	if sha, err = w.commitTree(ctx, t, q.AuthoredAt, tree, q.Message, rec.BaseSHA); err != nil {
+		return "", "", err
+	}
+	branch, err = w.push(ctx, t, rec, r, q.Branch, sha)
+	return branch, sha, err
 }
 
 // lockCheckout locks a task and loads its record, once an interrupted merge is finished. The caller unlocks.
@@ -135,8 +155,12 @@ func (w *Workspaces) staged(ctx context.Context, t task, stdin string, args ...s
 }
 
 // commitTree makes the same commit for the same arguments.
-func (w *Workspaces) commitTree(ctx context.Context, t task, at time.Time, tree, parent, message string) (string, error) {
-	c := t.call("commit-tree", tree, "-p", parent, "-F", "-")
+func (w *Workspaces) commitTree(ctx context.Context, t task, at time.Time, tree, message string, parents ...string) (string, error) {
+	args := []string{"commit-tree", tree, "-F", "-"}
+	for _, p := range parents {
+		args = append(args, "-p", p)
+	}
+	c := t.call(args...)
 	c.env, c.stdin = identity(at), strings.NewReader(cleanMessage(message))
 	sha, err := w.git.run(ctx, c)
 	return strings.TrimSpace(sha), err
@@ -194,14 +218,20 @@ func (w *Workspaces) push(ctx context.Context, t task, rec *record, r remote, br
 		if err := notePushed(t, rec, name, sha); err != nil {
 			return "", system(op, err)
 		}
-		_, err = git("push", "--quiet", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
-			"--force-with-lease=refs/heads/"+name+":"+expect, "--", r.url, sha+":refs/heads/"+name)
-		if err == nil {
+		if _, err = git(pushArgs(r, name, sha, expect)...); err == nil {
 			return name, nil
 		}
 		if KindOf(err) != Conflict || try == pushTries {
 			return "", err
 		}
+	}
+}
+
+// pushArgs push a commit to a branch that is at expect; empty: that is not there.
+func pushArgs(r remote, branch, sha, expect string) []string {
+	return []string{
+		"push", "--quiet", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no",
+		"--force-with-lease=refs/heads/" + branch + ":" + expect, "--", r.url, sha + ":refs/heads/" + branch,
 	}
 }
 
@@ -229,12 +259,15 @@ func parseHeads(out string) map[string]string {
 
 // notePushed notes, before the push, that this commit on this branch is ours.
 func notePushed(t task, rec *record, branch, sha string) error {
-	if slices.Contains(rec.Pushed[branch], sha) {
+	if slices.Contains(rec.Pushed[branch], sha) && rec.Tips[branch] == sha {
 		return nil
 	}
+	rec.tip(branch, sha)
 	if rec.Pushed == nil {
 		rec.Pushed = map[string][]string{}
 	}
-	rec.Pushed[branch] = append(rec.Pushed[branch], sha)
+	if !slices.Contains(rec.Pushed[branch], sha) {
+		rec.Pushed[branch] = append(rec.Pushed[branch], sha)
+	}
 	return t.save(*rec)
 }

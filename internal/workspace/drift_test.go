@@ -71,7 +71,7 @@ func TestDrift(t *testing.T) {
 
 	// The branch was rewritten to something older: nothing of it is missing here.
 	sh(t, o.clone, "push", "-q", "--force", "origin", c.BaseSHA+":main")
-	if _, err := w.Sync(t.Context(), q); err != nil {
+	if _, err := w.Sync(t.Context(), q, SyncOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	drift(0, c.BaseSHA, 0, 0)
@@ -100,9 +100,9 @@ func TestDriftOfSomethingElse(t *testing.T) {
 	q := Request{Nonce: nonceB, Repo: "acme/other", RemoteURL: o.bare, BaseBranch: "main"}
 	_, err := w.Drift(t.Context(), q)
 	wantKind(t, err, Permanent, "nonce belongs to")
-	_, err = w.Sync(t.Context(), q)
+	_, err = w.Sync(t.Context(), q, SyncOptions{})
 	wantKind(t, err, Permanent, "nonce belongs to")
 	q.Repo, q.BaseBranch = repo, "other"
-	_, err = w.Sync(t.Context(), q)
+	_, err = w.Sync(t.Context(), q, SyncOptions{})
 	wantKind(t, err, Permanent, "nonce belongs to")
 }

@@ -66,7 +66,7 @@ func beginSync(t *testing.T, w *Workspaces, o origin, head string, done int) {
 	if _, err := w.fetchBase(ctx, repo, "main", r); err != nil {
 		t.Fatal(err)
 	}
-	m, err := w.merge(ctx, task, rec.BaseSHA, head)
+	m, _, err := w.mergeBase(ctx, task, rec, head)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func TestSyncWhatGitDoesNotKnow(t *testing.T) {
 			dir := checkout(t, w, o, nonceB).Path
 			c.agent(t, dir)
 			o.change(t, c.theirs)
-			_, err := w.Sync(t.Context(), syncRequest(o))
+			_, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{})
 			switch {
 			case len(c.blocked) == 0 && err != nil:
 				t.Fatal(err)

@@ -22,7 +22,7 @@ func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 		return "", err
 	}
 	defer t.lock.unlock()
-	tree, err := w.snapshot(ctx, t, rec.BaseSHA)
+	tree, err := w.snapshot(ctx, t, rec.known())
 	if err != nil {
 		return "", err
 	}

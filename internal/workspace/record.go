@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,11 +49,31 @@ type record struct {
 	// Pushed are the commits that we may have pushed, by branch, noted before the push: how we tell our branch from
 	// somebody else's of the same name.
 	Pushed map[string][]string `json:"pushed,omitempty"`
+	// Tips is, by branch, the commit there that the work tree holds all of: what we pushed last, or what Join merged.
+	Tips map[string]string `json:"tips,omitempty"`
+	// Known is the tree that the last merge gave, once people's commits were in one: with the base it says which ignored
+	// files are tracked all the same. Empty: the base alone does.
+	Known string `json:"known,omitempty"`
+	// Conflicts are the files in which merges left something to decide.
+	Conflicts []leftover `json:"conflicts,omitempty"`
+	// Fresh: the work tree was thrown away, and the next checkout makes another.
+	Fresh bool `json:"fresh,omitempty"`
 	// Merge is a merge that has begun to reach the work tree; settle finishes it.
 	Merge *merge `json:"merge,omitempty"`
 }
 
-// load returns ErrNoCheckout, wrapped, when there is no record.
+// known is what says which files are tracked.
+func (r *record) known() string { return cmp.Or(r.Known, r.BaseSHA) }
+
+// tip notes that the work tree holds all of a commit of a branch.
+func (r *record) tip(branch, sha string) {
+	if r.Tips == nil {
+		r.Tips = map[string]string{}
+	}
+	r.Tips[branch] = sha
+}
+
+// load returns ErrNoCheckout, wrapped, when there is no record, or the checkout was thrown away: then the record, too.
 func (t task) load() (record, error) {
 	data, err := os.ReadFile(t.file())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,6 +89,9 @@ func (t task) load() (record, error) {
 	}
 	if err != nil {
 		return record{}, refuse(t.op, "remove "+t.dir+" and let the issue start fresh", "%s is damaged: %v", t.file(), err)
+	}
+	if r.Fresh {
+		return r, noCheckout(t.op, t.nonce)
 	}
 	return r, nil
 }

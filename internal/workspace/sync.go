@@ -3,28 +3,48 @@ package workspace
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+	"time"
 
 	"go.uber.org/zap"
 )
 
-// Synced is what Sync did.
+// SyncOptions say what happens to conflicts.
+type SyncOptions struct {
+	// KeepConflicts leaves git's conflict markers in the files, for the next attempt to resolve: the base moves all the same.
+	// Deliver refuses the work while they are there. Otherwise a conflict is an error, and nothing is touched.
+	KeepConflicts bool
+}
+
+// Synced is what Sync or Join did.
 type Synced struct {
-	From, To string // base before and now
-	Merged   bool   // false: there was nothing newer
+	From, To string // base before and now; of Join: the commit of the branch that the work held, and the one that it holds
+	Merged   bool   // false: there was nothing newer, or conflict markers of an earlier merge are still there
+	// Conflicts names the files that wait for a decision, of earlier merges, too.
+	Conflicts []string
+	// Left says, for each of Conflicts, what git left there: "a.txt: has conflict markers".
+	Left []string
+}
+
+// waiting tells what waits for a decision.
+func (s Synced) waiting(files []leftover) Synced {
+	for _, l := range files {
+		s.Conflicts = append(s.Conflicts, l.name())
+		s.Left = append(s.Left, printable(l.name())+": "+l.Note)
+	}
+	return s
 }
 
 // merge is a merge that was computed: the work tree holds Ours, or partly Merged already, and shall hold Merged.
 type merge struct {
-	Ours   string `json:"ours"`   // tree
-	Merged string `json:"merged"` // tree
-	To     string `json:"to"`     // commit: the new base
+	Ours      string     `json:"ours"`   // tree
+	Merged    string     `json:"merged"` // tree
+	To        string     `json:"to"`     // commit: the new base
+	Branch    string     `json:"branch,omitempty"`
+	Tip       string     `json:"tip,omitempty"` // commit of Branch that the work tree holds then
+	Conflicts []leftover `json:"conflicts,omitempty"`
 }
 
 // Sync merges the base branch, as it is on the remote now, into the task's work tree. What an agent left there, committed
@@ -32,39 +52,94 @@ type merge struct {
 // like before is kept in the task's git directory under refs/retake/before/<new base>. Ignored files stay, unless the base
 // branch now has a file of that name.
 //
-// ErrMergeConflict, of Kind Conflict with the names in Files: nothing was touched. ErrCannotMerge: git is older than 2.38.
-// No worker may be running in the checkout. After a crash, the next operation on the checkout finishes what was begun.
-func (w *Workspaces) Sync(ctx context.Context, q Request) (Synced, error) {
-	op := "sync " + q.Nonce
-	r, err := q.check(op)
-	if err != nil {
-		return Synced{}, err
-	}
-	t, rec, err := w.lockCheckout(ctx, op, q.Nonce)
+// ErrMergeConflict, of Kind Conflict with the names in its text: nothing was touched. With KeepConflicts that is only so where
+// ignored files are in the way. Into a work tree that has conflict markers of an earlier merge nothing is merged.
+// ErrCannotMerge: git is older than 2.38. No worker may be running in the checkout. After a crash, the next operation on the
+// checkout finishes what was begun.
+func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
+	t, rec, to, err := w.fetched(ctx, "sync "+q.Nonce, q)
 	if err != nil {
 		return Synced{}, err
 	}
 	defer t.lock.unlock()
-	if err := q.belongs(op, rec); err != nil {
-		return Synced{}, err
-	}
 	from := rec.BaseSHA
-	to, err := w.fetchBase(ctx, q.Repo, q.BaseBranch, r)
-	if err != nil || to == from {
-		return Synced{From: from, To: from}, err
+	if to == from && (len(rec.Conflicts) == 0 || !o.KeepConflicts) {
+		return Synced{From: from, To: from}, nil
 	}
-	if !w.git.merges {
-		return Synced{}, &Error{Kind: Permanent, Op: op, Detail: "git is too old to merge without touching files", Next: "install git 2.38 or newer", Err: ErrCannotMerge}
-	}
-	m, err := w.merge(ctx, t, from, to)
-	if err != nil {
+	m, left, err := w.mergeBase(ctx, t, rec, to)
+	switch names := marked(left); {
+	case err != nil:
 		return Synced{}, err
+	case len(names) > 0 && !o.KeepConflicts:
+		return Synced{}, markersLeft(t.op, names)
+	case m.To == "":
+		return Synced{From: from, To: from}.waiting(left), nil
+	case len(m.Conflicts) > len(left) && !o.KeepConflicts:
+		return Synced{}, m.refused(t.op, left)
 	}
 	if err := w.applyMerge(ctx, t, &rec, m); err != nil {
 		return Synced{}, err
 	}
-	w.log.Info("checkout merged with its base branch", zap.String("task", q.Nonce), zap.String("repo", q.Repo), zap.String("from", from), zap.String("to", to))
-	return Synced{From: from, To: to, Merged: true}, nil
+	w.log.Info("checkout merged with its base branch", zap.String("task", q.Nonce), zap.String("repo", q.Repo), zap.String("from", from),
+		zap.String("to", to), zap.Int("conflicts", len(m.Conflicts)))
+	return Synced{From: from, To: to, Merged: true}.waiting(m.Conflicts), nil
+}
+
+// Mergeable reports whether the task's work would merge cleanly with the base branch as it is on the remote now; nothing is
+// touched. ErrMergeConflict, with the names in its text: it would not. No worker may be running in the checkout.
+func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
+	t, rec, to, err := w.fetched(ctx, "try to merge "+q.Nonce, q)
+	if err != nil {
+		return err
+	}
+	defer t.lock.unlock()
+	m, left, err := w.mergeBase(ctx, t, rec, to)
+	switch names := marked(left); {
+	case err != nil:
+		return err
+	case len(names) > 0:
+		return markersLeft(t.op, names)
+	case m.To == "":
+		return nil
+	case len(m.Conflicts) > len(left):
+		return m.refused(t.op, left)
+	}
+	u, err := w.openUpdate(ctx, t, m)
+	if err != nil {
+		return err
+	}
+	blocked, err := u.blocked()
+	if err = errors.Join(err, u.close()); err == nil && len(blocked) > 0 {
+		return conflict(t.op, blocked)
+	}
+	return system(t.op, err)
+}
+
+// refused is the error about what this merge would leave, besides what was left before.
+func (m merge) refused(op string, before []leftover) error {
+	var names []string
+	for _, l := range m.Conflicts[len(before):] {
+		names = append(names, l.name())
+	}
+	return conflict(op, names)
+}
+
+// fetched locks a task and fetches its base branch. The caller unlocks.
+func (w *Workspaces) fetched(ctx context.Context, op string, q Request) (t task, rec record, head string, err error) {
+	r, err := q.check(op)
+	if err != nil {
+		return t, rec, "", err
+	}
+	if t, rec, err = w.lockCheckout(ctx, op, q.Nonce); err != nil {
+		return t, rec, "", err
+	}
+	if err = q.belongs(op, rec); err == nil {
+		head, err = w.fetchBase(ctx, q.Repo, q.BaseBranch, r)
+	}
+	if err != nil {
+		t.lock.unlock()
+	}
+	return t, rec, head, err
 }
 
 // settled loads the record, and finishes a merge that was interrupted.
@@ -101,46 +176,87 @@ func (w *Workspaces) applyMerge(ctx context.Context, t task, rec *record, m merg
 	if err := errors.Join(u.apply(), w.prepareForWorker(t)); err != nil {
 		return system(t.op, err)
 	}
-	rec.BaseSHA, rec.Merge = m.To, nil
+	rec.BaseSHA, rec.Merge, rec.Conflicts = m.To, nil, m.Conflicts
+	if m.Tip != "" {
+		rec.tip(m.Branch, m.Tip)
+	}
+	if m.Tip != "" || rec.Known != "" {
+		rec.Known = m.Merged
+	}
 	return system(t.op, t.save(*rec))
 }
 
-// merge computes what the work tree shall be, in objects only. Both sides get the checkout's base as their one parent,
-// whatever their history: a base branch that was rewritten is merged by what it holds, too.
-func (w *Workspaces) merge(ctx context.Context, t task, from, to string) (merge, error) {
-	ours, err := w.snapshot(ctx, t, from)
-	if err != nil {
-		return merge{}, err
+// mergeBase computes what the work tree shall be with the base branch at a commit, in objects only. To is empty if there is
+// nothing to merge, or conflict markers are in the way; left is what waits for a decision already. Both sides get the checkout's base as
+// their one parent, whatever their history: a base branch that was rewritten is merged by what it holds, too.
+func (w *Workspaces) mergeBase(ctx context.Context, t task, rec record, to string) (m merge, left []leftover, err error) {
+	ours, left, err := w.ours(ctx, t, rec)
+	if err != nil || to == rec.BaseSHA || len(marked(left)) > 0 {
+		return merge{}, left, err
 	}
-	date, err := w.git.run(ctx, t.call("log", "-1", "--format=%ct", to))
+	at, err := w.committedAt(ctx, t, to)
 	if err != nil {
-		return merge{}, err
+		return merge{}, nil, err
 	}
-	at := unixTime(strings.TrimSpace(date))
-	mine, err := w.commitTree(ctx, t, at, ours, from, "Work tree before merging "+to)
+	mine, err := w.commitTree(ctx, t, at, ours, "Work tree before merging "+to, rec.BaseSHA)
 	if err != nil {
-		return merge{}, err
+		return merge{}, nil, err
 	}
 	if _, err := w.git.run(ctx, t.call("update-ref", "refs/retake/before/"+to, mine)); err != nil {
-		return merge{}, err
+		return merge{}, nil, err
 	}
-	theirs, err := w.commitTree(ctx, t, at, to+"^{tree}", from, "Base branch at "+to)
+	theirs, err := w.commitTree(ctx, t, at, to+"^{tree}", "Base branch at "+to, rec.BaseSHA)
 	if err != nil {
+		return merge{}, nil, err
+	}
+	m, err = w.mergeCommits(ctx, t, mine, theirs, labelBase)
+	m.Ours, m.To, m.Conflicts = ours, to, append(slices.Clone(left), m.Conflicts...)
+	return m, left, err
+}
+
+// ours returns the work tree as a tree, and what in it waits for a decision.
+func (w *Workspaces) ours(ctx context.Context, t task, rec record) (tree string, left []leftover, err error) {
+	if tree, err = w.snapshot(ctx, t, rec.known()); err != nil {
+		return "", nil, err
+	}
+	left, err = w.unresolved(ctx, t, rec.Conflicts, tree)
+	return tree, left, err
+}
+
+func (w *Workspaces) committedAt(ctx context.Context, t task, commit string) (time.Time, error) {
+	date, err := w.git.run(ctx, t.call("log", "-1", "--format=%ct", commit))
+	return unixTime(strings.TrimSpace(date)), err
+}
+
+// mergeCommits merges two commits of the task's git directory: what Merged is, and the Conflicts.
+func (w *Workspaces) mergeCommits(ctx context.Context, t task, mine, theirs, label string) (merge, error) {
+	if !w.git.merges {
+		return merge{}, &Error{Kind: Permanent, Op: t.op, Detail: "git is too old to merge without touching files", Next: "install git 2.38 or newer", Err: ErrCannotMerge}
+	}
+	names := t.call("update-ref", "--stdin")
+	names.stdin = strings.NewReader("update refs/heads/" + labelOurs + " " + mine + "\nupdate refs/heads/" + label + " " + theirs + "\n")
+	if _, err := w.git.run(ctx, names); err != nil {
 		return merge{}, err
 	}
-	c := t.call("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", mine, theirs)
+	c := t.call("merge-tree", "--write-tree", "-z", "--name-only", "--messages", labelOurs, label)
 	c.asks = true
 	// A folder that the base branch renamed takes the agent's new files in it along, instead of asking a person.
-	c.config = [][2]string{{"merge.directoryRenames", "true"}}
+	c.config = [][2]string{{"merge.directoryRenames", "true"}, {"merge.conflictStyle", "merge"}}
 	out, err := w.git.run(ctx, c)
 	tree, rest, _ := strings.Cut(out, "\x00")
-	switch files := strings.Trim(rest, "\x00"); {
-	case errors.Is(err, errNo) && files != "":
-		return merge{}, conflict(t.op, strings.Split(files, "\x00"))
-	case err == nil && !shaForm.MatchString(tree):
-		err = refuse(t.op, "", "git merges to %.80q", tree)
+	switch {
+	case err != nil && !errors.Is(err, errNo):
+		return merge{}, err
+	case !shaForm.MatchString(tree):
+		return merge{}, refuse(t.op, "", "git merges to %.80q", tree)
+	case err == nil:
+		return merge{Merged: tree}, nil
 	}
-	return merge{Ours: ours, Merged: tree, To: to}, err
+	m := merge{Merged: tree, Conflicts: leftovers(tree, rest)}
+	if len(m.Conflicts) == 0 {
+		return merge{}, refuse(t.op, "", "git does not say which files conflict: %.200q", rest)
+	}
+	return m, w.describe(ctx, t, m.Conflicts)
 }
 
 // openUpdate gets ready to turn what the work tree holds into what the merge gave.
@@ -179,27 +295,4 @@ func (w *Workspaces) stageMerged(ctx context.Context, t task, tree string, chang
 	}
 	_, err := w.staged(ctx, t, names.String(), "checkout-index", "--quiet", "--force", "-z", "--stdin")
 	return err
-}
-
-// mostConflicts is how many names an error's text has: as many as a person reads.
-const mostConflicts = 10
-
-func conflict(op string, files []string) error {
-	slices.Sort(files)
-	files = slices.Compact(files)
-	named := make([]string, min(len(files), mostConflicts))
-	for i := range named {
-		if named[i] = files[i]; !utf8.ValidString(files[i]) || strings.ContainsFunc(files[i], unicode.IsControl) {
-			named[i] = strconv.QuoteToASCII(files[i])
-		}
-	}
-	text := strings.Join(named, ", ")
-	if more := len(files) - len(named); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return &Error{
-		Kind: Conflict, Op: op, Err: ErrMergeConflict,
-		Detail: "the base branch and the work here don't go together in " + text,
-		Next:   "start the issue afresh from the base branch, or raise the limits of policy.sync_main to hand in the work on its old base",
-	}
 }

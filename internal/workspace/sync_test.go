@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func syncRequest(o origin) Request {
 
 func mustSync(t testing.TB, w *Workspaces, o origin) Synced {
 	t.Helper()
-	s, err := w.Sync(t.Context(), syncRequest(o))
+	s, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 		"deep/er/new.txt": "new\n", ".retake/theirs": "the repository's own\n",
 	})
 
-	if s := mustSync(t, w, o); s != (Synced{From: c.BaseSHA, To: head, Merged: true}) {
+	if s := mustSync(t, w, o); !reflect.DeepEqual(s, Synced{From: c.BaseSHA, To: head, Merged: true}) {
 		t.Errorf("%+v", s)
 	}
 	sameTree(t, c.Path, map[string]string{
@@ -145,7 +146,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	if got := sh(t, filepath.Join(w.taskDir(nonceB), "git"), "show", "refs/retake/before/"+head+":both.txt"); got+"\n" != lines(map[int]string{1: "agent's"}) {
 		t.Errorf("kept from before: %s", got)
 	}
-	if s := mustSync(t, w, o); s != (Synced{From: head, To: head}) {
+	if s := mustSync(t, w, o); !reflect.DeepEqual(s, Synced{From: head, To: head}) {
 		t.Errorf("again: %+v", s)
 	}
 }
@@ -166,7 +167,7 @@ func TestSyncConflict(t *testing.T) {
 	}
 	o.change(t, map[string]string{"a.txt": lines(map[int]string{4: "theirs"}), "b.txt": "theirs\n", "new\nline.txt": "theirs\n", "d": "fine\n"})
 	before := tree(t, c.Path)
-	_, err := w.Sync(t.Context(), syncRequest(o))
+	_, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{})
 	wantKind(t, err, Conflict, `a.txt, b.txt, c.txt, "new\nline.txt"`, "policy.sync_main")
 	if !errors.Is(err, ErrMergeConflict) {
 		t.Error(err)
@@ -304,7 +305,7 @@ func TestSyncWithAnOldGit(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	o.change(t, map[string]string{"c.txt": "x\n"})
-	_, err := w.Sync(t.Context(), syncRequest(o))
+	_, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{})
 	wantKind(t, err, Permanent, "install git 2.38")
 	if !errors.Is(err, ErrCannotMerge) {
 		t.Error(err)
@@ -315,14 +316,14 @@ func TestSyncWithAnOldGit(t *testing.T) {
 func TestSyncOfNothing(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
-	if _, err := w.Sync(t.Context(), syncRequest(o)); !errors.Is(err, ErrNoCheckout) {
+	if _, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{}); !errors.Is(err, ErrNoCheckout) {
 		t.Error(err)
 	}
 	checkout(t, w, o, nonceB)
 	o.change(t, map[string]string{"b.txt": "x\n"})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.Sync(ctx, syncRequest(o))
+	_, err := w.Sync(ctx, syncRequest(o), SyncOptions{})
 	wantKind(t, err, Transient)
 	mustSync(t, w, o)
 	if _, err := w.Deliver(t.Context(), request(o, nonceB)); !errors.Is(err, ErrNothingToDeliver) {

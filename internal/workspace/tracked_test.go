@@ -78,7 +78,7 @@ func TestSyncLeavesStateAlone(t *testing.T) {
 	c := checkout(t, w, o, nonceB)
 	put(t, c.Path, ".crush/crush.db", "session")
 	o.change(t, map[string]string{"b.txt": "new\n"})
-	if s, err := w.Sync(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}); err != nil || !s.Merged {
+	if s, err := w.Sync(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}, SyncOptions{}); err != nil || !s.Merged {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if got, err := os.ReadFile(filepath.Join(c.Path, ".crush/crush.db")); err != nil || string(got) != "session" {
