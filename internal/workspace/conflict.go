@@ -78,7 +78,7 @@ func (w *Workspaces) describe(ctx context.Context, t task, files []leftover) err
 // unresolved returns what is still as merges left it: files with conflict markers, and others that nobody has touched since.
 func (w *Workspaces) unresolved(ctx context.Context, t task, files []leftover, tree string) (left []leftover, err error) {
 	for _, l := range files {
-		open := false
+		var open bool
 		if l.Marked {
 			text, err := w.content(ctx, t, tree, l.name())
 			if err != nil {

@@ -1,11 +1,11 @@
 // Package workspace gives every task a checkout, keeps it across the task's attempts, and turns what an agent left in it
-// into one commit on a branch of the remote. It runs the git program, and never anything that a repository or an agent
-// brought along.
+// into a commit on a branch of the remote, and into a child of it for each further delivery. It runs the git program, and never
+// anything that a repository or an agent brought along.
 //
 //	<dir>/mirrors/<owner>/<repo>.git   objects of one repository, fetched before each new checkout, never pruned
 //	<dir>/tasks/<nonce>/checkout       the work tree: the only folder that a worker sees, and untrusted from then on
 //	<dir>/tasks/<nonce>/git            the task's git directory; borrows the mirror's objects
-//	<dir>/tasks/<nonce>/task.json      repository, base commit, branches pushed; written last, so it marks a whole checkout
+//	<dir>/tasks/<nonce>/task.json      repository, base commit, branches pushed, conflicts left; written last, so it marks a whole checkout
 //	<dir>/tasks/<nonce>/checkout/.retake/STATE.json   what the director knows of the task, for whoever looks in
 //	<dir>/locks/                       one lock file per mirror and per task
 //
@@ -23,15 +23,21 @@
 //
 // Nothing is pushed that DeliverRequest.Check did not see: the check gets the very objects that would go.
 //
+// A branch that was delivered once only moves forward: a further delivery is a child of what is there, and of the base if that
+// was merged since. What people pushed to it is never pushed over: Join merges it into the work first, and if they push between
+// Join and Deliver, that is ErrBranchMoved.
+//
 // Names are unique for ever because the nonce is; nothing here invents one. Mirrors are never pruned or collected
 // (gc.auto=0): the tasks' git directories depend on their objects.
 //
 // Sync brings the base branch into a checkout that has drifted from it: a three-way merge of trees, in objects only. Either
-// it goes through as a whole or no file is touched. What it will do is on record before the first file changes, and the
+// it goes through as a whole or no file is touched; only if the caller wants conflicts kept, git's conflict markers are written into
+// the files. Then the files are on record, and Deliver refuses the work while one of them has all three markers of a conflict. What it will do is on record before the first file changes, and the
 // next operation finishes what a crash interrupted, so nobody ever sees a half merged tree. Files are written through
 // os.Root, never through a link of the agent's.
 //
-// The caller makes sure that no worker runs in a checkout during Checkout, Sync, Deliver, Patch, Unchanged and Remove (its container is
+// The caller makes sure that no worker runs in a checkout during Checkout, Sync, Mergeable, Join,
+// Deliver, Patch, Unchanged, Fresh and Remove (its container is
 // confirmed gone), and that no checkout begins during Sweep. Drift and WriteState are fine beside a running worker. Locks are
 // flock(2) and are inherited by git: if the director is killed while git runs, the next director waits for that git to end
 // before it touches the same folder, and may then remove the lock files that it left.
