@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // operations are what must be repeatable; before brings the issue to where the operation starts.
@@ -66,6 +67,13 @@ var operations = map[string]struct {
 		kind:   markClaim,
 		events: []string{"-agent-task", "+agent-claimed", "+agent-blocked", "-agent-claimed", "+agent-claimed", "-agent-blocked"},
 		labels: []string{"agent-claimed"},
+	},
+	"reply": {
+		before: claimOnce,
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Reply(ctx, ReplyRequest{Key: w.key, Comment: 7, Edit: time.Unix(1_700_000_000, 0), Kind: ReplyHelp})
+		},
+		kind: markReply, events: []string{"-agent-task", "+agent-claimed"}, labels: []string{"agent-claimed"},
 	},
 	"release without restoring": {
 		before: claimOnce,

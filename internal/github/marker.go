@@ -18,6 +18,8 @@ const (
 	markBlocked = "blocked"
 	// markDelivery stands in the body of a pull request.
 	markDelivery = "delivery"
+	// markReply answers one text of one comment. It belongs to no claim.
+	markReply = "reply"
 )
 
 // endedDelivered in a claim's marker: the task is done, the claim competes no more.
@@ -27,10 +29,12 @@ const endedDelivered = "delivered"
 type marker struct {
 	kind    string
 	Fleet   string `json:"fleet"`
-	Nonce   string `json:"nonce"`             // of the claim that the comment belongs to
+	Nonce   string `json:"nonce,omitempty"`   // of the claim that the comment belongs to
 	Run     string `json:"run,omitempty"`     // claim: the director's run
 	Attempt string `json:"attempt,omitempty"` // blocked: the attempt that failed
 	Ended   string `json:"ended,omitempty"`   // claim: endedDelivered, or nothing
+	Comment int64  `json:"comment,omitempty"` // reply: the comment that is answered
+	Edit    int64  `json:"edit,omitempty"`    // reply: when that was written or edited, Unix seconds
 }
 
 var (
@@ -50,8 +54,11 @@ var markerRules = map[string]func(marker) bool{
 }
 
 func (m marker) valid() bool {
+	if m.kind == markReply {
+		return fleetName.MatchString(m.Fleet) && m.Comment > 0 && m.Edit > 0 && m == marker{kind: m.kind, Fleet: m.Fleet, Comment: m.Comment, Edit: m.Edit}
+	}
 	ok, known := markerRules[m.kind]
-	return known && fleetName.MatchString(m.Fleet) && nonceText.MatchString(m.Nonce) && ok(m)
+	return known && fleetName.MatchString(m.Fleet) && nonceText.MatchString(m.Nonce) && m.Comment == 0 && m.Edit == 0 && ok(m)
 }
 
 // line renders the marker; an invalid one is a permanent error, for example of a nonce that is none.

@@ -26,6 +26,7 @@ func (c *Client) pageFuncs(r redactor) template.FuncMap {
 		"cellCode": r.cellCode,
 		"code":     r.code,
 		"commands": func() any { return commandsFor(onBlocked) },
+		"every":    func() any { return commands },
 		"fence":    r.fence,
 		"fleet":    func() string { return c.opts.Fleet },
 		"last":     r.last,

@@ -118,6 +118,33 @@ func TestPollReadsOnByTime(t *testing.T) {
 	})
 }
 
+// TestPollReadsASecondAgain: of more changes in one second than a page holds, some change once more while they are read, so that
+// others move over the edge of a page that was read already.
+func TestPollReadsASecondAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		cursor := format(time.Now())
+		for range 250 {
+			w.sim.CreateIssue(testRepo, "acme", "of one second", "")
+		}
+		lists := 0
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				if lists++; lists <= 2 {
+					time.Sleep(time.Second)
+					w.sim.AddComment(fmt.Sprintf("%s#%d", testRepo, 10+lists), "acme", "moves to the end")
+				}
+				return resp, err
+			})
+		}))
+		page, err := c.Poll(w.Context(), testRepo, cursor)
+		w.must(err)
+		if len(page.Issues) != 251 {
+			w.Errorf("%d issues, want 251", len(page.Issues))
+		}
+	})
+}
+
 func TestPollLeavesOutPullRequests(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"retake/internal/redact"
 )
@@ -50,13 +52,23 @@ func TestCommentTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]string{
-		"escalation": c.escalationText(sample),
-		"stale":      c.escalationText(stale),
-		"question":   c.escalationText(question),
-		"claim":      c.page("claim", testNonce),
-		"progress":   c.page("progress", progressPage{ProgressView{State: "Running", Attempt: 2, Attempts: sample.Attempts[:1]}, testNonce}),
-		"reclaim":    c.page("release", ReleaseRequest{Nonce: testNonce, Why: "no progress for 6h0m0s", RestoreTask: true, Reclaim: true}),
-		"release":    c.page("release", ReleaseRequest{Nonce: testNonce, Why: "no progress for 6 hours", RestoreTask: true}),
+		"reply-why": c.replyText(ReplyRequest{
+			Kind: ReplyWhy, Task: ProgressView{State: "Backoff", Attempt: 5, Note: "the limit of the model's provider", Attempts: slices.Repeat(sample.Attempts, 2)},
+			Until: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Can: []Command{CommandSnooze, CommandStop},
+		}),
+		"reply-why-first":  c.replyText(ReplyRequest{Kind: ReplyWhy, Task: ProgressView{State: "Running", Attempt: 1}}),
+		"reply-help":       c.replyText(ReplyRequest{Kind: ReplyHelp}),
+		"reply-refused":    c.replyText(ReplyRequest{Kind: ReplyRefused, Why: "The issue is not blocked.", Instead: "Comment `/agent why` to see what Retake is doing."}),
+		"reply-misspelt":   c.replyText(ReplyRequest{Kind: ReplyMisspelt, Word: "retyr", Meant: CommandRetry}),
+		"reply-not-a-word": c.replyText(ReplyRequest{Kind: ReplyMisspelt, Word: "`<!-- @octocat"}),
+		"reply-no-command": c.replyText(ReplyRequest{Kind: ReplyMisspelt}),
+		"escalation":       c.escalationText(sample),
+		"stale":            c.escalationText(stale),
+		"question":         c.escalationText(question),
+		"claim":            c.page("claim", testNonce),
+		"progress":         c.page("progress", progressPage{ProgressView{State: "Running", Attempt: 2, Attempts: sample.Attempts[:1]}, testNonce}),
+		"reclaim":          c.page("release", ReleaseRequest{Nonce: testNonce, Why: "no progress for 6h0m0s", RestoreTask: true, Reclaim: true}),
+		"release":          c.page("release", ReleaseRequest{Nonce: testNonce, Why: "no progress for 6 hours", RestoreTask: true}),
 		"delivered": c.page("delivered", deliveredPage{
 			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Attempts: sample.Attempts[:1], Summary: "3 files changed; `go test` passes."},
 			2, "https://github.test/acme/widgets/tree/retake/1-a2",
@@ -94,6 +106,50 @@ func TestCommentsAreWrittenInOnePlace(t *testing.T) {
 			t.Errorf("%s writes comments in %d places, want %d: use post or edit, which begin with a marker", file, writes, want)
 		}
 	}
+}
+
+func TestRepliesAreShort(t *testing.T) {
+	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken, Labels: testLabels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := ReplyRequest{
+		Task:  ProgressView{State: "Blocked", Attempt: 80, Note: strings.Repeat("long\n", 400), Attempts: slices.Repeat(sample.Attempts, 40)},
+		Until: time.Unix(1, 0), Can: []Command{CommandRetry, CommandResume, CommandFresh, CommandSnooze, CommandBudget, CommandTake, CommandStop},
+		Why: strings.Repeat("long\n", 400), Instead: strings.Repeat("long\n", 400), Word: strings.Repeat("x", wordLimit),
+	}
+	for _, full.Kind = range []ReplyKind{ReplyWhy, ReplyHelp, ReplyRefused, ReplyMisspelt} {
+		text := strings.TrimSpace(c.replyText(full))
+		if full.Kind == ReplyHelp {
+			text = strings.Replace(text, "| --- | --- | --- |\n", "", 1) // no line on the page
+		}
+		if n := strings.Count(text, "\n") + 1; n > 10 || strings.Contains(text, "cannot be shown") {
+			t.Errorf("%s has %d lines:\n%s", full.Kind, n, text)
+		}
+	}
+}
+
+// TestAReplyForEachText: the same comment once more is answered once, an edit of it anew.
+func TestAReplyForEachText(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		id := w.sim.AddComment(w.key, "acme", "/agent retyr")
+		req := ReplyRequest{Key: w.key, Comment: id, Kind: ReplyMisspelt, Word: "retyr", Meant: CommandRetry}
+		now := time.Now()
+		for _, step := range []struct {
+			comment int64
+			edit    time.Time
+			replies int
+		}{{id, now, 1}, {id, now, 1}, {id, now.Add(time.Minute), 2}, {id, now, 2}, {id + 1, now, 3}} {
+			req.Comment, req.Edit = step.comment, step.edit
+			w.must(w.client("retake-bot").Reply(w.Context(), req))
+			if got := w.marked(markReply); len(got) != step.replies {
+				w.Errorf("%+v: %d replies", step, len(got))
+			}
+		}
+		w.sim.Delete(w.key)
+		w.must(c.Reply(w.Context(), req))
+	})
 }
 
 func TestProgressIsOneCommentAndSaysNothingTwice(t *testing.T) {

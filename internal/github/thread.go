@@ -112,7 +112,7 @@ func (t thread) ownComments(want marker) []comment {
 	var found []comment
 	for _, r := range t.comments {
 		if r.mark != nil && strings.EqualFold(r.author, t.self) && r.mark.kind == want.kind && r.mark.Fleet == want.Fleet &&
-			r.mark.Nonce == want.Nonce && (want.Attempt == "" || r.mark.Attempt == want.Attempt) {
+			r.mark.Nonce == want.Nonce && r.mark.Comment == want.Comment && r.mark.Edit == want.Edit && (want.Attempt == "" || r.mark.Attempt == want.Attempt) {
 			found = append(found, r)
 		}
 	}

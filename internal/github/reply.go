@@ -1,0 +1,91 @@
+package github
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// ReplyKind is what a reply says.
+type ReplyKind string
+
+// The closed list of replies.
+const (
+	ReplyWhy      ReplyKind = "why"      // what the task is doing, and what a person can do
+	ReplyHelp     ReplyKind = "help"     // all commands
+	ReplyRefused  ReplyKind = "refused"  // a command that was not carried out
+	ReplyMisspelt ReplyKind = "misspelt" // a command that there is not
+)
+
+// ReplyRequest answers a comment. Comment and Edit make one reply, ever.
+type ReplyRequest struct {
+	Key     string    // issue or pull request
+	Comment int64     // Answer.CommentID
+	Edit    time.Time // Answer.At
+	Kind    ReplyKind
+
+	Task  ProgressView // why: as in the progress comment; its note is what the task waits for
+	Until time.Time    // why: how long it waits; zero: for as long as it takes
+	Can   []Command    // why: what helps now
+
+	Why     string // refused: a sentence, e.g. Answer.Problem
+	Instead string // refused: a sentence, what to do instead; may be empty
+
+	Word  string  // misspelt: Answer.Word
+	Meant Command // misspelt: Answer.Meant
+}
+
+// repliedAttempts bounds the attempts in a reply, so that it stays short. The others are counted.
+const repliedAttempts = 3
+
+// replyPage is what pages/reply.md shows.
+type replyPage struct {
+	ReplyRequest
+	ProgressView
+	By      string // Until for people
+	Earlier int    // attempts that are not listed
+	Ways    string // commands, as a list in a sentence
+	Typed   string // the misspelt command as code
+}
+
+// Reply answers a comment with one of our own, at most 10 lines long. A comment or issue that is gone gets none.
+func (c *Client) Reply(ctx context.Context, req ReplyRequest) error {
+	if err := c.checkWrites("reply", req.Key, zap.Int64("comment", req.Comment), zap.String("to", string(req.Kind))); err != nil {
+		return err
+	}
+	t, err := c.threadComments(ctx, laneCompletion, req.Key)
+	if err == nil {
+		m := marker{kind: markReply, Fleet: c.opts.Fleet, Comment: req.Comment, Edit: req.Edit.Unix()}
+		_, err = c.post(ctx, laneCompletion, t, m, c.replyText(req))
+	}
+	return unlessGone(err)
+}
+
+func (c *Client) replyText(req ReplyRequest) string {
+	p := replyPage{ReplyRequest: req, ProgressView: req.Task}
+	p.Earlier = max(0, len(p.Attempts)-repliedAttempts)
+	p.Attempts = p.Attempts[p.Earlier:]
+	if !req.Until.IsZero() {
+		p.By = req.Until.UTC().Format("2 January 2006, 15:04 UTC")
+	}
+	p.Typed = c.redactor().code(commandStart+" "+req.Word, wordLimit+len(commandStart)+1)
+	p.Ways = ways(req.Can)
+	return c.page("reply", p)
+}
+
+// ways is a list of commands for the end of a sentence.
+func ways(can []Command) string {
+	var all []string
+	for _, name := range append(can[:len(can):len(can)], CommandHelp) {
+		if c, known := rowOf(string(name)); known {
+			all = append(all, "`"+c.Usage+"`")
+		}
+	}
+	last := len(all) - 1
+	if last == 0 {
+		return all[0]
+	}
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
