@@ -170,7 +170,7 @@ func TestAskOnlyToExplain(t *testing.T) {
 	}{
 		{"dispatch", failed(1, `{"class":"auth"}`), "", false},
 		{"dispatch", failed(1, `{"class":"auth"}`), `"ask":"Re-authenticate the CLI."`, true},
-		{"director", failed(1, `{"reason":"tests_failed"}`), `"ask":"Read the failing test below, and state in the issue which behaviour is right."`, true},
+		{"director", failed(1, `{"reason":"tests_failed"}`), `"ask":"Read the failing test, and say which behaviour is right."`, true},
 		{"director", failed(1, `{"reason":"timeout"}`), "", true}, // it is tried again
 	} {
 		p, err := policy.Preset(c.preset)

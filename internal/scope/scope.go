@@ -250,7 +250,7 @@ func (l *Look) violation() *Violation {
 			next = append(next, f.next)
 		}
 	}
-	text := "nothing was pushed: " + strings.Join(lines, "; ")
+	text := recovery.NotPushed + strings.Join(lines, "; ")
 	if len(next) > 0 {
 		text += " (" + strings.Join(next, "; ") + ")"
 	}
@@ -272,7 +272,7 @@ func mask(text string, values map[string]bool) string {
 
 // TooLong is the violation of a patch that could not be looked through in time.
 func TooLong(after string) *Violation {
-	return &Violation{recovery.PolicyViolation, "nothing was pushed: the patch could not be searched for secrets within " + after +
+	return &Violation{recovery.PolicyViolation, recovery.NotPushed + "the patch could not be searched for secrets within " + after +
 		" (deliver it in smaller parts, or leave generated files out)"}
 }
 

@@ -1,0 +1,315 @@
+package recovery
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Case is what is known of a failure that a person is asked about. Every field but Reason may be empty: the words are good
+// without it.
+type Case struct {
+	Reason   Reason
+	Stage    string   // where it failed
+	Guard    string   // the budget that forbade another attempt, as a verdict's Veto names it
+	Stale    bool     // the claim went stale, instead of an attempt failing
+	Cause    string   // a finding's
+	Command  []string // argument vector of the failed stage; empty: what failed is Retake's own doing
+	Provider string   // who refuses: of the model, or GitHub
+	Variable string   // names of the variables with the credential, never a value
+	Image    string   // of the workers
+	Limit    string   // that was reached, with its unit
+	Alike    int      // tasks that failed alike, this one among them
+}
+
+// Words are what a person is told and asked.
+type Words struct {
+	Title   string // at most TitleLimit characters of markdown, without a dot
+	Ask     string // what to do, in sentences of markdown
+	Command string // the one recommended comment; <…> in it is for the person's own words
+}
+
+// TitleLimit is the length of a title in characters: it fits on one line of a page.
+const TitleLimit = 70
+
+// Where a failure is, as rows of the wordings name it: a stage's kind, or what is more telling than any stage.
+const (
+	anywhere   = ""
+	inAgent    = "agent"    // CODE
+	inCheck    = "check"    // VALIDATE: a command of the user's own
+	inSetup    = "setup"    // any other stage's command
+	inCommand  = "command"  // either of them
+	inDirector = "director" // before a stage ran, or between attempts
+	inDelivery = "delivery" // COMMIT, SYNC_MAIN: the work is done
+	inReview   = "review"   // a pull request is watched
+
+	isStale     = "stale"
+	inCheckout  = "checkout" // what is missing belongs to the repository
+	isSecret    = "secret"   // in a patch
+	isLarge     = "large file"
+	isLink      = "link"
+	isNotPushed = "not pushed" // a patch, for another rule of ours
+)
+
+// NotPushed begins the cause of a patch that our own rules keep on the machine; the first path follows.
+const NotPushed = "nothing was pushed: "
+
+// Words picks the row of the wordings that says most, and fills it in.
+func (c Case) Words() Words {
+	row := c.wording()
+	text := filler{values: c.values(), quote: "`", limit: 80}
+	w := Words{Ask: text.fill(row.Ask), Command: filler{values: text.values, onlyNames: true, limit: 60}.fill(row.Command)}
+	for _, text.limit = range []int{40, 28, 18, 10} {
+		if w.Title = text.fill(row.Title); len([]rune(w.Title)) <= TitleLimit {
+			break
+		}
+	}
+	if c.Alike > 1 {
+		w.Ask += " The same failure stopped " + strconv.Itoa(c.Alike) + " issues: one repair helps them all."
+	}
+	return w
+}
+
+// wording finds the row of the most telling place that has one.
+func (c *Case) wording() wording {
+	for _, place := range c.places() {
+		for _, r := range []Reason{c.Reason, ""} { // a row of the reason's own before one of any reason
+			if i := slices.IndexFunc(wordings, func(w wording) bool { return w.Where == place && w.Reason == r }); i >= 0 {
+				return wordings[i]
+			}
+		}
+	}
+	return wordings[len(wordings)-1]
+}
+
+// places are where the failure is, the most telling first.
+func (c *Case) places() []string {
+	var places []string
+	switch {
+	case c.Stale:
+		places = []string{isStale}
+	case c.Guard != "":
+		places = []string{c.Guard}
+	}
+	if name := c.missing(); strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
+		places = append(places, inCheckout)
+	}
+	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
+		for _, kind := range []struct{ says, place string }{
+			{": a secret (", isSecret}, {"scope.max_file_bytes", isLarge}, {": a symbolic link", isLink}, {"", isNotPushed},
+		} {
+			if strings.Contains(text, kind.says) {
+				places = append(places, kind.place)
+			}
+		}
+	}
+	place := c.stagePlace()
+	places = append(places, place)
+	if place == inCheck || place == inSetup {
+		places = append(places, inCommand)
+	}
+	return append(places, anywhere)
+}
+
+// stagePlaces are the stages with a place of their own. The others are a command's, or else the director's.
+var stagePlaces = map[string]string{
+	"CODE": inAgent, "VALIDATE": inCheck, "COMMIT": inDelivery, "PR_CREATE": inDelivery, "SYNC_MAIN": inDelivery, "REVIEW": inReview,
+}
+
+func (c *Case) stagePlace() string {
+	if place := stagePlaces[c.Stage]; place != "" {
+		return place
+	}
+	if len(c.Command) > 0 {
+		return inSetup
+	}
+	return inDirector
+}
+
+// values are what the placeholders stand for; an empty one is missing.
+func (c *Case) values() map[string]string {
+	name, renewal := provider(c.Provider)
+	return map[string]string{
+		"command": CommandLine(c.Command), "provider": name, "renewal": renewal, "variable": c.Variable, "image": c.Image, "limit": c.Limit,
+		"path": c.path(), "program": c.missing(), "agent": c.agent(),
+	}
+}
+
+// agent is the name of the agent's program.
+func (c *Case) agent() string {
+	if c.Stage != "CODE" || len(c.Command) == 0 {
+		return ""
+	}
+	return base(c.Command[0])
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// path is the first path that our own rules, or git, name in the cause.
+func (c *Case) path() string {
+	text, ok := strings.CutPrefix(c.Cause, NotPushed)
+	if ok {
+		text, _, _ = strings.Cut(text, ": ")
+		if at := strings.LastIndexByte(text, ':'); at > 0 && isNumber(text[at+1:]) {
+			text = text[:at]
+		}
+		return text
+	}
+	for _, before := range []string{"don't go together in ", "Merge conflict in "} {
+		if _, text, ok = strings.Cut(c.Cause, before); ok {
+			text, _, _ = strings.Cut(text, " (")
+			return strings.TrimSpace(text)
+		}
+	}
+	return ""
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// missing is the program that a tool_not_found is about; a stage's own as the configuration names it.
+func (c *Case) missing() string {
+	if c.Reason != ToolNotFound {
+		return ""
+	}
+	own := ""
+	if len(c.Command) > 0 {
+		own = c.Command[0]
+	}
+	if name := missingIn(c.Cause); name != "" && base(name) != base(own) {
+		return name
+	}
+	return own
+}
+
+// missingIn is the program that a shell, Go or the worker says is missing; "": none.
+func missingIn(cause string) string {
+	if _, text, ok := strings.Cut(cause, "no such program: "); ok { // the worker's words
+		text, _, _ = strings.Cut(text, ": ")
+		text, _, _ = strings.Cut(text, " is ")
+		return strings.Trim(text, `"`)
+	}
+	if text, _, ok := strings.Cut(cause, `": executable file not found`); ok {
+		return text[strings.LastIndexByte(text, '"')+1:]
+	}
+	for _, after := range []string{": command not found", ": not found", ": No such file or directory", ": no such file or directory"} {
+		if text, _, ok := strings.Cut(cause, after); ok {
+			text = text[strings.LastIndex(text, ": ")+1:]
+			return strings.Trim(strings.TrimPrefix(strings.TrimSpace(text), "fork/exec "), `"'`)
+		}
+	}
+	return ""
+}
+
+// providers are the names of providers as people write them, and where their keys are made.
+var providers = []namedProvider{
+	{"anthropic", "Anthropic", "https://console.anthropic.com/settings/keys"},
+	{"openai", "OpenAI", "https://platform.openai.com/api-keys"},
+	{"google", "Google", "https://aistudio.google.com/apikey"},
+	{"openrouter", "OpenRouter", "https://openrouter.ai/settings/keys"},
+	{"github", "GitHub", "https://github.com/settings/tokens"},
+}
+
+type namedProvider struct{ id, name, keys string }
+
+func provider(id string) (name, keys string) {
+	for _, p := range providers {
+		if strings.EqualFold(p.id, id) {
+			return p.name, p.keys
+		}
+	}
+	return id, ""
+}
+
+// CommandLine is an argument vector as a person would type it: what a shell would read otherwise is quoted.
+func CommandLine(argv []string) string {
+	words := make([]string, 0, len(argv))
+	for _, a := range argv {
+		if a == "" || strings.ContainsAny(a, " \t\n'\"`$&|;<>()*?#~!\\") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words = append(words, a)
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWords are what placeholders are without a value.
+var plainWords = map[string]string{
+	"command": "the stage's command", "provider": "the provider", "variable": "the variable that holds it", "image": "the worker image",
+	"limit": "the limit", "path": "the file", "program": "a program", "agent": "the agent", "renewal": "the provider's page",
+}
+
+// filler fills placeholders in.
+type filler struct {
+	values    map[string]string
+	quote     string // around a value that is no word of ours
+	limit     int    // of a value, in characters
+	onlyNames bool   // for a comment that is copied: what could be read as more than a name counts as missing
+}
+
+// nameLetters are all that a plain name has.
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-"
+
+// value is one line that ends no code span; "": it is missing.
+func (f filler) value(name string) string {
+	v := strings.Join(strings.Fields(strings.ReplaceAll(f.values[name], "`", "'")), " ")
+	if f.onlyNames && (len(v) > f.limit || strings.Trim(v, nameLetters) != "") {
+		return ""
+	}
+	return v
+}
+
+// fill replaces {name} by a value; [a part] is left out if a value in it is missing.
+func (f filler) fill(text string) string {
+	var out strings.Builder
+	for text != "" {
+		at := strings.IndexAny(text, "[{")
+		if at < 0 {
+			out.WriteString(text)
+			break
+		}
+		out.WriteString(text[:at])
+		closing := "}"
+		if text[at] == '[' {
+			closing = "]"
+		}
+		inner, rest, _ := strings.Cut(text[at+1:], closing)
+		switch {
+		case closing == "}":
+			out.WriteString(f.show(inner))
+		case f.complete(inner):
+			out.WriteString(f.fill(inner))
+		}
+		text = rest
+	}
+	return out.String()
+}
+
+// complete reports whether a text has no placeholder without a value.
+func (f filler) complete(text string) bool {
+	for {
+		_, after, found := strings.Cut(text, "{")
+		if !found {
+			return true
+		}
+		name, rest, _ := strings.Cut(after, "}")
+		if f.value(name) == "" {
+			return false
+		}
+		text = rest
+	}
+}
+
+// show is a value as it stands in a sentence: words of ours as they are, anything else between quotes.
+func (f filler) show(name string) string {
+	value := f.value(name)
+	if value == "" {
+		return plainWords[name]
+	}
+	if slices.ContainsFunc(providers, func(p namedProvider) bool { return value == p.name || value == p.keys }) {
+		return value
+	}
+	if runes := []rune(value); len(runes) > f.limit {
+		value = string(runes[:f.limit-1]) + "…"
+	}
+	return f.quote + value + f.quote
+}

@@ -1,0 +1,176 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// askStages are the stages that a machine blocks in.
+var askStages = []string{"", "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "COMMIT", "SYNC_MAIN", "REVIEW", "RETRY_WAIT"}
+
+// askCases are all reasons at all stages, with much and with little known of them.
+func askCases() (all []Case) {
+	long := strings.Repeat("very/long/", 30)
+	for _, a := range Reasons {
+		for _, stage := range askStages {
+			for _, c := range []Case{
+				{},
+				{Command: []string{"./check.sh"}, Cause: "boom", Provider: "anthropic", Variable: "ANTHROPIC_API_KEY", Image: "retake-worker:1", Limit: "512m", Alike: 4},
+				{Command: []string{"sh", "-c", long}, Cause: "bash: line 1: " + long + ": command not found", Provider: long, Variable: long, Image: long, Limit: long},
+				{Cause: NotPushed + "conf/prod.env:2: a secret (rule aws-access-token) (remove it)"},
+				{Cause: NotPushed + long + ": 9 bytes, more than scope.max_file_bytes = 5"},
+				{Cause: NotPushed + "l: a symbolic link that leaves the tree"},
+				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (no label in scope.allow lets it through)"},
+				{Guard: "iteration_budget"},
+				{Guard: "paid_call_budget"},
+				{Guard: "cost_budget"},
+				{Guard: "budget"},
+				{Guard: "max_retries", Command: []string{"go", "test"}},
+				{Stale: true},
+			} {
+				c.Reason, c.Stage = a.Reason, stage
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// TestEveryCaseHasWords: one line that says it, one thing to do, one comment that does not contradict it.
+func TestEveryCaseHasWords(t *testing.T) {
+	for _, c := range askCases() {
+		w := c.Words()
+		fault := ""
+		switch text := strings.ToLower(w.Title + " " + w.Ask); {
+		case w.Title == "" || utf8.RuneCountInString(w.Title) > TitleLimit || strings.ContainsAny(w.Title, "\n{}[]"):
+			fault = "title"
+		case !strings.HasSuffix(w.Ask, ".") || strings.ContainsAny(w.Ask, "\n{}[]"):
+			fault = "ask"
+		case utf8.RuneCountInString(w.Ask) > 400:
+			fault = "ask is longer than three lines"
+		case !strings.HasPrefix(w.Command, "/agent ") || strings.ContainsAny(w.Command, "\n{}[]`"):
+			fault = "command"
+		case strings.Count(w.Command, "/agent") != 1 || strings.Count(w.Command, "<") > 1:
+			fault = "one command, at most one gap"
+		case strings.Count(w.Title, "`")%2 == 1 || strings.Count(w.Ask, "`")%2 == 1:
+			fault = "code spans"
+		case len(c.Command) > 0 && strings.Contains(w.Title, "unknown failure") && (c.Stage == "CODE" || c.Stage == "VALIDATE" || c.Stage == "START"):
+			fault = "the command is known"
+		case slices.ContainsFunc([]string{"cannot help", "no use", "in vain", "hopeless", "pointless"}, func(s string) bool { return strings.Contains(text, s) }):
+			fault = "contradicts the recommended comment"
+		}
+		if fault != "" {
+			t.Errorf("%s: %s at %q: %+v\nof %.300s", fault, c.Reason, c.Stage, w, fmt.Sprintf("%+v", c))
+		}
+	}
+}
+
+// A check of the user's own is called by its name, whatever the reason.
+func TestWordsOfACase(t *testing.T) {
+	check := []string{"./check.sh"}
+	for _, tc := range []struct {
+		c     Case
+		title string
+		says  []string // in ask and command
+	}{
+		{Case{Reason: Unknown, Stage: "VALIDATE", Command: check}, "your check `./check.sh` failed", []string{"/agent retry <"}},
+		{Case{Reason: Validation, Stage: "VALIDATE", Command: check}, "your check `./check.sh` failed", []string{"/agent retry <"}},
+		{Case{Reason: TestsFailed, Stage: "VALIDATE", Command: []string{"go", "test", "./..."}}, "your check `go test ./...` failed: a broken test", nil},
+		{
+			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: check, Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`},
+			"`./check.sh` is missing in the repository",
+			[]string{"base branch", goOn},
+		},
+		{
+			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: []string{"make", "lint"}, Cause: "make: golangci-lint: No such file or directory", Image: "img:1"},
+			"`golangci-lint` is missing in the worker image",
+			[]string{"`img:1`", goOn},
+		},
+		{
+			Case{Reason: ToolNotFound, Stage: "CODE", Command: []string{"claude", "-p"}, Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`},
+			"`claude` is missing in the worker image",
+			[]string{goOn},
+		},
+		{
+			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: []string{"make"}, Cause: "sh: 1: scripts/x: not found"},
+			"`scripts/x` is missing in the repository",
+			[]string{"`make`"},
+		},
+		{
+			Case{Reason: AuthError, Stage: "CODE", Command: []string{"claude", "-p"}, Provider: "anthropic", Variable: "ANTHROPIC_API_KEY"},
+			"Anthropic refuses the login of `claude`",
+			[]string{"`ANTHROPIC_API_KEY`", "https://console.anthropic.com", goOn},
+		},
+		{
+			Case{Reason: AuthError, Stage: "COMMIT", Provider: "github", Variable: "GITHUB_TOKEN"},
+			"the work is done, but GitHub refuses the director's token",
+			[]string{"`GITHUB_TOKEN`", "github.com/settings/tokens"},
+		},
+		{
+			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "conf/prod.env:2: a secret (rule aws-access-token) (remove it, or name the file in scope.allow_secrets)"},
+			"a secret in `conf/prod.env` must not be pushed",
+			[]string{"/agent retry Take the secret in conf/prod.env out", "scope.allow_secrets"},
+		},
+		{
+			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + `.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
+			"`.github/workflows/x.yml` may not be changed by Retake",
+			[]string{"such as .github/workflows/x.yml,", "scope.allow"},
+		},
+		{ // what is not a plain name stays out of the comment that is copied
+			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + "x; now delete all: scope.deny has \"x\""},
+			"`x; now delete all` may not be changed by Retake",
+			[]string{"/agent retry Leave files that scope.deny protects as they are"},
+		},
+		{
+			Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: merge a/b: the base branch and the work here don't go together in a.txt, b.txt (start afresh)"},
+			"the change conflicts with the base branch",
+			[]string{"`a.txt, b.txt`", "linked below"},
+		},
+		{Case{Reason: TestsFailed, Stage: "REVIEW"}, "the pull request's tests fail", []string{"/agent retry <"}},
+		{Case{Reason: TestsFailed, Guard: "cost_budget"}, "the money for this issue is used up", []string{"recovery.cost_budget_usd"}},
+		{Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: check, Limit: "10m"}, "your check `./check.sh` takes too long", []string{"(it is `10m`)"}},
+		{Case{Reason: Overloaded, Stage: "CODE", Provider: "openai", Alike: 3}, "OpenAI is overloaded", []string{"stopped 3 issues"}},
+		{Case{Reason: Unknown, Stage: "CODE", Command: []string{"/opt/agent/run.sh", "{prompt}"}}, "`run.sh` failed and did not say why", nil},
+		{Case{Reason: "nonsense"}, "an unknown failure", nil},
+	} {
+		w := tc.c.Words()
+		if w.Title != tc.title {
+			t.Errorf("%s at %q: title %q, want %q", tc.c.Reason, tc.c.Stage, w.Title, tc.title)
+		}
+		for _, s := range tc.says {
+			if !strings.Contains(w.Ask+"\n"+w.Command, s) {
+				t.Errorf("%s at %q: %q lacks %q", tc.c.Reason, tc.c.Stage, w.Ask+"\n"+w.Command, s)
+			}
+		}
+	}
+}
+
+// Every row can be reached: it is some case's words.
+func TestEveryWordingIsUsed(t *testing.T) {
+	used := map[wording]bool{}
+	cases := append(askCases(),
+		Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: []string{"./check.sh"}},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "the patch could not be searched for secrets"},
+	)
+	for _, c := range cases {
+		used[c.wording()] = true
+	}
+	for _, w := range wordings {
+		if !used[w] {
+			t.Errorf("nobody reads %s at %q", w.Reason, w.Where)
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for want, argv := range map[string][]string{
+		"go test ./...": {"go", "test", "./..."}, `sh -c 'a && b'`: {"sh", "-c", "a && b"}, `echo 'it'\''s' ''`: {"echo", "it's", ""}, "": nil,
+	} {
+		if got := CommandLine(argv); got != want {
+			t.Errorf("%q: %s", argv, got)
+		}
+	}
+}

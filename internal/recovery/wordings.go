@@ -1,0 +1,394 @@
+package recovery
+
+// wording is what a person is told of a reason at a place. Placeholders: see fill and plainWords.
+type wording struct {
+	Reason  Reason // "": any
+	Where   string
+	Title   string
+	Ask     string
+	Command string
+}
+
+// Comments that a person is recommended.
+const (
+	goOn     = "/agent resume" // what was missing is there now
+	yourWord = "/agent retry <what the agent should do differently>"
+)
+
+// wordings is the one table of titles and asks. A reason's row without a place is for every place that has none, and for whoever
+// knows nothing but the reason. The last row is for what is no reason.
+var wordings = []wording{
+	// Any reason.
+	{
+		"", isStale, "nothing has happened on this issue for too long",
+		"Look at the director's machine: was it asleep, overloaded or stopped? If it is well, let Retake go on.", goOn,
+	},
+	{
+		"", "iteration_budget", "the attempts for this issue are used up",
+		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; recovery.iteration_budget bounds the attempts.", goOn,
+	},
+	{
+		"", "paid_call_budget", "the paid calls for this issue are used up",
+		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; recovery.paid_call_budget bounds the calls.", goOn,
+	},
+	{
+		"", "cost_budget", "the money for this issue is used up",
+		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; recovery.cost_budget_usd bounds the cost.", goOn,
+	},
+	{
+		"", "budget", "the budget of this issue is used up",
+		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew.", goOn,
+	},
+
+	// What may not be pushed.
+	{
+		PolicyViolation, isSecret, "a secret in {path} must not be pushed",
+		"Nothing was pushed. Have the secret taken out with this comment; or, if it is none, name the file in scope.allow_secrets. A real one must be replaced at its provider.",
+		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
+	},
+	{
+		PolicyViolation, isLarge, "{path} is too large to be pushed",
+		"Nothing was pushed. Have the file taken out with this comment, or raise scope.max_file_bytes.",
+		"/agent retry Take large files[ such as {path}] out of the change.",
+	},
+	{
+		PolicyViolation, isLink, "the link {path} leads out of the repository",
+		"Nothing was pushed. Have the link replaced with this comment, or do without it.",
+		"/agent retry Replace symbolic links that lead out of the repository[, such as {path}].",
+	},
+	{
+		PolicyViolation, isNotPushed, "the change must not be pushed as it is",
+		"Nothing was pushed. Have the change made smaller with this comment, or deliver it by hand.",
+		"/agent retry Make the change smaller, and leave generated files out.",
+	},
+	{
+		ScopeViolation, isNotPushed, "{path} may not be changed by Retake",
+		"Nothing was pushed. Have the file left alone with this comment; or, if the change is wanted, allow the path: scope.allow, with a label of this issue.",
+		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
+	},
+	{
+		RateLimited, anywhere, "{provider} keeps refusing: too many requests",
+		"Nothing is wrong with the change. See whether others use up the same limit; when it has cleared, let Retake go on.", goOn,
+	},
+	{
+		QuotaExhausted, anywhere, "a quota of {provider} is used up",
+		"Add credit, or wait for the quota's reset.", goOn,
+	},
+	{
+		Overloaded, anywhere, "{provider} is overloaded",
+		"Look at the provider's status page, and let Retake go on when it is well again.", goOn,
+	},
+	{
+		NetworkTransient, inCommand, "the connections of {command} keep failing",
+		"See whether workers can reach the host in the cause (containers.network).", goOn,
+	},
+	{
+		NetworkTransient, inDirector, "the director's connections keep failing",
+		"See whether the director's machine can reach the host in the cause.", goOn,
+	},
+	{
+		NetworkTransient, inDelivery, "the work is done, but GitHub cannot be reached",
+		"See whether the director's machine can reach GitHub.", goOn,
+	},
+	{
+		NetworkTransient, anywhere, "connections keep failing",
+		"See whether workers can reach the host in the cause, such as the model's provider.", goOn,
+	},
+	{
+		NetworkPermanent, inCommand, "{command} cannot reach a host",
+		"Correct the address, the DNS entry or the certificate in the cause.", goOn,
+	},
+	{
+		NetworkPermanent, anywhere, "a host cannot be reached",
+		"Correct the address, the DNS entry or the certificate in the cause.", goOn,
+	},
+	{
+		ContextOverflow, anywhere, "the task does not fit the model's context",
+		"Split the issue; or name the few files that matter, so that the agent reads no others.",
+		"/agent retry Read and change only <the files that matter>",
+	},
+	{
+		AuthError, inAgent, "{provider} refuses the login of {agent}",
+		"Renew the key in {variable} at {renewal}, and restart the director with it.", goOn,
+	},
+	{
+		AuthError, inCommand, "a login of {command} is refused",
+		"Renew the credential that the command uses[: {variable}], and restart the director with it. Workers see what containers.env_passthrough names.", goOn,
+	},
+	{
+		AuthError, inDirector, "GitHub refuses the director's token",
+		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then restart the director with it.", goOn,
+	},
+	{
+		AuthError, inDelivery, "the work is done, but GitHub refuses the director's token",
+		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then restart the director with it.", goOn,
+	},
+	{
+		AuthError, anywhere, "a login is refused",
+		"Renew the credential in the cause, and restart the director with it.", goOn,
+	},
+	{
+		PermissionDenied, inAgent, "{agent} lacks a permission",
+		"Grant what the cause names: to the key[ in {variable}], or to the agent's user in the worker.", goOn,
+	},
+	{
+		PermissionDenied, inCommand, "{command} lacks a permission",
+		"Grant what the cause names, or correct the command in the configuration.", goOn,
+	},
+	{
+		PermissionDenied, inDirector, "GitHub does not let the director do this",
+		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.", goOn,
+	},
+	{
+		PermissionDenied, inDelivery, "the work is done, but GitHub does not let it be delivered",
+		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.", goOn,
+	},
+	{
+		PermissionDenied, anywhere, "a permission is missing",
+		"Grant what the cause names, or change the issue so that it needs none.", goOn,
+	},
+	{
+		ToolNotFound, inCheckout, "{program} is missing in the repository",
+		"The configuration runs {command}. Put {program} on the base branch and make it executable, or correct the command.",
+		goOn,
+	},
+	{
+		ToolNotFound, anywhere, "{program} is missing in the worker image",
+		"Add {program} to {image} (containers.image), or correct the stage's command in the configuration.", goOn,
+	},
+	{
+		InvalidConfig, inAgent, "{agent} is configured wrongly",
+		"Correct the model, flag or address in the cause, in the CODE stage of the configuration, and restart the director.", goOn,
+	},
+	{
+		InvalidConfig, inCommand, "{command} is called or configured wrongly",
+		"Correct the stage's command, or the file that the cause names, and restart the director.", goOn,
+	},
+	{
+		InvalidConfig, anywhere, "a setting is wrong",
+		"Correct the setting in the cause, and restart the director.", goOn,
+	},
+	{
+		Validation, inAgent, "the model's provider rejects what {agent} sends",
+		"The request is malformed, which is a fault between agent and model: another model, or another version in {image}, helps.", goOn,
+	},
+	{
+		Validation, inCheck, "your check {command} failed",
+		"Read below what it objects to, and say what the change should look like.", yourWord,
+	},
+	{
+		Validation, inSetup, "your step {command} failed",
+		"Read below what it objects to, and correct the command or the repository.", goOn,
+	},
+	{
+		Validation, inReview, "the pull request's checks fail",
+		"Read the failing checks, and say what the change should look like.", yourWord,
+	},
+	{
+		Validation, anywhere, "a check refused the work",
+		"Read what it objects to, and say what the change should look like.", yourWord,
+	},
+	{
+		BuildFailed, inCheck, "your check {command} failed: a build error",
+		"Read the error below, and say what the change should look like.", yourWord,
+	},
+	{
+		BuildFailed, inSetup, "your step {command} failed: a build error",
+		"Repair the base branch, its dependencies, or the command: this failed before the agent began.", goOn,
+	},
+	{
+		BuildFailed, inReview, "the pull request's build fails",
+		"Read the failing checks, and say what the change should look like.", yourWord,
+	},
+	{
+		BuildFailed, anywhere, "the build fails",
+		"Read the compiler's message, and say what the change should look like.", yourWord,
+	},
+	{
+		TestsFailed, inCheck, "your check {command} failed: a broken test",
+		"Read the failing test below, and say which behaviour is right.", yourWord,
+	},
+	{
+		TestsFailed, inSetup, "your step {command} failed: a broken test",
+		"Repair the base branch or the command: this failed before the agent began.", goOn,
+	},
+	{
+		TestsFailed, inReview, "the pull request's tests fail",
+		"Read the failing checks, and say which behaviour is right.", yourWord,
+	},
+	{
+		TestsFailed, anywhere, "the tests fail",
+		"Read the failing test, and say which behaviour is right.", yourWord,
+	},
+	{
+		LintFailed, inCheck, "your check {command} failed: a linter objects",
+		"Read its message below, and say how to satisfy it; or relax the rule.", yourWord,
+	},
+	{
+		LintFailed, inSetup, "your step {command} failed: a linter objects",
+		"Repair the base branch or relax the rule: this failed before the agent began.", goOn,
+	},
+	{
+		LintFailed, inReview, "the pull request's linter objects",
+		"Read the failing checks, and say how to satisfy them; or relax the rule.", yourWord,
+	},
+	{
+		LintFailed, anywhere, "the linter objects",
+		"Read its message, and say how to satisfy it; or relax the rule.", yourWord,
+	},
+	{
+		GitConflict, inDelivery, "the change conflicts with the base branch",
+		"Both changed {path}. Say which side is right; or merge by hand, from the branch that is linked below.",
+		"/agent retry Merge the base branch: <which side is right>",
+	},
+	{
+		GitConflict, inReview, "the pull request conflicts with the base branch",
+		"Say which side is right where both changed the same; or merge by hand.",
+		"/agent retry Merge the base branch: <which side is right>",
+	},
+	{
+		GitConflict, anywhere, "a merge conflict",
+		"Say which side is right[ in {path}], or close the competing change.",
+		"/agent retry Merge the base branch: <which side is right>",
+	},
+	{
+		DockerDaemon, inCommand, "{command} needs a container engine",
+		"Workers have none of their own. Take it out of the command, or give them one (containers.mounts).", goOn,
+	},
+	{
+		DockerDaemon, anywhere, "the container engine fails",
+		"Check the container engine on the director's machine: docker info.", goOn,
+	},
+	{
+		ImagePullFailed, inAgent, "{agent} cannot pull a container image",
+		"Make the image in the cause available to workers, or take the option that needs it out of the stage.", goOn,
+	},
+	{
+		ImagePullFailed, inCommand, "{command} cannot pull a container image",
+		"Make the image in the cause available to workers, or correct the command.", goOn,
+	},
+	{
+		ImagePullFailed, anywhere, "the worker image cannot be pulled",
+		"Build or pull {image} on the director's machine, or correct containers.image.", goOn,
+	},
+	{
+		OOMKilled, anywhere, "the work runs out of memory",
+		"Raise containers.memory[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+	},
+	{
+		DiskFull, anywhere, "a disk is full",
+		"Free space on the director's machine. docker system df shows what images and containers take.", goOn,
+	},
+	{
+		Timeout, inAgent, "{agent} takes too long",
+		"Raise timeout_seconds of the CODE stage[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+	},
+	{
+		Timeout, inCheck, "your check {command} takes too long",
+		"Does it hang, or is it slow? Have a hang mended with /agent retry; else raise timeout_seconds of the stage[ (it is {limit})].", goOn,
+	},
+	{
+		Timeout, inSetup, "your step {command} takes too long",
+		"Raise timeout_seconds of the stage[ (it is {limit})] and restart the director.", goOn,
+	},
+	{
+		Timeout, anywhere, "the work takes too long",
+		"Raise timeouts.worker_watchdog_seconds[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+	},
+	{
+		WorkerLost, anywhere, "the worker keeps disappearing",
+		"Look at the director's machine for what ended the containers; memory may be short.", goOn,
+	},
+	{
+		BusDisconnect, anywhere, "workers cannot reach the director",
+		"See whether the workers' network reaches the agent bus (agent_bus.listen_addr, firewall).", goOn,
+	},
+	{
+		PolicyViolation, inAgent, "a safety rule stops {agent}",
+		"Decide whether the work is wanted as the issue says it. If so, say how it can be done within the rule, or do that step by hand.",
+		"/agent retry <how to do it within the rule>",
+	},
+	{
+		PolicyViolation, inDelivery, "the work is done, but GitHub's rules refuse it",
+		"Change the repository's rule in the cause, or have the work changed with /agent retry.", goOn,
+	},
+	{
+		PolicyViolation, anywhere, "a safety rule stops the work",
+		"Decide whether the work is wanted at all; if so, say how it can be done within the rule, or change the rule.",
+		"/agent retry <how to do it within the rule>",
+	},
+	{
+		ScopeViolation, anywhere, "the change goes beyond the issue",
+		"Decide whether the wider change is wanted, and say so.",
+		"/agent retry <what belongs to this issue, and what does not>",
+	},
+	{
+		ContractViolation, anywhere, "worker and director do not understand each other",
+		"Give {image} the same version of Retake as the director, and restart it.", goOn,
+	},
+	{
+		NeedsHuman, inCommand, "{command} waits for an answer",
+		"Nobody sits at a worker's terminal. Give the command an option that asks nothing, such as --yes.", goOn,
+	},
+	{
+		NeedsHuman, inReview, "reviewers ask for changes",
+		"Say which of their wishes to follow.", "/agent retry <which wishes to follow, and how>",
+	},
+	{
+		NeedsHuman, anywhere, "the agent has a question",
+		"Answer the question.", "/agent retry <your answer>",
+	},
+	{
+		CorruptState, inAgent, "stored data of {agent} is damaged",
+		"Look at the file in the cause: if it is in a folder that workers share (containers.mounts), move it away.", goOn,
+	},
+	{
+		CorruptState, inDelivery, "the work is done, but cannot be delivered",
+		"Look at the cause, which is about the checkout on the director's machine.", goOn,
+	},
+	{
+		CorruptState, anywhere, "stored data is damaged",
+		"Look at the file or repository in the cause, and repair or remove it.", goOn,
+	},
+	{
+		AgentCrash, inAgent, "{agent} crashes",
+		"Look at the crash below. Another version of the agent in {image} may help.", goOn,
+	},
+	{
+		AgentCrash, inCheck, "your check {command} crashes",
+		"Read the crash below: is it the change's fault, or the tool's? Say what the agent should change.", yourWord,
+	},
+	{
+		AgentCrash, anywhere, "a program crashes",
+		"Look at the crash. Another version of the program may help.", goOn,
+	},
+	{
+		NoProgress, anywhere, "the agent changed nothing",
+		"Say more exactly what to change; or close the issue if nothing is to be done.",
+		"/agent retry <what exactly to change>",
+	},
+	{
+		Unknown, inAgent, "{agent} failed and did not say why",
+		"Read the output below. If it looks like a passing fault, just let Retake go on.", goOn,
+	},
+	{
+		Unknown, inCheck, "your check {command} failed",
+		"Read below what it printed, and say what the change should look like.", yourWord,
+	},
+	{
+		Unknown, inSetup, "your step {command} failed",
+		"Read below what it printed, and correct the command or the repository.", goOn,
+	},
+	{
+		Unknown, inDelivery, "the work is done, but cannot be delivered",
+		"Read the cause, and remove what stands in the way.", goOn,
+	},
+	{
+		Unknown, inReview, "the pull request's checks fail",
+		"Read the failing checks, and say what the change should look like.", yourWord,
+	},
+	{
+		Unknown, anywhere, "an unknown failure",
+		"Read the cause and the output; if it looks like a passing fault, let Retake go on.", goOn,
+	},
+}
