@@ -25,7 +25,7 @@ var wordings = []wording{
 	},
 	{
 		"", "iteration_budget", "the attempts for this issue are used up",
-		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; recovery.iteration_budget bounds the attempts.", goOn,
+		"Decide whether the issue is worth two more attempts. recovery.iteration_budget bounds them.", "/agent budget +2",
 	},
 	{
 		"", "paid_call_budget", "the paid calls for this issue are used up",
@@ -68,7 +68,7 @@ var wordings = []wording{
 	},
 	{
 		RateLimited, anywhere, "{provider} keeps refusing: too many requests",
-		"Nothing is wrong with the change. See whether others use up the same limit; when it has cleared, let Retake go on.", goOn,
+		"Nothing is wrong with the change. See whether others use up the same limit. This comment has Retake wait for two hours and try again.", "/agent snooze 2h",
 	},
 	{
 		QuotaExhausted, anywhere, "a quota of {provider} is used up",
@@ -76,7 +76,7 @@ var wordings = []wording{
 	},
 	{
 		Overloaded, anywhere, "{provider} is overloaded",
-		"Look at the provider's status page, and let Retake go on when it is well again.", goOn,
+		"Nothing is wrong with the change. This comment has Retake wait for two hours and try again; the provider's status page may say more.", "/agent snooze 2h",
 	},
 	{
 		NetworkTransient, inCommand, "the connections of {command} keep failing",
@@ -345,6 +345,10 @@ var wordings = []wording{
 	{
 		CorruptState, inDelivery, "the work is done, but cannot be delivered",
 		"Look at the cause, which is about the checkout on the director's machine.", goOn,
+	},
+	{
+		CorruptState, inDirector, "the work cannot begin: stored data is damaged",
+		"This comment has Retake begin with a new checkout. If that fails, too, repair what the cause names on the director's machine.", "/agent fresh",
 	},
 	{
 		CorruptState, anywhere, "stored data is damaged",

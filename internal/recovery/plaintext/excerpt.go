@@ -1,0 +1,86 @@
+package plaintext
+
+import "strings"
+
+// errorWords mark the lines in which programs say what went wrong.
+var errorWords = []string{
+	"error", "fail", "panic", "fatal", "exception", "traceback", "denied", "refused", "not found", "undefined", "cannot", "killed", "conflict",
+}
+
+// maxExcerptLine is how many bytes of a line an excerpt shows.
+const maxExcerptLine = 240
+
+// Excerpt picks the lines of a program's output, at most n of them, that tell most: those around the cause that was read in it, else
+// around the first line that says what went wrong, else the last ones. A line "…" stands for what is left out.
+func Excerpt(output, cause string, n int) string {
+	lines := told(output)
+	if len(lines) == 0 || n < 1 {
+		return ""
+	}
+	at := telling(lines, OneLine(cause))
+	from := max(0, min(at-n/4, len(lines)-n))
+	to := min(len(lines), from+n)
+	var out []string
+	if from > 0 {
+		out = append(out, "…")
+	}
+	for _, l := range lines[from:to] {
+		out = append(out, shown(l, cause))
+	}
+	if to < len(lines) {
+		out = append(out, "…")
+	}
+	return strings.Join(out, "\n")
+}
+
+// told are the lines that say something.
+func told(output string) (lines []string) {
+	for l := range strings.Lines(Clean(output)) {
+		if strings.TrimSpace(l) != "" {
+			lines = append(lines, strings.TrimRight(l, " \t\n"))
+		}
+	}
+	return lines
+}
+
+// telling is the index of the line that an excerpt is around.
+func telling(lines []string, cause string) int {
+	const leastShared = 10 // bytes: a shorter line is in many texts
+	best, shared := -1, leastShared-1
+	cause = strings.TrimSuffix(cause, mark)
+	for i, l := range lines {
+		l = strings.Join(strings.Fields(l), " ")
+		switch {
+		case cause != "" && strings.Contains(l, cause):
+			return i
+		case len(l) > shared && strings.Contains(cause, l):
+			best, shared = i, len(l)
+		}
+	}
+	if best >= 0 {
+		return best
+	}
+	for i, l := range lines {
+		l = strings.ToLower(l[:min(len(l), MaxLine)])
+		for _, word := range errorWords {
+			if strings.Contains(l, word) {
+				return i
+			}
+		}
+	}
+	return len(lines) - 1
+}
+
+// shown is a line, cut to the part around the cause if it is long.
+func shown(line, cause string) string {
+	if len(line) <= maxExcerptLine {
+		return line
+	}
+	if at := strings.Index(line, cause); cause != "" && at > maxExcerptLine/2 {
+		line = From(line, at)
+	}
+	if len(line) <= maxExcerptLine {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxExcerptLine], "") + mark
+}
