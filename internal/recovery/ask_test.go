@@ -68,6 +68,15 @@ func TestEveryCaseHasWords(t *testing.T) {
 	}
 }
 
+// Reports quote what a reason asks, and have no comment to answer with.
+func TestAReasonsOwnWordsStandAlone(t *testing.T) {
+	for _, a := range Reasons {
+		if strings.Contains(a.Ask, "below") || strings.Contains(a.Ask, "this comment") || strings.Contains(a.Ask, "This comment") {
+			t.Errorf("%s: %s", a.Reason, a.Ask)
+		}
+	}
+}
+
 // A check of the user's own is called by its name, whatever the reason.
 func TestWordsOfACase(t *testing.T) {
 	check := []string{"./check.sh"}

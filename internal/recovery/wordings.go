@@ -68,7 +68,7 @@ var wordings = []wording{
 	},
 	{
 		RateLimited, anywhere, "{provider} keeps refusing: too many requests",
-		"Nothing is wrong with the change. See whether others use up the same limit. This comment has Retake wait for two hours and try again.", "/agent snooze 2h",
+		"Nothing is wrong with the change. See whether others use up the same limit; if not, let Retake wait and try again.", "/agent snooze 2h",
 	},
 	{
 		QuotaExhausted, anywhere, "a quota of {provider} is used up",
@@ -76,7 +76,7 @@ var wordings = []wording{
 	},
 	{
 		Overloaded, anywhere, "{provider} is overloaded",
-		"Nothing is wrong with the change. This comment has Retake wait for two hours and try again; the provider's status page may say more.", "/agent snooze 2h",
+		"Nothing is wrong with the change. Look at the provider's status page, or just let Retake wait and try again.", "/agent snooze 2h",
 	},
 	{
 		NetworkTransient, inCommand, "the connections of {command} keep failing",
