@@ -55,8 +55,15 @@ const (
 const NotPushed = "nothing was pushed: "
 
 // Words picks the row of the wordings that says most, and fills it in.
-func (c Case) Words() Words {
-	row := c.wording()
+func (c Case) Words() Words { return c.fill(c.wording(c.places()...)) }
+
+// ownWords are a reason's words wherever it comes up.
+func ownWords(r Reason) Words {
+	c := Case{Reason: r}
+	return c.fill(c.wording(anywhere))
+}
+
+func (c *Case) fill(row wording) Words {
 	text := filler{values: c.values(), quote: "`", limit: 80}
 	w := Words{Ask: text.fill(row.Ask), Command: filler{values: text.values, onlyNames: true, limit: 60}.fill(row.Command)}
 	for _, text.limit = range []int{40, 28, 18, 10} {
@@ -70,9 +77,9 @@ func (c Case) Words() Words {
 	return w
 }
 
-// wording finds the row of the most telling place that has one.
-func (c *Case) wording() wording {
-	for _, place := range c.places() {
+// wording finds the row of the first place that has one.
+func (c *Case) wording(places ...string) wording {
+	for _, place := range places {
 		for _, r := range []Reason{c.Reason, ""} { // a row of the reason's own before one of any reason
 			if i := slices.IndexFunc(wordings, func(w wording) bool { return w.Where == place && w.Reason == r }); i >= 0 {
 				return wordings[i]

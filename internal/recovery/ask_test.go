@@ -165,7 +165,7 @@ func TestEveryWordingIsUsed(t *testing.T) {
 		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "the patch could not be searched for secrets"},
 	)
 	for _, c := range cases {
-		used[c.wording()] = true
+		used[c.wording(c.places()...)] = true
 	}
 	for _, w := range wordings {
 		if !used[w] {

@@ -113,7 +113,7 @@ type presetWords struct{ reviewcat, gdd, cortex, prp, dispatch string }
 // Reasons lists every reason once, with what a person is told of it.
 var Reasons = func() (all []About) {
 	for _, p := range properties {
-		w := Case{Reason: p.Reason}.Words()
+		w := ownWords(p.Reason)
 		all = append(all, About{p, w.Title, w.Ask})
 	}
 	return all
