@@ -139,6 +139,9 @@ const (
 // ChangedNothing says of an invocation that it has nothing to show for its exit code.
 const ChangedNothing = "it returned exit code 0 and changed nothing"
 
+// LastWords is the answer as text for people: no terminal's control sequences, no space around it.
+func (o *Outcome) LastWords() string { return strings.TrimSpace(plaintext.Clean(o.Answer)) }
+
 // Contradiction returns what speaks against a success although the exit code is 0; empty: nothing does. An answer of nothing
 // but a terminal's control sequences is empty.
 func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
@@ -155,7 +158,7 @@ func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 		return ChangedNothing + ", after it was denied: " + strings.Join(o.Denials, ", ")
 	case !o.Ended:
 		return ChangedNothing + ", and its stream ends without a result"
-	case strings.TrimSpace(plaintext.Clean(o.Answer)) == "":
+	case o.LastWords() == "":
 		return "it returned exit code 0 with an empty answer and changed nothing"
 	case work == NoWork:
 		return ChangedNothing

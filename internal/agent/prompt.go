@@ -14,7 +14,7 @@ type Task struct {
 	Stage    string
 	Attempt  wire.AttemptFile
 	Round    int    // which run of this stage in the attempt it is: 1, 2, …
-	Rejected string // why validation rejected the last round; empty: it did not
+	Rejected string // why validation rejected the last round, or before the first one the work as it was; empty: it did not
 }
 
 // frame begins every prompt. Everything that somebody else wrote follows it, and is quoted.
@@ -41,6 +41,7 @@ var actionAdvice = map[string]string{
 	"replan":         "The plan of the last attempt led nowhere. Before the first edit, write down another plan, and why it avoids what failed.",
 	retryAlternative: "Another model failed at this before. Its attempts are below; don't repeat them.",
 	"fix_attempt":    "The working directory holds what was done so far. Mend it, don't begin again.",
+	"revalidate":     "The work of earlier attempts was good by itself; then the base branch was merged into it. Change what no longer fits, and don't begin again.",
 	"reprobe":        "A tool was missing in the last attempt. Check that it can be called before you rely on it.",
 }
 
@@ -65,7 +66,11 @@ func Prompt(t Task, limit int) string {
 		b.WriteString("\n" + text + "\n")
 	}
 	if t.Rejected != "" {
-		fmt.Fprintf(&b, "\nYour last change (round %d) was rejected. Mend it; all of this is in .retake/last_failure.txt:\n", t.Round-1)
+		what := "The work in the working directory is not accepted as it stands."
+		if t.Round > 1 {
+			what = fmt.Sprintf("Your last change (round %d) was rejected.", t.Round-1)
+		}
+		b.WriteString("\n" + what + " Mend it; all of this is in .retake/last_failure.txt:\n")
 		b.WriteString(quoteEnd(t.Rejected, (limit-b.Len())/2))
 	}
 	if text := history(a, (limit-b.Len())/2); text != "" {

@@ -71,6 +71,9 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	c.stdout, c.stderr = m.tap("stdout"), m.tap("stderr")
 	e := a.start(ctx, c)
 	f.agent.outcome = m.close()
+	if text := f.agent.outcome.LastWords(); s.Name == wire.StageCode && text != "" {
+		a.answer = text
+	}
 	if e.err == nil { // it ran, and was paid for, however it went
 		a.used = a.usageWith(f.agent.outcome.Usage())
 		a.onUsage(a.used)

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -356,6 +357,67 @@ func TestNextRoundAndNextModel(t *testing.T) {
 		}
 		if res := bus.only(t).(*wire.WorkerResult); res.Usage.PaidCalls != 2 || res.Usage.Tokens != 400 || res.Usage.CostUSD != 0.5 {
 			t.Errorf("%+v", res.Usage)
+		}
+	})
+}
+
+// TestSummaryIsTheAgentsLastWords: of the last CODE run that had any, masked, without control sequences, bounded; of nobody else.
+func TestSummaryIsTheAgentsLastWords(t *testing.T) {
+	says := func(text string) string {
+		line, _ := json.Marshal(map[string]any{"type": "result", "subtype": "success", "is_error": false, "result": text})
+		return string(line)
+	}
+	long := strings.Repeat("word ", 2000)
+	for name, row := range map[string]struct {
+		first, second string // what the two runs of CODE print
+		want          string
+	}{
+		"its last":      {says("I tried."), says("Mended the parser."), "Mended the parser."},
+		"empty at last": {says("Mended the parser."), says(" \n"), "Mended the parser."},
+		"masked":        {says("x"), says("\x1b[1mthe key\x1b[0m is bus-password\n"), "the key is [REDACTED]"},
+		"none":          {"", "", ""},
+		"long":          {says("x"), says(long), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := agentPlan(t, "claude-code", nil)
+				p.Secrets = []string{"bus-password"}
+				bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(1), minute(0), minute(0)}}
+				lines := []string{row.first, row.second}
+				r.onRun = func(c command) {
+					if c.stdout != nil {
+						writeFile(t, p, "parser.go", lines[0])
+						prints(lines[0])(c)
+						lines = lines[1:]
+					}
+				}
+				testWorker(t, p, bus, r).run(t.Context())
+				got := bus.only(t).(*wire.WorkerResult).Summary
+				if name == "long" {
+					if len(got) < 4000 || len(got) > 4<<10 || !strings.HasPrefix(got, "word word") {
+						t.Errorf("%d bytes: %.50q", len(got), got)
+					}
+				} else if got != row.want {
+					t.Errorf("%q, want %q", got, row.want)
+				}
+			})
+		})
+	}
+}
+
+// TestValidateFirstTellsTheAgent: the prompt of the first CODE run says what was refused, and that the base branch was merged.
+func TestValidateFirstTellsTheAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "claude-code", nil)
+		p.ValidateFirst, p.AttemptFile.Action = true, "revalidate"
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(2), minute(0), minute(0)}, onRun: prints(claudeWell)}
+		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult || len(r.runs) != 3 {
+			t.Fatalf("exit %d after %d runs", code, len(r.runs))
+		}
+		for _, want := range []string{"The work in the working directory is not accepted as it stands. Mend it", "> some trouble", "then the base branch was merged into it"} {
+			if prompt := r.runs[1].argv[2]; !strings.Contains(prompt, want) || strings.Contains(prompt, "round 0") {
+				t.Errorf("no %q in\n%s", want, prompt)
+			}
 		}
 	})
 }

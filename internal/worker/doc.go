@@ -6,6 +6,9 @@
 //	     │              └─refused─▶ exit    └─fix round──┤
 //	     └─bad─▶ exit                                    └─failed─▶ worker_error ──ack──▶ exit 1
 //
+// With validate_first the first round has no CODE: work that is there already is validated as it stands, and CODE begins with the
+// reason if it is refused. A plan without VALIDATE ends well at once then.
+//
 // A stop.v1, the watchdog or SIGTERM ends it in every state; ExitCode and Exits list how.
 //
 // Invariants:

@@ -25,13 +25,16 @@ type reporter struct {
 	classify func(recovery.Evidence) recovery.Finding
 }
 
+// maxSummaryBytes bounds an agent's last words in a report.
+const maxSummaryBytes = 4 << 10
+
 // result is the report of an attempt that ended well. Which files changed is not known here: the director counts them
 // when it commits.
 func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	return &wire.WorkerResult{
 		ResultID: r.plan.AttemptID + "/result", AttemptID: r.plan.AttemptID,
 		IssueNumber: r.plan.Issue.Number, Attempt: r.plan.Attempt, Outcome: wire.OutcomeOK,
-		Stages: a.results, Usage: onWire(a.used), Summary: fmt.Sprintf("all %d stages ended well, after %d CODE runs", len(r.plan.Stages), a.runs[wire.StageCode]),
+		Stages: a.results, Usage: onWire(a.used), Summary: firstBytes(strings.TrimSpace(r.mask.Text(a.answer)), maxSummaryBytes),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,17 +105,25 @@ type attempt struct {
 	home     string         // made for the stages; empty: they have one
 	used     agent.Usage    // by the invocations that have ended
 	rejected string         // why validation refused the last round, for the next prompt
+	answer   string         // the last words of the agent that did the work, not yet redacted
 	base     fingerprint    // of a work tree with nothing to deliver; nil: not known
 }
 
 // runStages runs the stages in order and returns nil if all ended well. A VALIDATE that judges against the change leads
-// back to the nearest CODE before it, as long as CODE runs are left.
+// back to the nearest CODE before it, as long as CODE runs are left. Work that is only to be validated skips CODE until then.
 func (a *attempt) runStages(ctx context.Context) *failure {
 	defer func() { _ = os.RemoveAll(a.home) }() // empty: none was made
 	if err := a.prepare(); err != nil {
 		return &failure{kind: failedStart, stage: wire.StageContextLoad, number: 1, err: err}
 	}
+	asItStands := a.plan.ValidateFirst
+	if asItStands && !slices.ContainsFunc(a.plan.Stages, func(s wire.StagePlan) bool { return s.Name == wire.StageValidate }) {
+		return nil // nobody judges it
+	}
 	for i := 0; i < len(a.plan.Stages); i++ {
+		if asItStands && a.plan.Stages[i].Name == wire.StageCode {
+			continue
+		}
 		f := a.stage(ctx, a.plan.Stages[i])
 		if f == nil {
 			continue
@@ -131,7 +140,7 @@ func (a *attempt) runStages(ctx context.Context) *failure {
 		if err := a.writeLastFailure(f); err != nil {
 			a.log.Warn("the agent cannot see why validation failed", zap.Error(err))
 		}
-		i = code - 1
+		i, asItStands = code-1, false
 	}
 	return nil
 }
@@ -193,13 +202,34 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	logs := a.logsOf(s)
 	f.exit = a.execute(ctx, s, f)
 	if f.exit.err == nil && f.closedModel == "" {
-		a.results = append(a.results, wire.StageResult{Stage: s.Name, ExitCode: f.exit.code, DurationMS: f.exit.took.Milliseconds()})
+		a.results = append(a.results, a.result(s, f.exit))
 	}
 	failed := a.assess(f)
 	if failed != nil {
 		failed.log = logs.written()
 	}
 	return failed
+}
+
+// Bounds of a command in a report: it is for people to recognise.
+const (
+	maxCommandArgs  = 32
+	maxCommandBytes = 512
+)
+
+// result is what a report says of a stage that ran. Of an agent's command it has the configured form, without the prompt.
+func (a *attempt) result(s wire.StagePlan, e exit) wire.StageResult {
+	r := wire.StageResult{Stage: s.Name, ExitCode: e.code, DurationMS: e.took.Milliseconds()}
+	room := maxCommandBytes
+	for i, arg := range s.Run {
+		arg = strings.ToValidUTF8(a.mask.Text(arg), "?")
+		if i == maxCommandArgs || len(arg) > room {
+			r.Command = append(r.Command, "…")
+			break
+		}
+		r.Command, room = append(r.Command, arg), room-len(arg)
+	}
+	return r
 }
 
 // execute runs the stage's program, or its agent.
@@ -312,7 +342,7 @@ type lastFailure struct {
 	Stage      string    `json:"stage"`
 	Command    []string  `json:"command"`
 	ExitCode   int       `json:"exit_code"`
-	FixRound   int       `json:"fix_round"` // the CODE run that was refused: 1, 2, …
+	FixRound   int       `json:"fix_round"` // the CODE run that was refused: 1, 2, …; 0: the work as it was before any
 	At         wire.Time `json:"at"`
 	Message    string    `json:"message"`
 	StdoutTail string    `json:"stdout_tail"`

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
+	"retake/internal/redact"
 )
 
 // minute is a program's run that ends with a code after a minute.
@@ -30,8 +32,10 @@ func TestAllStagesWell(t *testing.T) {
 		if !ok {
 			t.Fatalf("got %+v", bus.only(t))
 		}
-		want := []wire.StageResult{{Stage: "CODE", DurationMS: 60000}, {Stage: "VALIDATE", DurationMS: 60000}}
-		if !slices.Equal(res.Stages, want) || res.AttemptID != p.AttemptID || res.ResultID != "k3v9qx2m-1/result" || res.IssueNumber != 21 {
+		want := wire.List[wire.StageResult]{
+			{Stage: "CODE", DurationMS: 60000, Command: []string{"agent", "--headless"}}, {Stage: "VALIDATE", DurationMS: 60000, Command: []string{"make", "test"}},
+		}
+		if !reflect.DeepEqual(res.Stages, want) || res.AttemptID != p.AttemptID || res.ResultID != "k3v9qx2m-1/result" || res.IssueNumber != 21 {
 			t.Errorf("result %+v", res)
 		}
 		if len(spoolFiles(t, p)) > 0 || !bus.closed {
@@ -51,6 +55,77 @@ func TestAllStagesWell(t *testing.T) {
 			t.Errorf("%d heartbeats: %q", beats, story)
 		}
 	})
+}
+
+// TestValidateFirst: work that is there is validated as it stands; only a refusal leads to CODE, which is told why.
+func TestValidateFirst(t *testing.T) {
+	code, validate, start := wire.StageCode, wire.StageValidate, wire.StageStart
+	for name, row := range map[string]struct {
+		stages []string
+		script []exit
+		want   []string // stages that ran
+		ended  ExitCode
+	}{
+		"accepted":             {[]string{start, code, validate, validate}, []exit{minute(0), minute(0), minute(0)}, []string{start, validate, validate}, ExitResult},
+		"mended":               {[]string{start, code, validate}, []exit{minute(0), minute(2), minute(0), minute(0)}, []string{start, validate, code, validate}, ExitResult},
+		"mended twice":         {[]string{code, validate}, []exit{minute(2), minute(0), minute(2), minute(0), minute(0)}, []string{validate, code, validate, code, validate}, ExitResult},
+		"not to be mended":     {[]string{code, validate}, []exit{minute(2), minute(0), minute(2), minute(0), minute(2), minute(0), minute(2)}, []string{validate, code, validate, code, validate, code, validate}, ExitError},
+		"validation timed out": {[]string{code, validate}, []exit{{timedOut: true, code: 143, signal: "SIGTERM"}}, []string{validate}, ExitError},
+		"nobody validates":     {[]string{start, code}, nil, nil, ExitResult},
+		"nobody could mend it": {[]string{start, validate}, []exit{minute(0), minute(2)}, []string{start, validate}, ExitError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: row.script}
+				p.ValidateFirst, p.Unchanged, p.Stages = true, true, nil
+				for _, s := range row.stages {
+					p.Stages = append(p.Stages, wire.StagePlan{Name: s, Run: []string{"program"}})
+				}
+				changed := 0
+				r.onRun = func(c command) {
+					if slices.Contains(c.env, "RETAKE_STAGE=CODE") {
+						changed++
+						writeFile(t, p, "mended.go", strings.Repeat("x", changed))
+						if text := readFile(t, p, failureText); !strings.Contains(text, "some trouble") {
+							t.Errorf("CODE is not told why: %q", text)
+						}
+						if text, round := readFile(t, p, failureJSON), fmt.Sprintf(`"fix_round": %d`, changed-1); !strings.Contains(text, round) {
+							t.Errorf("want %s in %s", round, text)
+						}
+					}
+				}
+				ended := testWorker(t, p, bus, r).run(t.Context())
+				var ran []string
+				for _, c := range r.runs {
+					for _, kv := range c.env {
+						if stage, ok := strings.CutPrefix(kv, "RETAKE_STAGE="); ok {
+							ran = append(ran, stage)
+						}
+					}
+				}
+				if ended != row.ended || !slices.Equal(ran, row.want) {
+					t.Errorf("exit %d after %q, want %d after %q: %+v", ended, ran, row.ended, row.want, bus.reports)
+				}
+			})
+		})
+	}
+}
+
+// TestCommandInAReport: masked, and short enough for people.
+func TestCommandInAReport(t *testing.T) {
+	a := &attempt{mask: redact.New("hunter2-hunter2")}
+	for name, row := range map[string]struct{ run, want []string }{
+		"plain":     {[]string{"go", "test", "./..."}, []string{"go", "test", "./..."}},
+		"a secret":  {[]string{"curl", "-u", "me:hunter2-hunter2"}, []string{"curl", "-u", "me:[REDACTED]"}},
+		"no UTF-8":  {[]string{"echo", "a\xff"}, []string{"echo", "a?"}},
+		"long":      {[]string{"sh", "-c", strings.Repeat("x", 1000), "y"}, []string{"sh", "-c", "…"}},
+		"many":      {slices.Repeat([]string{"x"}, 100), append(slices.Repeat([]string{"x"}, 32), "…")},
+		"just fits": {[]string{strings.Repeat("x", 512)}, []string{strings.Repeat("x", 512)}},
+	} {
+		if got := a.result(wire.StagePlan{Run: row.run}, exit{}).Command; !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+	}
 }
 
 func TestEnvironmentOfStages(t *testing.T) {

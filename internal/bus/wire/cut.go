@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ func unmark(text string) (rest string, cut int) {
 }
 
 // EncodeWithin is Encode for a payload that must not exceed maxBytes. Of a worker_error the tails are cut first, then the
-// headers go, then message and question are cut; of a worker_result the summary is cut. No more is taken than is needed.
+// headers go, then message and question are cut; of a worker_result the commands go, then the summary is cut. No more is taken than is needed.
 // The caller's payload stays as it is. ErrTooLarge if all that is not enough.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
@@ -100,10 +101,29 @@ func cuttable(p Payload) (Payload, []func(n int)) {
 		}
 	case *WorkerResult:
 		c := *v
-		return &c, []func(int){func(n int) { c.Summary = CutTail(v.Summary, n) }}
+		return &c, []func(int){
+			func(n int) { c.Stages = withCommands(v.Stages, n) },
+			func(n int) { c.Summary = CutTail(v.Summary, n) },
+		}
 	default:
 		return p, nil
 	}
+}
+
+// withCommands keeps the commands of the stages only if all of them have at most so many bytes.
+func withCommands(stages List[StageResult], most int) List[StageResult] {
+	size := 0
+	bare := slices.Clone(stages)
+	for i, s := range stages {
+		for _, arg := range s.Command {
+			size += len(arg)
+		}
+		bare[i].Command = nil
+	}
+	if size <= most {
+		return stages
+	}
+	return bare
 }
 
 func headerBytes(h map[string]string) int {

@@ -101,6 +101,32 @@ func TestEncodeWithin(t *testing.T) {
 	}
 }
 
+// TestCommandsGoFirst: people miss the commands of stages less than the summary; without need neither goes.
+func TestCommandsGoFirst(t *testing.T) {
+	result := func(commands int) *WorkerResult {
+		r := &WorkerResult{ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1, Outcome: OutcomeOK, Summary: strings.Repeat("s", 1000)}
+		for range commands {
+			r.Stages = append(r.Stages, StageResult{Stage: "VALIDATE", Command: []string{"go", "test", strings.Repeat("x", 490)}})
+		}
+		return r
+	}
+	for commands, kept := range map[int]bool{10: true, 110: true, 200: false} {
+		p := result(commands)
+		data, err := EncodeWithin(Sender{Role: RoleWorker, ID: "w-1"}, 1, time.Time{}, p, 65_536)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := e.Payload.(*WorkerResult)
+		if len(got.Stages) != commands || (got.Stages[0].Command != nil) != kept || got.Summary != p.Summary || p.Stages[0].Command == nil {
+			t.Errorf("%d commands: %d stages, commands %t, %d bytes of summary", commands, len(got.Stages), got.Stages[0].Command != nil, len(got.Summary))
+		}
+	}
+}
+
 func reportOf(p Payload) WorkerError {
 	switch v := p.(type) {
 	case *WorkerError:

@@ -26,7 +26,7 @@ var examples = map[string]string{
 		"tool":"claude-code","retry_after_seconds":30,"question":"Which of the two formats is meant?","fix_rounds":3,
 		"usage":{"tokens":18230,"cost_usd":0.21,"paid_calls":3,"cache_hits":1}}`,
 	"worker_result.v1": `{"result_id":"k3v9qx2m-1/result","attempt_id":"k3v9qx2m-1","issue_number":21,"attempt":1,"outcome":"ok",
-		"stages":[{"stage":"CODE","exit_code":0,"duration_ms":81234},{"stage":"VALIDATE","exit_code":0,"duration_ms":9321}],"changed_files":3,
+		"stages":[{"stage":"CODE","exit_code":0,"duration_ms":81234},{"stage":"VALIDATE","exit_code":0,"duration_ms":9321,"command":["go","test","./..."]}],"changed_files":3,
 		"summary":"done","usage":{"tokens":1,"cost_usd":0,"paid_calls":0,"cache_hits":0}}`,
 	"protocol_welcome.v1": `{"protocol_version":"1.0","director":{"run_id":"run_20261121-095900Z","main_sha_expected":"abc123"},"attempt_id":"k3v9qx2m-1",
 		"heartbeat_interval_seconds":15}`,

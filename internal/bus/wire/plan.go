@@ -16,6 +16,7 @@ type Plan struct {
 	Workdir                  string       `json:"workdir"`
 	Stages                   []StagePlan  `json:"stages"`
 	FixAttempts              int          `json:"fix_attempts"`
+	ValidateFirst            bool         `json:"validate_first,omitempty"` // the work is there: CODE runs only if VALIDATE refuses it
 	HeartbeatIntervalSeconds float64      `json:"heartbeat_interval_seconds"`
 	StopGraceSeconds         float64      `json:"stop_grace_seconds"`
 	WatchdogSeconds          float64      `json:"watchdog_seconds"`

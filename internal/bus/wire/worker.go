@@ -129,15 +129,16 @@ type WorkerResult struct {
 	Outcome      string            `json:"outcome"`      // OutcomeOK
 	Stages       List[StageResult] `json:"stages"`
 	ChangedFiles int               `json:"changed_files"`
-	Summary      string            `json:"summary,omitempty"`
+	Summary      string            `json:"summary,omitempty"` // the agent's last words, masked, at most 4 KiB; empty: it has none
 	Usage        *Usage            `json:"usage,omitempty"`
 }
 
 // StageResult is one stage that ran.
 type StageResult struct {
-	Stage      string `json:"stage"`
-	ExitCode   int    `json:"exit_code"`
-	DurationMS int64  `json:"duration_ms"`
+	Stage      string   `json:"stage"`
+	ExitCode   int      `json:"exit_code"`
+	DurationMS int64    `json:"duration_ms"`
+	Command    []string `json:"command,omitempty"` // argument vector as configured, masked and cut; absent: not known
 }
 
 // BudgetAcquire asks for a lease on a rate-limited resource.
