@@ -159,7 +159,7 @@ func heardKey(r comment) string {
 }
 
 func (h heard) has(r comment) bool {
-	return r.edited.Before(h.at) || r.edited.Equal(h.at) && slices.Contains(h.keys, heardKey(r))
+	return r.edited.Equal(h.at) && slices.Contains(h.keys, heardKey(r))
 }
 
 // add notes a text that is told now. They come in the order of their times.
