@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"retake/internal/bus/wire"
@@ -17,7 +19,7 @@ import (
 
 func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	r, err := s.github.Claim(ctx, github.ClaimRequest{
-		Key: string(e.Task), Nonce: e.Nonce, RunID: s.runID, Unblock: e.Attempt > 0,
+		Key: string(e.Task), Nonce: e.Nonce, RunID: s.runID, Unblock: e.Attempt > 0, Answers: answersBefore(e),
 	})
 	if why, gone := isIssueGone(err); gone {
 		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
@@ -38,6 +40,13 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.refusals.note(string(e.Task), nil)
 	}
 	return fsm.EffectEnded{Claim: end}
+}
+
+// answersBefore is how many answers of people an effect follows, which is part of its name.
+func answersBefore(e fsm.Effect) int {
+	_, n, _ := strings.Cut(e.About(), ".")
+	answers, _ := strconv.Atoi(n) // nothing: none
+	return answers
 }
 
 // recheck reads the issue again: what is closed, or no longer labelled as claimed, is not ours any more.

@@ -161,7 +161,7 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	work, err := s.workspace.Deliver(ctx, workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: s.remote(e.Task.Repo()), Branch: branchName(e.Task, e.Attempt), BaseBranch: gh.BaseBranch,
-		Message: fmt.Sprintf("%s\n\nRefs #%d", issue.Title, issue.Number), AuthoredAt: e.At,
+		Message: fmt.Sprintf("%s\n\nRefs #%d", s.github.CommitSubject(issue), issue.Number), AuthoredAt: e.At,
 		Check: s.inspect(issue.Labels),
 	})
 	switch {

@@ -248,7 +248,7 @@ func TestACommandTakesTheBlockedLabelOff(t *testing.T) {
 		}
 		w.wantLabels("agent-blocked")
 		again := claimRequest(w, testNonce)
-		again.Unblock = true
+		again.Unblock, again.Answers = true, 1
 		if got, err := c.Claim(w.Context(), again); err != nil || got.Outcome != Won {
 			w.Errorf("claim = %+v, %v", got, err)
 		}

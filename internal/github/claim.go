@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"go.uber.org/zap"
@@ -23,8 +24,11 @@ type ClaimRequest struct {
 	Key   string
 	Nonce string // 8 characters of [a-z0-9], once per claim
 	RunID string // the director's run; for people who read the marker
-	// Unblock: a human has answered, so the blocked label comes off, if this very claim holds the issue.
+	// Unblock: a human has answered, or the work in review needs more, so the blocked or review label comes off, if this very
+	// claim holds the issue.
 	Unblock bool
+	// Answers, with Unblock, is how many answers the claim follows. A question of ours that was asked after that many or more stays.
+	Answers int
 }
 
 // Holder is whose claim holds an issue.
@@ -55,6 +59,9 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 	}
 	if holder, ok := t.holder(); ok && !c.isOwnClaim(t, holder, req.Nonce) {
 		return c.withdraw(ctx, t, m, ClaimResult{Outcome: Lost, Winner: holderOf(holder)})
+	}
+	if req.Unblock && c.asksNewer(t, req) { // nothing is undone: the claim and the question are our successor's now
+		return ClaimResult{Outcome: NotEligible, Why: "a newer question waits for a human"}, nil
 	}
 	why, err := c.ineligible(ctx, t, req)
 	if err != nil {
@@ -87,6 +94,18 @@ func (c *Client) isOwnClaim(t thread, r comment, nonce string) bool {
 	return strings.EqualFold(r.author, t.self) && r.mark.Fleet == c.opts.Fleet && r.mark.Nonce == nonce
 }
 
+// asksNewer reports whether the claim's latest question was asked when as many answers were known as this request follows, or more:
+// then the request is from before that question. A question's block is named "<attempt>" or, after n answers, "<attempt>.<n>".
+func (c *Client) asksNewer(t thread, req ClaimRequest) bool {
+	questions := t.ownComments(marker{kind: markBlocked, Fleet: c.opts.Fleet, Nonce: req.Nonce})
+	if len(questions) == 0 {
+		return false
+	}
+	_, after, _ := strings.Cut(questions[len(questions)-1].mark.Attempt, ".")
+	known, _ := strconv.Atoi(after) // nothing: asked before any answer
+	return known >= req.Answers
+}
+
 // verify reads back what the claim has written and what everybody else has.
 func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker) (ClaimResult, error) {
 	t, err := c.thread(ctx, laneClaim, p.key())
@@ -116,7 +135,11 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 	return ClaimResult{Outcome: Won}, nil
 }
 
-const waitsForHuman = "blocked: waits for a human"
+// What a claim takes its own issue back from, when it is told to.
+const (
+	waitsForHuman = "blocked: waits for a human"
+	inReview      = "in review"
+)
 
 // unclaimable returns why nobody can claim an issue, "" if it can be claimed.
 func (c *Client) unclaimable(i Issue) string {
@@ -128,7 +151,7 @@ func (c *Client) unclaimable(i Issue) string {
 	case i.Has(c.labels.Blocked):
 		return waitsForHuman
 	case i.Has(c.labels.Review) && !i.Has(c.labels.Task):
-		return "in review"
+		return inReview
 	}
 	return ""
 }
@@ -139,7 +162,8 @@ func (c *Client) unclaimable(i Issue) string {
 func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (string, error) {
 	holder, ok := t.holder()
 	ok = ok && c.isOwnClaim(t, holder, req.Nonce)
-	if why := c.unclaimable(t.issue); why != "" && (why != waitsForHuman || !ok || !req.Unblock) {
+	takesBack := ok && req.Unblock
+	if why := c.unclaimable(t.issue); why != "" && (!takesBack || why != waitsForHuman && why != inReview) {
 		return why, nil
 	}
 	if ok {

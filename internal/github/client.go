@@ -47,6 +47,7 @@ type Client struct {
 	transport *transport
 	lanes     [laneCount]*gh.Client
 	log       *zap.Logger
+	graphql   string                 // address of GitHub's other API
 	rights    memory[right]          // by repository and login
 	claims    memory[claimComment]   // by issue and nonce
 	login     atomic.Pointer[string] // that the token belongs to; nil: not asked yet
@@ -74,6 +75,8 @@ func New(o Options) (*Client, error) {
 	c := &Client{
 		opts: o, labels: o.Labels, log: o.Log, rights: memory[right]{entries: remembered}, claims: memory[claimComment]{entries: remembered},
 	}
+	// https://api.github.com/ has it beside its REST calls, a server of one's own beside /api/v3/.
+	c.graphql = base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String()
 	c.transport = &transport{
 		base: base, next: o.Transport, token: o.Token, writes: o.Writes,
 		cache: memory[answer]{entries: keptAnswers, bytes: keptBytes, size: func(a answer) int { return len(a.body) }},
@@ -104,6 +107,15 @@ func (c *Client) self(ctx context.Context, l lane) (string, error) {
 	}
 	c.login.Store(u.Login)
 	return u.GetLogin(), nil
+}
+
+// Account is the login that our token belongs to, and whether GitHub calls it a bot. With a personal token it is a person's.
+func (c *Client) Account(ctx context.Context) (login string, bot bool, err error) {
+	u, _, err := c.lanes[laneReads].Users.Get(ctx, "")
+	if err != nil {
+		return "", false, normalize(err)
+	}
+	return u.GetLogin(), !isPerson(u), nil
 }
 
 // checkWrites returns ErrWritesDisabled while writes are off, and logs what would have been done.

@@ -34,10 +34,8 @@ var operations = map[string]struct {
 	},
 	"escalate": {
 		before: claimOnce,
-		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "build_failed", Stage: "VALIDATE"})
-		},
-		kind: markBlocked, events: []string{"-agent-task", "+agent-claimed", "+agent-blocked", "-agent-claimed"}, labels: []string{"agent-blocked"},
+		run:    escalateOnce,
+		kind:   markBlocked, events: []string{"-agent-task", "+agent-claimed", "+agent-blocked", "-agent-claimed"}, labels: []string{"agent-blocked"},
 	},
 	"release": {
 		before: claimOnce,
@@ -61,7 +59,7 @@ var operations = map[string]struct {
 			return c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "needs_human"})
 		},
 		run: func(ctx context.Context, w *world, c *Client) error {
-			_, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true})
+			_, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true, Answers: 1})
 			return err
 		},
 		kind:   markClaim,
@@ -90,6 +88,44 @@ var operations = map[string]struct {
 		},
 		kind: markClaim, events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed"}, labels: []string{"agent-review"},
 	},
+	"deliver, watched": {
+		before: claimOnce,
+		run:    deliverWatched,
+		kind:   markClaim, events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed"}, labels: []string{"agent-review"},
+	},
+	"take back from review": {
+		before: inOrder(claimOnce, deliverWatched),
+		run:    takeBack,
+		kind:   markClaim,
+		events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed", "-agent-review", "+agent-claimed"},
+		labels: []string{"agent-claimed"},
+	},
+	"merged": {
+		before: inOrder(claimOnce, deliverWatched),
+		run:    endMerged,
+		kind:   markClaim, events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed", "-agent-review"},
+	},
+	"release from review": {
+		before: inOrder(claimOnce, deliverWatched),
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "the pull request was closed"})
+		},
+		kind: markRelease, events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed", "-agent-review"},
+	},
+	"release of what is blocked, to a person": {
+		before: inOrder(claimOnce, escalateOnce),
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Taken: "acme", Branch: "retake/1-a1"})
+		},
+		kind: markRelease, events: []string{"-agent-task", "+agent-claimed", "+agent-blocked", "-agent-claimed", "-agent-blocked"},
+	},
+	"remind": {
+		before: inOrder(claimOnce, escalateOnce),
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.Remind(ctx, RemindRequest{Key: w.key, Nonce: testNonce, Block: testNonce + "-1"})
+		},
+		kind: markReminder, events: []string{"-agent-task", "+agent-claimed", "+agent-blocked", "-agent-claimed"}, labels: []string{"agent-blocked"},
+	},
 	"progress": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
@@ -105,6 +141,43 @@ func claimOnce(ctx context.Context, w *world, c *Client) error {
 		return fmt.Errorf("claim = %+v", got)
 	}
 	return err
+}
+
+func escalateOnce(ctx context.Context, w *world, c *Client) error {
+	return c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "build_failed", Stage: "VALIDATE"})
+}
+
+func deliverWatched(ctx context.Context, w *world, c *Client) error {
+	_, err := c.Deliver(ctx, watched(w))
+	return err
+}
+
+func watched(w *world) DeliverRequest {
+	return DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse", PullRequest: true, Watch: true, Summary: "Parsed."}
+}
+
+func takeBack(ctx context.Context, w *world, c *Client) error {
+	got, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true})
+	if err == nil && got.Outcome != Won {
+		return fmt.Errorf("claim = %+v", got)
+	}
+	return err
+}
+
+func endMerged(ctx context.Context, w *world, c *Client) error {
+	return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Ended: "merged", PullRequest: 2, By: "acme"})
+}
+
+// inOrder does one step after the other.
+func inOrder(steps ...func(context.Context, *world, *Client) error) func(context.Context, *world, *Client) error {
+	return func(ctx context.Context, w *world, c *Client) error {
+		for _, do := range steps {
+			if err := do(ctx, w, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 var errCrash = errors.New("crashed")

@@ -2,23 +2,51 @@ package github
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
-	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
 )
 
-// DeliverRequest hands a finished task over for review. The branch is on the remote already.
+// DeliverRequest hands a task's work over for review. The branch is on the remote already.
 type DeliverRequest struct {
 	Key, Nonce   string
 	Branch, Base string
-	Title, Body  string // of the pull request
+	Title        string // of a new pull request; what people made of it later stays
 	PullRequest  bool
-	Summary      string        // for the final progress text
-	Attempts     []AttemptLine // for the final progress text
+	Draft        bool // not validated as it stands: a draft pull request, and Note says why
+	Watch        bool // the claim goes on while the pull request is watched: its marker does not end
+	Number       int  // pull request of an earlier delivery of this claim; 0: none
+
+	// What the pull request says. Everything is optional.
+	Note     string        // one line above the rest, e.g. why it is a draft
+	Summary  string        // what was changed, in the agent's own words
+	Checks   []CheckLine   // ours, that passed
+	Attempts []AttemptLine // what failed before
+	Answers  []AnswerLine  // what people said, oldest first
+	Usage    UsageLine
+}
+
+// CheckLine is a check of ours that passed.
+type CheckLine struct {
+	Stage   string
+	Command []string // argument vector
+	Took    time.Duration
+}
+
+// AnswerLine is what a person said to a question, or unasked.
+type AnswerLine struct {
+	By   string // login
+	At   time.Time
+	Text string
+}
+
+// UsageLine is what the work has used. What is 0 is not shown.
+type UsageLine struct {
+	Attempts          int
+	Tokens, PaidCalls int64
+	CostUSD           float64
 }
 
 // Delivered is what a delivery led to.
@@ -30,13 +58,13 @@ type Delivered struct {
 // deliveredPage is what pages/delivered.md shows.
 type deliveredPage struct {
 	DeliverRequest
-	PullRequest int
-	Page        string // of the branch
+	Shown int    // the pull request, 0 if there is none
+	Page  string // of the branch
 }
 
-// Deliver opens the pull request if one is wanted (or finds it by its head branch), takes the labels from claimed to
-// review and makes the claim comment the final report. That comment comes last: its marker then says that the claim has
-// ended, and a repetition changes nothing.
+// Deliver opens the pull request if one is wanted (or finds it by its head branch) and has it say what this delivery says, takes
+// the labels from claimed to review and makes the claim comment the report. That comment comes last: unless the pull request
+// is watched, its marker then says that the claim has ended, and a repetition changes nothing.
 func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, error) {
 	if err := c.checkWrites("deliver", req.Key, zap.String("task", req.Nonce), zap.String("to", req.Branch)); err != nil {
 		return Delivered{}, err
@@ -51,7 +79,7 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	branch := branchURL(t.issue.URL, req.Branch)
 	done := Delivered{URL: branch}
 	if req.PullRequest {
-		if done, err = c.pullRequest(ctx, t, req, !ended); err != nil {
+		if done, err = c.pullRequest(ctx, t, req, ended); err != nil {
 			return Delivered{}, err
 		}
 	}
@@ -61,7 +89,9 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	if err := c.moveLabels(ctx, laneCompletion, t, c.labels.Review, false); err != nil {
 		return Delivered{}, err
 	}
-	m.Ended = endedDelivered
+	if !req.Watch {
+		m.Ended = endedDelivered
+	}
 	text := c.page("delivered", deliveredPage{req, done.PullRequest, branch})
 	if len(claims) == 0 {
 		_, err = c.post(ctx, laneCompletion, t, m, text)
@@ -71,57 +101,6 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	}
 	c.claims.drop(req.Key + " " + req.Nonce)
 	return done, err
-}
-
-// pullRequest finds the task's pull request, or creates it if it may. An open one with the same head is it; a closed one
-// only if our marker in its body names this claim: a human closed it and it stays closed.
-func (c *Client) pullRequest(ctx context.Context, t thread, req DeliverRequest, create bool) (Delivered, error) {
-	m := marker{kind: markDelivery, Fleet: c.opts.Fleet, Nonce: req.Nonce}
-	found, ok, err := c.findPullRequest(ctx, t, req, m)
-	if err != nil || ok || !create {
-		return found, err
-	}
-	r := c.redactor()
-	body, err := withMarker(m, fmt.Sprintf("Refs #%d\n\n%s", t.number, noClosing(r.last(req.Body, 40_000))))
-	if err != nil {
-		return Delivered{}, err
-	}
-	title := noClosing(r.line(req.Title, 200))
-	if title == "" {
-		title = fmt.Sprintf("Retake: issue %d", t.number)
-	}
-	pr, _, err := c.lanes[laneCompletion].PullRequests.Create(ctx, t.owner, t.repo, &gh.NewPullRequest{
-		Title: &title, Head: &req.Branch, Base: &req.Base, Body: &body,
-	})
-	if err = normalize(err); statusOf(err) == http.StatusUnprocessableEntity {
-		if found, ok, again := c.findPullRequest(ctx, t, req, m); again == nil && ok {
-			return found, nil // somebody was faster
-		}
-	}
-	if err != nil {
-		return Delivered{}, err
-	}
-	return Delivered{PullRequest: pr.GetNumber(), URL: pr.GetHTMLURL()}, nil
-}
-
-func (c *Client) findPullRequest(ctx context.Context, t thread, req DeliverRequest, m marker) (Delivered, bool, error) {
-	raw, _, err := c.lanes[laneCompletion].PullRequests.List(ctx, t.owner, t.repo, &gh.PullRequestListOptions{
-		State: "all", Head: t.owner + ":" + req.Branch, ListOptions: gh.ListOptions{PerPage: pageSize},
-	})
-	if err != nil {
-		return Delivered{}, false, normalize(err)
-	}
-	for _, pr := range raw {
-		if pr.GetHead().GetRef() != req.Branch {
-			continue
-		}
-		mark, marked := readMarker(pr.GetBody())
-		ours := marked && mark == m && strings.EqualFold(pr.GetUser().GetLogin(), t.self)
-		if ours || pr.GetState() == "open" && pr.GetBase().GetRef() == req.Base {
-			return Delivered{PullRequest: pr.GetNumber(), URL: pr.GetHTMLURL()}, true, nil
-		}
-	}
-	return Delivered{}, false, nil
 }
 
 // branchURL is the page of a branch, derived from the page of an issue of the same repository.

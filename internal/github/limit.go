@@ -2,6 +2,7 @@ package github
 
 import (
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,9 @@ const (
 	secondaryDoc = "secondary-rate-" // in documentation_url; the anchor has had several endings
 )
 
+// graphQLLimit is an error of GraphQL, which no answer of REST begins like.
+var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMITED"`)
+
 // limit is a rate limit, as one answer states it.
 type limit struct {
 	secondary bool
@@ -28,8 +32,12 @@ type limit struct {
 }
 
 // readLimit reports whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a limit is a
-// permission that we lack. The order of sources is GitHub's: Retry-After, then the reset if nothing remains, then nothing stated.
+// permission that we lack. GraphQL may say so with status 200. The order of sources is GitHub's: Retry-After, then the reset if nothing remains, then nothing stated.
 func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
+	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
+		wait, stated := untilReset(h, now)
+		return limit{wait: wait, stated: stated, why: "primary limit of GraphQL"}, true
+	}
 	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
 		return limit{}, false
 	}

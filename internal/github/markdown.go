@@ -24,7 +24,7 @@ var (
 	run3    = regexp.MustCompile("`{3,}")
 	run1    = regexp.MustCompile("`+")
 	// closing keywords make a merged pull request close an issue; a person decides that.
-	closing = regexp.MustCompile(`(?i)\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[ \t]*:?[ \t]+)((?:[\w.-]+/[\w.-]+)?#|GH-|https?://\S*/issues/)`)
+	closing = regexp.MustCompile(`(?i)\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[ \t]*:?[\s>]+)((?:[\w.-]+/[\w.-]+)?#|GH-|https?://\S*/issues/)(\d)`)
 )
 
 // plain is text as a terminal would leave it on paper: valid UTF-8 without control or direction-changing characters.
@@ -105,7 +105,7 @@ func (r redactor) fence(text string, limit int) string {
 
 // noClosing makes references in text unable to close issues when a pull request is merged.
 func noClosing(text string) string {
-	return closing.ReplaceAllString(text, "${1}"+zeroWidth+"${2}"+zeroWidth)
+	return closing.ReplaceAllString(text, "${1}"+zeroWidth+"${2}"+zeroWidth+"${3}")
 }
 
 func quote(text string) string {

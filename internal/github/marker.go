@@ -20,10 +20,17 @@ const (
 	markDelivery = "delivery"
 	// markReply answers one text of one comment. It belongs to no claim.
 	markReply = "reply"
+	// markReminder is a question that is asked again.
+	markReminder = "reminder"
+	// markIncident stands in the body of an issue of ours that shows an outage.
+	markIncident = "incident"
 )
 
-// endedDelivered in a claim's marker: the task is done, the claim competes no more.
-const endedDelivered = "delivered"
+// What ended a claim, in its marker: the task is done, the claim competes no more.
+const (
+	endedDelivered = "delivered"
+	endedMerged    = "merged"
+)
 
 // marker is the content of such a line. Every field has a narrow alphabet, so that nothing in it can end the HTML comment.
 type marker struct {
@@ -31,8 +38,9 @@ type marker struct {
 	Fleet   string `json:"fleet"`
 	Nonce   string `json:"nonce,omitempty"`   // of the claim that the comment belongs to
 	Run     string `json:"run,omitempty"`     // claim: the director's run
-	Attempt string `json:"attempt,omitempty"` // blocked: the attempt that failed
-	Ended   string `json:"ended,omitempty"`   // claim: endedDelivered, or nothing
+	Attempt string `json:"attempt,omitempty"` // blocked, reminder: the question's block
+	Ended   string `json:"ended,omitempty"`   // claim: what ended it, or nothing
+	Since   int64  `json:"since,omitempty"`   // incident: when it began, Unix seconds
 	Comment int64  `json:"comment,omitempty"` // reply: the comment that is answered
 	Edit    int64  `json:"edit,omitempty"`    // reply: when that was written or edited, Unix seconds
 }
@@ -46,11 +54,21 @@ var (
 // markerRules check what each kind must and may contain beside fleet and nonce.
 var markerRules = map[string]func(marker) bool{
 	markClaim: func(m marker) bool {
-		return m.Attempt == "" && (m.Ended == "" || m.Ended == endedDelivered) && (m.Run == "" || idText.MatchString(m.Run))
+		ended := m.Ended == "" || m.Ended == endedDelivered || m.Ended == endedMerged
+		return m.Attempt == "" && m.Since == 0 && ended && (m.Run == "" || idText.MatchString(m.Run))
 	},
-	markRelease:  func(m marker) bool { return m.Run == "" && m.Attempt == "" && m.Ended == "" },
-	markDelivery: func(m marker) bool { return m.Run == "" && m.Attempt == "" && m.Ended == "" },
-	markBlocked:  func(m marker) bool { return m.Run == "" && m.Ended == "" && idText.MatchString(m.Attempt) },
+	markRelease:  func(m marker) bool { return m.isBare() },
+	markDelivery: func(m marker) bool { return m.isBare() },
+	markBlocked:  func(m marker) bool { return m.isAboutBlock() },
+	markReminder: func(m marker) bool { return m.isAboutBlock() },
+	markIncident: func(m marker) bool { m.Since = 0; return m.isBare() },
+}
+
+// isBare reports a marker with fleet and nonce alone.
+func (m marker) isBare() bool { return m == marker{kind: m.kind, Fleet: m.Fleet, Nonce: m.Nonce} }
+
+func (m marker) isAboutBlock() bool {
+	return m == marker{kind: m.kind, Fleet: m.Fleet, Nonce: m.Nonce, Attempt: m.Attempt} && idText.MatchString(m.Attempt)
 }
 
 func (m marker) valid() bool {

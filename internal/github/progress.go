@@ -20,6 +20,7 @@ type AttemptLine struct {
 type ProgressView struct {
 	State    string // of the task
 	Attempt  int    // 0: none yet
+	Review   int    // the pull request that is in review; 0: none
 	Note     string
 	Attempts []AttemptLine // finished ones
 }

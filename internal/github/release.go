@@ -21,6 +21,18 @@ type ReleaseRequest struct {
 	Reclaim bool
 	// LastSeen, of a reclaim, is the time that Stale returned: ErrAlive if the claim comment was edited since. Zero: not checked.
 	LastSeen time.Time
+	// Ended is "" or "merged": the work was merged as PullRequest, by whom it says. Then the claim comment says so, and no other is made.
+	Ended       string
+	PullRequest int
+	By          string // login, "" unknown
+	Taken       string // login of the person who takes over; Why is not shown then
+	Branch      string // with the work so far; empty: none
+}
+
+// releasePage is what pages/release.md shows.
+type releasePage struct {
+	ReleaseRequest
+	Page string // of the branch
 }
 
 // Release ends a claim: a marker comment, which ends all older claims, then the labels. A repetition that
@@ -33,6 +45,9 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 	if err != nil {
 		return err
 	}
+	if req.Ended == endedMerged {
+		return c.endMerged(ctx, t, req)
+	}
 	m := marker{kind: markRelease, Fleet: c.opts.Fleet, Nonce: req.Nonce}
 	if req.Reclaim {
 		done, err := c.reclaimed(t, m, req.LastSeen)
@@ -40,7 +55,7 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	created, err := c.post(ctx, laneCompletion, t, m, c.page("release", req))
+	created, err := c.post(ctx, laneCompletion, t, m, c.page("release", releasePage{req, branchURL(t.issue.URL, req.Branch)}))
 	if err != nil {
 		return err
 	}
@@ -49,18 +64,44 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	if holder, ok := t.holder(); ok && (!created || holder.mark.Nonce != req.Nonce) {
+	if holder, ok := t.holder(); ok && holder.mark.Nonce != req.Nonce || !created && t.claimedSince(t.ownComments(m)[0].id) {
 		return nil
 	}
 	goal := ""
 	if req.RestoreTask {
 		goal = c.labels.Task
 	}
-	if err := c.moveLabels(ctx, laneCompletion, t, goal, created); err != nil {
+	unfinished := created || t.issue.Has(c.labels.Blocked) || t.issue.Has(c.labels.Review)
+	if err := c.moveLabels(ctx, laneCompletion, t, goal, unfinished); err != nil {
 		return err
 	}
 	c.claims.drop(req.Key + " " + req.Nonce)
 	return nil
+}
+
+// endMerged takes our labels off and has the claim comment say that the work was merged. The comment comes last: its marker then
+// says that the claim has ended, and a repetition changes nothing. The task label is left alone: a human has put it there for
+// another task.
+func (c *Client) endMerged(ctx context.Context, t thread, req ReleaseRequest) error {
+	m := marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce, Ended: endedMerged}
+	claims := t.ownComments(m)
+	if len(claims) > 0 && claims[0].mark.Ended != "" {
+		return nil
+	}
+	if holder, ok := t.holder(); !ok || c.isOwnClaim(t, holder, req.Nonce) {
+		for _, label := range []string{c.labels.Claimed, c.labels.Blocked, c.labels.Review} {
+			if err := c.dropLabel(ctx, laneCompletion, t, label); err != nil {
+				return err
+			}
+		}
+	}
+	if len(claims) == 0 {
+		return nil // somebody has deleted it
+	}
+	m.Run = claims[0].mark.Run
+	_, err := c.edit(ctx, laneCompletion, t.place, claims[0], m, c.page("merged", req))
+	c.claims.drop(req.Key + " " + req.Nonce)
+	return err
 }
 
 // reclaimed reports whether somebody else has ended the claim already; ErrAlive if it must not be ended.

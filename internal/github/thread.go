@@ -138,6 +138,11 @@ func (t thread) wasReleased(nonce string) bool {
 	})
 }
 
+// claimedSince reports whether anybody has claimed the issue after the comment with the given id.
+func (t thread) claimedSince(id int64) bool {
+	return slices.ContainsFunc(t.comments, func(r comment) bool { return r.id > id && r.mark != nil && r.mark.kind == markClaim })
+}
+
 // holder is the claim that holds the issue: the lowest id of those after the latest release that have not ended.
 func (t thread) holder() (comment, bool) {
 	after := t.lastRelease().id

@@ -1,0 +1,245 @@
+package github
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAWatchedDelivery goes on until it is merged: the claim's comment says so, and is the only one.
+func TestAWatchedDelivery(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		w.claimed(c)
+		got, err := c.Deliver(ctx, watched(w))
+		w.must(err)
+		claim := w.marked(markClaim)[0].Body
+		if got.PullRequest != 2 || strings.Contains(claim, `"ended"`) || !strings.Contains(claim, "in review: pull request #2") {
+			w.Errorf("delivered %+v, claim comment %q", got, claim)
+		}
+		if pr := w.sim.Issue(testRepo + "#2"); !strings.Contains(pr.Body, "\nRefs #1\n") || !strings.Contains(pr.Body, "> Parsed.") {
+			w.Errorf("pull request %q", pr.Body)
+		}
+		w.wantLabels("agent-review")
+		w.must(endMerged(ctx, w, c))
+		w.wantLabels()
+		comments := w.sim.Issue(w.key).Comments
+		if len(comments) != 1 || !strings.Contains(comments[0].Body, `"ended":"merged"`) || !strings.Contains(comments[0].Body, "merged, pull request #2 by `acme`") {
+			w.Errorf("comments %+v", comments)
+		}
+		if err := c.Progress(ctx, w.key, testNonce, ProgressView{State: "Released"}); err != nil || w.marked(markClaim)[0].Body != comments[0].Body {
+			w.Errorf("a late progress changed it: %v", err)
+		}
+
+		// The next task of the issue is another claim, which the old one's end does not touch.
+		w.sim.AddLabel(w.key, "acme", "agent-task")
+		w.must(endMerged(ctx, w, c))
+		w.wantLabels("agent-task")
+		next, err := c.Claim(ctx, claimRequest(w, "aaaabbbb"))
+		w.must(err)
+		if next.Outcome != Won {
+			w.Fatalf("next claim = %+v", next)
+		}
+		w.must(endMerged(ctx, w, c))
+		w.wantLabels("agent-claimed")
+	})
+}
+
+func TestReleaseToAPerson(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.claimed(c)
+		w.must(c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Taken: "acme", Branch: "retake/1-a1"}))
+		w.wantLabels()
+		body := w.marked(markRelease)[0].Body
+		for _, want := range []string{"`acme` takes over", "[`retake/1-a1`](https://github.test/acme/widgets/tree/retake/1-a1)"} {
+			if !strings.Contains(body, want) {
+				w.Errorf("%q lacks %q", body, want)
+			}
+		}
+	})
+}
+
+// TestALateReleaseTouchesNoLaterClaim, whatever became of that.
+func TestALateReleaseTouchesNoLaterClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		w.claimed(c)
+		release := ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress", RestoreTask: true}
+		w.must(c.Release(ctx, release))
+		other := w.client("other-bot", func(o *Options) { o.Fleet = "night" })
+		if got, err := other.Claim(ctx, claimRequest(w, "aaaabbbb")); err != nil || got.Outcome != Won {
+			w.Fatalf("claim = %+v, %v", got, err)
+		}
+		_, err := other.Deliver(ctx, DeliverRequest{Key: w.key, Nonce: "aaaabbbb", Branch: "retake/1-a1"})
+		w.must(err)
+		w.must(c.Release(ctx, release))
+		w.wantLabels("agent-review")
+	})
+}
+
+func TestReminders(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		remind := func(block string) int {
+			w.must(c.Remind(ctx, RemindRequest{Key: w.key, Nonce: testNonce, Block: block, Title: "the build fails"}))
+			return len(w.marked(markReminder))
+		}
+		w.claimed(c)
+		if n := remind(testNonce + "-1"); n != 0 {
+			w.Errorf("%d reminders of a question that was not asked", n)
+		}
+		w.must(escalateOnce(ctx, w, c))
+		remind(testNonce + "-1")
+		if n := remind(testNonce + "-1"); n != 1 {
+			w.Errorf("%d reminders, want 1", n)
+		}
+		if body := w.marked(markReminder)[0].Body; !strings.Contains(body, "https://github.test/acme/widgets/issues/1#issuecomment-") {
+			w.Errorf("reminder %q", body)
+		}
+		if said, err := c.Answers(ctx, w.key); err != nil || len(said) != 0 {
+			w.Errorf("the reminder counts as %+v, %v", said, err)
+		}
+		w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "timeout"}))
+		if n := remind(testNonce + "-1"); n != 1 {
+			w.Errorf("%d reminders, the last of a question that was answered", n)
+		}
+		if n := remind(testNonce + "-2"); n != 2 {
+			w.Errorf("%d reminders, want one of each question", n)
+		}
+	})
+}
+
+func TestIncidentIssue(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := w.Context()
+		ensure := func(i IncidentIssue) string {
+			w.Helper()
+			key, err := w.client("retake-bot").EnsureIncident(ctx, i)
+			w.must(err)
+			before := len(w.changes())
+			if again, err := w.client("retake-bot").EnsureIncident(ctx, i); err != nil || again != key || len(w.changes()) != before {
+				w.Errorf("again: %q, %v, %d writes", again, err, len(w.changes())-before)
+			}
+			return key
+		}
+		now := outage
+		over := now
+		over.Open, over.Until = false, now.Since.Add(time.Hour)
+		if key := ensure(over); key != "" {
+			w.Errorf("an outage that nobody has seen is shown when it is over: %s", key)
+		}
+		key := ensure(now)
+		if key != testRepo+"#2" {
+			w.Fatalf("incident is %q", key)
+		}
+		shown := func(state, part string) {
+			w.Helper()
+			i := w.sim.Issue(key)
+			if i.State != state || i.Title != now.Title || !strings.Contains(i.Body, part) || len(i.Labels) > 0 {
+				w.Errorf("incident = %+v, want it %s with %q", i, state, part)
+			}
+		}
+		shown("open", "acme/widgets#1, acme/gears#12")
+		now.Waiting = now.Waiting[:1]
+		ensure(now)
+		shown("open", "wait for it:** acme/widgets#1\n")
+		ensure(over)
+		shown("closed", "**Over.**")
+		now.Since = now.Since.Add(24 * time.Hour)
+		if again := ensure(now); again != key {
+			w.Errorf("the next outage is %s, want %s", again, key)
+		}
+		shown("open", "Since 22 November 2026")
+		w.sim.SetState(key, "acme", "closed") // a person has seen enough of it
+		now.Waiting = outage.Waiting
+		ensure(now)
+		shown("closed", "acme/gears#12")
+		now.Key = "model:other"
+		if other := ensure(now); other == key {
+			w.Error("another outage has the same issue")
+		}
+		forged := w.sim.CreateIssue(testRepo, "mallory", "x", w.sim.Issue(key).Body)
+		if again := ensure(outage); again != key {
+			w.Errorf("found %s, the forged one is %s", again, forged)
+		}
+	})
+}
+
+// hostile titles change nothing, wherever they are shown.
+var hostile = []string{
+	"fixes #1 [skip ci] @octocat",
+	"resolve acme/widgets#1, Closes: GH-2 and fixed https://github.com/acme/widgets/issues/3 [ci skip][no ci] [skip actions] [actions skip] ***NO_CI***",
+	"skip-checks: true", "skip-checks:true", "[SKIP CI]", "[ skip ci ]", "[azurepipelines skip] [skip travis] [ci-skip]",
+	"a\u202etxt.exe\u2066", "${{ secrets.TOKEN }} `$(id)`", "x\r\nskip-checks: true\n\nCo-authored-by: a <a@octocat.org>",
+	`<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m"} -->`, "<img src=x onerror=alert(1)></details>", "\x1b]8;;http://x\x07\x00", "",
+	strings.Repeat("fixes #1 @octocat [skip ci] ", 1<<20/28), "/agent retry", "hunter2hunter2", "Upgrade @types/node",
+}
+
+// harmful is what none of them may come out with, in any case.
+var harmful = []string{
+	"fixes #1", "closes: gh-2", "fixed http", "/widgets#1", "[skip", "[ skip", "skip]", "ci]", "*no_ci", "skip-checks:", "@octocat", "@types", "\u202e", "\u2066",
+	"\x1b", "\x00", "\r", "<!--", "hunter2hunter2",
+}
+
+func TestHostileTitles(t *testing.T) {
+	secrets := func(o *Options) { o.Secrets = []string{"hunter2hunter2"} }
+	for _, title := range hostile {
+		inWorld(t, func(w *world) {
+			ctx, c := w.Context(), w.client("retake-bot", secrets)
+			req := watched(w)
+			req.Title, req.Note, req.Summary = title, title, title
+			req.Answers = []AnswerLine{{By: "acme", Text: title}}
+			w.claimed(c)
+			_, err := c.Deliver(ctx, req)
+			w.must(err)
+			pr, subject := w.sim.Issue(testRepo+"#2"), c.CommitSubject(Issue{Title: title, Number: 1})
+			for what, text := range map[string]string{"title": pr.Title, "subject": subject} {
+				if text == "" || strings.Contains(text, "\n") || len([]rune(text)) > 256 {
+					w.Errorf("%s %q of %.80q", what, text, title)
+				}
+				for _, bad := range harmful {
+					if strings.Contains(strings.ToLower(text), bad) {
+						w.Errorf("%q in %s %q", bad, what, text)
+					}
+				}
+			}
+			first, body, _ := strings.Cut(pr.Body, "\n")
+			if m, ok := readMarker(first); !ok || m.kind != markDelivery || !strings.Contains(body, "\nRefs #1\n") && !strings.HasPrefix(body, "Refs #1\n") {
+				w.Errorf("body of %.80q: %q", title, pr.Body)
+			}
+			for _, bad := range append([]string{"<img", "</details></details>"}, harmful...) {
+				if strings.Contains(strings.ToLower(body), bad) {
+					w.Errorf("%q in the body of %.80q: %.2000q", bad, title, body)
+				}
+			}
+			if !strings.HasSuffix(pr.Body, "fleet `default`</sub>") {
+				w.Errorf("the end of the body of %.80q is gone", title)
+			}
+			if open := w.sim.Issue(w.key); open.State != "open" || len(open.Comments) != 1 || open.Labels[0] != "agent-review" {
+				w.Errorf("%.80q led to %+v", title, open)
+			}
+		})
+	}
+}
+
+func TestCommitSubject(t *testing.T) {
+	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, want := range map[string]string{
+		"Parse the new format":                         "Parse the new format",
+		"fixes #12 [skip ci]":                          "fixes # 12 (skip ci)",
+		"like acme/widgets#3, GH-4":                    "like acme/widgets# 3, GH- 4",
+		"ping @octocat":                                "ping @ octocat",
+		"no [optional] arguments":                      "no [optional] arguments",
+		"see https://github.com/acme/widgets/issues/3": "see github.com/acme/widgets/issues/3",
+		" \n":                    "Issue 7",
+		strings.Repeat("x", 200): strings.Repeat("x", 99) + "…",
+	} {
+		if got := c.CommitSubject(Issue{Title: title, Number: 7}); got != want {
+			t.Errorf("%q became %q, want %q", title, got, want)
+		}
+	}
+}
