@@ -51,6 +51,6 @@ func (c *Client) CommitSubject(i Issue) string {
 		return ref[:at+1] + " " + ref[at+1:]
 	})
 	text = issueLink.ReplaceAllString(text, "$1")
-	text = mention.ReplaceAllString(text, "@ $1")
+	text = opening.ReplaceAllString(mention.ReplaceAllString(text, "@ $1"), "<! $1")
 	return cmp.Or(clip(text, subjectLimit), fmt.Sprintf("Issue %d", i.Number))
 }
