@@ -35,7 +35,8 @@ func TestDeliveryTexts(t *testing.T) {
 	for name, got := range map[string]string{
 		"delivered": c.page("delivered", deliveredPage{delivery, 2, "https://github.test/acme/widgets/tree/retake/1-a2"}),
 		"draft": c.page("delivered", deliveredPage{
-			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Draft: true, Note: "the check `go test ./...` did not pass."}, 2,
+			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Draft: true, Note: "the check `go test ./...` did not pass."},
+			2,
 			"https://github.test/acme/widgets/tree/retake/1-a2",
 		}),
 		"branch": c.page("delivered", deliveredPage{
