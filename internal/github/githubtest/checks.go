@@ -3,6 +3,7 @@ package githubtest
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,20 @@ const (
 	outcomeBad     outcome = "bad"
 	outcomePending outcome = "pending"
 )
+
+// word is how it stands, as people say it.
+func (c *checkRun) word() string {
+	return strings.ReplaceAll(cmp.Or(c.conclusion, c.status), "_", " ")
+}
+
+// about is what it says beyond that, in a line: its page says the rest.
+func (c *checkRun) about() string {
+	if c.summary == "" && c.title != c.word() {
+		return c.title
+	}
+	first, _, _ := strings.Cut(c.summary, "\n")
+	return first
+}
 
 // badConclusions are those that GitHub shows with a red cross.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure", "cancelled", "stale"}
@@ -92,7 +107,7 @@ func (r *repo) latestStatuses(sha string) []*commitStatus {
 // checksOf are both kinds together.
 func (r *repo) checksOf(sha string) (all []checkLine) {
 	for _, c := range r.latestChecks(sha) {
-		all = append(all, checkLine{c.name, cmp.Or(c.conclusion, c.status), cmp.Or(c.summary, c.title), "/" + r.fullName() + "/runs/" + itoa(c.id), c.outcome()})
+		all = append(all, checkLine{c.name, c.word(), c.about(), "/" + r.fullName() + "/runs/" + itoa(c.id), c.outcome()})
 	}
 	for _, c := range r.latestStatuses(sha) {
 		all = append(all, checkLine{c.context, c.state, c.description, c.target, c.outcome()})
@@ -116,7 +131,7 @@ func (s *Server) setCheck(r *repo, sha, name, conclusion, summary string) {
 	if c.conclusion = conclusion; conclusion != "" {
 		c.status, c.completed = checkCompleted, s.now()
 	}
-	c.title, c.summary = cmp.Or(conclusion, "in progress"), summary
+	c.title, c.summary = c.word(), summary
 }
 
 // setStatus gives a commit a status. s.mu is held.

@@ -209,7 +209,7 @@ func (s *Server) editBody(r *repo, i *issue, c *comment, u *user, body string) {
 
 // setState opens or closes. s.mu is held.
 func (s *Server) setState(r *repo, i *issue, u *user, state string) {
-	if state == i.state() {
+	if state == i.state() || i.pull != nil && !i.pull.mergedAt.IsZero() && i.closed { // what was merged stays closed
 		return
 	}
 	i.closed = state == "closed"

@@ -41,6 +41,7 @@ func (s *Server) pages() http.Handler {
 	mux.HandleFunc("GET /{owner}/{repo}/pull/{number}", s.issuePage)
 	mux.HandleFunc("POST /{owner}/{repo}/issues/{number}", s.postToIssue)
 	mux.HandleFunc("POST /{owner}/{repo}/pull/{number}", s.postToIssue)
+	mux.HandleFunc("GET /{owner}/{repo}/runs/{id}", s.checkPage)
 	mux.HandleFunc("GET /{owner}/{repo}/tree/{branch...}", s.branchPage)
 	mux.HandleFunc("GET /_sim/requests", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, s.Requests()) })
 	mux.HandleFunc("GET /_sim/events", func(w http.ResponseWriter, r *http.Request) {
@@ -72,6 +73,8 @@ type pageData struct {
 	Issues        []row
 	Branches      []branch
 	Issue         row
+	Pull          *pullView
+	Check         *checkView
 	Body          string
 	Timeline      []item
 	Diff          string
@@ -82,6 +85,7 @@ type chip struct{ Name, Color, About string }
 type row struct {
 	Number            int
 	Title, State      string
+	Badge             string // open, closed, merged or draft
 	URL, Author       string
 	Created           time.Time
 	Labels            []chip
@@ -100,6 +104,8 @@ type item struct {
 	Text                   string
 	Label                  *chip
 	Reactions              []reactionView
+	Review                 reviewLine
+	Inline                 []Inline
 	At                     time.Time
 }
 
@@ -153,7 +159,7 @@ func chips(r *repo, names []string) []chip {
 
 func toRow(r *repo, i *issue) row {
 	v := row{
-		Number: i.number, Title: i.title, State: i.state(), Author: i.author.login, Created: i.created, Labels: chips(r, i.labels),
+		Number: i.number, Title: i.title, State: i.state(), Badge: i.badge(), Author: i.author.login, Created: i.created, Labels: chips(r, i.labels),
 		Comments: len(i.comments), Head: i.head, Base: i.base, IsPull: i.pull != nil, AuthorAssociation: r.association(i.author),
 		URL: links{}.page(r, i),
 	}
@@ -208,10 +214,9 @@ func (s *Server) branches(fullName string) []branch {
 // diffLimit bounds what a page shows of a diff, in bytes.
 const diffLimit = 64 << 10
 
-func (s *Server) diff(fullName, base, head string) string {
-	from, okFrom := s.commitOf(fullName, base)
-	to, okTo := s.commitOf(fullName, head)
-	if !okFrom || !okTo {
+// diff is what the commit to has since it left from.
+func (s *Server) diff(fullName, from, to string) string {
+	if s.opts.DataDir == "" || from == "" || to == "" {
 		return ""
 	}
 	out, err := git(s.bare(fullName), nil, "diff", "--no-color", "--no-ext-diff", "--stat", "--patch", from+"..."+to)
@@ -230,11 +235,13 @@ func (s *Server) branchPage(w http.ResponseWriter, r *http.Request) {
 		s.missing(w, "There is no such repository.")
 		return
 	}
-	if _, ok := s.commitOf(p.fullName(), name); !ok {
+	head, ok := s.commitOf(p.fullName(), name)
+	if !ok {
 		s.missing(w, "There is no such branch.")
 		return
 	}
-	s.show(w, http.StatusOK, "branch.html", pageData{Title: name, Repo: p.fullName(), Diff: s.diff(p.fullName(), "main", name)})
+	base, _ := s.commitOf(p.fullName(), mainBranch)
+	s.show(w, http.StatusOK, "branch.html", pageData{Title: name, Repo: p.fullName(), Diff: s.diff(p.fullName(), base, head)})
 }
 
 func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
@@ -245,15 +252,23 @@ func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
 		s.missing(w, "There is no such issue.")
 		return
 	}
-	v := pageData{Title: i.title, Repo: p.fullName(), Issue: toRow(p, i), Body: i.body, Timeline: s.timeline(p, i)}
-	s.mu.Unlock()
+	s.followHeads(p, p.owner)
+	v := pageData{Title: i.title, Repo: p.fullName(), Issue: toRow(p, i), Pull: s.pullView(p, i), Body: i.body, Timeline: s.timeline(p, i)}
+	base, head := "", ""
+	if i.pull != nil {
+		base, head = i.pull.baseSHA, i.pull.headSHA
+	}
+	s.release()
 	if v.Issue.IsPull {
-		v.Diff = s.diff(v.Repo, v.Issue.Base, v.Issue.Head)
+		v.Diff = s.diff(v.Repo, base, head)
 	}
 	s.show(w, http.StatusOK, "issue.html", v)
 }
 
-var eventTexts = map[string]string{"labeled": "added", "unlabeled": "removed", "closed": "closed this", "reopened": "reopened this"}
+var eventTexts = map[string]string{
+	"labeled": "added", "unlabeled": "removed", "closed": "closed this", "reopened": "reopened this", "merged": "merged this as", "synchronized": "pushed",
+	"ready_for_review": "marked this as ready for review", "convert_to_draft": "made this a draft", "review_dismissed": "dismissed a review",
+}
 
 // timeline joins comments and events in the order of their ids, which is that of their times. s.mu is held.
 func (s *Server) timeline(p *repo, i *issue) []item {
@@ -270,11 +285,14 @@ func (s *Server) timeline(p *repo, i *issue) []item {
 			continue
 		}
 		it := item{ID: e.ID, Author: e.Actor, Text: text, At: e.At}
-		if l := p.label(e.Detail); l != nil && e.Detail != "" {
+		if e.Event == "merged" || e.Event == "synchronized" {
+			it.Text += " " + short(e.Detail)
+		} else if l := p.label(e.Detail); l != nil && e.Detail != "" {
 			it.Label = &chip{l.name, l.color, l.description}
 		}
 		all = append(all, it)
 	}
+	all = append(all, i.pull.reviewItems(p)...)
 	slices.SortFunc(all, func(a, b item) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
@@ -327,7 +345,8 @@ func labelsOf(r *http.Request) (names []string) {
 	return names
 }
 
-// postToIssue does what the buttons of an issue's page stand for: do = comment, close, reopen, label or unlabel.
+// postToIssue does what the buttons of an issue's page stand for: do = comment, close, reopen, label, unlabel; of
+// a pull request's also approve, changes, merge, squash and ready.
 func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	do, body, name := r.PostFormValue("do"), unixLines(r.PostFormValue("body")), strings.TrimSpace(r.PostFormValue("label"))
@@ -339,7 +358,13 @@ func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u := s.user(s.opts.Person)
-	if strings.TrimSpace(body) != "" {
+	if i.pull != nil {
+		if problem := s.actOnPull(p, i, u, do, body); problem != "" {
+			s.unlock()
+			s.show(w, http.StatusUnprocessableEntity, "missing.html", pageData{Title: "That does not work", Repo: p.fullName(), Body: problem})
+			return
+		}
+	} else if strings.TrimSpace(body) != "" {
 		s.comment(p, i, u, body)
 	}
 	switch do {
