@@ -86,7 +86,7 @@ func keys(c *Config) []row {
 		{key: "github.poll_seconds", def: "30", unit: "seconds", min: 1, max: day, doc: "Time between two requests for a repository's changed issues.", to: &c.GitHub.Poll},
 		{key: "github.delivery", def: `"pull_request"`, allowed: []string{"pull_request", "branch", "none"}, doc: "How a result is handed in: as a pull request, as a branch only, not at all.", to: &c.GitHub.Delivery},
 		{key: "github.base_branch", def: `"main"`, check: validBranch, want: "a branch name", doc: "Branch that work starts from; it must exist.", to: &c.GitHub.BaseBranch},
-		{key: "github.trusted_authors", def: `["OWNER", "MEMBER", "COLLABORATOR"]`, allowed: associations, doc: "Whose comments count as answers, by GitHub's author_association. Commands also need write access.", to: &c.GitHub.TrustedAuthors},
+		{key: "github.trusted_authors", def: `["OWNER", "MEMBER", "COLLABORATOR"]`, allowed: associations, doc: "Whose claim and release markers count beside our own, by GitHub's author_association. They also need write access. Answers need write access alone.", to: &c.GitHub.TrustedAuthors},
 		{key: "github.labels.task", def: `"agent-task"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues to be worked on.", to: &c.GitHub.Labels.Task},
 		{key: "github.labels.claimed", def: `"agent-claimed"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues that are being worked on.", to: &c.GitHub.Labels.Claimed},
 		{key: "github.labels.blocked", def: `"agent-blocked"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues that wait for a person.", to: &c.GitHub.Labels.Blocked},

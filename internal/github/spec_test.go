@@ -19,7 +19,7 @@ func TestSpecification(t *testing.T) {
 	for _, l := range testLabels.specs() {
 		labels += fmt.Sprintf("| `%s` | %s |\n", l.name, l.description)
 	}
-	words := "| command | effect | works |\n|---|---|---|\n"
+	words := "| command | effect | where |\n|---|---|---|\n"
 	for _, c := range commands {
 		words += fmt.Sprintf("| `%s` | %s | %s |\n", c.Usage, c.Meaning, c.Where)
 	}

@@ -90,3 +90,36 @@ func TestReadWebhook(t *testing.T) {
 		}
 	}
 }
+
+// TestWebhookExamplesAreComments reads the comment of every example that GitHub gives, as if it were the answer to a request.
+func TestWebhookExamplesAreComments(t *testing.T) {
+	all, read := testfiles.Webhooks(t), 0
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		testfiles.Try(t, name, func(t *testing.T) {
+			var event struct {
+				Issue      *gh.Issue
+				Comment    *gh.IssueComment
+				Repository *gh.Repository
+			}
+			if err := json.Unmarshal(all[name], &event); err != nil {
+				t.Fatal(err)
+			}
+			if event.Comment == nil {
+				return
+			}
+			read++
+			repo, err := parseRepo(event.Repository.GetFullName())
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, ok := placeOfComment(repo, event.Comment)
+			r := (&Client{}).toComment(event.Comment, "retake")
+			if !ok || at.number != event.Issue.GetNumber() || !r.byPerson() || r.edited.IsZero() || toAnswer(r, "retake").Text == "" {
+				t.Errorf("on %s: %+v", at.key(), r)
+			}
+		})
+	}
+	if read == 0 {
+		t.Error("no example has a comment")
+	}
+}
