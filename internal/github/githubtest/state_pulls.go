@@ -1,6 +1,9 @@
 package githubtest
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 type savedPull struct {
 	Draft    bool          `json:"draft,omitempty"`
@@ -98,7 +101,9 @@ func (s *Server) pullFromSaved(r *repo, i savedIssue) *pullRequest {
 		if s.opts.DataDir == "" {
 			r.makeBranches(i.Head, i.Base)
 		}
-		v = &savedPull{HeadSHA: madeUp(i.Head), BaseSHA: madeUp(i.Base)}
+		head, _ := s.tip(r, i.Head)
+		base, _ := s.tip(r, i.Base)
+		v = &savedPull{HeadSHA: cmp.Or(head, madeUp(i.Head)), BaseSHA: cmp.Or(base, madeUp(i.Base))}
 	}
 	p := &pullRequest{
 		draft: v.Draft, headSHA: v.HeadSHA, baseSHA: v.BaseSHA, conflict: v.Conflict, mergedAt: v.MergedAt, mergedBy: s.userOrNone(v.MergedBy), mergeSHA: v.MergeSHA,

@@ -189,3 +189,25 @@ func TestStateThatCannotBeKept(t *testing.T) {
 		t.Errorf("lost = %v", lost)
 	}
 }
+
+// TestAnEarlierStateHasItsPullRequests: before checks and reviews were played, a pull request was its two branches.
+func TestAnEarlierStateHasItsPullRequests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state.json")
+	text := `{"version":1,"last_id":9,"users":[{"id":1,"login":"acme","token":"secret"}],"repos":[{"id":2,"owner":"acme","name":"widgets","issues":[
+		{"id":3,"number":1,"title":"x","author":"acme","head":"work","base":"main","created":"2026-01-01T00:00:00Z","updated":"2026-01-01T00:00:00Z"}]}]}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(Options{StateFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"mergeable":null`, `"mergeable":true,"mergeable_state":"clean"`} {
+		if resp, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/1", ""); resp.StatusCode != 200 || !strings.Contains(body, want) || !strings.Contains(body, `"state":"open"`) {
+			t.Errorf("%d %s, want %s", resp.StatusCode, body, want)
+		}
+	}
+	if len(s.Events("")) != 0 {
+		t.Errorf("reading it has changed it: %+v", s.Events(""))
+	}
+}
