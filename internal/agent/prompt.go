@@ -45,6 +45,9 @@ var actionAdvice = map[string]string{
 	"reprobe":        "A tool was missing in the last attempt. Check that it can be called before you rely on it.",
 }
 
+// conflictAdvice stands above the files that a merge left to the agent.
+const conflictAdvice = "Newer changes of others were merged into the working directory, and these files wait for you. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), keep what both sides meant and remove the markers; decide about the others. The work is not taken while markers are left:"
+
 // compactShare is how much of the limit is used after a context overflow: the prompt was a part of what did not fit.
 const compactShare = 4
 
@@ -64,6 +67,10 @@ func Prompt(t Task, limit int) string {
 	fmt.Fprintf(&b, frame, task)
 	if text := actionAdvice[a.Action]; text != "" {
 		b.WriteString("\n" + text + "\n")
+	}
+	if len(a.Conflicts) > 0 {
+		b.WriteString("\n" + conflictAdvice + "\n")
+		b.WriteString(quoteStart(strings.Join(a.Conflicts, "\n"), (limit-b.Len())/4, "the rest is in .retake/attempt.json"))
 	}
 	if t.Rejected != "" {
 		what := "The work in the working directory is not accepted as it stands."

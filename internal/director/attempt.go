@@ -86,8 +86,9 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	base := s.config.GitHub.BaseBranch
 	request := s.checkoutOf(e.Task, e.Nonce)
 	checkout, err := s.workspace.Checkout(ctx, request)
+	var conflicts []string
 	if err == nil {
-		err = s.catchUp(ctx, e, request)
+		conflicts, err = s.catchUp(ctx, e, request)
 	}
 	var tracked []string
 	var all bool
@@ -117,7 +118,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		Workdir: s.runtime.Workdir(spec), Stages: s.stages, FixAttempts: c.Worker.FixAttempts,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
-		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all, AttemptFile: attemptFile(e, ref, alternative(s.stages)),
+		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all, AttemptFile: attemptFile(e, ref, alternative(s.stages), conflicts),
 		Budget: &wire.PlanBudget{
 			MaxConcurrent: c.RateLimits.Model.MaxConcurrentRequests, SpacingSeconds: c.RateLimits.Model.MinBetweenRequests.Seconds(),
 			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),

@@ -3,6 +3,7 @@ package director
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -19,29 +20,34 @@ func (s *session) syncPolicy() workspace.SyncPolicy {
 }
 
 // catchUp merges the base branch into a checkout that has fallen behind it by more than the policy allows. A human who
-// answered a conflict wants to go on without: then it is not tried again.
-func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request) error {
-	if e.Attempt == 1 || answeredConflict(e.Start) {
-		return nil
+// answered a conflict wants to go on without: then it is not tried again. An agent that was asked to resolve a conflict finds it in the
+// files, and is told what was left there.
+func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request) (left []string, err error) {
+	keep := keepsConflicts(e.Start)
+	if e.Attempt == 1 || !keep && answeredConflict(e.Start) {
+		return nil, nil
 	}
 	drift, err := s.workspace.Drift(ctx, r)
-	if err != nil {
-		return err
+	if err != nil || !keep && s.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+		return nil, err
 	}
-	why := s.syncPolicy().Reason(drift.Commits, drift.Behind)
-	if why == "" {
-		return nil
-	}
-	synced, err := s.workspace.Sync(ctx, r, workspace.SyncOptions{})
+	synced, err := s.workspace.Sync(ctx, r, workspace.SyncOptions{KeepConflicts: keep})
 	log := s.log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt), zap.Int("commits", drift.Commits))
 	switch {
 	case errors.Is(err, workspace.ErrCannotMerge):
 		log.Warn("the base branch is not merged; the attempt works on the old one", zap.Error(err))
-		return nil
-	case err == nil:
-		log.Info("merged the base branch", zap.String("from", synced.From), zap.String("to", synced.To))
+		return nil, nil
+	case err == nil && synced.Merged:
+		log.Info("merged the base branch", zap.String("from", synced.From), zap.String("to", synced.To), zap.Int("conflicts", len(synced.Conflicts)))
 	}
-	return err
+	return synced.Left, err
+}
+
+// keepsConflicts: an agent of this task was asked to resolve a conflict. What it left of it is still there for this attempt.
+func keepsConflicts(o *fsm.StartOrder) bool {
+	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool {
+		return f.Reason == recovery.GitConflict && f.Action == recovery.FixAttempt
+	})
 }
 
 // answeredConflict: the last failure was a conflict, and a human's answer began this attempt.

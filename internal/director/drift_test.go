@@ -92,25 +92,69 @@ func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 	}
 }
 
-// What cannot be merged is tried once more, and then a human's matter; whose answer means: go on without.
-func TestConflictWithTheBaseBranchAsksAHuman(t *testing.T) {
-	t.Parallel()
-	s, began := newDrift(t, "README.md", func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
-	key := s.github.CreateIssue(repo, "octocat", "Two at one file", "", "agent-task")
+// conflicted is a harness with a checkout and a base branch that both changed README.md.
+func conflicted(t *testing.T, next func(ctx context.Context, a *fakeWorker) int) (s *harness, key string) {
+	s, began := newDrift(t, "README.md", next)
+	key = s.github.CreateIssue(repo, "octocat", "Two at one file", "", "agent-task")
 	s.start()
 	worker := <-began
 	s.advance("README.md", 3)
 	s.runtime.killFromOutside(worker)
+	return s, key
+}
+
+// resolve is the work of an agent that resolves the conflict.
+func (a *fakeWorker) resolve(ctx context.Context) int {
+	if err := os.WriteFile(filepath.Join(a.checkout, "README.md"), []byte("both\n"), 0o644); err != nil {
+		return 1
+	}
+	return a.work(ctx)
+}
+
+// What cannot be merged is another attempt's work, which finds the conflict in the file and is told so.
+func TestConflictWithTheBaseBranchIsTheAgentsWork(t *testing.T) {
+	t.Parallel()
+	found := make(chan string, 2)
+	s, key := conflicted(t, func(ctx context.Context, a *fakeWorker) int {
+		text, _ := os.ReadFile(filepath.Join(a.checkout, "README.md"))
+		found <- string(text)
+		found <- a.plan.AttemptFile.Summary + strings.Join(a.plan.AttemptFile.Conflicts, ",")
+		return a.resolve(ctx)
+	})
+	s.until("review", s.labelled(key, "agent-review"))
+	if text := <-found; !strings.Contains(text, "<<<<<<< this-task\nhalf of it\n=======\nmain, 2\n>>>>>>> base-branch\n") {
+		t.Errorf("README.md was\n%s", text)
+	}
+	if told := <-found; !strings.Contains(told, "> README.md: has conflict markers\n") || !strings.HasSuffix(told, "README.md: has conflict markers") {
+		t.Errorf("it was told\n%s", told)
+	}
+	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost", "git_conflict"}) {
+		t.Errorf("verdicts %q; want worker_lost, git_conflict", v)
+	}
+}
+
+// What the agent leaves unresolved is not delivered, and then a human's matter. Whose answer is the agent's to follow.
+func TestConflictThatStaysAsksAHuman(t *testing.T) {
+	t.Parallel()
+	s, key := conflicted(t, func(ctx context.Context, a *fakeWorker) int {
+		if len(a.plan.AttemptFile.Conflicts) != 1 {
+			t.Errorf("attempt %d is told of %q", a.plan.Attempt, a.plan.AttemptFile.Conflicts)
+		}
+		if len(a.plan.AttemptFile.Hints) > 0 {
+			return a.resolve(ctx)
+		}
+		return a.work(ctx)
+	})
 	s.until("blocked", s.labelled(key, "agent-blocked"))
-	want := []string{"worker_lost", "git_conflict", "git_conflict"}
+	want := []string{"worker_lost", "git_conflict", "git_conflict", "git_conflict"}
 	if v := s.verdicts(key); !slices.Equal(v, want) {
 		t.Errorf("verdicts %q; want %q", v, want)
 	}
 	s.until("a question that names the file", func() bool {
 		c := s.github.Issue(key).Comments
-		return len(c) == 2 && strings.Contains(c[1].Body, "README.md")
+		return strings.Contains(c[len(c)-1].Body, "conflict markers (<<<<<<<) are left in README.md")
 	})
-	s.github.AddComment(key, "octocat", "/agent retry keep ours")
+	s.github.AddComment(key, "octocat", "/agent retry keep both")
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); len(v) != len(want) {
 		t.Errorf("verdicts %q after the answer; want no more", v)

@@ -106,7 +106,8 @@ type AttemptFile struct {
 	Model           *string              `json:"model"` // null: the default one
 	Hints           List[Hint]           `json:"hints"`
 	EarlierFailures List[EarlierFailure] `json:"earlier_failures"`
-	Summary         string               `json:"summary"` // ready-made text for a prompt, at most 4 KiB
+	Summary         string               `json:"summary"`             // ready-made text for a prompt, at most 4 KiB
+	Conflicts       []string             `json:"conflicts,omitempty"` // files in which a merge left something to decide, and what: "a.txt: has conflict markers"
 }
 
 // Hint is a comment by a person, as quoted data.
