@@ -46,7 +46,7 @@ func leftovers(tree, out string) []leftover {
 			break
 		}
 		if kind := rest[n+1]; strings.HasPrefix(kind, "CONFLICT") && kind != "CONFLICT (contents)" && kind != "CONFLICT (binary)" {
-			notes[rest[1]] = strings.TrimSpace(rest[n+2])
+			notes[rest[1]] = strings.Join(strings.Fields(rest[n+2]), " ")
 		}
 		rest = rest[n+3:]
 	}
@@ -114,17 +114,18 @@ func (w *Workspaces) object(ctx context.Context, t task, tree, name string) (str
 	return strings.TrimSpace(out), err
 }
 
-// content reads the file at a path of a tree; "" if there is none.
+// content reads the file at a path of a tree; "" if there is none, but a folder or a submodule, whose commit is not here.
 func (w *Workspaces) content(ctx context.Context, t task, tree, name string) (string, error) {
 	sha, err := w.object(ctx, t, tree, name)
 	if err != nil || sha == "" {
 		return "", err
 	}
-	kind, err := w.ask(ctx, t.op, t.gitDir(), t.lock, "cat-file", "-t", sha)
-	if err != nil || kind != "blob" { // a folder took its place
+	c := t.call("cat-file", "--batch-check=%(objecttype)")
+	c.stdin = strings.NewReader(sha + "\n")
+	if kind, err := w.git.run(ctx, c); err != nil || kind != "blob\n" {
 		return "", err
 	}
-	c := t.call("cat-file", "blob", sha)
+	c = t.call("cat-file", "blob", sha)
 	c.most = baseBytes
 	return w.git.run(ctx, c)
 }

@@ -61,8 +61,8 @@ func keep(t testing.TB, w *Workspaces, o origin) Synced {
 var leftThere = []string{
 	"\"bad\\xff.txt\": has conflict markers",
 	"both.txt: has conflict markers",
-	"gone-here.txt: CONFLICT (modify/delete): gone-here.txt deleted in this-task and modified in base-branch.  Version base-branch of gone-here.txt left in tree.",
-	"gone-there.txt: CONFLICT (modify/delete): gone-there.txt deleted in base-branch and modified in this-task.  Version this-task of gone-there.txt left in tree.",
+	"gone-here.txt: CONFLICT (modify/delete): gone-here.txt deleted in this-task and modified in base-branch. Version base-branch of gone-here.txt left in tree.",
+	"gone-there.txt: CONFLICT (modify/delete): gone-there.txt deleted in base-branch and modified in this-task. Version this-task of gone-there.txt left in tree.",
 	"link: changed on both sides, and cannot be merged line by line: this task's version was left",
 	"logo.png: changed on both sides, and cannot be merged line by line: this task's version was left",
 	"\"new\\nline.txt\": has conflict markers",

@@ -197,6 +197,40 @@ func TestJoinLeavesConflicts(t *testing.T) {
 	}
 }
 
+// TestJoinOfSubmodules: two moved one to different commits, neither of which is here.
+func TestJoinOfSubmodules(t *testing.T) {
+	sub := newOrigin(t, map[string]string{"s.txt": "1"})
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	sh(t, o.clone, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.bare, "sub")
+	o.change(t, nil)
+	moveTo := func(text string) {
+		next := sub.change(t, map[string]string{"s.txt": text})
+		sh(t, filepath.Join(o.clone, "sub"), "fetch", "-q")
+		sh(t, filepath.Join(o.clone, "sub"), "checkout", "-q", next)
+	}
+	w := open(t, Options{})
+	dir := checkout(t, w, o, nonceB).Path
+	put(t, dir, "agent.txt", "x\n")
+	first := deliver(t, w, o, nonceB)
+	sh(t, o.clone, "fetch", "-q", "origin")
+	sh(t, o.clone, "checkout", "-q", "-B", "theirs", "origin/"+branch)
+	moveTo("2")
+	sh(t, o.clone, "commit", "-q", "-a", "-m", "a person's")
+	sh(t, o.clone, "push", "-q", "origin", "HEAD:"+branch)
+	theirs := sh(t, o.clone, "rev-parse", "HEAD")
+	sh(t, o.clone, "checkout", "-q", "main")
+	moveTo("3")
+	o.change(t, nil)
+	keep(t, w, o)
+	s := join(t, w, o)
+	if !s.Merged || s.From != first.SHA || s.To != theirs || !slices.Equal(s.Conflicts, []string{"sub"}) || !strings.Contains(s.Left[0], "submodule") {
+		t.Errorf("%+v", s)
+	}
+	if got := o.parents(t, deliverOnto(t, w, o, theirs).SHA); len(got) != 2 || got[0] != theirs {
+		t.Errorf("on %v, want %s and the base", got, theirs)
+	}
+}
+
 // TestInterruptedJoinIsFinished: on record, but not one file changed yet.
 func TestInterruptedJoinIsFinished(t *testing.T) {
 	dir := t.TempDir()
