@@ -93,6 +93,38 @@ var operations = map[string]struct {
 		run:    deliverWatched,
 		kind:   markClaim, events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed"}, labels: []string{"agent-review"},
 	},
+	"deliver again, ready": {
+		before: inOrder(claimOnce, deliverDraft, takeBack),
+		run: func(ctx context.Context, w *world, c *Client) error {
+			req := watched(w)
+			req.Number, req.Summary = 2, "Better."
+			_, err := c.Deliver(ctx, req)
+			if pr := w.sim.Issue(testPull); err == nil && (pr.Draft || !strings.Contains(pr.Body, "> Better.")) {
+				err = fmt.Errorf("pull request %+v", pr)
+			}
+			return err
+		},
+		kind: markClaim,
+		events: []string{
+			"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed", "-agent-review", "+agent-claimed", "+agent-review", "-agent-claimed",
+		},
+		labels: []string{"agent-review"},
+	},
+	"delete the branch": {
+		before: inOrder(claimOnce, deliverWatched),
+		run: func(ctx context.Context, w *world, c *Client) error {
+			return c.DeleteBranch(ctx, testRepo, "retake/1-a1", w.sim.Issue(testPull).HeadSHA)
+		},
+		kind: markClaim, events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed"}, labels: []string{"agent-review"},
+	},
+	"incident": {
+		before: claimOnce,
+		run: func(ctx context.Context, _ *world, c *Client) error {
+			_, err := c.EnsureIncident(ctx, outage)
+			return err
+		},
+		kind: markClaim, events: []string{"-agent-task", "+agent-claimed"}, labels: []string{"agent-claimed"},
+	},
 	"take back from review": {
 		before: inOrder(claimOnce, deliverWatched),
 		run:    takeBack,
@@ -149,6 +181,13 @@ func escalateOnce(ctx context.Context, w *world, c *Client) error {
 
 func deliverWatched(ctx context.Context, w *world, c *Client) error {
 	_, err := c.Deliver(ctx, watched(w))
+	return err
+}
+
+func deliverDraft(ctx context.Context, w *world, c *Client) error {
+	req := watched(w)
+	req.Draft = true
+	_, err := c.Deliver(ctx, req)
 	return err
 }
 

@@ -1,6 +1,10 @@
 package github
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -242,4 +246,126 @@ func TestCommitSubject(t *testing.T) {
 			t.Errorf("%q became %q, want %q", title, got, want)
 		}
 	}
+}
+
+func TestAFurtherDelivery(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		w.claimed(c)
+		req := watched(w)
+		req.Draft, req.Note = true, "nothing was validated"
+		_, err := c.Deliver(ctx, req)
+		w.must(err)
+		if pr := w.sim.Issue(testPull); !pr.Draft || !strings.Contains(pr.Body, "**Draft: nothing was validated**") {
+			w.Errorf("draft = %+v", pr)
+		}
+		w.rename("By people")
+		w.must(takeBack(ctx, w, c))
+		again := watched(w)
+		again.Number, again.Title, again.Summary = 2, "Something else", "Better."
+		got, err := w.client("retake-bot").Deliver(ctx, again)
+		w.must(err)
+		pr := w.sim.Issue(testPull)
+		if got.PullRequest != 2 || pr.Draft || pr.Title != "By people" || !strings.Contains(pr.Body, "> Better.") || strings.Contains(pr.Body, "Draft") {
+			w.Errorf("delivered %+v: %+v", got, pr)
+		}
+		w.wantLabels("agent-review")
+		if pulls := len(w.sim.Issues(testRepo)) - 1; pulls != 1 {
+			w.Errorf("%d pull requests", pulls)
+		}
+
+		// A text of people's own, and what they have closed, stay as they are.
+		w.patch(`{"body":"Written by hand."}`)
+		again.Summary = "Best."
+		_, err = c.Deliver(ctx, again)
+		w.must(err)
+		if body := w.sim.Issue(testPull).Body; body != "Written by hand." {
+			w.Errorf("the text of a person became %q", body)
+		}
+		w.sim.Close(testPull, "acme")
+		before := len(w.changes())
+		if got, err := c.Deliver(ctx, again); err != nil || got.PullRequest != 2 || len(w.changes()) != before {
+			w.Errorf("delivery to a closed pull request: %+v, %v", got, err)
+		}
+	})
+}
+
+func (w *world) rename(title string) { w.patch(`{"title":"` + title + `"}`) }
+
+// patch changes the pull request as its repository's owner.
+func (w *world) patch(body string) {
+	w.Helper()
+	w.must(w.client("other-bot").call(w.Context(), laneClaim, http.MethodPatch, "repos/acme/widgets/pulls/2", json.RawMessage(body)))
+}
+
+// TestDraftsThatARepositoryDoesNotHave are ordinary pull requests.
+func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pulls") {
+					return next.RoundTrip(r)
+				}
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if !bytes.Contains(body, []byte(`"draft":true`)) {
+					return next.RoundTrip(r)
+				}
+				refusal := `{"message":"Draft pull requests are not supported in this repository.","documentation_url":"https://docs.github.com/rest/pulls/pulls#create-a-pull-request"}`
+				return &http.Response{StatusCode: http.StatusUnprocessableEntity, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(refusal)), Request: r}, nil
+			})
+		}))
+		w.claimed(c)
+		req := watched(w)
+		req.Draft, req.Note = true, "nothing was validated"
+		got, err := c.Deliver(w.Context(), req)
+		w.must(err)
+		if pr := w.sim.Issue(testPull); got.PullRequest != 2 || pr.Draft || !strings.Contains(pr.Body, "nothing was validated") {
+			w.Errorf("delivered %+v: %+v", got, pr)
+		}
+	})
+}
+
+// TestGraphQLErrors come with status 200.
+func TestGraphQLErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answer string
+		want   Kind
+	}{
+		"a limit":   {`{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user"}]}`, KindRateLimited},
+		"forbidden": {`{"data":{"markPullRequestReadyForReview":null},"errors":[{"type":"FORBIDDEN","message":"retake-bot does not have the correct permissions"}]}`, KindPermanent},
+	} {
+		inWorld(t, func(w *world) {
+			w.claimed(w.client("retake-bot"))
+			req := watched(w)
+			req.Draft = true
+			_, err := w.client("retake-bot").Deliver(w.Context(), req)
+			w.must(err)
+			c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					if !strings.HasSuffix(r.URL.Path, "/graphql") {
+						return next.RoundTrip(r)
+					}
+					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(tc.answer)), Request: r}, nil
+				})
+			}))
+			req.Draft, req.Number = false, 2
+			if _, err := c.Deliver(w.Context(), req); kindOf(err) != tc.want {
+				w.Errorf("%s: %v, want %s", name, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestAccount(t *testing.T) {
+	inWorld(t, func(w *world) {
+		login, bot, err := w.client("retake-bot").Account(w.Context())
+		if err != nil || login != "retake-bot" || bot {
+			w.Errorf("account %s, bot %v, %v", login, bot, err)
+		}
+		w.sim.AddUser("retake[bot]", "token-of-retake[bot]")
+		if login, bot, err = w.client("retake[bot]").Account(w.Context()); err != nil || login != "retake[bot]" || !bot {
+			w.Errorf("account %s, bot %v, %v", login, bot, err)
+		}
+	})
 }

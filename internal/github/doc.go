@@ -1,5 +1,5 @@
 // Package github is Retake's only connection to GitHub. It polls issues, claims them, keeps one progress comment per
-// claim, escalates to people and reads their answers, releases issues and delivers results.
+// claim, escalates to people and reads their answers, releases issues, delivers results and reads what became of them.
 //
 //	Client method ─▶ lane (urgency) ─▶ gate (limits, pacing) ─▶ transport (token, ETag, redirects) ─▶ GitHub
 //
@@ -24,7 +24,8 @@
 // # Claims
 //
 // The claim comment is the lock. Of the trusted claims after the latest release marker the lowest comment id wins,
-// whichever fleet or credential wrote it. The marker of a delivered task has ended and no longer counts. Trusted are our
+// whichever fleet or credential wrote it. The marker of a delivered task has ended and no longer counts, unless its pull request
+// is watched: then it goes on until that is merged or the claim released. Trusted are our
 // own account and the associations in Options.TrustedAuthors with write access; GitHub Apps of others usually are not. That GitHub's lists
 // contain what was just written is practice, not contract: a comment that we wrote and cannot read back is a transient
 // error, never a won claim.
@@ -37,6 +38,12 @@
 // An answer counts only if it comes from a person who has write access, which is asked per person and cached for minutes. A
 // bot is no person. Our own account is one if its comment has no marker, because all that we write has one: then it is the
 // person whose token we use. Our thumbs-up records which text of a comment was carried out.
+//
+// # Deliveries
+//
+// A pull request's text is ours while it carries our marker, and is rewritten by each delivery; its title is ours only when
+// it is opened. Texts that may become the message of a commit close no issue and skip no checks. A watched pull request is read by
+// conditional requests alone: while nothing changes, reading it costs nothing of the hourly limit.
 //
 // # Clock and failures
 //

@@ -1,0 +1,223 @@
+package github
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+	"go.uber.org/zap"
+)
+
+// States of a pull request.
+const (
+	PullOpen   = "open"
+	PullMerged = "merged"
+	PullClosed = "closed" // without being merged
+)
+
+// PullRequest is what became of a delivery. What comes after Draft is read only while it is open.
+type PullRequest struct {
+	Number int
+	URL    string
+	State  string // PullOpen, PullMerged or PullClosed
+	By     string // login of who merged or closed it, "" unknown
+	Head   string // SHA
+	Draft  bool
+
+	Conflict bool            // it cannot be merged cleanly. Until GitHub has found out, which takes it seconds after a push, false.
+	Settled  bool            // no check of Head is under way
+	Failing  []FailedCheck   // of Head, by name
+	Changes  []ChangeRequest // oldest first
+}
+
+// FailedCheck is a check run or a commit status that failed.
+type FailedCheck struct{ Name, URL, Text string }
+
+// ChangeRequest is the latest opinion of a person with write access, who wants something changed.
+type ChangeRequest struct {
+	ID   int64 // of the review
+	By   string
+	At   time.Time
+	Text string // the review, and its comments as "path:line: text"
+}
+
+const (
+	reviewPages    = 10     // of checks, of reviews and of their comments
+	changeLimit    = 16_000 // of one change request, in characters
+	failureLimit   = 4_000  // of one failed check's text, in characters
+	failuresListed = 50
+)
+
+// badConclusions are those of check runs that failed. One that was cancelled or is stale says nothing about the work.
+var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure"}
+
+// PullRequest reads a pull request of an issue's repository: its checks, and who wants it changed. All requests are conditional: one
+// that has not changed costs nothing of the hourly limit.
+func (c *Client) PullRequest(ctx context.Context, key string, number int) (PullRequest, error) {
+	p, err := parseKey(key)
+	if err != nil {
+		return PullRequest{}, err
+	}
+	p.number = number
+	raw, _, err := c.lanes[laneReads].PullRequests.Get(ctx, p.owner, p.repo, number)
+	if err != nil {
+		return PullRequest{}, normalize(err)
+	}
+	pr := PullRequest{Number: number, URL: raw.GetHTMLURL(), State: PullOpen, Head: raw.GetHead().GetSHA(), Draft: raw.GetDraft()}
+	switch {
+	case raw.GetMerged():
+		pr.State, pr.By = PullMerged, raw.GetMergedBy().GetLogin()
+		return pr, nil
+	case raw.GetState() != "open":
+		pr.State = PullClosed
+		about, _, err := c.lanes[laneReads].Issues.Get(ctx, p.owner, p.repo, number) // a pull request does not say who closed it
+		pr.By = about.GetClosedBy().GetLogin()
+		return pr, normalize(err)
+	}
+	pr.Conflict = raw.Mergeable != nil && !*raw.Mergeable
+	pr.Settled = true
+	if err := c.checkRuns(ctx, p, &pr); err != nil {
+		return PullRequest{}, err
+	}
+	if err := c.statuses(ctx, p, &pr); err != nil {
+		return PullRequest{}, err
+	}
+	slices.SortStableFunc(pr.Failing, func(a, b FailedCheck) int { return cmp.Compare(a.Name, b.Name) })
+	pr.Failing = pr.Failing[:min(len(pr.Failing), failuresListed)]
+	pr.Changes, err = c.changeRequests(ctx, p)
+	return pr, err
+}
+
+// eachPage asks for one page after the other until there is none.
+func eachPage(ask func(gh.ListOptions) (*gh.Response, error)) error {
+	opts := gh.ListOptions{PerPage: pageSize}
+	for range reviewPages {
+		resp, err := ask(opts)
+		if err != nil {
+			return normalize(err)
+		}
+		if opts.Page = resp.NextPage; opts.Page == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// checkRuns reads the latest run of each check.
+func (c *Client) checkRuns(ctx context.Context, p place, pr *PullRequest) error {
+	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
+		list, resp, err := c.lanes[laneReads].Checks.ListCheckRunsForRef(ctx, p.owner, p.repo, pr.Head, &gh.ListCheckRunsOptions{ListOptions: page})
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range list.CheckRuns {
+			pr.Settled = pr.Settled && run.GetStatus() == "completed"
+			if slices.Contains(badConclusions, run.GetConclusion()) {
+				about := run.GetOutput()
+				text := about.GetTitle() + "\n" + about.GetSummary() + "\n" + about.GetText()
+				pr.fails(run.GetName(), cmp.Or(run.GetDetailsURL(), run.GetHTMLURL()), cmp.Or(strings.TrimSpace(text), run.GetConclusion()))
+			}
+		}
+		return resp, nil
+	})
+	return c.unlessForbidden(err, p, "checks")
+}
+
+// statuses reads the latest commit status of each context.
+func (c *Client) statuses(ctx context.Context, p place, pr *PullRequest) error {
+	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
+		list, resp, err := c.lanes[laneReads].Repositories.GetCombinedStatus(ctx, p.owner, p.repo, pr.Head, &page)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list.Statuses {
+			switch s.GetState() {
+			case "pending":
+				pr.Settled = false
+			case "failure", "error":
+				pr.fails(s.GetContext(), s.GetTargetURL(), cmp.Or(s.GetDescription(), s.GetState()))
+			}
+		}
+		return resp, nil
+	})
+	return c.unlessForbidden(err, p, "commit statuses")
+}
+
+func (pr *PullRequest) fails(name, address, text string) {
+	pr.Failing = append(pr.Failing, FailedCheck{Name: plain(name), URL: address, Text: clip(plain(text), failureLimit)})
+}
+
+// unlessForbidden goes on without what the token may not read: a person sees it on the page of the pull request.
+func (c *Client) unlessForbidden(err error, p place, what string) error {
+	if statusOf(err) != http.StatusForbidden || kindOf(err) != KindPermanent {
+		return err
+	}
+	c.log.Warn("the token may not read "+what+": what fails there is not seen; give it read access", zap.String("issue", p.key()), zap.Error(err))
+	return nil
+}
+
+// opinions are the states of a review that stand until the same person's next one. A mere comment takes nothing back.
+var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
+
+// changeRequests are the reviews of people with write access who want something changed and have said nothing else since.
+func (c *Client) changeRequests(ctx context.Context, p place) ([]ChangeRequest, error) {
+	latest := map[string]*gh.PullRequestReview{}
+	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
+		list, resp, err := c.lanes[laneReads].PullRequests.ListReviews(ctx, p.owner, p.repo, p.number, &page)
+		for _, v := range list { // oldest first
+			if isPerson(v.GetUser()) && slices.Contains(opinions, v.GetState()) {
+				latest[strings.ToLower(v.GetUser().GetLogin())] = v
+			}
+		}
+		return resp, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []ChangeRequest
+	for login, v := range latest {
+		if v.GetState() != "CHANGES_REQUESTED" {
+			continue
+		}
+		may, err := c.mayWrite(ctx, p, login)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			all = append(all, ChangeRequest{ID: v.GetID(), By: v.GetUser().GetLogin(), At: v.GetSubmittedAt().UTC(), Text: strings.TrimSpace(v.GetBody())})
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(all, func(a, b ChangeRequest) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	return all, c.addInline(ctx, p, all)
+}
+
+// addInline adds to each review what its author wrote at lines of files.
+func (c *Client) addInline(ctx context.Context, p place, all []ChangeRequest) error {
+	err := eachPage(func(page gh.ListOptions) (*gh.Response, error) {
+		list, resp, err := c.lanes[laneReads].PullRequests.ListComments(ctx, p.owner, p.repo, p.number, &gh.PullRequestListCommentsOptions{ListOptions: page})
+		for _, r := range list { // oldest first
+			at := slices.IndexFunc(all, func(v ChangeRequest) bool { return v.ID == r.GetPullRequestReviewID() })
+			if at < 0 {
+				continue
+			}
+			where := r.GetPath()
+			if line := cmp.Or(r.GetLine(), r.GetOriginalLine()); line > 0 {
+				where = fmt.Sprintf("%s:%d", where, line)
+			}
+			all[at].Text += "\n\n" + where + ": " + strings.TrimSpace(r.GetBody())
+		}
+		return resp, err
+	})
+	for i := range all {
+		all[i].Text = clip(strings.TrimSpace(plain(all[i].Text)), changeLimit)
+	}
+	return err
+}

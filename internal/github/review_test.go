@@ -1,0 +1,215 @@
+package github
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+const testPull = testRepo + "#2"
+
+// delivered claims the issue and opens pull request 2.
+func (w *world) delivered(c *Client) {
+	w.Helper()
+	w.claimed(c)
+	got, err := c.Deliver(w.Context(), watched(w))
+	w.must(err)
+	if got.PullRequest != 2 {
+		w.Fatalf("delivered = %+v", got)
+	}
+}
+
+func (w *world) pull(c *Client) PullRequest {
+	w.Helper()
+	pr, err := c.PullRequest(w.Context(), w.key, 2)
+	w.must(err)
+	return pr
+}
+
+func TestPullRequestView(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.delivered(c)
+		head := w.sim.Issue(testPull).HeadSHA
+		want := PullRequest{Number: 2, URL: "https://github.test/acme/widgets/pull/2", State: PullOpen, Head: head, Settled: true}
+		check := func(what string) {
+			w.Helper()
+			if got := w.pull(c); !reflect.DeepEqual(got, want) {
+				w.Errorf("%s: %+v, want %+v", what, got, want)
+			}
+		}
+		check("nothing has happened")
+
+		w.sim.SetCheck(testPull, "ci", "", "")
+		w.sim.SetStatus(testPull, "deploy", "pending", "waits")
+		want.Settled = false
+		check("checks are under way")
+		for _, conclusion := range []string{"success", "neutral", "skipped", "cancelled"} {
+			w.sim.SetCheck(testPull, "ci", conclusion, "")
+			check(conclusion)
+		}
+		w.sim.SetCheck(testPull, "ci", "timed_out", "it took \x1b[31m6 hours\x1b[0m")
+		w.sim.SetStatus(testPull, "deploy", "error", "no room")
+		got := w.pull(c)
+		if len(got.Failing) != 2 || got.Failing[0].Name != "ci" || !strings.Contains(got.Failing[0].Text, "it took 6 hours") || got.Failing[0].URL == "" ||
+			got.Failing[1].Name != "deploy" || got.Failing[1].Text != "no room" || !got.Settled {
+			w.Errorf("failing checks: %+v", got)
+		}
+		w.sim.SetCheck(testPull, "ci", "success", "")
+		w.sim.SetStatus(testPull, "deploy", "success", "")
+		want.Settled = true
+		check("all is well again")
+
+		w.sim.SetConflict(testPull, true)
+		check("nobody has found out yet")
+		want.Conflict = true
+		check("a conflict")
+		w.sim.SetConflict(testPull, false)
+		want.Conflict = false
+		check("found out anew")
+		w.sim.SetDraft(testPull, "acme", true)
+		want.Draft = true
+		check("a draft")
+		w.must(merge(w))
+		want = PullRequest{Number: 2, URL: want.URL, State: PullMerged, By: "acme", Head: head}
+		check("merged")
+	})
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.delivered(c)
+		w.sim.Close(testPull, "other-bot")
+		if got := w.pull(c); got.State != PullClosed || got.By != "other-bot" {
+			w.Errorf("closed = %+v", got)
+		}
+		if _, err := c.PullRequest(w.Context(), w.key, 77); !isGone(err) {
+			w.Errorf("a pull request that is not there: %v", err)
+		}
+	})
+}
+
+func merge(w *world) error {
+	w.sim.SetDraft(testPull, "acme", false)
+	return w.sim.Merge(testPull, "acme")
+}
+
+func TestChangeRequests(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.sim.AddUser("ann", "token-of-ann")
+		w.sim.SetPermission(testRepo, "ann", "write")
+		w.delivered(c)
+		want := func(what string, by ...string) []ChangeRequest {
+			w.Helper()
+			got := w.pull(c).Changes
+			var who []string
+			for _, v := range got {
+				who = append(who, v.By)
+			}
+			if !reflect.DeepEqual(who, by) {
+				w.Errorf("%s: changes wanted by %q, want %q", what, who, by)
+			}
+			return got
+		}
+		w.sim.Review(testPull, "mallory", "CHANGES_REQUESTED", "no")
+		want("by somebody without write access")
+		first := w.sim.Review(testPull, "ann", "CHANGES_REQUESTED", "Please:\x07", githubtest.Inline{Path: "parser.go", Line: 12, Body: "why not `strings.Cut`?"})
+		time.Sleep(time.Minute)
+		got := want("by ann", "ann")
+		if got[0].ID != first || got[0].Text != "Please:\n\nparser.go:12: why not `strings.Cut`?" || !time.Now().After(got[0].At) || got[0].At.IsZero() {
+			w.Errorf("change request %+v", got[0])
+		}
+		w.sim.Review(testPull, "ann", "COMMENTED", "see above", githubtest.Inline{Path: "x.go", Line: 1, Body: "?"})
+		w.sim.Review(testPull, "acme", "CHANGES_REQUESTED", strings.Repeat("long ", 10_000))
+		got = want("a comment takes nothing back", "ann", "acme")
+		if got[0].ID != first || strings.Contains(got[0].Text, "x.go") || len([]rune(got[1].Text)) > changeLimit {
+			w.Errorf("change requests %+v", got)
+		}
+		w.sim.Review(testPull, "ann", "APPROVED", "")
+		want("ann is content", "acme")
+		second := w.sim.Review(testPull, "ann", "CHANGES_REQUESTED", "no, wait")
+		if got := want("or not", "acme", "ann"); got[1].ID != second {
+			w.Errorf("change request %+v", got)
+		}
+		w.sim.DismissReview(testPull, "acme", second)
+		want("dismissed", "acme")
+	})
+}
+
+// TestAnUnchangedPullRequestCostsNothing: it is read for weeks.
+func TestAnUnchangedPullRequestCostsNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.delivered(c)
+		w.sim.SetCheck(testPull, "ci", "failure", "2 tests fail")
+		w.sim.SetStatus(testPull, "deploy", "pending", "")
+		w.sim.Review(testPull, "acme", "CHANGES_REQUESTED", "no", githubtest.Inline{Path: "a.go", Line: 1, Body: "no"})
+		w.pull(c)
+		first := w.pull(c) // now GitHub knows whether it can be merged
+		for range 3 {
+			time.Sleep(time.Hour) // nobody's right is remembered that long
+			before := len(w.sim.Requests())
+			if again := w.pull(c); !reflect.DeepEqual(again, first) || len(again.Changes) != 1 || len(again.Failing) != 1 {
+				t.Errorf("again %+v, first %+v", again, first)
+			}
+			asked := w.sim.Requests()[before:]
+			if len(asked) != 6 {
+				t.Errorf("%d requests: %+v", len(asked), asked)
+			}
+			for _, r := range asked {
+				if r.Status != http.StatusNotModified {
+					t.Errorf("%s %s was answered with %d, which counts", r.Method, r.Path, r.Status)
+				}
+			}
+		}
+	})
+}
+
+// TestChecksThatTheTokenMayNotReadAreLeftOut, so that a pull request is watched all the same.
+func TestChecksThatTheTokenMayNotReadAreLeftOut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				if err == nil && strings.HasSuffix(r.URL.Path, "/check-runs") {
+					resp.StatusCode, resp.Body = http.StatusForbidden, http.NoBody
+				}
+				return resp, err
+			})
+		}))
+		w.delivered(c)
+		w.sim.SetCheck(testPull, "ci", "failure", "")
+		w.sim.SetStatus(testPull, "deploy", "failure", "no room")
+		if got := w.pull(c); len(got.Failing) != 1 || got.Failing[0].Name != "deploy" {
+			t.Errorf("pull request %+v", got)
+		}
+	})
+}
+
+func TestDeleteBranch(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		w.delivered(c)
+		sha := w.sim.Issue(testPull).HeadSHA
+		remove := func(branch, sha string) int {
+			w.Helper()
+			before := len(w.changes())
+			w.must(c.DeleteBranch(ctx, testRepo, branch, sha))
+			return len(w.changes()) - before
+		}
+		if n := remove("retake/1-a1", strings.Repeat("1", 40)); n != 0 {
+			t.Error("a branch that has moved was deleted")
+		}
+		if n := remove("retake/1-a1", sha); n != 1 || w.sim.Issue(testPull).State != "closed" {
+			t.Errorf("%d writes, the pull request is %s", n, w.sim.Issue(testPull).State)
+		}
+		if n := remove("retake/1-a1", sha); n != 0 {
+			t.Error("a branch that is gone was deleted")
+		}
+		protected := w.sim.Push(testRepo, "main", "")
+		remove("main", protected) // GitHub refuses
+	})
+}
