@@ -3,9 +3,14 @@ package github
 import (
 	"cmp"
 	"context"
+	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/recovery/plaintext"
 )
 
 // Escalation is what a human needs to read in the morning. One Nonce and AttemptID make one comment, ever.
@@ -15,18 +20,25 @@ type Escalation struct {
 	AttemptID string // the attempt after which Retake stopped
 	Block     string // names this block: one block, one comment; empty: AttemptID, which can block only once then
 
+	Title      string // what is the matter, in words; empty: the reason itself
+	Ask        string // what to do, in sentences
+	Reply      string // the one recommended comment; <…> in it is for the person's own words
 	Stage      string
 	Reason     string        // of the closed list
-	Title      string        // the reason in words; empty: the reason itself
 	Cause      string        // one line: the root cause as observed
-	Facts      []string      // further observations, one line each: "exit code 1", "no OOM flag"
+	Question   string        // what the agent asks, in its own words: then this is the cause; needs_human without it: Cause is it
+	Reclaim    string        // the claim went stale (again): what was seen, one line
+	Command    []string      // argument vector of the stage that failed; empty: none did
+	ExitCode   *int          // of Command; nil: none is known
+	Facts      []string      // further observations, one line each: "signal: SIGKILL"
+	Tail       string        // the end of the output
+	Branch     string        // with the work so far; empty: none
+	BranchURL  string        // its page
+	Unsafe     string        // why the work was not pushed, one line
 	Attempts   []AttemptLine // what was tried, oldest first
+	Answers    []AnswerLine  // what people said meanwhile, oldest first
 	Tried      []string      // what else was tried, one line each
 	WhyStopped string
-	Ask        string // the one thing that a human must do or answer
-	Question   string // what the agent asks, in its own words: then this is the ask; needs_human without it: Cause is it
-	Reclaim    string // the claim went stale (again): what was seen, one line
-	Tail       string // the end of the output
 }
 
 // Escalate asks a human for help: comment, labels (blocked on, claimed and task off), read back. A repetition finishes
@@ -60,15 +72,101 @@ func (c *Client) Escalate(ctx context.Context, e Escalation) error {
 	return nil
 }
 
+// Preview is the comment that Escalate would write, without its marker.
+func (c *Client) Preview(e Escalation) string { return c.escalationText(e) }
+
 func (c *Client) escalationText(e Escalation) string {
-	e.Question = e.question()
-	return c.page("escalation", e)
+	const excerptLines = 12
+	p := escalationPage{Escalation: e}
+	if e.Reason == needsHuman {
+		p.Question = strings.TrimSpace(cmp.Or(e.Question, e.Cause))
+	}
+	if e.Reclaim != "" && strings.Contains(e.Cause, e.Reclaim) {
+		p.Cause = "" // it is said already
+	}
+	output := c.redactor().clean(e.Tail) // before anything is cut: half a secret matches nothing
+	p.Excerpt = plaintext.Excerpt(output, e.Cause, excerptLines)
+	p.Folded = len(strings.Fields(p.Excerpt)) < len(strings.Fields(output))
+	if strings.Contains(p.Question+e.Cause, strings.TrimSpace(p.Excerpt)) {
+		p.Excerpt = "" // it is shown already
+	}
+	return c.page("escalation", p)
 }
 
-// question is what the agent asks, "" if this is no question.
-func (e Escalation) question() string {
-	if e.Reason != "needs_human" {
+// needsHuman is the reason of a question.
+const needsHuman = "needs_human"
+
+// escalationPage is what pages/escalation.md shows.
+type escalationPage struct {
+	Escalation
+	Excerpt string // of Tail
+	Folded  bool   // Tail has more than the excerpt
+}
+
+// Invite leads to the recommended comment.
+func (p escalationPage) Invite() string {
+	switch {
+	case strings.Contains(p.Reply, "<"):
+		return "Comment this, with your own words in place of `<…>`:"
+	case p.Reply == resumeComment:
+		return "When that is done, comment:"
+	}
+	return "Comment:"
+}
+
+const resumeComment = commandStart + " " + string(CommandResume)
+
+// Others are the commands beside the recommended one. Resuming brings the same question where words are asked for.
+func (p escalationPage) Others() []commandRow {
+	return slices.DeleteFunc(commandsFor(onBlocked), func(c commandRow) bool {
+		return c.Command == CommandResume && strings.Contains(p.Reply, "<") || strings.HasPrefix(p.Reply+" ", commandStart+" "+string(c.Command)+" ")
+	})
+}
+
+// Link is the page of the branch, if that is an address.
+func (p escalationPage) Link() string {
+	u, err := url.Parse(p.BranchURL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(p.BranchURL, " \t\n<>()\"") {
 		return ""
 	}
-	return strings.TrimSpace(cmp.Or(e.Question, e.Cause))
+	return p.BranchURL
+}
+
+// triedLine is one row of what was tried: an attempt, or what a person answered.
+type triedLine struct {
+	AttemptLine
+	Said *AnswerLine
+}
+
+// shownAnswers bounds the answers in a table; the oldest are left out.
+const shownAnswers = 10
+
+// History is what was tried, in the order of its times.
+func (p escalationPage) History() (rows []triedLine) {
+	answers := p.Answers[max(0, len(p.Answers)-shownAnswers):]
+	for _, a := range p.Attempts[max(0, len(p.Attempts)-attemptLimit):] {
+		for len(answers) > 0 && answers[0].At.Before(a.At) {
+			rows, answers = append(rows, triedLine{Said: &answers[0]}), answers[1:]
+		}
+		rows = append(rows, triedLine{AttemptLine: a})
+	}
+	for i := range answers {
+		rows = append(rows, triedLine{Said: &answers[i]})
+	}
+	return rows
+}
+
+// Earlier is how many attempts are not shown.
+func (p escalationPage) Earlier() int {
+	if len(p.Attempts) == 0 {
+		return 0
+	}
+	return p.Attempts[max(0, len(p.Attempts)-attemptLimit)].Earlier()
+}
+
+// AnswerLine is what a person said to a question, or unasked.
+type AnswerLine struct {
+	By   string // login
+	At   time.Time
+	Text string
 }

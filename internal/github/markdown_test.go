@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
@@ -56,7 +57,7 @@ func TestNothingForgesAMarkerOrBreaksOut(t *testing.T) {
 		e := Escalation{
 			Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1",
 			Stage: text.Draw(t, "stage"), Reason: text.Draw(t, "reason"), Cause: text.Draw(t, "cause"), Facts: []string{text.Draw(t, "fact")},
-			Attempts: []AttemptLine{{1, text.Draw(t, "s"), text.Draw(t, "r"), text.Draw(t, "c"), text.Draw(t, "then")}},
+			Attempts: []AttemptLine{{1, text.Draw(t, "s"), text.Draw(t, "r"), text.Draw(t, "c"), text.Draw(t, "then"), time.Time{}}},
 			Tried:    []string{text.Draw(t, "tried")}, WhyStopped: text.Draw(t, "why"), Ask: text.Draw(t, "ask"),
 			Tail: strings.Repeat(text.Draw(t, "tail"), rapid.SampledFrom([]int{0, 1, 1, 2, 400}).Draw(t, "n")),
 		}
@@ -77,7 +78,7 @@ func TestNothingForgesAMarkerOrBreaksOut(t *testing.T) {
 			t.Fatalf("%d characters, ends in %q", utf8.RuneCountInString(body), body[max(0, len(body)-80):])
 		}
 		var page bytes.Buffer
-		if err := goldmark.Convert([]byte(body), &page); err != nil || !strings.Contains(page.String(), "<h4>How to continue</h4>") {
+		if err := goldmark.Convert([]byte(body), &page); err != nil || !strings.Contains(page.String(), "<li>Close the issue: Retake stops working on it.</li>") {
 			t.Fatalf("something swallowed the end of %q: %s", body, page.String())
 		}
 	})

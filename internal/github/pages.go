@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
+
+	"retake/internal/recovery/plaintext"
 )
 
 //go:embed pages
@@ -16,11 +18,14 @@ var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Clie
 // rowLimit bounds the lists and tables of a page; the oldest rows are left out.
 const rowLimit = 20
 
+// attemptLimit bounds a table of attempts; earlier ones are counted.
+const attemptLimit = 5
+
 func latest[T any](rows []T) []T { return rows[max(0, len(rows)-rowLimit):] }
 
 func (c *Client) pageFuncs(r redactor) template.FuncMap {
-	const shortTail = 25 // lines; a longer tail is folded
 	return template.FuncMap{
+		"argv":     plaintext.CommandLine,
 		"blocked":  func() string { return c.labels.Blocked },
 		"cell":     r.cell,
 		"cellCode": r.cellCode,
@@ -34,8 +39,7 @@ func (c *Client) pageFuncs(r redactor) template.FuncMap {
 		"line":     r.line,
 		"prose":    r.prose,
 		"quote":    quote,
-		"rows":     latest[AttemptLine],
-		"short":    func(tail string) bool { return strings.Count(tail, "\n") < shortTail },
+		"rows":     func(a []AttemptLine) []AttemptLine { return a[max(0, len(a)-attemptLimit):] },
 		"trim":     strings.TrimSpace,
 	}
 }

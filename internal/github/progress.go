@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"time"
 
 	"go.uber.org/zap"
 )
@@ -13,7 +14,11 @@ type AttemptLine struct {
 	Reason string // of the closed list; "" if it succeeded or still runs
 	Cause  string // one line
 	Then   string // what Retake did next
+	At     time.Time
 }
+
+// Earlier is how many attempts came before.
+func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 
 // ProgressView is what the progress comment shows. The same view gives the same text, and the same text is not sent again:
 // put nothing into it that changes with time alone.

@@ -19,12 +19,14 @@ var update = flag.Bool("update", false, "rewrite the golden comments in testdata
 func noToken(context.Context) (string, error) { return "token", nil }
 
 var sample = Escalation{
-	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-2",
-	Stage: "VALIDATE", Reason: "build_failed", Title: "the build fails", Cause: "./parser.go:12:9: undefined: decodeHeader",
-	Facts: []string{"exit code 1 of `go build ./...`", "3 of 3 fix rounds used, the same error each time", "not out of memory"},
+	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-2", Reply: "/agent retry <what the agent should do differently>",
+	Command: []string{"go", "build", "./..."}, ExitCode: new(1), Branch: "retake/1-a2", BranchURL: "https://github.test/acme/widgets/tree/retake/1-a2",
+	Answers: []AnswerLine{{By: "octocat", At: time.Unix(150, 0), Text: "decodeHeader is in the other repository."}},
+	Stage:   "VALIDATE", Reason: "build_failed", Title: "the build fails", Cause: "./parser.go:12:9: undefined: decodeHeader",
+	Facts: []string{"the same failure in 2 issues: #1, #4"}, Tried: []string{"3 rounds of CODE and VALIDATE in attempt 2, each shown the failure of the last"},
 	Attempts: []AttemptLine{
-		{1, "CODE", "worker_lost", "container killed by SIGKILL", "fresh worker on the same checkout"},
-		{2, "VALIDATE", "build_failed", "./parser.go:12:9: undefined: decodeHeader", "asked a human"},
+		{1, "CODE", "worker_lost", "container killed by SIGKILL", "fresh worker on the same checkout", time.Time{}},
+		{2, "VALIDATE", "build_failed", "./parser.go:12:9: undefined: decodeHeader", "asked a human", time.Time{}},
 	},
 	WhyStopped: "The build fails with the same error after 3 fix rounds. The policy allows no further attempt for `build_failed`: a retry would only spend budget.",
 	Ask:        "`parser.go` calls `decodeHeader`, which does not exist in this repository. Say in a comment where it should come from, or add it to `main`.",
@@ -36,13 +38,13 @@ var question = Escalation{
 	Cause: "Two formats are described in the issue, and they contradict each other:",
 	Question: "Two formats are described in the issue, and they contradict each other:\n\n- **A**: `key=value`, one per line\n- **B**: JSON\n\n" +
 		"Which of the two is meant? See @octocat's comment.\n```\nparse(A)",
-	Facts: []string{"exit code 0"}, Attempts: []AttemptLine{{1, "CODE", "needs_human", "a question", "asked a human"}},
-	WhyStopped: "needs_human: asks for a decision", Ask: "Answer the question below.",
+	Facts: []string{"exit code 0"}, Attempts: []AttemptLine{{1, "CODE", "needs_human", "a question", "asked a human", time.Time{}}},
+	WhyStopped: "needs_human: asks for a decision", Ask: "Answer the question.", Reply: "/agent retry <your answer>",
 }
 
 var stale = Escalation{
 	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "worker_lost", Title: "the worker keeps disappearing", Cause: "nothing happened in this claim for 6h0m0s",
-	WhyStopped: "This claim went stale a second time.", Ask: "Look at the host.", Reclaim: "nothing happened in it for 6h0m0s",
+	WhyStopped: "This claim went stale a second time.", Ask: "Look at the host.", Reply: "/agent resume", Unsafe: "a secret in conf/prod.env:2", Reclaim: "nothing happened in it for 6h0m0s",
 }
 
 // TestCommentTexts holds what people read against files that are reviewed as such; -update rewrites them.

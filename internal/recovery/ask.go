@@ -10,16 +10,17 @@ import (
 // without it.
 type Case struct {
 	Reason   Reason
-	Stage    string   // where it failed
-	Guard    string   // the budget that forbade another attempt, as a verdict's Veto names it
-	Stale    bool     // the claim went stale, instead of an attempt failing
-	Cause    string   // a finding's
-	Command  []string // argument vector of the failed stage; empty: what failed is Retake's own doing
-	Provider string   // who refuses: of the model, or GitHub
-	Variable string   // names of the variables with the credential, never a value
-	Image    string   // of the workers
-	Limit    string   // that was reached, with its unit
-	Alike    int      // tasks that failed alike, this one among them
+	Stage    string // where it failed
+	Guard    string // the budget that forbade another attempt, as a verdict's Veto names it
+	Stale    bool   // the claim went stale, instead of an attempt failing
+	Cause    string // a finding's
+	Command  string // of the failed stage, as one would type it; empty: what failed is Retake's own doing
+	Program  string // the first word of Command
+	Provider string // who refuses: of the model, or GitHub
+	Variable string // names of the variables with the credential, never a value
+	Image    string // of the workers
+	Limit    string // that was reached, with its unit
+	Alike    int    // tasks that failed alike, this one among them
 }
 
 // Words are what a person is told and asked.
@@ -127,7 +128,7 @@ func (c *Case) stagePlace() string {
 	if place := stagePlaces[c.Stage]; place != "" {
 		return place
 	}
-	if len(c.Command) > 0 {
+	if c.Command != "" {
 		return inSetup
 	}
 	return inDirector
@@ -137,17 +138,17 @@ func (c *Case) stagePlace() string {
 func (c *Case) values() map[string]string {
 	name, renewal := provider(c.Provider)
 	return map[string]string{
-		"command": CommandLine(c.Command), "provider": name, "renewal": renewal, "variable": c.Variable, "image": c.Image, "limit": c.Limit,
+		"command": c.Command, "provider": name, "renewal": renewal, "variable": c.Variable, "image": c.Image, "limit": c.Limit,
 		"path": c.path(), "program": c.missing(), "agent": c.agent(),
 	}
 }
 
 // agent is the name of the agent's program.
 func (c *Case) agent() string {
-	if c.Stage != "CODE" || len(c.Command) == 0 {
+	if c.Stage != "CODE" {
 		return ""
 	}
-	return base(c.Command[0])
+	return base(c.Program)
 }
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
@@ -178,14 +179,10 @@ func (c *Case) missing() string {
 	if c.Reason != ToolNotFound {
 		return ""
 	}
-	own := ""
-	if len(c.Command) > 0 {
-		own = c.Command[0]
-	}
-	if name := missingIn(c.Cause); name != "" && base(name) != base(own) {
+	if name := missingIn(c.Cause); name != "" && base(name) != base(c.Program) {
 		return name
 	}
-	return own
+	return c.Program
 }
 
 // missingIn is the program that a shell, Go or the worker says is missing; "": none.
@@ -225,18 +222,6 @@ func provider(id string) (name, keys string) {
 		}
 	}
 	return id, ""
-}
-
-// CommandLine is an argument vector as a person would type it: what a shell would read otherwise is quoted.
-func CommandLine(argv []string) string {
-	words := make([]string, 0, len(argv))
-	for _, a := range argv {
-		if a == "" || strings.ContainsAny(a, " \t\n'\"`$&|;<>()*?#~!\\") {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		words = append(words, a)
-	}
-	return strings.Join(words, " ")
 }
 
 // plainWords are what placeholders are without a value.

@@ -18,8 +18,8 @@ func askCases() (all []Case) {
 		for _, stage := range askStages {
 			for _, c := range []Case{
 				{},
-				{Command: []string{"./check.sh"}, Cause: "boom", Provider: "anthropic", Variable: "ANTHROPIC_API_KEY", Image: "retake-worker:1", Limit: "512m", Alike: 4},
-				{Command: []string{"sh", "-c", long}, Cause: "bash: line 1: " + long + ": command not found", Provider: long, Variable: long, Image: long, Limit: long},
+				{Command: "./check.sh", Program: "./check.sh", Cause: "boom", Provider: "anthropic", Variable: "ANTHROPIC_API_KEY", Image: "retake-worker:1", Limit: "512m", Alike: 4},
+				{Command: "sh -c " + long, Program: "sh", Cause: "bash: line 1: " + long + ": command not found", Provider: long, Variable: long, Image: long, Limit: long},
 				{Cause: NotPushed + "conf/prod.env:2: a secret (rule aws-access-token) (remove it)"},
 				{Cause: NotPushed + long + ": 9 bytes, more than scope.max_file_bytes = 5"},
 				{Cause: NotPushed + "l: a symbolic link that leaves the tree"},
@@ -28,7 +28,7 @@ func askCases() (all []Case) {
 				{Guard: "paid_call_budget"},
 				{Guard: "cost_budget"},
 				{Guard: "budget"},
-				{Guard: "max_retries", Command: []string{"go", "test"}},
+				{Guard: "max_retries", Command: "go test", Program: "go"},
 				{Stale: true},
 			} {
 				c.Reason, c.Stage = a.Reason, stage
@@ -57,7 +57,7 @@ func TestEveryCaseHasWords(t *testing.T) {
 			fault = "one command, at most one gap"
 		case strings.Count(w.Title, "`")%2 == 1 || strings.Count(w.Ask, "`")%2 == 1:
 			fault = "code spans"
-		case len(c.Command) > 0 && strings.Contains(w.Title, "unknown failure") && (c.Stage == "CODE" || c.Stage == "VALIDATE" || c.Stage == "START"):
+		case c.Command != "" && strings.Contains(w.Title, "unknown failure") && (c.Stage == "CODE" || c.Stage == "VALIDATE" || c.Stage == "START"):
 			fault = "the command is known"
 		case slices.ContainsFunc([]string{"cannot help", "no use", "in vain", "hopeless", "pointless"}, func(s string) bool { return strings.Contains(text, s) }):
 			fault = "contradicts the recommended comment"
@@ -79,37 +79,37 @@ func TestAReasonsOwnWordsStandAlone(t *testing.T) {
 
 // A check of the user's own is called by its name, whatever the reason.
 func TestWordsOfACase(t *testing.T) {
-	check := []string{"./check.sh"}
+	const check = "./check.sh"
 	for _, tc := range []struct {
 		c     Case
 		title string
 		says  []string // in ask and command
 	}{
-		{Case{Reason: Unknown, Stage: "VALIDATE", Command: check}, "your check `./check.sh` failed", []string{"/agent retry <"}},
-		{Case{Reason: Validation, Stage: "VALIDATE", Command: check}, "your check `./check.sh` failed", []string{"/agent retry <"}},
-		{Case{Reason: TestsFailed, Stage: "VALIDATE", Command: []string{"go", "test", "./..."}}, "your check `go test ./...` failed: a broken test", nil},
+		{Case{Reason: Unknown, Stage: "VALIDATE", Command: check, Program: check}, "your check `./check.sh` failed", []string{"/agent retry <"}},
+		{Case{Reason: Validation, Stage: "VALIDATE", Command: check, Program: check}, "your check `./check.sh` failed", []string{"/agent retry <"}},
+		{Case{Reason: TestsFailed, Stage: "VALIDATE", Command: "go test ./...", Program: "go"}, "your check `go test ./...` failed: a broken test", nil},
 		{
-			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: check, Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`},
+			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: check, Program: check, Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`},
 			"`./check.sh` is missing in the repository",
 			[]string{"base branch", goOn},
 		},
 		{
-			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: []string{"make", "lint"}, Cause: "make: golangci-lint: No such file or directory", Image: "img:1"},
+			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "make lint", Program: "make", Cause: "make: golangci-lint: No such file or directory", Image: "img:1"},
 			"`golangci-lint` is missing in the worker image",
 			[]string{"`img:1`", goOn},
 		},
 		{
-			Case{Reason: ToolNotFound, Stage: "CODE", Command: []string{"claude", "-p"}, Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`},
+			Case{Reason: ToolNotFound, Stage: "CODE", Command: "claude -p", Program: "claude", Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`},
 			"`claude` is missing in the worker image",
 			[]string{goOn},
 		},
 		{
-			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: []string{"make"}, Cause: "sh: 1: scripts/x: not found"},
+			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "make", Program: "make", Cause: "sh: 1: scripts/x: not found"},
 			"`scripts/x` is missing in the repository",
 			[]string{"`make`"},
 		},
 		{
-			Case{Reason: AuthError, Stage: "CODE", Command: []string{"claude", "-p"}, Provider: "anthropic", Variable: "ANTHROPIC_API_KEY"},
+			Case{Reason: AuthError, Stage: "CODE", Command: "claude -p", Program: "claude", Provider: "anthropic", Variable: "ANTHROPIC_API_KEY"},
 			"Anthropic refuses the login of `claude`",
 			[]string{"`ANTHROPIC_API_KEY`", "https://console.anthropic.com", goOn},
 		},
@@ -140,9 +140,9 @@ func TestWordsOfACase(t *testing.T) {
 		},
 		{Case{Reason: TestsFailed, Stage: "REVIEW"}, "the pull request's tests fail", []string{"/agent retry <"}},
 		{Case{Reason: TestsFailed, Guard: "cost_budget"}, "the money for this issue is used up", []string{"recovery.cost_budget_usd"}},
-		{Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: check, Limit: "10m"}, "your check `./check.sh` takes too long", []string{"(it is `10m`)"}},
+		{Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: check, Program: check, Limit: "10m"}, "your check `./check.sh` takes too long", []string{"(it is `10m`)"}},
 		{Case{Reason: Overloaded, Stage: "CODE", Provider: "openai", Alike: 3}, "OpenAI is overloaded", []string{"stopped 3 issues"}},
-		{Case{Reason: Unknown, Stage: "CODE", Command: []string{"/opt/agent/run.sh", "{prompt}"}}, "`run.sh` failed and did not say why", nil},
+		{Case{Reason: Unknown, Stage: "CODE", Command: "/opt/agent/run.sh", Program: "/opt/agent/run.sh"}, "`run.sh` failed and did not say why", nil},
 		{Case{Reason: "nonsense"}, "an unknown failure", nil},
 	} {
 		w := tc.c.Words()
@@ -161,7 +161,7 @@ func TestWordsOfACase(t *testing.T) {
 func TestEveryWordingIsUsed(t *testing.T) {
 	used := map[wording]bool{}
 	cases := append(askCases(),
-		Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: []string{"./check.sh"}},
+		Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "./check.sh", Program: "./check.sh"},
 		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "the patch could not be searched for secrets"},
 	)
 	for _, c := range cases {
@@ -170,16 +170,6 @@ func TestEveryWordingIsUsed(t *testing.T) {
 	for _, w := range wordings {
 		if !used[w] {
 			t.Errorf("nobody reads %s at %q", w.Reason, w.Where)
-		}
-	}
-}
-
-func TestCommandLine(t *testing.T) {
-	for want, argv := range map[string][]string{
-		"go test ./...": {"go", "test", "./..."}, `sh -c 'a && b'`: {"sh", "-c", "a && b"}, `echo 'it'\''s' ''`: {"echo", "it's", ""}, "": nil,
-	} {
-		if got := CommandLine(argv); got != want {
-			t.Errorf("%q: %s", argv, got)
 		}
 	}
 }

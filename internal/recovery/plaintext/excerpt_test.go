@@ -48,3 +48,14 @@ func TestExcerpt(t *testing.T) {
 		t.Errorf("%d bytes of a huge line: %.20q", len(got), got)
 	}
 }
+
+func TestCommandLine(t *testing.T) {
+	for want, argv := range map[string][]string{
+		"go test ./...": {"go", "test", "./..."}, `sh -c 'a && b'`: {"sh", "-c", "a && b"}, `echo 'it'\''s' ''`: {"echo", "it's", ""},
+		"claude -p {prompt}": {"claude", "-p", "{prompt}"}, "": nil,
+	} {
+		if got := CommandLine(argv); got != want {
+			t.Errorf("%q: %s", argv, got)
+		}
+	}
+}
