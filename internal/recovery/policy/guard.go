@@ -43,6 +43,16 @@ var guardAsks = map[string]string{
 	GuardCost:       "Decide whether the issue is worth more money: if so, answer /agent retry, and its meters begin at zero; or raise recovery.cost_budget_usd.",
 }
 
+// GuardThatAsks names the guard that asks a person this; empty: none does.
+func GuardThatAsks(ask string) string {
+	for _, guard := range []string{GuardBudget, GuardIterations, GuardPaidCalls, GuardCost} {
+		if guardAsks[guard] == ask {
+			return guard
+		}
+	}
+	return ""
+}
+
 // UsedUp names the budget that leaves a task no further attempt; empty: none does.
 func (g Guards) UsedUp(t recovery.Tally) string {
 	return g.usedUp(&t, max(t.Iterations, 0)-max(t.Refunded, 0))

@@ -1,0 +1,139 @@
+package director
+
+import (
+	"cmp"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/agent"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
+	"retake/internal/recovery/policy"
+	"retake/internal/redact"
+)
+
+// escalation is the comment that asks a human about an effect's question. report is the failure that it is about, nil if there is none.
+func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
+	q := e.Escalation
+	stage := d.failedStage(q, report)
+	words := d.words(q, report, stage)
+	text := github.Escalation{
+		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
+		Title: words.Title, Ask: words.Ask, Reply: words.Command,
+		Stage: q.Stage, Reason: string(q.Reason), Cause: q.Cause, Command: stage.Run,
+		Attempts: attemptLines(q.Tried), Answers: answerLines(q.Said), WhyStopped: q.Why,
+	}
+	if q.Stale {
+		text.Reclaim = q.Cause
+	}
+	if r := report; r != nil {
+		text.Tail, text.Tried, text.Question, text.ExitCode = outputTail(r), fixRounds(r), r.Question, r.ExitCode
+		if r.Signal != "" {
+			text.Facts = []string{"signal: " + r.Signal}
+		}
+	}
+	if len(q.Alike) > 1 {
+		text.Facts = slices.Insert(text.Facts, 0, alike(e.Task, q.Alike))
+	}
+	return text
+}
+
+func answerLines(said []fsm.Hint) (lines []github.AnswerLine) {
+	for _, h := range said {
+		lines = append(lines, github.AnswerLine{By: h.From, At: h.At, Text: h.Text})
+	}
+	return lines
+}
+
+// words are what is said and asked. What the operator's policy asks is said instead of the table's sentence.
+func (d *daemon) words(q *fsm.Escalation, report *wire.WorkerError, stage wire.StagePlan) recovery.Words {
+	c := recovery.Case{
+		Reason: q.Reason, Stage: q.Stage, Stale: q.Stale, Guard: policy.GuardThatAsks(q.Ask), Cause: q.Cause,
+		Command: plaintext.CommandLine(stage.Run), Image: d.config.Containers.Image, Limit: d.limit(q.Reason, stage), Alike: len(q.Alike),
+	}
+	if len(stage.Run) > 0 {
+		c.Program = stage.Run[0]
+	}
+	c.Provider, c.Variable = d.credential(q, report, stage)
+	words := c.Words()
+	if about, _ := recovery.Describe(q.Reason); c.Guard == "" && q.Ask != about.Ask {
+		words.Ask = cmp.Or(q.Ask, words.Ask)
+	}
+	return words
+}
+
+// failedStage is the stage's plan that an escalation is about; without Run if no stage's command is.
+func (d *daemon) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.StagePlan {
+	if q.Stale || report == nil {
+		return wire.StagePlan{}
+	}
+	found := wire.StagePlan{}
+	for _, g := range d.stages {
+		if g.Name != q.Stage || len(g.Run) == 0 || report.Tool != "" && filepath.Base(g.Run[0]) != report.Tool {
+			continue
+		}
+		if len(found.Run) == 0 || !doesWhatFailed(q.Reason, found.Run) && doesWhatFailed(q.Reason, g.Run) {
+			found = g
+		}
+	}
+	return found
+}
+
+// doesWhatFailed tells several commands of one program apart: go build, go vet, go test.
+func doesWhatFailed(r recovery.Reason, argv []string) bool {
+	words := map[recovery.Reason][]string{
+		recovery.BuildFailed: {"build", "compile"}, recovery.TestsFailed: {"test"}, recovery.LintFailed: {"vet", "lint", "fmt", "format", "check"},
+	}[r]
+	return slices.ContainsFunc(argv, func(arg string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(arg, w) })
+	})
+}
+
+// limit is the limit that was reached, for people.
+func (d *daemon) limit(r recovery.Reason, stage wire.StagePlan) string {
+	switch {
+	case r == recovery.OOMKilled:
+		return d.config.Containers.Memory
+	case r == recovery.Timeout && len(stage.Run) > 0:
+		return policy.Span(time.Duration(stage.TimeoutSeconds * float64(time.Second)))
+	case r == recovery.Timeout:
+		return policy.Span(d.config.Timeouts.WorkerWatchdog)
+	}
+	return ""
+}
+
+// credential names who was asked for something, and the variables that hold the credential for it; never a value. GitHub's tokens are
+// made at github.com only for who uses it.
+func (d *daemon) credential(q *fsm.Escalation, report *wire.WorkerError, stage wire.StagePlan) (provider, variables string) {
+	c := d.config
+	if len(stage.Run) == 0 {
+		provider, variables = "github", cmp.Or(c.GitHub.TokenEnv, "github.token_file")
+		if c.GitHub.TokenFile != "" {
+			variables = "github.token_file"
+		}
+		if !strings.Contains(c.GitHub.APIURL, "//api.github.com/") {
+			provider = ""
+		}
+		return provider, variables
+	}
+	provider = cmp.Or(report.Provider, agent.Provider(stage, stage.Model))
+	passed := append(slices.Clone(c.Containers.EnvPassthrough), slices.Sorted(maps.Keys(c.Containers.Env))...)
+	names := slices.DeleteFunc(passed, func(name string) bool { return !redact.IsSecretVariable(name) })
+	if stage.Agent != nil {
+		own := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(stage.Agent.Keys, name) })
+		if names = own; len(names) == 0 {
+			names = stage.Agent.Keys
+		}
+	}
+	if named := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(q.Cause, name) }); len(named) > 0 {
+		names = named
+	}
+	const most = 2
+	return provider, strings.Join(names[:min(len(names), most)], " or ")
+}
