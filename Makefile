@@ -78,3 +78,7 @@ agents: ## Run every installed and known agent CLI through all cases of the prov
 
 agents-install: ## Fetch and build agent CLIs that come as source, pinned, into RETAKE_AGENTS_DIR (default ~/.cache/retake/agents)
 	RETAKE_AGENTS_DIR=$(AGENTS_DIR) internal/agenttest/cmd/matrix/install.sh
+
+.PHONY: escalations
+escalations: ## Write one page for each reason why a person is asked, as GitHub shows it, into RETAKE_ESCALATIONS (default bin/escalations)
+	RETAKE_ESCALATIONS=$(abspath $(or $(RETAKE_ESCALATIONS),$(BIN)/escalations)) $(GO) test -count=1 -run 'TestEscalations$$' -v ./internal/director | grep pages

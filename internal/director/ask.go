@@ -26,11 +26,11 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 	text := github.Escalation{
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
 		Title: words.Title, Ask: words.Ask, Reply: words.Command,
-		Stage: q.Stage, Reason: string(q.Reason), Cause: q.Cause, Command: stage.Run,
+		Stage: q.Stage, Reason: string(q.Reason), Cause: withoutPackage(q.Cause), Command: stage.Run,
 		Attempts: attemptLines(q.Tried), Answers: answerLines(q.Said), WhyStopped: q.Why,
 	}
 	if q.Stale {
-		text.Reclaim = q.Cause
+		text.Reclaim = text.Cause
 	}
 	if r := report; r != nil {
 		text.Tail, text.Tried, text.Question, text.ExitCode = outputTail(r), fixRounds(r), r.Question, r.ExitCode
@@ -42,6 +42,14 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 		text.Facts = slices.Insert(text.Facts, 0, alike(e.Task, q.Alike))
 	}
 	return text
+}
+
+// withoutPackage takes the name of the package off that an error of ours begins with.
+func withoutPackage(cause string) string {
+	for _, name := range []string{"workspace: ", "container: ", "github: ", "director: "} {
+		cause = strings.TrimPrefix(cause, name)
+	}
+	return cause
 }
 
 func answerLines(said []fsm.Hint) (lines []github.AnswerLine) {

@@ -149,7 +149,7 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 	s.until("blocked", s.labelled(key, "agent-blocked"))
 	s.until("the question", func() bool {
 		c := s.github.Issue(key).Comments
-		return len(c) == 2 && strings.Contains(c[1].Body, "recovery.paid_call_budget = 10") && strings.Contains(c[1].Body, "its meters begin at zero")
+		return len(c) == 2 && strings.Contains(c[1].Body, "recovery.paid_call_budget = 10") && strings.Contains(c[1].Body, "starts every budget of it anew")
 	})
 	first, second, third := <-plans, <-plans, <-plans
 	if first.Action != "" || first.Model != nil || len(first.EarlierFailures) != 0 {

@@ -84,6 +84,9 @@ func (c *Client) escalationText(e Escalation) string {
 	if e.Reclaim != "" && strings.Contains(e.Cause, e.Reclaim) {
 		p.Cause = "" // it is said already
 	}
+	if strings.HasPrefix(e.Cause, "nothing was pushed") {
+		p.Unsafe = ""
+	}
 	output := c.redactor().clean(e.Tail) // before anything is cut: half a secret matches nothing
 	p.Excerpt = plaintext.Excerpt(output, e.Cause, excerptLines)
 	p.Folded = len(strings.Fields(p.Excerpt)) < len(strings.Fields(output))

@@ -43,27 +43,27 @@ var wordings = []wording{
 	// What may not be pushed.
 	{
 		PolicyViolation, isSecret, "a secret in {path} must not be pushed",
-		"Nothing was pushed. Have the secret taken out with this comment; or, if it is none, name the file in scope.allow_secrets. A real one must be replaced at its provider.",
+		"Have the secret taken out with this comment; or, if it is none, name the file in scope.allow_secrets. A real one must be replaced at its provider.",
 		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, isLarge, "{path} is too large to be pushed",
-		"Nothing was pushed. Have the file taken out with this comment, or raise scope.max_file_bytes.",
+		"Have the file taken out with this comment, or raise scope.max_file_bytes.",
 		"/agent retry Take large files[ such as {path}] out of the change.",
 	},
 	{
 		PolicyViolation, isLink, "the link {path} leads out of the repository",
-		"Nothing was pushed. Have the link replaced with this comment, or do without it.",
+		"Have the link replaced with this comment, or do without it.",
 		"/agent retry Replace symbolic links that lead out of the repository[, such as {path}].",
 	},
 	{
 		PolicyViolation, isNotPushed, "the change must not be pushed as it is",
-		"Nothing was pushed. Have the change made smaller with this comment, or deliver it by hand.",
+		"Have the change made smaller with this comment, or deliver it by hand.",
 		"/agent retry Make the change smaller, and leave generated files out.",
 	},
 	{
 		ScopeViolation, isNotPushed, "{path} may not be changed by Retake",
-		"Nothing was pushed. Have the file left alone with this comment; or, if the change is wanted, allow the path: scope.allow, with a label of this issue.",
+		"Have the file left alone with this comment; or, if the change is wanted, allow the path: scope.allow, with a label of this issue.",
 		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
 	},
 	{
@@ -206,7 +206,7 @@ var wordings = []wording{
 	},
 	{
 		TestsFailed, inCheck, "your check {command} failed: a broken test",
-		"Read the failing test below, and say which behaviour is right.", yourWord,
+		"Read the failing test below, and say which behaviour is right.", "/agent retry <which behaviour is right>",
 	},
 	{
 		TestsFailed, inSetup, "your step {command} failed: a broken test",
@@ -214,11 +214,11 @@ var wordings = []wording{
 	},
 	{
 		TestsFailed, inReview, "the pull request's tests fail",
-		"Read the failing checks, and say which behaviour is right.", yourWord,
+		"Read the failing checks, and say which behaviour is right.", "/agent retry <which behaviour is right>",
 	},
 	{
 		TestsFailed, anywhere, "the tests fail",
-		"Read the failing test, and say which behaviour is right.", yourWord,
+		"Read the failing test, and say which behaviour is right.", "/agent retry <which behaviour is right>",
 	},
 	{
 		LintFailed, inCheck, "your check {command} failed: a linter objects",

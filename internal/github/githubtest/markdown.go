@@ -22,8 +22,8 @@ var markdown = goldmark.New(
 	goldmark.WithRendererOptions(ghtml.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(harmlessHTML{}, 1))),
 )
 
-// render makes a page's HTML of a comment.
-func render(source string) template.HTML {
+// Render makes a page's HTML of a comment.
+func Render(source string) template.HTML {
 	var out bytes.Buffer
 	if err := markdown.Convert([]byte(source), &out); err != nil {
 		return template.HTML("<pre>" + html.EscapeString(source) + "</pre>")

@@ -16,7 +16,7 @@ import (
 var templates embed.FS
 
 var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
-	"markdown":   render,
+	"markdown":   Render,
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") },
 	"textColour": textColour,
 }).ParseFS(templates, "templates/*.html"))

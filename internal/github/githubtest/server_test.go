@@ -376,7 +376,7 @@ func TestMarkdownAsGitHubShowsIt(t *testing.T) {
 		"<sub>s</sub>":                                                       "<p><sub>s</sub></p>",
 		"| a |\n| --- |\n| `x\\|y` |":                                        "<table>\n<thead>\n<tr>\n<th>a</th>\n</tr>\n</thead>\n<tbody>\n<tr>\n<td><code>x|y</code></td>\n</tr>\n</tbody>\n</table>",
 	} {
-		if got := strings.TrimSpace(string(render(in))); got != want {
+		if got := strings.TrimSpace(string(Render(in))); got != want {
 			t.Errorf("%q became %q, want %q", in, got, want)
 		}
 	}

@@ -1,0 +1,175 @@
+package director
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"html/template"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/github/githubtest"
+	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden comments in testdata")
+
+// exampleDaemon has the stages of a small repository.
+func exampleDaemon(t *testing.T) *daemon {
+	c := config.Default()
+	c.Containers.EnvPassthrough = []string{"ANTHROPIC_API_KEY", "NPM_TOKEN"}
+	c.Stages = []config.Stage{
+		{Name: "START", Run: []string{"npm", "ci"}, Timeout: 5 * time.Minute},
+		{Name: "CODE", Agent: "claude-code", Timeout: 30 * time.Minute},
+		{Name: "VALIDATE", Run: []string{"go", "build", "./..."}, Timeout: 10 * time.Minute},
+		{Name: "VALIDATE", Run: []string{"go", "test", "./..."}, Timeout: 10 * time.Minute},
+		{Name: "VALIDATE", Run: []string{"golangci-lint", "run"}, Timeout: 10 * time.Minute},
+		{Name: "VALIDATE", Run: []string{"./check.sh"}, Timeout: 10 * time.Minute},
+	}
+	d := &daemon{config: c}
+	var err error
+	if d.stages, err = stagePlans(c); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// example is a block as the machine makes it, with the report that it is about.
+type example struct {
+	name   string
+	reason recovery.Reason
+	stage  string
+	cause  string
+	report *wire.WorkerError // nil: what failed is the director's own doing
+	more   func(*fsm.Escalation)
+	text   func(*github.Escalation)
+}
+
+// failedAs is a report of a program's failure.
+func failedAs(tool string, exit int, output string) *wire.WorkerError {
+	return &wire.WorkerError{Tool: tool, ExitCode: &exit, LastStderrTail: output}
+}
+
+// escalation is what the director makes of an example.
+func (x example) escalation(d *daemon) github.Escalation {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	about, _ := recovery.Describe(x.reason)
+	q := &fsm.Escalation{
+		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: about.Ask, Why: string(x.reason) + ": " + about.Means + "; the same again fails the same way",
+		Tried: []fsm.Failure{
+			{Attempt: 1, Stage: "CODE", Reason: recovery.NetworkTransient, Cause: "API Error: Connection closed mid-response.", Action: recovery.Retry, At: at},
+			{Attempt: 2, Stage: x.stage, Reason: x.reason, Cause: x.cause, Action: recovery.Escalate, At: at.Add(10 * time.Minute)},
+		},
+	}
+	if x.more != nil {
+		x.more(q)
+	}
+	e := fsm.Effect{ID: "k3v9qx2m-2/escalate", Kind: fsm.DoEscalate, Task: "acme/widgets#21", Nonce: "k3v9qx2m", Attempt: 2, Worker: "k3v9qx2m-2", Escalation: q}
+	text := d.escalation(e, x.report)
+	if x.report != nil {
+		text.Branch, text.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"
+	}
+	if x.text != nil {
+		x.text(&text)
+	}
+	return text
+}
+
+func exampleClient(t *testing.T) *github.Client {
+	c, err := github.New(github.Options{
+		BaseURL: "https://api.github.com/", Fleet: "default", Token: func(context.Context) (string, error) { return "token", nil },
+		Labels: github.Labels{Task: "agent-task", Claimed: "agent-claimed", Blocked: "agent-blocked", Review: "agent-review"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestEscalations holds the question of every reason, as people read it, against files that are reviewed as such; -update rewrites
+// them. With RETAKE_ESCALATIONS a page for each is written into that folder, for people to judge.
+func TestEscalations(t *testing.T) {
+	d, c := exampleDaemon(t), exampleClient(t)
+	had := map[recovery.Reason]bool{}
+	var shown []rendered
+	for _, x := range examples {
+		had[x.reason] = true
+		text := c.Preview(x.escalation(d))
+		file := filepath.Join("testdata", "escalations", x.name+".md")
+		if *update {
+			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must(t, os.WriteFile(file, []byte(text+"\n"), 0o644))
+		}
+		want, err := os.ReadFile(file)
+		must(t, err)
+		if text+"\n" != string(want) {
+			t.Errorf("%s is now:\n%s\nRun: go test ./internal/director -run TestEscalations -update", x.name, text)
+		}
+		if above, _, found := strings.Cut(text, "```text\n/agent "); !found || strings.Count(above, "\n") > 12 || strings.Count(text, "```text\n/agent ") != 1 {
+			t.Errorf("%s: want one recommended comment, on the first screen", x.name)
+		}
+		shown = append(shown, rendered{x.name, githubtest.Render(text)})
+	}
+	for _, a := range recovery.Reasons {
+		if !had[a.Reason] {
+			t.Errorf("%s has no example", a.Reason)
+		}
+	}
+	if dir := os.Getenv("RETAKE_ESCALATIONS"); dir != "" {
+		writePages(t, dir, shown)
+	}
+}
+
+// rendered is one comment as GitHub shows it.
+type rendered struct {
+	Name string
+	HTML template.HTML
+}
+
+// commentPage looks like a comment on GitHub, in a column of 1012 pixels. It needs nothing from elsewhere.
+var commentPage = template.Must(template.New("").Parse(`<!doctype html><meta charset="utf-8"><title>{{.Name}}</title><style>
+body { margin: 0; background: #fff; color: #1f2328; font: 14px/1.5 -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif }
+main { width: 1012px; margin: 16px auto; border: 1px solid #d1d9e0; border-radius: 6px }
+header { background: #f6f8fa; border-bottom: 1px solid #d1d9e0; padding: 8px 16px; color: #59636e; border-radius: 6px 6px 0 0 }
+article { padding: 16px } article > :first-child { margin-top: 0 }
+h3 { font-size: 17.5px; line-height: 1.25; margin: 24px 0 16px } p, ul, pre, table, blockquote, details { margin: 0 0 16px }
+code { font: 85% ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; background: #818b981f; padding: .2em .4em; border-radius: 6px; white-space: break-spaces }
+pre { background: #f6f8fa; padding: 16px; border-radius: 6px; overflow: auto; line-height: 1.45 } pre code { background: none; padding: 0; white-space: pre; font-size: 11.9px }
+table { border-collapse: collapse; display: block } th, td { border: 1px solid #d1d9e0; padding: 6px 13px } ul { padding-left: 2em } blockquote { border-left: .25em solid #d1d9e0; padding: 0 1em; color: #59636e }
+sub { font-size: 75% } a { color: #0969da }
+</style><main><header><b>retake-bot</b> commented</header><article>{{.HTML}}</article></main>
+`))
+
+var indexPage = template.Must(template.New("").Parse(`<!doctype html><meta charset="utf-8"><title>Escalations</title><ol>{{range .}}<li><a href="{{.Name}}.html">{{.Name}}</a>{{end}}</ol>
+`))
+
+func writePages(t *testing.T, dir string, shown []rendered) {
+	must(t, os.MkdirAll(dir, 0o755))
+	write := func(name string, page *template.Template, data any) {
+		f, err := os.Create(filepath.Join(dir, name+".html"))
+		must(t, err)
+		must(t, page.Execute(f, data))
+		must(t, f.Close())
+	}
+	for _, r := range shown {
+		write(r.Name, commentPage, r)
+	}
+	write("index", indexPage, shown)
+	fmt.Printf("%d pages: %s\n", len(shown), filepath.Join(dir, "index.html"))
+}
+
+// guardAsk is what a budget's guard asks.
+func guardAsk(guard string) func(*fsm.Escalation) {
+	return func(q *fsm.Escalation) {
+		q.Ask = policy.Refuse(q.Reason, guard, "", "").Ask
+		q.Why = "the budget is used up"
+	}
+}
