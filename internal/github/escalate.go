@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -165,11 +164,4 @@ func (p escalationPage) Earlier() int {
 		return 0
 	}
 	return p.Attempts[max(0, len(p.Attempts)-attemptLimit)].Earlier()
-}
-
-// AnswerLine is what a person said to a question, or unasked.
-type AnswerLine struct {
-	By   string // login
-	At   time.Time
-	Text string
 }

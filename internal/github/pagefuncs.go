@@ -7,11 +7,13 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"retake/internal/recovery/plaintext"
 )
 
 // plainFuncs are what pages do with what is not shown as somebody's words.
 var plainFuncs = template.FuncMap{
-	"argv":      argv,
+	"argv":      plaintext.CommandLine,
 	"beginning": beginning,
 	"brief":     brief,
 	"date":      date,
@@ -21,17 +23,6 @@ var plainFuncs = template.FuncMap{
 	"took":      took,
 	"used":      used,
 	"waiting":   func(keys []string) []string { return keys[:min(len(keys), rowLimit)] },
-}
-
-// argv is a command line; what a shell would take apart stands in quotes.
-func argv(command []string) string {
-	words := slices.Clone(command)
-	for i, w := range words {
-		if w == "" || strings.ContainsAny(w, " \t\n'\"$`\\;&|<>*?(){}") {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
 }
 
 // brief reports whether a text is short enough to stand on the first screen.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"text/template"
-
-	"retake/internal/recovery/plaintext"
 )
 
 //go:embed pages
@@ -25,7 +23,6 @@ func latest[T any](rows []T) []T { return rows[max(0, len(rows)-rowLimit):] }
 
 func (c *Client) pageFuncs(r redactor) template.FuncMap {
 	return template.FuncMap{
-		"argv":     plaintext.CommandLine,
 		"blocked":  func() string { return c.labels.Blocked },
 		"cell":     r.cell,
 		"cellCode": r.cellCode,
