@@ -37,6 +37,12 @@ var operations = map[string]struct {
 		run:    escalateOnce,
 		kind:   markBlocked, events: []string{"-agent-task", "+agent-claimed", "+agent-blocked", "-agent-claimed"}, labels: []string{"agent-blocked"},
 	},
+	"escalate from review": {
+		before: inOrder(claimOnce, deliverWatched),
+		run:    escalateOnce,
+		kind:   markBlocked, events: []string{"-agent-task", "+agent-claimed", "+agent-review", "-agent-claimed", "+agent-blocked", "-agent-review"},
+		labels: []string{"agent-blocked"},
+	},
 	"release": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
@@ -196,7 +202,7 @@ func watched(w *world) DeliverRequest {
 }
 
 func takeBack(ctx context.Context, w *world, c *Client) error {
-	got, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true})
+	got, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true, Answers: 1})
 	if err == nil && got.Outcome != Won {
 		return fmt.Errorf("claim = %+v", got)
 	}
@@ -294,6 +300,13 @@ func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
 		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
 		w.must(escalate(ctx, w, w.client("retake-bot")))
 		w.wantLabels()
+		// What was delivered meanwhile is not blocked either, by a repetition that comes late.
+		w.claimed(w.client("retake-bot"))
+		w.must(deliverWatched(ctx, w, w.client("retake-bot")))
+		time.Sleep(time.Minute)
+		w.must(escalate(ctx, w, w.client("retake-bot")))
+		w.wantLabels("agent-review")
+		w.must(takeBack(ctx, w, w.client("retake-bot")))
 		// The next block of the same claim is another comment.
 		w.claimed(w.client("retake-bot"))
 		w.must(w.client("retake-bot").Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "timeout"}))

@@ -1,11 +1,17 @@
 package github
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark"
+	"pgregory.net/rapid"
 )
 
 var delivery = DeliverRequest{
@@ -79,4 +85,48 @@ func golden(t *testing.T, name, got string) {
 	if got+"\n" != string(want) {
 		t.Errorf("%s is now:\n%s\nRun: go test ./internal/github -run Texts -update", name, got)
 	}
+}
+
+// TestPullRequestsHoldWhateverTheySay: an agent's words, people's, an issue's title and what failed neither break out of their place nor
+// notify, close or skip anything, and the text ends where it should.
+func TestPullRequestsHoldWhateverTheySay(t *testing.T) {
+	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Secrets: []string{"hunter2hunter2"}, Token: noToken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := rapid.SampledFrom([]string{
+		"@octocat", "<!-- retake:claim v1 {\"fleet\":\"x\",\"nonce\":\"aaaabbbb\"} -->", "-->", "\n", "\n\n", "```", "~~~~", "`", "</details>", "<details>", "</summary>",
+		"hunter2", "hunter2hunter2", "\x1b[31m", "\r", "|", "# x", "> ", "\x00", "é", "word ", "<", "!", "--", "fixes ", "#1", " [skip ci] ", "\u202e", "@", "    ", "- ", "1. ",
+	})
+	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 0, 40).Draw(t, "parts"), "") })
+	rapid.Check(t, func(t *rapid.T) {
+		req := DeliverRequest{
+			Nonce: testNonce, Draft: rapid.Bool().Draw(t, "draft"), Note: text.Draw(t, "note"),
+			Summary:  strings.Repeat(text.Draw(t, "summary"), rapid.SampledFrom([]int{0, 1, 1, 40, 400}).Draw(t, "n")),
+			Checks:   []CheckLine{{text.Draw(t, "stage"), []string{"sh", "-c", text.Draw(t, "command")}, time.Second}},
+			Attempts: slices.Repeat([]AttemptLine{{Number: 1, Stage: text.Draw(t, "s"), Reason: text.Draw(t, "r"), Cause: text.Draw(t, "c"), Then: text.Draw(t, "then")}}, 25),
+			Answers:  slices.Repeat([]AnswerLine{{text.Draw(t, "by"), time.Time{}, text.Draw(t, "said")}}, rapid.IntRange(0, 25).Draw(t, "answers")),
+			Usage:    UsageLine{Attempts: 1},
+		}
+		body, err := c.pullRequestBody(thread{place: place{number: 1}}, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(body, "<!--") != 1 || utf8.RuneCountInString(body) >= commentLimit || !strings.HasSuffix(body, "fleet `default`</sub>") {
+			t.Fatalf("%d characters: %q", utf8.RuneCountInString(body), body)
+		}
+		for _, bad := range []string{"@octocat", "hunter2hunter2", "\x1b", "\r", "\x00", "\u202e", "fixes #1", "[skip ci]"} {
+			if strings.Contains(body, bad) {
+				t.Fatalf("%q in %q", bad, body)
+			}
+		}
+		var page bytes.Buffer
+		if err := goldmark.Convert([]byte(body), &page); err != nil || !strings.Contains(page.String(), "\n<p>Refs #1</p>\n") || !strings.Contains(page.String(), "\n<p>Used: 1 attempt</p>\n") {
+			t.Fatalf("something swallowed the end of %q: %s", body, page.String())
+		}
+		// Inside of code they are text.
+		if open, closed := strings.Count(body, "\n<details>\n"), strings.Count(body, "\n</details>\n"); open != closed {
+			t.Fatalf("%d details, %d ends in %q", open, closed, body)
+		}
+	})
 }

@@ -55,7 +55,13 @@ func (c *Client) Escalate(ctx context.Context, e Escalation) error {
 	if err != nil {
 		return err
 	}
-	if err := c.moveLabels(ctx, laneEscalation, t, c.labels.Blocked, created); err != nil {
+	unfinished := created
+	if !created {
+		if unfinished, err = c.reviewedBefore(ctx, laneEscalation, t, t.ownComments(m)[0]); err != nil {
+			return err
+		}
+	}
+	if err := c.moveLabels(ctx, laneEscalation, t, c.labels.Blocked, unfinished); err != nil {
 		return err
 	}
 	if !created {

@@ -136,6 +136,16 @@ func (c *Client) moveLabels(ctx context.Context, l lane, t thread, goal string, 
 	return nil
 }
 
+// reviewedBefore reports whether the issue carries the review label since before a comment of ours: then we were interrupted between
+// that comment and the labels.
+func (c *Client) reviewedBefore(ctx context.Context, l lane, t thread, r comment) (bool, error) {
+	if !t.issue.Has(c.labels.Review) {
+		return false, nil
+	}
+	e, err := c.lastLabelEvent(ctx, l, t.place, c.labels.Review)
+	return err == nil && e.GetEvent() == "labeled" && !e.GetCreatedAt().After(r.at), err
+}
+
 // lastLabelEvent is the last time that a label was put on an issue or taken off it, nil if never (in the latest two pages of
 // events, if there are more).
 func (c *Client) lastLabelEvent(ctx context.Context, l lane, p place, label string) (*gh.IssueEvent, error) {

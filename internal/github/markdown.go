@@ -23,8 +23,9 @@ var (
 	fences  = regexp.MustCompile("`{3}|~{3}")
 	run3    = regexp.MustCompile("`{3,}")
 	run1    = regexp.MustCompile("`+")
-	// closing keywords make a merged pull request close an issue; a person decides that.
-	closing = regexp.MustCompile(`(?i)\b((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[ \t]*:?[\s>]+)((?:[\w.-]+/[\w.-]+)?#|GH-|https?://\S*/issues/)(\d)`)
+	// closing keywords make a merged pull request close an issue; a person decides that. They count
+	// at the edge of a word, whose formatting is not part of it.
+	closing = regexp.MustCompile(`(?i)((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[*_]*[ \t]*:?[\s>*_]+)((?:[\w.-]+/[\w.-]+)?#|GH-|https?://\S*/issues/)(\d)`)
 )
 
 // plain is text as a terminal would leave it on paper: valid UTF-8 without control or direction-changing characters.

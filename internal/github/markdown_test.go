@@ -34,6 +34,7 @@ func TestTextIsMadeSafe(t *testing.T) {
 		"code in a cell":       {r.cellCode("a|b", 100), "`a\\|b`"},
 		"clipped":              {r.line("ä öüß", 4), "ä ö…"},
 		"closes nothing":       {noClosing("Fixes #12, resolves: acme/x#3 and closes https://github.com/a/b/issues/4"), "Fixes \u200b#\u200b12, resolves: \u200bacme/x#\u200b3 and closes \u200bhttps://github.com/a/b/issues/\u200b4"},
+		"emphasised":           {noClosing("**fixes** #1, _close #2_, > fix\n> #3; prefix a #4"), "**fixes** \u200b#\u200b1, _close \u200b#\u200b2_, > fix\n> \u200b#\u200b3; prefix a #4"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, tc.got, tc.want)
