@@ -171,7 +171,7 @@ func (f TallyReset) apply(_ *Machine, t *Task) {
 
 func (f CommandTaken) apply(m *Machine, _ *Task) {
 	if f.Comment != 0 { // an operator's has no comment that could be read again
-		m.hard.Commands = append(m.hard.Commands, f.CommandRef)
+		m.hard.Commands = append(m.hard.Commands, takenCommand{f.CommandRef, f.Refused})
 		m.hard.Commands = m.hard.Commands[max(0, len(m.hard.Commands)-maxCommands):]
 	}
 }
@@ -186,7 +186,11 @@ func (f WorkDelivered) apply(m *Machine, _ *Task) {
 	}
 }
 
-func (f WorkPushed) apply(_ *Machine, t *Task) { t.Work = f.Work }
+// What is shown with a question goes onto the branch of the pull request, if there is one.
+func (f WorkPushed) apply(_ *Machine, t *Task) {
+	f.Work.PullRequest = cmp.Or(f.Work.PullRequest, t.Work.PullRequest)
+	t.Work = f.Work
+}
 
 func (f EffectPlanned) apply(_ *Machine, t *Task) {
 	t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})

@@ -153,8 +153,11 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 }
 
 // validateAgain lets another attempt validate the work on the base branch that was merged into it. The delivery asked for it only because
-// there was budget for it.
+// there was budget for it; the operator may have used that up since.
 func (m *Machine) validateAgain(t *Task) {
+	if m.blockUsedUp(t) {
+		return
+	}
 	const why = "the base branch had moved on and was merged into the work, which is to be validated again"
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: "SYNC_MAIN",

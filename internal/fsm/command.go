@@ -32,10 +32,25 @@ type CommandRef struct {
 	At      time.Time `json:"said_at,omitzero"`
 }
 
+// takenCommand is a command that was decided, and why it was not carried out.
+type takenCommand struct {
+	CommandRef
+	Refused string `json:"refused,omitempty"`
+}
+
+// taken returns what was decided about a command, or nil.
+func (m *Machine) taken(ref CommandRef) *takenCommand {
+	i := slices.IndexFunc(m.hard.Commands, func(c takenCommand) bool { return c.CommandRef == ref })
+	if ref.Comment == 0 || i < 0 {
+		return nil
+	}
+	return &m.hard.Commands[i]
+}
+
 // maxCommands bounds how many commands are remembered. What is read again was said in the last moments before the cursor.
 const maxCommands = 500
 
-// commandRow is one command: from which states it does something.
+// commandRow is one command: in which states it does something, and what. One that does nothing only wants to know something.
 type commandRow struct {
 	command Command
 	from    []State
@@ -58,9 +73,6 @@ var commandRows = []commandRow{
 	{command: CommandHelp},
 }
 
-// answering are the commands that only want to know something.
-var answering = []Command{CommandWhy, CommandHelp}
-
 // What people said is decided in its order. The cursor is taken when all of it was.
 func (b CommentsSeen) step(m *Machine) {
 	decided := true
@@ -77,43 +89,71 @@ func CommentsOf(repo string) string { return repo + " comments" }
 
 // heard takes one comment. If it returns false the comment cannot be judged yet, and must be read again.
 func (m *Machine) heard(s Said) (decided bool) {
+	s.At = s.At.Round(0).UTC() // as the journal has it, so that it is known again
 	t := m.Task(s.Task)
-	asking := t != nil && t.State == Blocked && t.plans(DoEscalate)
 	if s.Command == "" {
-		if t != nil && t.State == Blocked && !asking {
-			m.recordHints(t, s.hints())
-		}
-		return !asking
+		return m.heardWords(t, s)
 	}
 	row := slices.IndexFunc(commandRows, func(r commandRow) bool { return r.command == s.Command })
-	switch {
-	case row < 0:
+	if row < 0 {
 		return true
+	}
+	do, before := commandRows[row], m.taken(s.CommandRef)
+	switch {
 	case m.githubBlocked(DoReply):
 		return false
-	case s.Comment != 0 && slices.Contains(m.hard.Commands, s.CommandRef):
-		m.reply(t, s, "") // this process, or one before, may not have come to it
+	case before != nil: // this process, or one before, may not have come to answer it
+		m.reply(t, s, before.Refused)
 		return true
-	case t != nil && !slices.Contains(answering, s.Command) && (asking || !slices.Contains(ours, t.State) && t.State != Queued || t.State == Parked && len(t.Outbox) > 0):
-		return false // an effect is at work on the issue
+	case do.does != nil && t.busy():
+		return false
 	}
-	refused := ""
-	switch do := commandRows[row]; {
-	case slices.Contains(answering, s.Command):
-	case t == nil:
-		refused = "Retake has no task on this issue"
-	case !slices.Contains(do.from, t.State):
-		refused = t.refusal(s.Command)
-	default:
-		m.record(CommandTaken{Task: s.Task, CommandRef: s.CommandRef, Command: s.Command, By: s.By})
+	refused := do.refusal(t)
+	m.record(CommandTaken{Task: s.Task, CommandRef: s.CommandRef, Command: s.Command, By: s.By, Refused: refused})
+	if do.does != nil && refused == "" {
 		m.recordHints(t, s.hints())
 		do.does(m, t, s, s.By+": /agent "+string(s.Command))
-		m.reply(t, s, "")
-		return true
 	}
-	m.record(CommandTaken{Task: s.Task, CommandRef: s.CommandRef, Command: s.Command, By: s.By, Refused: refused})
 	m.reply(t, s, refused)
 	return true
+}
+
+// heardWords keeps what was said without a command about a question. Before that has landed nobody knows which question was meant.
+func (m *Machine) heardWords(t *Task, s Said) (decided bool) {
+	switch {
+	case t == nil || t.State != Blocked:
+		return true
+	case t.busy():
+		return false
+	}
+	m.recordHints(t, s.hints())
+	return true
+}
+
+// busy reports whether an effect is at work on the task's issue: its outcome comes before what a person says.
+func (t *Task) busy() bool {
+	switch {
+	case t == nil:
+		return false
+	case t.State == Blocked:
+		return t.plans(DoEscalate)
+	case t.State == Parked:
+		return len(t.Outbox) > 0
+	}
+	return t.State != Queued && !slices.Contains(ours, t.State)
+}
+
+// refusal says why the command does nothing now; empty: it does.
+func (r commandRow) refusal(t *Task) string {
+	switch {
+	case r.does == nil:
+		return ""
+	case t == nil:
+		return "Retake has no task on this issue"
+	case !slices.Contains(r.from, t.State):
+		return t.refusal(r.command)
+	}
+	return ""
 }
 
 func (s Said) hints() []Hint {
@@ -144,18 +184,17 @@ func (t *Task) retryAction() recovery.Action {
 	return ""
 }
 
-// reply answers a person's command.
+// reply answers a person's command. The operator is told by who asked for it.
 func (m *Machine) reply(t *Task, s Said, refused string) {
+	if s.Comment == 0 {
+		return
+	}
 	r := &Reply{CommandRef: s.CommandRef, Command: s.Command, Refused: refused, Known: t != nil}
-	e := Effect{Kind: DoReply, Task: s.Task, Reply: r}
 	if t != nil {
 		r.View = ProgressView{State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Incident: m.incidentIssue(t)}
 		r.Waits = m.waitsFor(t)
 	}
-	if s.Comment == 0 {
-		return // the operator is told by who asked for it
-	}
-	m.emit(t, e)
+	m.emit(t, Effect{Kind: DoReply, Task: s.Task, Reply: r})
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 

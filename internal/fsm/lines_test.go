@@ -112,6 +112,9 @@ func nextLine(n Next) string {
 	if n.Action == "" {
 		return ""
 	}
+	if n.Reason == "" {
+		return fmt.Sprintf(" (%s, as a person wants it)", n.Action)
+	}
 	meter := "free of charge"
 	if n.Charges != "" {
 		meter = "charged to " + string(n.Charges)

@@ -66,7 +66,7 @@ func (e EffectEnded) step(m *Machine) {
 // a human must be asked, however long that takes.
 func (t *Task) tryAgain(p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
-	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k):
+	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked: // it was answered meanwhile
 		return false
 	case !f.Until.IsZero():
 		return true

@@ -119,8 +119,11 @@ func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
 	m.move(t, OnUnblocked, by, m.now)
 }
 
-// snooze puts a task off. Its labels say that it is ours, not that it asks.
+// snooze puts a task off. Its labels say that it is ours, not that it asks: of a question it is the answer, so that the meters start anew.
 func (m *Machine) snooze(t *Task, by string, until time.Time) {
+	if t.State == Blocked {
+		m.record(TallyReset{OfTask: OfTask{t.Key}, By: by})
+	}
 	m.overtake(t, by)
 	m.move(t, OnSnoozed, by, until)
 	if t.Resumed {

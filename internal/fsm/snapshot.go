@@ -12,19 +12,19 @@ const snapshotVersion = 2
 // hardState is what facts build. A snapshot is its JSON. Lists are never nil, so that one that never had an element equals one
 // that has lost all.
 type hardState struct {
-	Version     int          `json:"version"`
-	Decided     time.Time    `json:"decided"` // when the last fact was
-	RunID       string       `json:"run_id"`
-	Phase       Phase        `json:"phase"`
-	Intent      Phase        `json:"intent,omitempty"`   // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
-	PausedAt    time.Time    `json:"paused_at,omitzero"` // when the last pause began
-	StaleClaims []IssueKey   `json:"stale,omitempty"`    // given back without progress, newest last, at most maxStale
-	Commands    []CommandRef `json:"commands,omitempty"` // of people, taken; newest last, at most maxCommands
-	Seq         uint64       `json:"seq"`                // tasks so far
-	Cooldowns   []Cooldown   `json:"cooldowns"`          // at most one for each resource, in order of last use
-	Cursors     []RepoCursor `json:"cursors"`
-	Incidents   []Incident   `json:"incidents"` // at most maxIncidents, in order of last change
-	Tasks       []*Task      `json:"tasks"`     // in order of arrival
+	Version     int            `json:"version"`
+	Decided     time.Time      `json:"decided"` // when the last fact was
+	RunID       string         `json:"run_id"`
+	Phase       Phase          `json:"phase"`
+	Intent      Phase          `json:"intent,omitempty"`   // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
+	PausedAt    time.Time      `json:"paused_at,omitzero"` // when the last pause began
+	StaleClaims []IssueKey     `json:"stale,omitempty"`    // given back without progress, newest last, at most maxStale
+	Commands    []takenCommand `json:"commands,omitempty"` // of people; newest last, at most maxCommands
+	Seq         uint64         `json:"seq"`                // tasks so far
+	Cooldowns   []Cooldown     `json:"cooldowns"`          // at most one for each resource, in order of last use
+	Cursors     []RepoCursor   `json:"cursors"`
+	Incidents   []Incident     `json:"incidents"` // at most maxIncidents, in order of last change
+	Tasks       []*Task        `json:"tasks"`     // in order of arrival
 }
 
 // Snapshot returns the whole hard state. Equal states give equal bytes, whether they were lived or replayed. It matches the

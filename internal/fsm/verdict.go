@@ -111,7 +111,7 @@ func (b BudgetEdited) step(m *Machine) {
 	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, PaidCalls: &b.PaidCalls})
 		m.enforceBudget(t)
-		if t.State == Backoff {
+		if t.State == Backoff || t.State == Parked {
 			m.blockUsedUp(t)
 		}
 	}

@@ -3,6 +3,7 @@ package fsmtest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/fsm"
@@ -127,7 +128,7 @@ func slotsHeld(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	}
 	n := 0
 	for _, c := range h.claims {
-		if c.key == m.Task || c.state.Info().Slot || c.state == fsm.Backoff && len(c.outbox) > 0 {
+		if c.key == m.Task || c.state.Info().Slot || c.rereads() {
 			n++
 		}
 	}
@@ -135,6 +136,11 @@ func slotsHeld(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 		return fmt.Sprintf("%d tasks hold a slot, there are %d", n, h.w.maxWorkers)
 	}
 	return ""
+}
+
+// rereads reports whether the issue is read again for the next attempt.
+func (c *claim) rereads() bool {
+	return c.state == fsm.Backoff && slices.ContainsFunc(c.outbox, func(id string) bool { return strings.Contains(id, "/claim") || strings.Contains(id, "/recheck") })
 }
 
 func githubOpen(h *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fact, effects []fsm.Effect) string {
@@ -296,7 +302,8 @@ func humanUnblocks(_ *history, _ *process, _ time.Time, body fsm.EventBody, fact
 			healed[f.Incident.Key] = true
 		case fsm.Moved:
 			_, answered := body.(fsm.QuestionAnswered)
-			if f.From == fsm.Blocked && f.To == fsm.Backoff && !answered && (f.On != fsm.OnIncidentOver || len(healed) == 0) {
+			_, said := body.(fsm.CommentsSeen)
+			if f.From == fsm.Blocked && f.To == fsm.Backoff && !answered && !said && (f.On != fsm.OnIncidentOver || len(healed) == 0) {
 				return fmt.Sprintf("%s goes on after %T", f.Task, body)
 			}
 		}

@@ -30,8 +30,9 @@ func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 	case c.last.Row == rowIncident || c.healed: // free, and bounded by how often that happens
 	case !c.last.Action.Again():
 		return fmt.Sprintf("attempt %d of %s begins, the verdict was %s", b.N, b.Task, c.last.Action)
-	case c.byReason[reason] >= retries(p.cfg.Policy, reason):
-		return fmt.Sprintf("attempt %d of %s: %s has used up %d", b.N, b.Task, reason, c.byReason[reason])
+	case c.granted: // before a person set the meters
+	case c.last.Row != rowBaseMoved && c.byReason[c.counter()] >= retries(p.cfg.Policy, reason, c.caller):
+		return fmt.Sprintf("attempt %d of %s: %s has used up %d", b.N, b.Task, c.counter(), c.byReason[c.counter()])
 	case b.Next.Charges != "" && c.redispatches >= h.w.maxRetries:
 		return fmt.Sprintf("attempt %d of %s: director.max_retries = %d used up", b.N, b.Task, h.w.maxRetries)
 	case b.Next.Charges == "" && h.w.preset == "director" && !c.last.Action.About().Free:

@@ -17,6 +17,9 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 		if !ok || begins.Effect.Kind != fsm.DoClaim && begins.Effect.Kind != fsm.DoRecheck {
 			continue
 		}
+		if t := p.m.Task(begins.Effect.Task); t != nil && t.State == fsm.Parked { // only its labels are put back
+			continue
+		}
 		for _, i := range p.m.Incidents() {
 			if !about(i, begins.Effect.Task) {
 				continue

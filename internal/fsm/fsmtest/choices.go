@@ -80,6 +80,8 @@ const (
 	atLife                // what a worker does with its time
 	atOutcome             // how its work ends
 	atHuman               // what people do
+	atComment             // what they say
+	atReview              // what they do with pull requests
 
 	busDrop // faults from here on
 	busTwice
@@ -104,6 +106,9 @@ const (
 	githubRefuses
 	githubTaken
 	nothingDone
+	baseMoves
+	baseConflicts
+	checksFail
 	humanMeddles
 	operatorSays
 	journalFails
@@ -131,7 +136,7 @@ type siteInfo struct {
 }
 
 var siteTable = [sites]siteInfo{
-	atShape: {"shape", 0}, atDelay: {"delay", 0}, atLife: {"life", 0}, atOutcome: {"outcome", 0}, atHuman: {"human", 0},
+	atShape: {"shape", 0}, atDelay: {"delay", 0}, atLife: {"life", 0}, atOutcome: {"outcome", 0}, atHuman: {"human", 0}, atComment: {"comment", 0}, atReview: {"review", 0},
 	busDrop: {"bus drops a message", 150}, busTwice: {"bus doubles a message", 150}, busLate: {"bus delays a message", 150},
 	busCut: {"worker is cut off from the bus", 30}, streamTwice: {"stream delivers a report again", 200},
 	streamLate: {"stream delivers a report late", 200},
@@ -142,6 +147,7 @@ var siteTable = [sites]siteInfo{
 	runtimeBehind: {"container is removed behind the director's back", 20},
 	githubLimit:   {"GitHub limits", 100}, githubFails: {"GitHub fails", 150}, githubHalf: {"GitHub does it, and the answer is lost", 150},
 	githubRefuses: {"GitHub refuses for good", 30}, githubTaken: {"somebody else claims", 50}, nothingDone: {"nothing to deliver", 100},
+	baseMoves: {"the base branch moved on", 200}, baseConflicts: {"the base branch conflicts", 100}, checksFail: {"a check of the pull request fails", 300},
 	humanMeddles: {"somebody closes or relabels", 300}, operatorSays: {"the operator says something", 300},
 	journalFails: {"append fails", 20}, journalSilent: {"append lands, its answer is lost", 20},
 	crashAtAppend: {"crash at an append", 20}, crashAtEffect: {"crash at an effect", 20}, crashHalf: {"an effect of the dead was carried out", 500},

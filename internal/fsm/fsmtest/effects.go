@@ -85,7 +85,7 @@ func (w *world) repeat(p *process, out fsm.EffectEnded) {
 // githubKinds use GitHub. (Written down here once more: the machine's table is what is searched.)
 var githubKinds = map[fsm.EffectKind]bool{
 	fsm.DoClaim: true, fsm.DoRecheck: true, fsm.DoStart: true, fsm.DoDeliver: true, fsm.DoEscalate: true, fsm.DoRelease: true,
-	fsm.DoReadIssue: true, fsm.DoProgress: true, fsm.DoReadAnswers: true, fsm.DoReclaim: true,
+	fsm.DoRemind: true, fsm.DoReadIssue: true, fsm.DoProgress: true, fsm.DoReadAnswers: true, fsm.DoReadReview: true, fsm.DoReply: true, fsm.DoReclaim: true,
 }
 
 func halfOf(k fsm.EffectKind) site {
@@ -165,16 +165,9 @@ func (w *world) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	case fsm.DoStop:
 		return w.stop(e)
 	case fsm.DoDeliver:
-		if i.delivered != e.Worker && w.fault(nothingDone) {
-			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
-		}
-		if i.nonce == e.Nonce || i.nonce == "" { // again, too: it finds what it made, and sets the labels
-			i.delivered = e.Worker
-			w.relabel(i, reviewLabel, "")
-		}
-		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Branch: "retake/" + e.Worker}}
+		return w.deliver(i, e)
 	case fsm.DoEscalate:
-		w.escalate(i, e)
+		return w.question(i, e)
 	case fsm.DoRelease:
 		w.release(i, e)
 	}
@@ -200,6 +193,12 @@ func (w *world) soft(p *process, e fsm.Effect) {
 		})
 	case fsm.DoReadAnswers:
 		w.retryGitHub(p, func() { w.read(p, w.issue(e.Task)) })
+	case fsm.DoReadReview:
+		w.retryGitHub(p, func() {
+			if t := p.m.Task(e.Task); t != nil {
+				w.look(p, w.issue(e.Task), t.Work.PullRequest)
+			}
+		})
 	case fsm.DoReclaim:
 		if !w.fault(githubFails) {
 			w.after(w.delay(3), func() { w.reclaim(p, w.issue(e.Task)) })

@@ -3,6 +3,7 @@ package fsmtest
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"retake/internal/fsm"
@@ -20,6 +21,11 @@ type issue struct {
 	answer    string // a command that nobody has reacted to
 	delivered string // the attempt whose work was shown last
 	removed   bool   // a person took the blocked label off
+	pull      *pull
+
+	deliveredAt int    // the number of that attempt
+	reclaimed   string // the claim whose labels were put back last, between two attempts
+	reclaimedAt int    // after which of its attempts
 }
 
 // labels is a set of ours.
@@ -71,12 +77,15 @@ func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 			}
 		})
 	}
-	if i.nonce == e.Nonce && i.asked != "" && e.Attempt == 0 { // late, for a director that was replaced meanwhile
-		return &fsm.ClaimResult{Why: "blocked"}
+	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= answers(e.ID) || strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
+		return &fsm.ClaimResult{Why: "late"} // for a director that was replaced meanwhile: its successor has asked, or delivered, since
 	}
 	ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels&taskLabel != 0)
 	switch {
 	case ours:
+		if e.Attempt > 0 {
+			i.reclaimed, i.reclaimedAt = e.Nonce, e.Attempt
+		}
 		i.asked, i.answer, i.removed = "", "", false
 		w.relabel(i, claimedLabel, e.Nonce)
 		return &fsm.ClaimResult{Ours: true}
@@ -84,6 +93,14 @@ func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 		w.relabel(i, i.labels&^claimedLabel, "")
 	}
 	return &fsm.ClaimResult{Why: "not eligible"}
+}
+
+// answers is how many answers of a person an effect knows: its id says.
+func answers(effect string) int {
+	_, kind, _ := strings.Cut(effect, "/")
+	_, n, _ := strings.Cut(kind, ".")
+	known, _ := strconv.Atoi(n)
+	return known
 }
 
 func (w *world) escalate(i *issue, e fsm.Effect) {
@@ -98,9 +115,9 @@ func (w *world) release(i *issue, e fsm.Effect) {
 	if i.nonce != e.Nonce && i.nonce != "" {
 		return
 	}
-	l := i.labels &^ (claimedLabel | blockedLabel)
+	l := labels(0)
 	if e.Release.Restore {
-		l |= taskLabel
+		l = taskLabel
 	}
 	i.asked, i.answer, i.removed = "", "", false
 	w.relabel(i, l, "")
@@ -210,12 +227,21 @@ func (w *world) people() {
 		return
 	case w.fault(humanMeddles):
 		w.meddle(i)
+	case w.choices.pick(atHuman, 3) == 2:
+		w.speak(i)
+		return
+	case i.pull != nil && i.pull.state == "open":
+		w.review(i)
+		return
 	case i.labels&blockedLabel != 0 && w.choices.pick(atHuman, 2) == 0:
 		i.labels, i.removed = i.labels&^blockedLabel, true
 		w.tell("somebody takes the blocked label off %s", i.key)
 	case i.labels&blockedLabel != 0:
 		i.answer = "/agent retry"
 		w.tell("somebody says /agent retry on %s", i.key)
+	case i.labels == reviewLabel && i.nonce != "":
+		i.labels |= taskLabel // the work in review is given up
+		w.tell("somebody offers %s again", i.key)
 	case i.labels == reviewLabel || i.labels == 0:
 		i.open, i.labels, i.nonce = true, taskLabel, "" // a claim that was left behind ends with it
 		w.tell("somebody offers %s", i.key)
@@ -226,7 +252,7 @@ func (w *world) people() {
 }
 
 func (w *world) meddle(i *issue) {
-	switch w.choices.pick(humanMeddles, 5) {
+	switch w.choices.pick(humanMeddles, 6) {
 	case 0:
 		i.open = !i.open
 	case 1:
@@ -237,6 +263,8 @@ func (w *world) meddle(i *issue) {
 		i.labels &^= taskLabel
 	case 4:
 		i.labels, i.removed = i.labels&^blockedLabel, i.removed || i.labels&blockedLabel != 0
+	case 5:
+		i.labels &^= reviewLabel
 	}
 	w.tell("somebody meddles with %s: open %t, labels %v", i.key, i.open, labelSets[i.labels])
 }

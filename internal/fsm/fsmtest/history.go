@@ -2,6 +2,8 @@ package fsmtest
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"retake/internal/fsm"
@@ -20,6 +22,8 @@ type history struct {
 	judged    fsm.IssueKey                 // the task of the last verdict
 	moves     []int                        // by row of the table of transitions
 	saved     int                          // when the last snapshot was made
+	taken     map[fsm.CommandRef]string    // commands, and why they were refused
+	listens   map[string]int64             // by repository: since when the director hears what is said, in seconds
 	phase     fsm.Phase
 	closed    time.Time      // the end of the last cooldown so far
 	open      map[string]int // durable effects that are planned and not done: how often they were planned
@@ -55,11 +59,14 @@ type claim struct {
 	iterations int // verdicts since then that grant another attempt
 
 	redispatches  int
-	byReason      map[recovery.Reason]int
+	byReason      map[string]int    // by reason and caller
 	last          *recovery.Verdict // since a human last answered
 	reason        recovery.Reason   // that it was about
+	caller        string            // whose failure it was
 	incidentWaits int               // times since then that it was an incident's failure, or healed with it
 	healed        bool              // it goes on because an incident is over
+
+	reviewed
 }
 
 // ending is who failed in the current attempt, as the facts have it.
@@ -71,7 +78,7 @@ type ending struct {
 }
 
 func newHistory(w *world) *history {
-	return &history{w: w, strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor, open: map[string]int{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
+	return &history{w: w, strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor, open: map[string]int{}, taken: map[fsm.CommandRef]string{}, listens: map[string]int64{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
 }
 
 func (h *history) claim(k fsm.IssueKey) *claim {
@@ -101,9 +108,20 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			h.closed = at
 		}
 	}
+	if about := h.subject(f); about != nil {
+		h.takeReview(about, f)
+	}
 	switch f := f.(type) {
 	case fsm.PhaseChanged:
 		h.phase = f.To
+	case fsm.CursorAdvanced:
+		h.listen(f)
+	case fsm.CommandTaken:
+		h.taken[f.CommandRef] = f.Refused
+	case fsm.WorkDelivered:
+		if c := h.claim(f.Task); c != nil {
+			c.work = f.Delivery
+		}
 	case fsm.IncidentChanged:
 		h.strike(at, f)
 		h.incidents = slices.DeleteFunc(h.incidents, func(i fsm.Incident) bool { return i.Key == f.Incident.Key })
@@ -115,7 +133,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			h.closed = f.Until
 		}
 	case fsm.TaskQueued:
-		h.claims = append(h.claims, &claim{key: f.Task, nonce: f.Nonce, state: fsm.Queued, confirmed: true, byReason: map[recovery.Reason]int{}})
+		h.claims = append(h.claims, &claim{key: f.Task, nonce: f.Nonce, state: fsm.Queued, confirmed: true, byReason: map[string]int{}})
 	case fsm.Moved:
 		if c := h.claim(f.Task); c != nil {
 			h.moved(c, at, f)
@@ -124,12 +142,13 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		if c := h.claim(f.Task); c != nil {
 			c.attempt, c.confirmed, c.began, c.startedAt, c.outcome, c.mine = f.N, false, at, time.Time{}, "", 0
 			c.watchdog, c.used, c.end = f.WatchdogAt, recovery.Usage{}, ending{}
-			if c.last != nil && c.last.Row != rowIncident && !c.healed {
-				c.byReason[f.Next.Reason]++
+			if c.last != nil && c.last.Row != rowIncident && c.last.Row != rowBaseMoved && !c.healed && !c.granted {
+				c.byReason[c.counter()]++
 			}
-			if f.Next.Charges != "" {
+			if f.Next.Charges != "" && !c.granted {
 				c.redispatches++
 			}
+			c.granted = false
 		}
 	case fsm.ContainerStarted:
 		if c := h.claim(f.Task); c != nil {
@@ -156,7 +175,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		h.judged = f.Task
 		if c := h.claim(f.Task); c != nil {
 			v := f.Verdict
-			c.last, c.reason, c.healed = &v, f.Finding.Reason, false
+			c.last, c.reason, c.caller, c.healed = &v, f.Finding.Reason, callerOf(f.Stage), false
 			if v.Action.Again() {
 				c.iterations++
 			}
@@ -169,7 +188,10 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		}
 	case fsm.TallyReset:
 		if c := h.claim(f.Task); c != nil {
-			c.redispatches, c.byReason, c.last, c.incidentWaits = 0, map[recovery.Reason]int{}, nil, 0
+			c.redispatches, c.byReason, c.incidentWaits = f.Redispatches, map[string]int{}, 0
+			if c.granted = f.Next.Reason != ""; !c.granted {
+				c.last, c.healed = nil, false
+			}
 			c.calls, c.cost, c.iterations = 0, 0, 0
 		}
 	case fsm.UsageCounted:
@@ -285,6 +307,47 @@ func (h *history) over(c *claim) {
 		if h.claims[i] == c {
 			h.claims = append(h.claims[:i:i], h.claims[i+1:]...)
 			return
+		}
+	}
+}
+
+// callerOf is the part of the director that a stage belongs to. (Written down once more: the table is what is searched.)
+func callerOf(stage string) string {
+	switch stage {
+	case "", "START":
+		return "start"
+	case "CODE":
+		return "agent"
+	case "COMMIT", "PR_CREATE", "SYNC_MAIN":
+		return "deliver"
+	case "REVIEW":
+		return "review"
+	}
+	return "stage"
+}
+
+func (c *claim) counter() string { return string(c.reason) + "/" + c.caller }
+
+// subject is the claim that a fact is about, if the twin of its review asks.
+func (h *history) subject(f fsm.Fact) *claim {
+	switch f := f.(type) {
+	case fsm.VerdictMade:
+		return h.claim(f.Task)
+	case fsm.ReviewNoted:
+		return h.claim(f.Task)
+	case fsm.WorkPushed:
+		return h.claim(f.Task)
+	case fsm.EffectPlanned:
+		return h.claim(f.Effect.Task)
+	}
+	return nil
+}
+
+// listen notes since when the comments of a repository are heard.
+func (h *history) listen(f fsm.CursorAdvanced) {
+	if repo, comments := strings.CutSuffix(f.Repo, " comments"); comments {
+		if _, known := h.listens[repo]; !known {
+			h.listens[repo], _ = strconv.ParseInt(f.Cursor, 10, 64)
 		}
 	}
 }

@@ -124,9 +124,9 @@ var budgets = []policy.Limits{
 	{PaidCallBudget: 20, IterationBudget: 3, Backoff: recovery.DefaultBackoff},
 }
 
-// retries is how many attempts a reason may cost or delay by a policy's row, whatever the conditions of its ladder are.
-func retries(p *policy.Policy, r recovery.Reason) int {
-	row, ok := p.Row(r, "")
+// retries is how many attempts a caller's failure may cost or delay by a policy's row, whatever the conditions of its ladder are.
+func retries(p *policy.Policy, r recovery.Reason, caller string) int {
+	row, ok := p.Row(r, caller)
 	if !ok || p.Name() != "director" {
 		return unlimited // the other presets count by other units, too
 	}

@@ -22,7 +22,10 @@ type process struct {
 	refused int64     // when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
 	flight  []*flight // effects under way
 	soft    *softView
-	batch   *fsm.Batch // under way; the explorer's
+
+	listening int // looks at comments under way
+
+	batch *fsm.Batch // under way; the explorer's
 
 	// What the driver must keep: acknowledgements and effects in the order of their decision, each after so many records.
 	decided, durable int
@@ -76,6 +79,8 @@ func (w *world) boot() {
 	}
 	w.after(w.delay(5), func() { w.poll(p, true) })
 	w.after(w.delay(20), func() { w.listing(p) })
+	w.after(w.delay(20), func() { w.listen(p) })
+	w.after(w.delay(40), func() { w.watch(p) })
 	w.after(w.delay(300), func() { w.directorFaults(p) })
 }
 

@@ -52,7 +52,7 @@ func (w *world) resume() {
 }
 
 // resting are the states in which a task may stay when nothing happens any more.
-var resting = map[string]bool{"Running": true, "Blocked": true}
+var resting = map[string]bool{"Running": true, "InReview": true, "Blocked": true}
 
 // atRest says what is still to come, or nothing.
 func (w *world) atRest() string {
@@ -60,6 +60,17 @@ func (w *world) atRest() string {
 		if !resting[t.State.String()] || len(t.Outbox) > 0 {
 			return fmt.Sprintf("%s stays %s, %d effects are planned, the phase is %s", t.Key, t.State, len(t.Outbox), w.lead.m.Phase())
 		}
+	}
+	for _, t := range w.lead.m.Tasks() {
+		if text := w.reviewOpen(t); text != "" {
+			return text
+		}
+		if t.State == fsm.Blocked && !t.Until.IsZero() {
+			return "somebody is to be reminded of " + string(t.Key)
+		}
+	}
+	if text := w.unheard(); text != "" {
+		return text
 	}
 	for _, i := range w.issues {
 		if t := w.lead.m.Task(i.key); t != nil && t.State == fsm.Blocked && i.open && (i.removed || i.answer != "") {
@@ -105,7 +116,9 @@ func labelsAgree(h *history, p *process) string {
 		case i.nonce == foreign:
 		case t != nil && t.State == fsm.Blocked && i.open && i.labels&blockedLabel == 0 && !i.removed:
 			return fmt.Sprintf("%s is Blocked, its labels are %v", i.key, labelSets[i.labels])
-		case t == nil && i.open && i.nonce != "" && i.labels&(claimedLabel|blockedLabel) != 0:
+		case t != nil && t.State == fsm.InReview && i.labels&reviewLabel == 0:
+			return fmt.Sprintf("%s is InReview, its labels are %v", i.key, labelSets[i.labels])
+		case t == nil && i.open && i.nonce != "" && i.labels&(claimedLabel|blockedLabel|reviewLabel) != 0:
 			return fmt.Sprintf("nobody knows %s, its labels are %v", i.key, labelSets[i.labels])
 		}
 	}

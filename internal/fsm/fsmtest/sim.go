@@ -91,7 +91,7 @@ func (r Result) String() string {
 		fmt.Fprintf(&b, "%9d  %s\n", r.Faults[s], siteTable[s].name)
 	}
 	for i, t := range fsm.Transitions {
-		fmt.Fprintf(&b, "%9d  %s → %s: %s\n", r.Moves[i], t.From, t.To, t.On)
+		fmt.Fprintf(&b, "%9d  %v → %s: %s\n", r.Moves[i], t.From, t.To, t.On)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -32,7 +32,7 @@ var (
 
 // The bound of what a machine holds: list elements and map entries, of all that it is, for no task and for each.
 const (
-	baseElements = 600
+	baseElements = 1200
 	taskElements = 150
 )
 

@@ -39,7 +39,12 @@ type world struct {
 	containers []*container // containers, and what outlived them
 	reports    []*report
 	repos      []string
-	claims     int // nonces so far
+	claims     int        // nonces so far
+	comments   []*comment // in order of their last edits
+	said       int        // comments so far
+	pulls      int        // pull requests so far
+	reviews    int        // that request changes, so far
+	withPulls  bool       // work is delivered as a pull request
 
 	outageTo  int64             // until then nothing succeeds, in any attempt
 	outageEnd recovery.Evidence // how it ends instead
@@ -107,6 +112,8 @@ func (w *world) begin() *world {
 	w.cfg = machineConfig(w.maxWorkers, w.claimStale, w.preset, w.limits)
 	w.cfg.HasAlternative = t.pick(atShape, 2) == 1
 	w.cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
+	w.cfg.RemindAfter = [...]time.Duration{0, 0, 20 * time.Minute, 2 * time.Hour}[t.pick(atShape, 4)]
+	w.withPulls = t.pick(atShape, 3) > 0
 	w.withData = t.pick(atShape, 8) == 7
 	all := t.pick(atShape, 6) == 5 // one world in six has every fault, in the others each has a third of them
 	for s := faults; s < sites; s++ {
