@@ -68,6 +68,7 @@ func (d *daemon) words(q *fsm.Escalation, report *wire.WorkerError, stage wire.S
 	if len(stage.Run) > 0 {
 		c.Program = stage.Run[0]
 	}
+	c.Asked = report != nil && report.Question != ""
 	c.Provider, c.Variable = d.credential(q, report, stage)
 	words := c.Words()
 	if about, _ := recovery.Describe(q.Reason); c.Guard == "" && q.Ask != about.Ask {
@@ -81,16 +82,20 @@ func (d *daemon) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.S
 	if q.Stale || report == nil {
 		return wire.StagePlan{}
 	}
-	found := wire.StagePlan{}
-	for _, g := range d.stages {
-		if g.Name != q.Stage || len(g.Run) == 0 || report.Tool != "" && filepath.Base(g.Run[0]) != report.Tool {
-			continue
-		}
-		if len(found.Run) == 0 || !doesWhatFailed(q.Reason, found.Run) && doesWhatFailed(q.Reason, g.Run) {
-			found = g
-		}
+	found := slices.DeleteFunc(slices.Clone(d.stages), func(g wire.StagePlan) bool {
+		return g.Name != q.Stage || len(g.Run) == 0 || report.Tool != "" && filepath.Base(g.Run[0]) != report.Tool
+	})
+	if len(found) == 0 {
+		return wire.StagePlan{}
 	}
-	return found
+	if at := slices.IndexFunc(found, func(g wire.StagePlan) bool { return doesWhatFailed(q.Reason, g.Run) }); at > 0 {
+		return found[at]
+	}
+	if first := found[0]; len(found) == 1 || doesWhatFailed(q.Reason, first.Run) {
+		return first
+	}
+	found[0].Run = found[0].Run[:1] // nobody knows which of them: better half of it than the wrong one
+	return found[0]
 }
 
 // doesWhatFailed tells several commands of one program apart: go build, go vet, go test.
@@ -138,6 +143,10 @@ func (d *daemon) credential(q *fsm.Escalation, report *wire.WorkerError, stage w
 		if names = own; len(names) == 0 {
 			names = stage.Agent.Keys
 		}
+	} else {
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return slices.ContainsFunc(d.stages, func(g wire.StagePlan) bool { return g.Agent != nil && slices.Contains(g.Agent.Keys, name) })
+		})
 	}
 	if named := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(q.Cause, name) }); len(named) > 0 {
 		names = named

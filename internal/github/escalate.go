@@ -25,7 +25,7 @@ type Escalation struct {
 	Stage      string
 	Reason     string        // of the closed list
 	Cause      string        // one line: the root cause as observed
-	Question   string        // what the agent asks, in its own words: then this is the cause; needs_human without it: Cause is it
+	Question   string        // what the agent asks, in its own words: then this is the cause
 	Reclaim    string        // the claim went stale (again): what was seen, one line
 	Command    []string      // argument vector of the stage that failed; empty: none did
 	ExitCode   *int          // of Command; nil: none is known
@@ -83,8 +83,8 @@ func (c *Client) Preview(e Escalation) string { return c.escalationText(e) }
 func (c *Client) escalationText(e Escalation) string {
 	const excerptLines = 12
 	p := escalationPage{Escalation: e}
-	if e.Reason == needsHuman {
-		p.Question = strings.TrimSpace(cmp.Or(e.Question, e.Cause))
+	if p.Question = ""; e.Reason == needsHuman {
+		p.Question = strings.TrimSpace(e.Question)
 	}
 	if e.Reclaim != "" && strings.Contains(e.Cause, e.Reclaim) {
 		p.Cause = "" // it is said already
@@ -117,7 +117,7 @@ func (p escalationPage) Invite() string {
 	case strings.Contains(p.Reply, "<"):
 		return "Comment this, with your own words in place of `<…>`:"
 	case p.Reply == resumeComment:
-		return "When that is done, comment:"
+		return "Then comment:"
 	}
 	return "Comment:"
 }

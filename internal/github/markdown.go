@@ -53,7 +53,7 @@ func inert(text string) string {
 // line is untrusted text as one line of markdown, at most limit characters.
 func (r redactor) line(text string, limit int) string {
 	text = strings.Join(strings.Fields(r.clean(text)), " ")
-	return clip(inert(tag.ReplaceAllString(text, "<"+zeroWidth+"$1")), limit)
+	return clip(noClosing(inert(tag.ReplaceAllString(text, "<"+zeroWidth+"$1"))), limit)
 }
 
 // prose is untrusted text as paragraphs of markdown: its formatting works, its HTML, mentions and markers don't, and neither
@@ -65,7 +65,7 @@ func (r redactor) prose(text string, limit int) string {
 // last is prose with code blocks, for where nothing follows: the end of a body, or a quotation.
 func (r redactor) last(text string, limit int) string {
 	text = strings.TrimSpace(r.clean(text))
-	return clip(inert(tag.ReplaceAllString(text, "<"+zeroWidth+"$1")), limit)
+	return clip(noClosing(inert(tag.ReplaceAllString(text, "<"+zeroWidth+"$1"))), limit)
 }
 
 // cell is line for a table.

@@ -20,6 +20,7 @@ type Case struct {
 	Variable string // names of the variables with the credential, never a value
 	Image    string // of the workers
 	Limit    string // that was reached, with its unit
+	Asked    bool   // the agent asks something in its own words
 	Alike    int    // tasks that failed alike, this one among them
 }
 
@@ -44,6 +45,7 @@ const (
 	inDelivery = "delivery" // COMMIT, SYNC_MAIN: the work is done
 	inReview   = "review"   // a pull request is watched
 
+	isAsked     = "question" // in the agent's own words
 	isStale     = "stale"
 	inCheckout  = "checkout" // what is missing belongs to the repository
 	isSecret    = "secret"   // in a patch
@@ -54,6 +56,21 @@ const (
 
 // NotPushed begins the cause of a patch that our own rules keep on the machine; the first path follows.
 const NotPushed = "nothing was pushed: "
+
+// wording is what a person is told of a reason at a place. Placeholders: see fill and plainWords.
+type wording struct {
+	Reason  Reason // "": any
+	Where   string
+	Title   string
+	Ask     string
+	Command string
+}
+
+// Comments that a person is recommended.
+const (
+	goOn     = "/agent resume" // what was missing is there now
+	yourWord = "/agent retry <what the agent should do differently>"
+)
 
 // Words picks the row of the wordings that says most, and fills it in.
 func (c Case) Words() Words { return c.fill(c.wording(c.places()...)) }
@@ -98,6 +115,9 @@ func (c *Case) places() []string {
 		places = []string{isStale}
 	case c.Guard != "":
 		places = []string{c.Guard}
+	}
+	if c.Asked {
+		places = append(places, isAsked)
 	}
 	if name := c.missing(); strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
 		places = append(places, inCheckout)

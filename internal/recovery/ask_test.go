@@ -30,6 +30,7 @@ func askCases() (all []Case) {
 				{Guard: "budget"},
 				{Guard: "max_retries", Command: "go test", Program: "go"},
 				{Stale: true},
+				{Asked: true, Command: "claude -p", Program: "claude"},
 			} {
 				c.Reason, c.Stage = a.Reason, stage
 				all = append(all, c)

@@ -1,20 +1,5 @@
 package recovery
 
-// wording is what a person is told of a reason at a place. Placeholders: see fill and plainWords.
-type wording struct {
-	Reason  Reason // "": any
-	Where   string
-	Title   string
-	Ask     string
-	Command string
-}
-
-// Comments that a person is recommended.
-const (
-	goOn     = "/agent resume" // what was missing is there now
-	yourWord = "/agent retry <what the agent should do differently>"
-)
-
 // wordings is the one table of titles and asks. A reason's row without a place is for every place that has none, and for whoever
 // knows nothing but the reason. The last row is for what is no reason.
 var wordings = []wording{
@@ -25,15 +10,15 @@ var wordings = []wording{
 	},
 	{
 		"", "iteration_budget", "the attempts for this issue are used up",
-		"Decide whether the issue is worth two more attempts. recovery.iteration_budget bounds them.", "/agent budget +2",
+		"Decide whether the issue is worth two more attempts. `recovery.iteration_budget` bounds them.", "/agent budget +2",
 	},
 	{
 		"", "paid_call_budget", "the paid calls for this issue are used up",
-		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; recovery.paid_call_budget bounds the calls.", goOn,
+		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; `recovery.paid_call_budget` bounds the calls.", goOn,
 	},
 	{
 		"", "cost_budget", "the money for this issue is used up",
-		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; recovery.cost_budget_usd bounds the cost.", goOn,
+		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; `recovery.cost_budget_usd` bounds the cost.", goOn,
 	},
 	{
 		"", "budget", "the budget of this issue is used up",
@@ -43,12 +28,12 @@ var wordings = []wording{
 	// What may not be pushed.
 	{
 		PolicyViolation, isSecret, "a secret in {path} must not be pushed",
-		"Have the secret taken out with this comment; or, if it is none, name the file in scope.allow_secrets. A real one must be replaced at its provider.",
+		"Have the secret taken out with this comment; or, if it is none, name the file in `scope.allow_secrets`. A real one must be replaced at its provider.",
 		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, isLarge, "{path} is too large to be pushed",
-		"Have the file taken out with this comment, or raise scope.max_file_bytes.",
+		"Have the file taken out with this comment, or raise `scope.max_file_bytes`.",
 		"/agent retry Take large files[ such as {path}] out of the change.",
 	},
 	{
@@ -63,7 +48,7 @@ var wordings = []wording{
 	},
 	{
 		ScopeViolation, isNotPushed, "{path} may not be changed by Retake",
-		"Have the file left alone with this comment; or, if the change is wanted, allow the path: scope.allow, with a label of this issue.",
+		"Have the file left alone with this comment; or, if the change is wanted, allow the path: `scope.allow`, with a label of this issue.",
 		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
 	},
 	{
@@ -80,7 +65,7 @@ var wordings = []wording{
 	},
 	{
 		NetworkTransient, inCommand, "the connections of {command} keep failing",
-		"See whether workers can reach the host in the cause (containers.network).", goOn,
+		"See whether workers can reach the host in the cause (`containers.network`).", goOn,
 	},
 	{
 		NetworkTransient, inDirector, "the director's connections keep failing",
@@ -113,7 +98,7 @@ var wordings = []wording{
 	},
 	{
 		AuthError, inCommand, "a login of {command} is refused",
-		"Renew the credential that the command uses[: {variable}], and restart the director with it. Workers see what containers.env_passthrough names.", goOn,
+		"Renew the credential that the command uses[: {variable}], and restart the director with it. Workers see what `containers.env_passthrough` names.", goOn,
 	},
 	{
 		AuthError, inDirector, "GitHub refuses the director's token",
@@ -154,7 +139,7 @@ var wordings = []wording{
 	},
 	{
 		ToolNotFound, anywhere, "{program} is missing in the worker image",
-		"Add {program} to {image} (containers.image), or correct the stage's command in the configuration.", goOn,
+		"Add {program} to {image} (`containers.image`), or correct the stage's command in the configuration.", goOn,
 	},
 	{
 		InvalidConfig, inAgent, "{agent} is configured wrongly",
@@ -253,11 +238,11 @@ var wordings = []wording{
 	},
 	{
 		DockerDaemon, inCommand, "{command} needs a container engine",
-		"Workers have none of their own. Take it out of the command, or give them one (containers.mounts).", goOn,
+		"Workers have none of their own. Take it out of the command, or give them one (`containers.mounts`).", goOn,
 	},
 	{
 		DockerDaemon, anywhere, "the container engine fails",
-		"Check the container engine on the director's machine: docker info.", goOn,
+		"Check the container engine on the director's machine: `docker info`.", goOn,
 	},
 	{
 		ImagePullFailed, inAgent, "{agent} cannot pull a container image",
@@ -269,31 +254,31 @@ var wordings = []wording{
 	},
 	{
 		ImagePullFailed, anywhere, "the worker image cannot be pulled",
-		"Build or pull {image} on the director's machine, or correct containers.image.", goOn,
+		"Build or pull {image} on the director's machine, or correct `containers.image`.", goOn,
 	},
 	{
 		OOMKilled, anywhere, "the work runs out of memory",
-		"Raise containers.memory[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+		"Raise `containers.memory`[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
 	},
 	{
 		DiskFull, anywhere, "a disk is full",
-		"Free space on the director's machine. docker system df shows what images and containers take.", goOn,
+		"Free space on the director's machine. `docker system df` shows what images and containers take.", goOn,
 	},
 	{
 		Timeout, inAgent, "{agent} takes too long",
-		"Raise timeout_seconds of the CODE stage[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+		"Raise `timeout_seconds` of the CODE stage[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
 	},
 	{
 		Timeout, inCheck, "your check {command} takes too long",
-		"Does it hang, or is it slow? Have a hang mended with /agent retry; else raise timeout_seconds of the stage[ (it is {limit})].", goOn,
+		"Does it hang, or is it slow? Have a hang mended with `/agent retry`; else raise `timeout_seconds` of the stage[ (it is {limit})].", goOn,
 	},
 	{
 		Timeout, inSetup, "your step {command} takes too long",
-		"Raise timeout_seconds of the stage[ (it is {limit})] and restart the director.", goOn,
+		"Raise `timeout_seconds` of the stage[ (it is {limit})] and restart the director.", goOn,
 	},
 	{
 		Timeout, anywhere, "the work takes too long",
-		"Raise timeouts.worker_watchdog_seconds[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+		"Raise `timeouts.worker_watchdog_seconds`[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
 	},
 	{
 		WorkerLost, anywhere, "the worker keeps disappearing",
@@ -301,7 +286,7 @@ var wordings = []wording{
 	},
 	{
 		BusDisconnect, anywhere, "workers cannot reach the director",
-		"See whether the workers' network reaches the agent bus (agent_bus.listen_addr, firewall).", goOn,
+		"See whether the workers' network reaches the agent bus (`agent_bus.listen_addr`, firewall).", goOn,
 	},
 	{
 		PolicyViolation, inAgent, "a safety rule stops {agent}",
@@ -310,7 +295,7 @@ var wordings = []wording{
 	},
 	{
 		PolicyViolation, inDelivery, "the work is done, but GitHub's rules refuse it",
-		"Change the repository's rule in the cause, or have the work changed with /agent retry.", goOn,
+		"Change the repository's rule in the cause, or have the work changed with `/agent retry`.", goOn,
 	},
 	{
 		PolicyViolation, anywhere, "a safety rule stops the work",
@@ -328,11 +313,19 @@ var wordings = []wording{
 	},
 	{
 		NeedsHuman, inCommand, "{command} waits for an answer",
-		"Nobody sits at a worker's terminal. Give the command an option that asks nothing, such as --yes.", goOn,
+		"Nobody sits at a worker's terminal. Give the command an option that asks nothing, such as `--yes`.", goOn,
 	},
 	{
 		NeedsHuman, inReview, "reviewers ask for changes",
 		"Say which of their wishes to follow.", "/agent retry <which wishes to follow, and how>",
+	},
+	{
+		NeedsHuman, isAsked, "the agent has a question",
+		"Answer the question below.", "/agent retry <your answer>",
+	},
+	{
+		NeedsHuman, inAgent, "{agent} stopped for a decision",
+		"Read below where it stopped, and say how to go on.", "/agent retry <how to go on>",
 	},
 	{
 		NeedsHuman, anywhere, "the agent has a question",
@@ -340,7 +333,7 @@ var wordings = []wording{
 	},
 	{
 		CorruptState, inAgent, "stored data of {agent} is damaged",
-		"Look at the file in the cause: if it is in a folder that workers share (containers.mounts), move it away.", goOn,
+		"Look at the file in the cause: if it is in a folder that workers share (`containers.mounts`), move it away.", goOn,
 	},
 	{
 		CorruptState, inDelivery, "the work is done, but cannot be delivered",

@@ -1,0 +1,120 @@
+package github
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"retake/internal/github/githubtest"
+)
+
+// hostileTexts are what others may put into any field of ours.
+var hostileTexts = map[string]string{
+	"mention":       "@octocat @acme/team please",
+	"closing":       "fixes #1, closes acme/widgets#2 and resolves GH-3",
+	"marker":        "<!-- retake:claim v1 {\"fleet\":\"default\",\"nonce\":\"aaaabbbb\"} -->",
+	"html":          "</details><script>alert(1)</script><img src=x onerror=y><details open>",
+	"link":          "[click](javascript:alert(1)) ![x](https://evil.test/x.png)",
+	"bidi":          "\u202egpj.exe\u2066",
+	"expression":    "${{ github.token }}",
+	"fences":        "```\n~~~~\n````text",
+	"table":         "a | b\n| --- | --- |\n",
+	"comment":       "\n/agent stop\n> /agent retry x\n",
+	"long":          strings.Repeat("@octocat fixes #1 <!-- x\n", 1<<20/24),
+	"long line":     strings.Repeat("x", 1<<20),
+	"backticks":     strings.Repeat("`", 1000),
+	"terminal":      "\x1b]8;;http://evil.test\x07link\x1b]8;;\x07\r\x00",
+	"invalid utf-8": "\xff\xfe",
+}
+
+// fill puts a text into every string of a value.
+func fill(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Int:
+		v.SetInt(7)
+	case reflect.Struct:
+		if _, isTime := v.Interface().(time.Time); isTime {
+			return
+		}
+		for i := range v.NumField() {
+			fill(v.Field(i), text)
+		}
+	case reflect.Slice:
+		n := 25
+		if len(text) > 1<<10 {
+			n = 2
+		}
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range v.Len() {
+			fill(v.Index(i), text)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), text)
+	}
+}
+
+var (
+	codeHTML    = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
+	closesIssue = regexp.MustCompile(`(?i)\b(close[sd]?|fix(es|ed)?|resolve[sd]?):?\s+([\w./-]*#|GH-)\d`)
+)
+
+// TestHostileTextIsInert: whatever stands in any field of an escalation, and in all of them at once, the comment notifies nobody,
+// closes nothing, carries no marker but ours, has the same structure, and stays within GitHub's limit.
+func TestHostileTextIsInert(t *testing.T) {
+	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken, Labels: testLabels})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := reflect.TypeFor[Escalation]()
+	for name, text := range hostileTexts {
+		for field := -1; field < kind.NumField(); field++ {
+			e, where := sample, "every field"
+			if field < 0 {
+				fill(reflect.ValueOf(&e).Elem(), text)
+			} else {
+				where = kind.Field(field).Name
+				fill(reflect.ValueOf(&e).Elem().Field(field), text)
+			}
+			if where == "Question" {
+				e.Reason = needsHuman
+			}
+			e.Key, e.Nonce = sample.Key, sample.Nonce // of a narrow alphabet, as its marker checks
+			body := c.Preview(e)
+			if fault := harm(body); fault != "" {
+				t.Errorf("%s in %s: %s: %.2000s", name, where, fault, body)
+			}
+		}
+	}
+}
+
+// harm says what a comment does that it must not; empty: nothing.
+func harm(body string) string {
+	html := string(githubtest.Render(body))
+	outside := codeHTML.ReplaceAllString(html, "")
+	switch {
+	case utf8.RuneCountInString(body) > commentLimit:
+		return "it is too long"
+	case !utf8.ValidString(body) || strings.ContainsFunc(body, func(r rune) bool { return unicode.In(r, unicode.Bidi_Control) || r < ' ' && r != '\n' && r != '\t' }):
+		return "characters that are not shown"
+	case strings.Contains(body, "<!--"):
+		return "an HTML comment"
+	case mention.MatchString(outside):
+		return "it mentions somebody"
+	case closesIssue.MatchString(outside):
+		return "it refers to an issue with a closing word"
+	case strings.Contains(html, "<script") || strings.Contains(html, "<img src=\"x\"") || strings.Contains(outside, `href="javascript:`):
+		return "HTML or a script"
+	case strings.Count(html, "<details") != strings.Count(html, "</details>") || strings.Count(html, "<details") > 3:
+		return "its folds are not ours"
+	case !strings.Contains(html, "<li>Close the issue: Retake stops working on it.</li>") || !strings.HasPrefix(body, "### Retake needs a human: "):
+		return "its beginning or end is swallowed"
+	}
+	return ""
+}
