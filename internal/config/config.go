@@ -26,6 +26,7 @@ type Config struct {
 	RateLimits RateLimits
 	SyncMain   SyncMain
 	GitHub     GitHub
+	Escalation Escalation
 	Scope      Scope
 	Worker     Worker
 	Recovery   Recovery
@@ -158,6 +159,8 @@ type GitHub struct {
 	Labels       Labels
 	Delivery     string // pull_request | branch | none
 	BaseBranch   string
+	Review       bool // a pull request is watched until it is merged or closed
+	DeleteBranch bool // of a merged pull request
 	// TrustedAuthors are values of GitHub's author_association.
 	TrustedAuthors []string
 }
@@ -165,6 +168,12 @@ type GitHub struct {
 // Labels name the states of an issue.
 type Labels struct {
 	Task, Claimed, Blocked, Review string
+}
+
+// Escalation is how people are asked and told.
+type Escalation struct {
+	RemindAfter    time.Duration // 0: never
+	IncidentIssues bool
 }
 
 // Scope is what a patch may be, to be pushed.

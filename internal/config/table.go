@@ -86,11 +86,16 @@ func keys(c *Config) []row {
 		{key: "github.poll_seconds", def: "30", unit: "seconds", min: 1, max: day, doc: "Time between two requests for a repository's changed issues.", to: &c.GitHub.Poll},
 		{key: "github.delivery", def: `"pull_request"`, allowed: []string{"pull_request", "branch", "none"}, doc: "How a result is handed in: as a pull request, as a branch only, not at all.", to: &c.GitHub.Delivery},
 		{key: "github.base_branch", def: `"main"`, check: validBranch, want: "a branch name", doc: "Branch that work starts from; it must exist.", to: &c.GitHub.BaseBranch},
+		{key: "github.review", def: "true", doc: "A pull request is watched until it is merged or closed: failing checks, conflicts and requested changes begin another attempt on the same branch.", to: &c.GitHub.Review},
+		{key: "github.delete_branch", def: "true", doc: "The branch of a pull request is removed when that was merged, unless somebody has pushed to it since.", to: &c.GitHub.DeleteBranch},
 		{key: "github.trusted_authors", def: `["OWNER", "MEMBER", "COLLABORATOR"]`, allowed: associations, doc: "Whose claim and release markers count beside our own, by GitHub's author_association. They also need write access. Answers need write access alone.", to: &c.GitHub.TrustedAuthors},
 		{key: "github.labels.task", def: `"agent-task"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues to be worked on.", to: &c.GitHub.Labels.Task},
 		{key: "github.labels.claimed", def: `"agent-claimed"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues that are being worked on.", to: &c.GitHub.Labels.Claimed},
 		{key: "github.labels.blocked", def: `"agent-blocked"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues that wait for a person.", to: &c.GitHub.Labels.Blocked},
 		{key: "github.labels.review", def: `"agent-review"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues whose result waits for review.", to: &c.GitHub.Labels.Review},
+
+		{key: "escalation.remind_after_seconds", def: "259200", unit: "seconds", min: 0, max: 52 * week, doc: "A question that nobody has answered for so long is raised once more. 0: never.", to: &c.Escalation.RemindAfter},
+		{key: "escalation.incident_issues", def: "true", doc: "An outage that keeps tasks waiting is shown as one issue, which is opened, kept up to date and closed.", to: &c.Escalation.IncidentIssues},
 
 		{key: "scope.deny", def: denyDefault, reason: faultOfGlob, want: globWant, doc: "Files and folders that no delivery may change, for example what runs with rights of its own once it is pushed; with ! in front: that it may. Work that does is not pushed, and a person is asked.", to: &c.Scope.Deny},
 		{key: "scope.allow", def: "{}", check: labelForm.MatchString, reason: faultOfGlob, want: labelWant, doc: "What issues with a label may change although scope.deny has it, by label: { \"ci-ok\" = [\".github/workflows/\"] }.", to: &c.Scope.Allow},

@@ -14,6 +14,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
 
@@ -85,6 +86,11 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	base := s.config.GitHub.BaseBranch
 	request := s.checkoutOf(e.Task, e.Nonce)
+	if e.Start.Fresh {
+		if err := s.workspace.Fresh(ctx, e.Nonce); err != nil {
+			return failed(err)
+		}
+	}
 	checkout, err := s.workspace.Checkout(ctx, request)
 	var conflicts []string
 	if err == nil {
@@ -110,7 +116,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	spec := s.spec(e, checkout.Path)
 	plan := wire.Plan{
 		WorkerID: e.Worker, AttemptID: e.Worker, RunID: s.runID, Issue: ref, Attempt: e.Attempt,
-		Branch: branchName(e.Task, e.Attempt), BaseBranch: base, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
+		Branch: branchOf(e), BaseBranch: base, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
 		Bus: wire.PlanBus{
 			URL: s.bus.WorkerURL(s.gateway), User: credential.User, Password: credential.Password,
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
@@ -118,7 +124,8 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		Workdir: s.runtime.Workdir(spec), Stages: s.stages, FixAttempts: c.Worker.FixAttempts,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
-		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all, AttemptFile: attemptFile(e, ref, alternative(s.stages), conflicts),
+		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all, ValidateFirst: e.Start.Action == recovery.Revalidate,
+		AttemptFile: attemptFile(e, ref, alternative(s.stages), conflicts),
 		Budget: &wire.PlanBudget{
 			MaxConcurrent: c.RateLimits.Model.MaxConcurrentRequests, SpacingSeconds: c.RateLimits.Model.MinBetweenRequests.Seconds(),
 			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),

@@ -15,9 +15,20 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failed(err)
 	}
-	err = s.github.Escalate(ctx, s.escalation(e, report))
+	question := s.escalation(e, report)
+	work, kept := s.pushUnfinished(ctx, e)
+	if work != nil {
+		question.Branch, question.BranchURL = work.Branch, work.URL
+	}
+	if e.Escalation.Stage != "COMMIT" { // there it is what the question is about
+		question.Unsafe = kept
+	}
+	err = s.github.Escalate(ctx, question)
 	if _, gone := isIssueGone(err); gone {
 		s.owner.send(ctx, s.issueGone(e.Task), nil) // nobody is there to be asked: the claim ends
+	}
+	if work != nil && (e.Work == nil || e.Work.PullRequest == 0) { // the branch of a pull request stays the one of the work
+		return orFailed(fsm.EffectEnded{Delivery: work}, err)
 	}
 	return orFailed(fsm.EffectEnded{}, err)
 }
@@ -30,9 +41,17 @@ func alike(k fsm.IssueKey, issues []string) string {
 
 func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	p := e.Progress
-	view := github.ProgressView{State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Attempts: attemptLines(p.History)}
+	view := progressView(p)
 	// A limit must not leave a comment that is false; a newer state, or the last word, ends the waiting.
 	return s.retryTransient(ctx, func() error { return s.github.Progress(ctx, string(e.Task), e.Nonce, view) })
+}
+
+func progressView(p *fsm.ProgressView) github.ProgressView {
+	view := github.ProgressView{State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Attempts: attemptLines(p.History)}
+	if p.Incident != "" {
+		view.Note += fmt.Sprintf("\n\nIt waits for the outage that %s is about.", p.Incident)
+	}
+	return view
 }
 
 func attemptLines(history []fsm.Failure) []github.AttemptLine {

@@ -19,20 +19,28 @@ func (s *session) syncPolicy() workspace.SyncPolicy {
 	return workspace.SyncPolicy{MaxCommits: c.MaxCommitsBehind, MaxBehind: c.MaxBehind}
 }
 
-// catchUp merges the base branch into a checkout that has fallen behind it by more than the policy allows. A human who
-// answered a conflict wants to go on without: then it is not tried again. An agent that was asked to resolve a conflict finds it in the
-// files, and is told what was left there.
+// catchUp brings a checkout up to date before its next attempt: with what people pushed to the branch of its work, and with the base branch if
+// that is further ahead than the policy allows. An agent that was asked to resolve a conflict finds it in the files, and is told what was left
+// there.
 func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request) (left []string, err error) {
-	keep := keepsConflicts(e.Start)
-	if e.Attempt == 1 || !keep && answeredConflict(e.Start) {
+	if e.Attempt == 1 {
 		return nil, nil
 	}
-	drift, err := s.workspace.Drift(ctx, r)
-	if err != nil || !keep && s.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
-		return nil, err
+	if e.Work != nil && e.Work.Branch != "" {
+		joined, err := s.workspace.Join(ctx, r, e.Work.Branch)
+		if err != nil && !errors.Is(err, workspace.ErrNotThere) || len(joined.Left) > 0 {
+			return joined.Left, err
+		}
+	}
+	keep := keepsConflicts(e.Start)
+	if !keep && e.Start.Action != recovery.Revalidate {
+		drift, err := s.workspace.Drift(ctx, r)
+		if err != nil || s.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+			return nil, err
+		}
 	}
 	synced, err := s.workspace.Sync(ctx, r, workspace.SyncOptions{KeepConflicts: keep})
-	log := s.log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt), zap.Int("commits", drift.Commits))
+	log := s.log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt))
 	switch {
 	case errors.Is(err, workspace.ErrCannotMerge):
 		log.Warn("the base branch is not merged; the attempt works on the old one", zap.Error(err))
@@ -43,17 +51,10 @@ func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request
 	return synced.Left, err
 }
 
-// keepsConflicts: an agent of this task was asked to resolve a conflict. What it left of it is still there for this attempt.
+// keepsConflicts: this attempt is asked to resolve a conflict, or an earlier one was and left it; then it is still in the files. What a person has
+// answered to one counts like that, too.
 func keepsConflicts(o *fsm.StartOrder) bool {
-	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool {
-		return f.Reason == recovery.GitConflict && f.Action == recovery.FixAttempt
-	})
-}
-
-// answeredConflict: the last failure was a conflict, and a human's answer began this attempt.
-func answeredConflict(o *fsm.StartOrder) bool {
-	n := len(o.Failures)
-	return n > 0 && o.Failures[n-1].Reason == recovery.GitConflict && o.Action == ""
+	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool { return f.Reason == recovery.GitConflict })
 }
 
 // driftEvery is how often running checkouts are compared with their base branch: each look is a fetch.

@@ -146,7 +146,7 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 		return a.work(ctx)
 	})
 	s.until("blocked", s.labelled(key, "agent-blocked"))
-	want := []string{"worker_lost", "git_conflict", "git_conflict", "git_conflict"}
+	want := []string{"worker_lost", "git_conflict", "git_conflict"}
 	if v := s.verdicts(key); !slices.Equal(v, want) {
 		t.Errorf("verdicts %q; want %q", v, want)
 	}

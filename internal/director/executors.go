@@ -2,7 +2,6 @@ package director
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,8 +10,6 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
-	"retake/internal/github"
-	"retake/internal/workspace"
 )
 
 // executors is the table of what carries out which kind of effect.
@@ -25,6 +22,7 @@ func (s *session) executors() map[fsm.EffectKind]executor {
 		fsm.DoDeliver:     s.deliver,
 		fsm.DoEscalate:    s.escalate,
 		fsm.DoRelease:     s.release,
+		fsm.DoRemind:      s.remind,
 		fsm.DoWelcome:     s.welcome,
 		fsm.DoRefuse:      s.refuse,
 		fsm.DoFence:       s.fence,
@@ -33,6 +31,8 @@ func (s *session) executors() map[fsm.EffectKind]executor {
 		fsm.DoReadIssue:   s.readIssue,
 		fsm.DoProgress:    s.progress,
 		fsm.DoReadAnswers: s.readAnswers,
+		fsm.DoReadReview:  s.readReview,
+		fsm.DoReply:       s.reply,
 		fsm.DoReclaim:     s.reclaim,
 		fsm.DoPause:       s.control(wire.Pause{}),
 		fsm.DoResume:      s.control(wire.Resume{}),
@@ -143,58 +143,6 @@ func (r *effectRunner) dropComment(k fsm.IssueKey) {
 
 // wait returns when nothing runs any more; the context must have ended.
 func (r *effectRunner) wait() { r.wg.Wait() }
-
-// deliver commits, pushes and shows the work.
-func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	gh := s.config.GitHub
-	if gh.Delivery == deliverNone {
-		nothing, err := s.workspace.Unchanged(ctx, e.Nonce)
-		if nothing || err != nil {
-			return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
-		}
-		_, err = s.github.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
-		return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
-	}
-	issue, err := s.github.Issue(ctx, string(e.Task))
-	if err != nil {
-		return failed(err)
-	}
-	work, err := s.workspace.Deliver(ctx, workspace.DeliverRequest{
-		Nonce: e.Nonce, RemoteURL: s.remote(e.Task.Repo()), Branch: branchName(e.Task, e.Attempt), BaseBranch: gh.BaseBranch,
-		Message: fmt.Sprintf("%s\n\nRefs #%d", s.github.CommitSubject(issue), issue.Number), AuthoredAt: e.At,
-		Check: s.inspect(issue.Labels),
-	})
-	switch {
-	case errors.Is(err, workspace.ErrNothingToDeliver):
-		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
-	case err != nil:
-		return failed(err)
-	}
-	shown, err := s.github.Deliver(ctx, github.DeliverRequest{
-		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
-		PullRequest: gh.Delivery == deliverPullRequest, Attempts: attemptLines(e.Failures),
-	})
-	return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: shown.URL}}, err)
-}
-
-const (
-	deliverNone        = "none"
-	deliverPullRequest = "pull_request"
-)
-
-func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	err := s.github.Release(ctx, github.ReleaseRequest{Key: string(e.Task), Nonce: e.Nonce, Why: e.Release.Why, RestoreTask: e.Release.Restore, Reclaim: e.Release.Reclaim})
-	if _, gone := isIssueGone(err); gone {
-		return fsm.EffectEnded{}
-	}
-	if err == nil { // the claim's own comment must not say for ever that somebody works on it
-		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt, Note: e.Release.Why}
-		if err := s.github.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
-			s.log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
-		}
-	}
-	return orFailed(fsm.EffectEnded{}, err)
-}
 
 // remove ends a container of this fleet that no task knows.
 func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {

@@ -32,6 +32,9 @@ func (s *session) poll(ctx context.Context, repo string) error {
 				s.log.Warn("labels not checked", zap.String("repo", repo), zap.Error(err))
 			}
 		}
+		if err == nil {
+			err = s.pollComments(ctx, repo)
+		}
 		if err == nil && whole && cursor != "" {
 			err = s.pollOnce(ctx, repo, "", false) // what carries our labels now, whenever it changed
 		}
@@ -53,6 +56,7 @@ func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance boo
 		page.Cursor = ""
 	}
 	if err == nil {
+		s.wakeReviews(ctx, repo, page.PullRequests)
 		s.owner.send(ctx, s.seen(repo, asked, page), nil)
 	}
 	return err
@@ -221,8 +225,7 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return orFailed(fsm.EffectEnded{}, err)
 }
 
-// readAnswers looks for what people did since the question: took the blocked label off, gave a command, or said something.
-// It tells the machine, and acknowledges commands.
+// readAnswers looks for what people did since the question: took the blocked label off, or said something.
 func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return s.retryTransient(ctx, func() error {
 		u, removed, err := s.github.Unblocked(ctx, string(e.Task))
@@ -246,29 +249,8 @@ func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 		if answer.Hints != nil {
 			s.decided(ctx, answer)
 		}
-		return s.obeyCommands(ctx, answer, said)
+		return nil
 	})
-}
-
-// obeyCommands acknowledges a command when the machine's decision is durable: only then may the person learn that it counts.
-func (s *session) obeyCommands(ctx context.Context, answer fsm.QuestionAnswered, said []github.Answer) error {
-	for _, a := range said {
-		if a.Command == github.CommandNone || a.Acknowledged {
-			continue
-		}
-		reaction := github.ReactionConfused
-		if a.MayWrite && (a.Command == github.CommandRetry || a.Command == github.CommandResume) {
-			reaction = github.ReactionUnderstood
-			answer.By, answer.Command, answer.Comment = a.By, "/agent "+string(a.Command), a.CommentID
-			if !s.decided(ctx, answer) {
-				return ctx.Err()
-			}
-		}
-		if err := s.github.React(ctx, string(answer.Task), a.CommentID, reaction); err != nil {
-			s.log.Warn("comment not acknowledged", zap.String("issue", string(answer.Task)), zap.Error(err))
-		}
-	}
-	return nil
 }
 
 // hints are what people with write access said: text behind a command, and plain comments.

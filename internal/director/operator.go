@@ -229,6 +229,8 @@ func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 	for _, d := range s.bus.DeadLetters() {
 		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
 	}
+	looks, idle := s.reviews.counts()
+	out.Meters["reviews.looks"], out.Meters["reviews.idle"] = float64(looks), float64(idle)
 	written := s.audit.Counts()
 	out.Meters["audit.dropped"], out.Meters["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
 	return out

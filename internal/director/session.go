@@ -37,6 +37,7 @@ type session struct {
 	broker   *broker
 	recorder *recorder
 	reports  *reportCache
+	reviews  *reviewWatch
 	relists  chan struct{}
 	started  bool      // it began: what fails from now on is not a matter of configuration
 	saved    uint64    // journal sequence of the last snapshot; the housekeeper's own
@@ -45,7 +46,7 @@ type session struct {
 
 func (d *daemon) newSession() *session {
 	return &session{
-		daemon: d, relists: make(chan struct{}, 1), refusals: newPostponed(), reclaims: newPostponed(), savedAt: time.Now(), reports: newReportCache(d.bus),
+		daemon: d, relists: make(chan struct{}, 1), refusals: newPostponed(), reclaims: newPostponed(), savedAt: time.Now(), reports: newReportCache(d.bus), reviews: newReviewWatch(),
 	}
 }
 
@@ -55,7 +56,7 @@ func (d *daemon) machineConfig() fsm.Config {
 	outbox := recovery.Backoff{Initial: time.Second, Max: outboxMax, Factor: 2, Jitter: recovery.EqualJitter}
 	return fsm.Config{
 		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
-		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale,
+		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter,
 		Policy: d.policy.With(c.Limits()), HasAlternative: alternative(d.stages) != "", Models: models(d.stages),
 		Classify: d.classifier.Classify,
 		Retry:    outbox,
@@ -106,6 +107,7 @@ func (s *session) run(ctx context.Context) error {
 			return err
 		}
 	}
+	s.sayWhoWeAre(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	s.owner = newOwner(driver, s.bus.Journal(), s.log)
 	s.runner = newEffectRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.send(ctx, e, nil) }, s.log)
@@ -136,6 +138,8 @@ func (s *session) run(ctx context.Context) error {
 	group.Go(func() error { return s.listContainers(ctx) })
 	group.Go(func() error { return s.watchGate(ctx) })
 	group.Go(func() error { return s.watchDrift(ctx) })
+	group.Go(func() error { return s.watchReviews(ctx) })
+	group.Go(func() error { return s.showIncidents(ctx) })
 	group.Go(func() error { return s.bus.ServeBudget(ctx, s.broker) })
 	group.Go(func() error { return s.housekeeping(ctx) })
 	group.Go(func() error { return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) }) })
@@ -152,6 +156,19 @@ func (s *session) run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// sayWhoWeAre logs which account is used, and what that means for whoever owns it.
+func (s *session) sayWhoWeAre(ctx context.Context) {
+	switch login, bot, err := s.github.Account(ctx); {
+	case err != nil:
+		s.log.Warn("the token's account is not known", zap.Error(err))
+	case bot:
+		s.log.Info("GitHub account: "+login+", a bot: nothing that it writes counts as a person's answer", zap.String("account", login))
+	default:
+		s.log.Info("GitHub account: "+login+", a person's: what "+login+" writes by hand counts as an answer; what Retake writes carries a marker and does not",
+			zap.String("account", login))
+	}
 }
 
 // adopt hands the machine what really runs, and what people changed, before it decides anything else; it removes what

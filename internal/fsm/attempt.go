@@ -81,7 +81,11 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 		if f == nil || t.Ending.certain() || g.OOM && f.Reason != recovery.OOMKilled {
 			f = m.exitFinding(t, g)
 		}
-		m.decide(t, *f, t.Ending.Stage)
+		stage := t.Ending.Stage
+		if t.Ending.Known == recovery.GitConflict { // the director's own merge, before the worker could begin
+			stage = "SYNC_MAIN"
+		}
+		m.decide(t, *f, stage)
 	}
 }
 

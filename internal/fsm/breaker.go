@@ -63,6 +63,9 @@ func (m *Machine) Incidents() []Incident {
 	})
 }
 
+// AllIncidents lists what is known of outages, those that are over or only suspected among them.
+func (m *Machine) AllIncidents() []Incident { return slices.Clone(m.hard.Incidents) }
+
 // applyBreaker counts a failure in the breaker of its incident, and returns the verdict in the light of it. While others fail alike
 // the failure is not the task's own, so that the task waits free of charge. The canary is charged by the policy: otherwise no human
 // would ever be asked.

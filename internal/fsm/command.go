@@ -189,7 +189,7 @@ func (m *Machine) reply(t *Task, s Said, refused string) {
 	if s.Comment == 0 {
 		return
 	}
-	r := &Reply{CommandRef: s.CommandRef, Command: s.Command, Refused: refused, Known: t != nil}
+	r := &Reply{CommandRef: s.CommandRef, On: s.On, Command: s.Command, Refused: refused, Known: t != nil}
 	if t != nil {
 		r.View = ProgressView{State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Incident: m.incidentIssue(t)}
 		r.Waits = m.waitsFor(t)

@@ -133,12 +133,14 @@ type ReleaseNote struct {
 	// Reclaim: it is offered again because nothing came of this claim, and a comment says so to other directors.
 	Reclaim bool   `json:"reclaim,omitempty"`
 	Merged  bool   `json:"merged,omitempty"` // the pull request was merged: nothing is left to say
+	By      string `json:"by,omitempty"`     // who merged it, if that is known
 	Taken   string `json:"taken,omitempty"`  // by whom: the work is pushed for them
 }
 
 // Reply is the answer to a person's command.
 type Reply struct {
 	CommandRef
+	On      IssueKey // as in Said
 	Command Command
 	Refused string // why it was not carried out; empty: it was
 	Known   bool   // the issue is a task of ours; the rest is about it

@@ -77,6 +77,7 @@ type CommentsSeen struct {
 type Said struct {
 	Task IssueKey `json:"task"`
 	CommandRef
+	On      IssueKey      `json:"on,omitempty"` // where it was said, if not on the task's issue: on its pull request
 	By      string        `json:"by"`
 	Text    string        `json:"text,omitempty"`    // without the command
 	Command Command       `json:"command,omitempty"` // empty: none

@@ -29,7 +29,7 @@ func (b ReviewSeen) step(m *Machine) {
 	}
 	switch {
 	case b.State == "merged":
-		m.release(t, OnMerged, ReleaseNote{Why: fmt.Sprintf("pull request #%d was merged%s", b.Number, by), Merged: true})
+		m.release(t, OnMerged, ReleaseNote{Why: fmt.Sprintf("pull request #%d was merged%s", b.Number, by), Merged: true, By: b.By})
 	case b.State == "closed":
 		m.release(t, OnRejected, ReleaseNote{Why: fmt.Sprintf("pull request #%d was closed%s without being merged", b.Number, by)})
 	case t.State != InReview:
@@ -70,7 +70,7 @@ func (m *Machine) reviewed(t *Task, b ReviewSeen) {
 	case by != "":
 		m.goOn(t, by, 0, Next{Action: recovery.FixAttempt})
 	case conflict:
-		m.decide(t, reviewFinding(recovery.GitConflict, fmt.Sprintf("pull request #%d conflicts with the base branch", b.Number)), "REVIEW")
+		m.decide(t, reviewFinding(recovery.GitConflict, fmt.Sprintf("pull request #%d conflicts with the base branch", b.Number)), "SYNC_MAIN")
 	default:
 		m.decide(t, reviewFinding(recovery.Validation, failingLine(b)), "REVIEW")
 	}

@@ -76,7 +76,7 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	m := marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce}
 	claims := t.ownComments(m)
 	ended := len(claims) > 0 && claims[0].mark.Ended != ""
-	branch := branchURL(t.issue.URL, req.Branch)
+	branch := BranchURL(t.issue.URL, req.Branch)
 	done := Delivered{URL: branch}
 	if req.PullRequest {
 		if done, err = c.pullRequest(ctx, t, req, ended); err != nil {
@@ -103,8 +103,8 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	return done, err
 }
 
-// branchURL is the page of a branch, derived from the page of an issue of the same repository.
-func branchURL(issueURL, branch string) string {
+// BranchURL is the page of a branch, derived from the page of an issue of the same repository.
+func BranchURL(issueURL, branch string) string {
 	repo, _, _ := strings.Cut(issueURL, "/issues/")
 	parts := strings.Split(branch, "/")
 	for i, p := range parts {

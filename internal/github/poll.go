@@ -26,7 +26,9 @@ type Page struct {
 	// Issues in the order of their last change, without pull requests. The same issue may come again: a cursor has a
 	// resolution of one second and includes it.
 	Issues []Issue
-	Cursor string // for the next Poll; store it together with what follows from Issues
+	// PullRequests are those that changed, by number: when. Like an issue the same one may come again.
+	PullRequests map[int]time.Time
+	Cursor       string // for the next Poll; store it together with what follows from Issues
 }
 
 // Poll lists what changed since the cursor that an earlier Poll returned: one conditional request while
@@ -140,9 +142,7 @@ type issuesByNumber map[int]Issue
 
 func (all issuesByNumber) add(p place, raw []*gh.Issue) {
 	for _, r := range raw {
-		if !r.IsPullRequest() {
-			all[r.GetNumber()] = toIssue(p, r)
-		}
+		all[r.GetNumber()] = toIssue(p, r)
 	}
 }
 
@@ -150,7 +150,15 @@ func (all issuesByNumber) page(cursor time.Time) Page {
 	issues := slices.SortedFunc(maps.Values(all), func(a, b Issue) int {
 		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.Number, b.Number))
 	})
-	return Page{Issues: issues, Cursor: format(cursor)}
+	page := Page{Cursor: format(cursor), PullRequests: map[int]time.Time{}}
+	for _, i := range issues {
+		if i.IsPullRequest {
+			page.PullRequests[i.Number] = i.UpdatedAt
+		} else {
+			page.Issues = append(page.Issues, i)
+		}
+	}
+	return page
 }
 
 func (c *Client) list(ctx context.Context, p place, opts *gh.IssueListByRepoOptions) ([]*gh.Issue, *gh.Response, error) {

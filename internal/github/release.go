@@ -55,7 +55,7 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	created, err := c.post(ctx, laneCompletion, t, m, c.page("release", releasePage{req, branchURL(t.issue.URL, req.Branch)}))
+	created, err := c.post(ctx, laneCompletion, t, m, c.page("release", releasePage{req, BranchURL(t.issue.URL, req.Branch)}))
 	if err != nil {
 		return err
 	}

@@ -84,9 +84,7 @@ func TestDirectorsCallers(t *testing.T) {
 		caller string
 		want   string
 	}{
-		{recovery.GitConflict, "start", "fix_attempt, escalate"},
 		{recovery.GitConflict, "deliver", "fix_attempt, escalate"},
-		{recovery.GitConflict, "review", "fix_attempt, escalate"},
 		{recovery.GitConflict, "agent", "escalate"},
 		{recovery.GitConflict, "stage", "escalate"},
 		{recovery.Validation, "review", "fix_attempt×2, escalate"},

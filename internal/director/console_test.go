@@ -1,0 +1,400 @@
+package director
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/github/githubtest"
+)
+
+// withReviews lets a harness deliver pull requests, and check what it delivers.
+func withReviews(s *harness) *harness {
+	s.config.GitHub.Delivery = deliverPullRequest
+	s.config.Stages = append(s.config.Stages, config.Stage{Name: wire.StageValidate, Run: []string{"make", "test"}, Timeout: time.Minute})
+	return s
+}
+
+// pull waits for the one pull request of a task, and returns its key.
+func (s *harness) pull() (key string) {
+	s.t.Helper()
+	s.until("a pull request", func() bool {
+		for _, i := range s.github.Issues(repo) {
+			if i.Head != "" {
+				key = i.Key
+			}
+		}
+		return key != ""
+	})
+	return key
+}
+
+func (s *harness) state(key string) string {
+	v, err := AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	if err != nil {
+		return ""
+	}
+	for _, t := range v.Tasks {
+		if t.Issue == key {
+			return t.State
+		}
+	}
+	return "gone"
+}
+
+func (s *harness) inState(key, want string) func() bool {
+	return func() bool { return s.state(key) == want }
+}
+
+// A delivered task lives on: a failing check begins another attempt on the same branch, a reviewer's wish the next; a merge ends it and takes
+// the branch away.
+func TestReviewOfDeliveredWork(t *testing.T) {
+	t.Parallel()
+	told := make(chan wire.AttemptFile, 3)
+	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		told <- *a.plan.AttemptFile
+		return a.work(ctx)
+	}))
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	pull := s.pull()
+	s.until("in review", s.inState(key, "InReview"))
+	first := s.github.Issue(pull)
+	if first.Draft || first.Head != "retake/1-a1" || !strings.Contains(first.Body, "Refs #1") {
+		t.Errorf("pull request %+v; want one that is ready, of retake/1-a1", first)
+	}
+	<-told
+	s.github.SetCheck(pull, "lint", "failure", "work-1.txt: no newline at the end")
+	s.until("a second delivery", func() bool { return s.github.Issue(pull).HeadSHA != first.HeadSHA && s.inState(key, "InReview")() })
+	second := <-told
+	if n := len(second.EarlierFailures); n != 1 || second.EarlierFailures[0].Stage != "REVIEW" || len(second.Hints) != 1 || !strings.Contains(second.Hints[0].Text, "no newline") {
+		t.Errorf("the second attempt was told %+v, %+v; want the check's words", second.EarlierFailures, second.Hints)
+	}
+	after := s.github.Issue(pull).HeadSHA
+	s.github.SetCheck(pull, "lint", "success", "")
+	s.github.Review(pull, "octocat", "CHANGES_REQUESTED", "Call it gadget.")
+	s.until("a third delivery", func() bool { return s.github.Issue(pull).HeadSHA != after && s.inState(key, "InReview")() })
+	if third := <-told; len(third.Hints) != 2 || third.Hints[1].Text != "Call it gadget." || third.Hints[1].From != "octocat" {
+		t.Errorf("the third attempt was told %+v; want octocat's wish last", third.Hints)
+	}
+	s.github.SetCheck(pull, "lint", "success", "")
+	must(t, s.github.Merge(pull, "octocat"))
+	s.until("done", s.inState(key, "gone"))
+	s.until("no labels", s.labelled(key))
+	s.until("no branch", func() bool { return slices.Equal(s.branches(), []string{"main"}) })
+	if c := s.github.Issue(key).Comments; len(c) != 1 || !strings.Contains(c[0].Body, "merged") {
+		t.Errorf("comments %+v; want one, which says that it was merged", c)
+	}
+	if n := len(s.github.Issues(repo)); n != 2 {
+		t.Errorf("%d issues and pull requests, want one of each", n)
+	}
+	s.until("checkout removed", func() bool {
+		left, err := os.ReadDir(filepath.Join(s.config.Director.DataDir, "tasks"))
+		return err == nil && len(left) == 0
+	})
+}
+
+// The base branch moves on while the work is done: what comes of the merge is validated before anybody sees it, and only that stage runs.
+func TestBaseBranchMovesOn(t *testing.T) {
+	t.Parallel()
+	var plans []wire.Plan
+	s := withReviews(newHarness(t, nil))
+	s.runtime.play = func(ctx context.Context, a *fakeWorker) int {
+		plans = append(plans, a.plan)
+		if a.plan.Attempt > 1 {
+			return a.succeed(ctx)
+		}
+		s.advance("main.txt", 3)
+		return a.work(ctx)
+	}
+	s.config.SyncMain.MaxCommitsBehind = 2
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	pull := s.pull()
+	s.until("in review", s.inState(key, "InReview"))
+	if len(plans) != 2 || plans[0].ValidateFirst || !plans[1].ValidateFirst {
+		t.Errorf("%d attempts, the second begins with VALIDATE: %t; want two, so", len(plans), len(plans) > 1 && plans[1].ValidateFirst)
+	}
+	if s.github.Issue(pull).Draft {
+		t.Error("it is a draft, though it was validated")
+	}
+	if behind := strings.TrimSpace(s.git("rev-list", "--count", s.github.Issue(pull).Head+"..main")); behind != "0" {
+		t.Errorf("the branch is %s commits behind", behind)
+	}
+}
+
+// Nothing is left of the budget for the merge that the base branch asks for: the work is shown as a draft that says so.
+func TestUnvalidatedWorkIsADraft(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, nil))
+	s.runtime.play = func(ctx context.Context, a *fakeWorker) int {
+		s.advance("main.txt", 3)
+		return a.work(ctx)
+	}
+	s.config.SyncMain.MaxCommitsBehind, s.config.Director.MaxRetries = 2, 0
+	s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	if pull := s.github.Issue(s.pull()); !pull.Draft || !strings.Contains(pull.Body, "3 commits behind") {
+		t.Errorf("pull request %+v; want a draft that says how far it is behind", pull)
+	}
+}
+
+// The work does not go with the base branch, however near that is: one attempt gets the conflict to resolve.
+func TestConflictIsResolvedByTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, nil))
+	var found string
+	s.runtime.play = func(ctx context.Context, a *fakeWorker) int {
+		name := filepath.Join(a.checkout, "shared.txt")
+		if a.plan.Attempt == 1 {
+			s.advance("shared.txt", 1)
+			if os.WriteFile(name, []byte("work\n"), 0o644) != nil {
+				return 1
+			}
+			return a.succeed(ctx)
+		}
+		data, err := os.ReadFile(name)
+		if found = string(data); err != nil || os.WriteFile(name, []byte("main, 0\nwork\n"), 0o644) != nil {
+			return 1
+		}
+		return a.succeed(ctx)
+	}
+	key := s.github.CreateIssue(repo, "octocat", "Share", "please", "agent-task")
+	s.start()
+	pull := s.pull()
+	s.until("in review", s.inState(key, "InReview"))
+	if !strings.Contains(found, "<<<<<<<") || !strings.Contains(found, "main, 0") || !strings.Contains(found, "work") {
+		t.Errorf("the second attempt found\n%s\nwant both sides between conflict markers", found)
+	}
+	if v := s.verdicts(key); !slices.Equal(v, []string{"git_conflict"}) {
+		t.Errorf("verdicts %q; want one conflict", v)
+	}
+	if text := s.git("show", s.github.Issue(pull).Head+":shared.txt"); strings.TrimSpace(text) != "main, 0\nwork" {
+		t.Errorf("delivered %q", text)
+	}
+}
+
+// asks is an agent that asks, and works once it was answered.
+func asks(ctx context.Context, a *fakeWorker) int {
+	if len(a.plan.AttemptFile.Hints) > 0 {
+		return a.work(ctx)
+	}
+	if os.WriteFile(filepath.Join(a.checkout, "half.txt"), []byte("half of it\n"), 0o644) != nil {
+		return 1
+	}
+	err := a.client.Report(ctx, &wire.WorkerError{
+		ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode,
+		Attempt: a.plan.Attempt, ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks", Question: "Format A or B?",
+	})
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// What there is of the work is on a branch when a person is asked, and goes on there.
+func TestQuestionShowsTheWorkSoFar(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.until("the branch is linked", func() bool {
+		c := s.github.Issue(key).Comments
+		return len(c) == 2 && strings.Contains(c[1].Body, "/tree/retake/1-a1")
+	})
+	if text := s.git("show", "retake/1-a1:half.txt"); strings.TrimSpace(text) != "half of it" {
+		t.Errorf("pushed %q", text)
+	}
+	s.github.AddComment(key, "octocat", "/agent retry B")
+	s.until("review", s.labelled(key, "agent-review"))
+	if got := s.branches(); !slices.Equal(got, []string{"main", "retake/1-a1"}) {
+		t.Errorf("branches %q; want the work on one", got)
+	}
+}
+
+// Commands of the token's own person, a writer, a reader and a bot: who may is heard, once for each text of a comment.
+func TestWhoseCommandsCount(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.github.AddUser("reader", "")
+	s.github.SetPermission(repo, "reader", "read")
+	s.github.AddUser("helper[bot]", "")
+	s.github.SetPermission(repo, "helper[bot]", "write")
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.until("nothing is under way", s.inState(key, "Blocked"))
+	reader := s.github.AddComment(key, "reader", "/agent stop")
+	s.github.AddComment(key, "helper[bot]", "/agent stop")
+	s.until("the reader is refused", s.reacted(key, reader, "confused"))
+	why := s.github.AddComment(key, "octocat", "/agent why")
+	s.until("an explanation", s.replied(key, "waits for"))
+	s.until("why is acknowledged", s.reacted(key, why, "+1"))
+	wrong := s.github.AddComment(key, "octocat", "/agent retyr use format A")
+	s.until("what was meant", s.replied(key, "`/agent retry`"))
+	s.until("it is not understood", s.reacted(key, wrong, "confused"))
+	if s.state(key) != "Blocked" {
+		t.Fatalf("the task is %s", s.state(key))
+	}
+	s.github.EditComment(key, "octocat", wrong, "/agent snooze 2h")
+	s.until("snoozed", s.inState(key, "Parked"))
+	s.until("it is ours, and asks nothing", s.labelled(key, "agent-claimed"))
+	s.stop()
+	s.start() // the comments are read again
+	s.until("still snoozed", s.inState(key, "Parked"))
+	own := s.github.AddComment(key, "retake-bot", "/agent retry use format B")
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("the token's own person is heard", s.reacted(key, own, "+1"))
+	if n := len(s.runtime.made); n != 2 {
+		t.Errorf("%d attempts, want two", n)
+	}
+	for _, c := range s.github.Issue(key).Comments {
+		if c.Author == "retake-bot" && c.ID != own && !strings.HasPrefix(c.Body, "<!-- retake:") {
+			t.Errorf("a comment of ours has no marker: %s", c.Body)
+		}
+	}
+}
+
+func (s *harness) replied(key, says string) func() bool {
+	return func() bool {
+		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool {
+			return strings.Contains(c.Body, "retake:reply") && strings.Contains(c.Body, says)
+		})
+	}
+}
+
+// A person takes over a running task: its worker ends, and its work so far is on a branch that the last comment names.
+func TestAPersonTakesOver(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if os.WriteFile(filepath.Join(a.checkout, "half.txt"), []byte("half of it\n"), 0o644) != nil {
+			return 1
+		}
+		<-ctx.Done()
+		return 1
+	})
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("running", s.inState(key, "Running"))
+	take := s.github.AddComment(key, "octocat", "/agent take")
+	s.until("gone", s.inState(key, "gone"))
+	s.until("no labels", s.labelled(key))
+	s.until("acknowledged", s.reacted(key, take, "+1"))
+	if text := s.git("show", "retake/1-a1:half.txt"); strings.TrimSpace(text) != "half of it" {
+		t.Errorf("pushed %q", text)
+	}
+	c := s.github.Issue(key).Comments
+	if last := c[len(c)-1].Body; !strings.Contains(last, "octocat") || !strings.Contains(last, "/tree/retake/1-a1") {
+		t.Errorf("the last comment is\n%s\nwant who took over, and the branch", last)
+	}
+}
+
+// The token's own person takes the label off by hand: that is an answer like anybody's.
+func TestTheTokensOwnPersonTakesTheLabelOff(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Attempt > 1 {
+			return a.work(ctx)
+		}
+		return asks(ctx, a)
+	})
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("blocked", s.inState(key, "Blocked"))
+	s.until("labelled", s.labelled(key, "agent-blocked"))
+	s.github.RemoveLabel(key, "retake-bot", "agent-blocked")
+	s.until("review", s.labelled(key, "agent-review"))
+	if n := s.logs.FilterMessageSnippet("write access").Len(); n > 0 {
+		t.Error("a log line says that somebody has no write access")
+	}
+}
+
+// A question that nobody answers is raised once more.
+func TestQuestionIsRaisedAgain(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.config.Escalation.RemindAfter = time.Second
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("a reminder", func() bool { return len(s.github.Issue(key).Comments) == 3 })
+	s.stop()
+	s.start()
+	s.until("the question is as it was", s.inState(key, "Blocked"))
+	s.until("a look at the comments", func() bool { return s.logs.FilterMessage("director started").Len() == 2 })
+	if c := s.github.Issue(key).Comments; len(c) != 3 || !strings.Contains(c[2].Body, "retake:reminder") {
+		t.Errorf("comments %+v; want the claim, the question and one reminder", c)
+	}
+}
+
+// agent-task put back on delivered work is a new task, whether the last one is over or in review.
+func TestTheLabelPutBackIsANewTask(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	s.until("in review", s.inState(key, "InReview"))
+	s.until("labelled", s.labelled(key, "agent-review"))
+	s.github.AddLabel(key, "octocat", "agent-task")
+	s.until("a new claim", func() bool { return len(s.runtime.made) == 2 })
+	s.until("in review again", func() bool { return s.inState(key, "InReview")() && s.labelled(key, "agent-review")() })
+	if a, b := strings.Split(s.runtime.made[0], "-")[0], strings.Split(s.runtime.made[1], "-")[0]; a == b {
+		t.Errorf("attempts %q of one claim, want two claims", s.runtime.made)
+	}
+}
+
+// An outage is one issue: made, kept and closed by us; the tasks say that they wait for it.
+func TestAnOutageIsOneIssue(t *testing.T) {
+	t.Parallel()
+	refused := make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		select {
+		case <-refused:
+			return a.work(ctx)
+		default:
+		}
+		code := 1
+		err := a.client.Report(ctx, &wire.WorkerError{
+			ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Stage: wire.StageCode,
+			Attempt: a.plan.Attempt, ErrorType: "overloaded", Message: "529 overloaded_error", ExitCode: &code, HTTPStatus: 529, Provider: "anthropic",
+		})
+		if err != nil {
+			return 1
+		}
+		return 0
+	})
+	s.config.Director.MaxWorkers = 4
+	var keys []string
+	for range 4 {
+		keys = append(keys, s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task"))
+	}
+	s.start()
+	var incident string
+	s.until("an issue about the outage", func() bool {
+		for _, i := range s.github.Issues(repo) {
+			if strings.HasPrefix(i.Title, "Retake waits") {
+				incident = i.Key
+			}
+		}
+		return incident != ""
+	})
+	s.until("a task waits for it", func() bool {
+		return slices.ContainsFunc(keys, func(k string) bool {
+			return slices.ContainsFunc(s.github.Issue(k).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, incident) })
+		})
+	})
+	close(refused)
+	s.until("all are delivered", func() bool {
+		return !slices.ContainsFunc(keys, func(k string) bool { return !s.labelled(k, "agent-review")() })
+	})
+	s.until("the issue is closed", func() bool { return s.github.Issue(incident).State == "closed" })
+	if n := len(s.github.Issues(repo)); n != 5 {
+		t.Errorf("%d issues, want four and one about the outage", n)
+	}
+}

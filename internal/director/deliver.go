@@ -1,0 +1,277 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/scope"
+	"retake/internal/workspace"
+)
+
+const (
+	deliverNone        = "none"
+	deliverPullRequest = "pull_request"
+)
+
+// deliver commits, pushes and shows the work, if it goes with the base branch as that is now.
+func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	gh := s.config.GitHub
+	if gh.Delivery == deliverNone {
+		nothing, err := s.workspace.Unchanged(ctx, e.Nonce)
+		if nothing || err != nil {
+			return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
+		}
+		_, err = s.github.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+		return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
+	}
+	issue, err := s.github.Issue(ctx, string(e.Task))
+	if err != nil {
+		return failed(err)
+	}
+	behind, err := s.behind(ctx, e)
+	if err != nil {
+		return failed(err)
+	}
+	order := e.Deliver
+	if order == nil { // planned by an earlier version
+		order = &fsm.DeliverOrder{}
+	}
+	mayValidate := order.Validate && s.validates()
+	if behind != "" && mayValidate {
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
+	}
+	message := fmt.Sprintf("%s\n\nRefs #%d", s.github.CommitSubject(issue), issue.Number)
+	work, err := s.push(ctx, e, issue, branchOf(e), message)
+	moved := errors.Is(err, workspace.ErrBranchMoved)
+	switch {
+	case moved && mayValidate:
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
+	case moved:
+		work, err = s.pushAll(ctx, e, issue, branchOf(e), message)
+	}
+	switch {
+	case errors.Is(err, workspace.ErrNothingToDeliver):
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
+	case err != nil:
+		return failed(err)
+	}
+	shown, err := s.github.Deliver(ctx, s.deliverRequest(ctx, e, order, issue, work, s.draftNote(behind, moved)))
+	result := fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: shown.URL}
+	if gh.Review {
+		result.PullRequest = shown.PullRequest
+	}
+	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
+}
+
+// behind says how the work's base is out of date, empty if the work can be handed in as it is. An error of the kind conflict means that the two
+// do not go together. Nothing is merged here: the next attempt merges, and validates what comes of it.
+func (s *session) behind(ctx context.Context, e fsm.Effect) (string, error) {
+	r := s.checkoutOf(e.Task, e.Nonce)
+	drift, err := s.workspace.Drift(ctx, r)
+	if err != nil || drift.Commits == 0 {
+		return "", err
+	}
+	if err := s.workspace.Mergeable(ctx, r); err != nil {
+		if errors.Is(err, workspace.ErrCannotMerge) {
+			s.log.Warn("whether the work merges with the base branch is not known", zap.String("issue", string(e.Task)), zap.Error(err))
+			return "", nil
+		}
+		return "", err
+	}
+	if s.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, s.config.GitHub.BaseBranch), nil
+}
+
+// validates reports whether a stage checks the work.
+func (s *session) validates() bool {
+	for _, g := range s.stages {
+		if g.Name == wire.StageValidate {
+			return true
+		}
+	}
+	return false
+}
+
+// draftNote says why nobody should take the work for validated; empty: it is.
+func (s *session) draftNote(behind string, moved bool) string {
+	switch {
+	case !s.validates():
+		return "Not validated: no VALIDATE stage is configured."
+	case behind != "":
+		return "Not validated on today's base branch: it is " + behind + ", and the budget for attempts is used up."
+	case moved:
+		return "Not validated as it stands: it was merged with what people have pushed to this branch, and the budget for attempts is used up."
+	}
+	return ""
+}
+
+// branchOf is the branch of a task's work: the one that was pushed before, or a new one.
+func branchOf(e fsm.Effect) string {
+	if e.Work != nil && e.Work.Branch != "" {
+		return e.Work.Branch
+	}
+	return branchName(e.Task, e.Attempt)
+}
+
+// push commits the work onto a branch, if nothing in it is unsafe. workspace.ErrBranchMoved: people have pushed to the branch of earlier work
+// since the attempt began.
+func (s *session) push(ctx context.Context, e fsm.Effect, issue github.Issue, branch, message string) (workspace.Delivery, error) {
+	request := workspace.DeliverRequest{
+		Nonce: e.Nonce, RemoteURL: s.remote(e.Task.Repo()), Branch: branch, BaseBranch: s.config.GitHub.BaseBranch,
+		Message: message, AuthoredAt: e.At, Check: s.inspect(issue.Labels),
+	}
+	if e.Work != nil && e.Work.Branch == branch {
+		request.Onto = e.Work.SHA
+	}
+	return s.workspace.Deliver(ctx, request)
+}
+
+// pushAll is push, with what people have pushed to the branch merged into the work first.
+func (s *session) pushAll(ctx context.Context, e fsm.Effect, issue github.Issue, branch, message string) (workspace.Delivery, error) {
+	work, err := s.push(ctx, e, issue, branch, message)
+	if !errors.Is(err, workspace.ErrBranchMoved) {
+		return work, err
+	}
+	if _, err := s.workspace.Join(ctx, s.checkoutOf(e.Task, e.Nonce), branch); err != nil {
+		return work, err
+	}
+	return s.push(ctx, e, issue, branch, message)
+}
+
+// deliverRequest is what the pull request says.
+func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue, work workspace.Delivery, note string) github.DeliverRequest {
+	gh := s.config.GitHub
+	summary, checks := s.whatWorkersSaid(ctx, e)
+	if note != "" {
+		checks = nil // they passed for something else
+	}
+	r := github.DeliverRequest{
+		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
+		PullRequest: gh.Delivery == deliverPullRequest, Watch: gh.Review && gh.Delivery == deliverPullRequest, Draft: note != "", Note: note,
+		Summary: summary, Checks: checks, Attempts: attemptLines(e.Failures),
+		Usage: github.UsageLine{
+			Attempts: e.Attempt, Tokens: order.Spent.Tokens, PaidCalls: order.Spent.PaidCalls, CostUSD: order.Spent.CostUSD,
+		},
+	}
+	if e.Work != nil {
+		r.Number = e.Work.PullRequest
+	}
+	for _, h := range order.Said {
+		r.Answers = append(r.Answers, github.AnswerLine{By: h.From, At: h.At, Text: h.Text})
+	}
+	return r
+}
+
+// whatWorkersSaid is the last summary of an agent of this claim, and the checks that passed in the last attempt, each once. What is not
+// known any more is left out.
+func (s *session) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary string, checks []github.CheckLine) {
+	for n := e.Attempt; n >= 1 && summary == ""; n-- {
+		reports, err := s.reports.of(ctx, fsm.AttemptID(e.Nonce, n))
+		if err != nil {
+			s.log.Warn("what a worker said is not shown", zap.String("worker", fsm.AttemptID(e.Nonce, n)), zap.Error(err))
+			continue
+		}
+		for _, r := range reports {
+			b, ok := r.Body.(*wire.WorkerResult)
+			if !ok {
+				continue
+			}
+			summary = b.Summary
+			if n == e.Attempt {
+				checks = passedChecks(b.Stages)
+			}
+		}
+	}
+	return summary, checks
+}
+
+// passedChecks are the checks of an attempt's last round.
+func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
+	for _, g := range stages {
+		switch {
+		case g.Stage == wire.StageCode:
+			checks = nil
+		case g.Stage == wire.StageValidate && g.ExitCode == 0:
+			checks = append(checks, github.CheckLine{Stage: g.Stage, Command: g.Command, Took: time.Duration(g.DurationMS) * time.Millisecond})
+		}
+	}
+	return checks
+}
+
+// pushUnfinished pushes what there is of the work, so that people can see what they are asked about, or go on with it. Kept says why it stays on
+// this machine, in words; without work there is neither. The branch of a pull request is left alone: what is there was finished.
+func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
+	if e.Attempt == 0 || s.config.GitHub.Delivery == deliverNone || !s.config.GitHub.Writes {
+		return nil, ""
+	}
+	branch := branchOf(e)
+	if e.Work != nil && e.Work.PullRequest > 0 {
+		branch = branchName(e.Task, e.Attempt) + "-unfinished"
+	}
+	issue, err := s.github.Issue(ctx, string(e.Task))
+	if err != nil {
+		return nil, ""
+	}
+	d, err := s.pushAll(ctx, e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it", e.Task.Number(), e.Attempt))
+	var unsafe *scope.Violation
+	switch {
+	case errors.Is(err, workspace.ErrNothingToDeliver), errors.Is(err, workspace.ErrNoCheckout):
+		return nil, ""
+	case errors.As(err, &unsafe):
+		return nil, unsafe.Text
+	case err != nil:
+		s.log.Warn("unfinished work not pushed", zap.String("issue", string(e.Task)), zap.Error(err))
+		return nil, failed(err).Failure.Text
+	}
+	return &fsm.DeliverResult{Branch: d.Branch, SHA: d.SHA, URL: github.BranchURL(issue.URL, d.Branch)}, ""
+}
+
+// release ends a claim. A person who takes over gets the work so far.
+func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	note := e.Release
+	request := github.ReleaseRequest{Key: string(e.Task), Nonce: e.Nonce, Why: note.Why, RestoreTask: note.Restore, Reclaim: note.Reclaim, Taken: note.Taken}
+	if note.Merged && e.Work != nil {
+		request.Ended, request.PullRequest, request.By = "merged", e.Work.PullRequest, note.By
+	}
+	if note.Taken != "" {
+		if work, _ := s.pushUnfinished(ctx, e); work != nil {
+			request.Branch = work.Branch
+		} else if e.Work != nil {
+			request.Branch = e.Work.Branch
+		}
+	}
+	err := s.github.Release(ctx, request)
+	if _, gone := isIssueGone(err); gone {
+		return fsm.EffectEnded{}
+	}
+	switch {
+	case err != nil:
+	case note.Merged:
+		s.removeBranch(ctx, e)
+	default: // the claim's own comment must not say for ever that somebody works on it
+		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt, Note: note.Why}
+		if err := s.github.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
+			s.log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
+		}
+	}
+	return orFailed(fsm.EffectEnded{}, err)
+}
+
+// removeBranch takes a merged branch away, if nobody has pushed to it since.
+func (s *session) removeBranch(ctx context.Context, e fsm.Effect) {
+	if !s.config.GitHub.DeleteBranch || e.Work == nil || e.Work.Branch == "" {
+		return
+	}
+	if err := s.github.DeleteBranch(ctx, e.Task.Repo(), e.Work.Branch, e.Work.SHA); err != nil {
+		s.log.Warn("merged branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", e.Work.Branch), zap.Error(err))
+	}
+}

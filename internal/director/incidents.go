@@ -1,0 +1,102 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/recovery"
+)
+
+// incidentRest is how long the issue about an incident is left as it is, so that a canary or a waiting task more does not cost a request each.
+const incidentRest = time.Minute
+
+// shownIncident is an outage as its issue shows it.
+type shownIncident struct {
+	issue fsm.IssueKey // empty: none yet
+	text  github.IncidentIssue
+}
+
+// same reports whether people would read the same.
+func (i shownIncident) same(j shownIncident) bool {
+	return i.text.Open == j.text.Open && i.text.Title == j.text.Title && slices.Equal(i.text.Waiting, j.text.Waiting)
+}
+
+// showIncidents keeps one issue for each outage that keeps tasks waiting, until ctx ends: what the machine says now decides, so that nothing is lost
+// when a request fails.
+func (s *session) showIncidents(ctx context.Context) error {
+	if !s.config.Escalation.IncidentIssues || !s.config.GitHub.Writes {
+		return nil
+	}
+	shown := map[string]shownIncident{} // by key, as this process has written it
+	for {
+		select {
+		case <-time.After(min(incidentRest, max(s.config.GitHub.Poll, time.Second))):
+		case <-ctx.Done():
+			return nil
+		}
+		now, err := look(ctx, s.owner, func(d *fsm.Driver) map[string]shownIncident { return s.incidentsToShow(d.Machine()) })
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		for _, key := range sortedKeys(now) {
+			if before, ok := shown[key]; ok && before.same(now[key]) {
+				continue
+			}
+			issue, err := s.github.EnsureIncident(ctx, now[key].text)
+			if err != nil {
+				if ctx.Err() == nil {
+					s.log.Warn("incident not shown", zap.String("incident", key), zap.Error(err))
+				}
+				continue // the next round tries again
+			}
+			shown[key] = now[key]
+			if !now[key].text.Open {
+				issue = ""
+			}
+			s.owner.send(ctx, fsm.IncidentShown{Key: key, Issue: fsm.IssueKey(issue)}, nil)
+		}
+	}
+}
+
+// incidentsToShow are the outages that keep something back, and those that are over but still have an open issue.
+func (s *session) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
+	out := map[string]shownIncident{}
+	for _, i := range m.AllIncidents() {
+		open := i.Breaker.KeepsBack(m.Now())
+		if !open && i.Issue == "" {
+			continue
+		}
+		about, _ := recovery.Describe(i.Reason)
+		repo := i.Repo
+		if repo == "" {
+			repo = s.config.GitHub.Repositories[0]
+		}
+		text := github.IncidentIssue{
+			Repo: repo, Key: i.Key, Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title, resourceOf(i.Key)), Open: open, Since: i.Breaker.Since,
+			Body: i.Cause, Check: []string{about.Ask},
+		}
+		if !open {
+			text.Until = m.Now()
+		}
+		for _, t := range m.Tasks() {
+			if t.Incident == i.Key && t.State == fsm.Backoff {
+				text.Waiting = append(text.Waiting, string(t.Key))
+			}
+		}
+		out[i.Key] = shownIncident{i.Issue, text}
+	}
+	return out
+}
+
+// resourceOf is what an incident is of, in its key.
+func resourceOf(key string) string {
+	resource, _, _ := strings.Cut(key, "/")
+	return resource
+}

@@ -1,0 +1,194 @@
+package director
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// strangersPerPoll bounds how many people without write access learn in one poll that their commands do not count: a flood of them must
+// not become a flood of ours.
+const strangersPerPoll = 3
+
+// pollComments reads what people said on a repository's issues and pull requests since the last time, and tells the machine. What is
+// wrong with a command as such is answered here.
+func (s *session) pollComments(ctx context.Context, repo string) error {
+	known, err := look(ctx, s.owner, func(d *fsm.Driver) heardOf { return heardOfTasks(d.Machine(), repo) })
+	if err != nil {
+		return err
+	}
+	heard, err := s.github.Comments(ctx, repo, known.cursor)
+	if err != nil {
+		return err
+	}
+	seen := fsm.CommentsSeen{Repo: repo, Cursor: heard.Cursor}
+	strangers := 0
+	for _, a := range heard.Said {
+		task, ours := known.task(a)
+		switch {
+		case !ours && (a.PullRequest || a.Command == github.CommandUnknown):
+		case a.Acknowledged:
+		case a.Command == github.CommandNone:
+			if err := s.vetPlain(ctx, known, task, &a); err != nil {
+				return err
+			}
+			if a.MayWrite {
+				seen.Said = append(seen.Said, said(task, a))
+			}
+		case !a.MayWrite:
+			if strangers++; ours && strangers <= strangersPerPoll {
+				s.acknowledge(ctx, a.Issue, a.CommentID, false)
+			}
+		case a.Command == github.CommandUnknown || a.Problem != "":
+			if err := s.correct(ctx, a); err != nil { // the comment is read again
+				s.log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
+				seen.Cursor = ""
+			}
+		default:
+			seen.Said = append(seen.Said, said(task, a))
+		}
+	}
+	s.owner.send(ctx, seen, nil)
+	return nil
+}
+
+// heardOf is what has to be known of the tasks of a repository to understand what people say there.
+type heardOf struct {
+	cursor string
+	tasks  map[fsm.IssueKey]fsm.State
+	pulls  map[int]fsm.IssueKey // pull requests, by number
+}
+
+func heardOfTasks(m *fsm.Machine, repo string) heardOf {
+	h := heardOf{cursor: m.Cursor(fsm.CommentsOf(repo)), tasks: map[fsm.IssueKey]fsm.State{}, pulls: map[int]fsm.IssueKey{}}
+	for _, t := range m.Tasks() {
+		if t.Key.Repo() != repo {
+			continue
+		}
+		h.tasks[t.Key] = t.State
+		if t.Work.PullRequest > 0 {
+			h.pulls[t.Work.PullRequest] = t.Key
+		}
+	}
+	return h
+}
+
+// task is the task that a comment is about, and whether it is one of ours.
+func (h heardOf) task(a github.Said) (fsm.IssueKey, bool) {
+	key := fsm.IssueKey(a.Issue)
+	if t, ok := h.pulls[key.Number()]; ok && a.PullRequest {
+		return t, true
+	}
+	_, ok := h.tasks[key]
+	return key, ok
+}
+
+// vetPlain looks up whether somebody who gave no command may write, where that matters: as an answer to a question.
+func (s *session) vetPlain(ctx context.Context, known heardOf, task fsm.IssueKey, a *github.Said) error {
+	if known.tasks[task] != fsm.Blocked {
+		return nil
+	}
+	return s.github.Vet(ctx, a.Issue, &a.Answer)
+}
+
+// said is a comment as the machine takes it.
+func said(task fsm.IssueKey, a github.Said) fsm.Said {
+	out := fsm.Said{
+		Task: task, CommandRef: fsm.CommandRef{Comment: a.CommentID, At: a.At}, By: a.By, Text: a.Text, For: a.For, Amount: a.Amount,
+		Command: fsm.Command(a.Command),
+	}
+	if on := fsm.IssueKey(a.Issue); on != task {
+		out.On = on
+	}
+	if a.Command != github.CommandNone {
+		out.Text = a.Rest
+	}
+	return out
+}
+
+// correct answers a command that there is not, or whose argument is wrong. Nothing of it is used.
+func (s *session) correct(ctx context.Context, a github.Said) error {
+	reply := github.ReplyRequest{Key: a.Issue, Comment: a.CommentID, Edit: a.At, Kind: github.ReplyMisspelt, Word: a.Word, Meant: a.Meant}
+	if a.Command != github.CommandUnknown {
+		reply.Kind, reply.Why = github.ReplyRefused, a.Problem
+	}
+	if err := s.github.Reply(ctx, reply); err != nil {
+		return err
+	}
+	s.acknowledge(ctx, a.Issue, a.CommentID, false)
+	return nil
+}
+
+// acknowledge puts our reaction on a comment.
+func (s *session) acknowledge(ctx context.Context, on string, comment int64, accepted bool) {
+	reaction := github.ReactionConfused
+	if accepted {
+		reaction = github.ReactionUnderstood
+	}
+	if err := s.github.React(ctx, on, comment, reaction); err != nil {
+		s.log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))
+	}
+}
+
+// helps are the commands that help in a state, the best first.
+var helps = map[fsm.State][]github.Command{
+	fsm.Blocked:  {github.CommandRetry, github.CommandSnooze, github.CommandTake, github.CommandStop},
+	fsm.Backoff:  {github.CommandRetry, github.CommandSnooze, github.CommandTake},
+	fsm.Parked:   {github.CommandRetry, github.CommandTake},
+	fsm.InReview: {github.CommandFix, github.CommandTake},
+}
+
+// reply acknowledges a command that the machine has decided about, and answers if that needs words.
+func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	r := e.Reply
+	on := string(e.Task)
+	if r.On != "" {
+		on = string(r.On)
+	}
+	return s.retryTransient(ctx, func() error {
+		if !r.Known && s.isOthers(ctx, on) {
+			return nil
+		}
+		answer := github.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
+		switch {
+		case r.Refused != "":
+			answer.Kind, answer.Why = github.ReplyRefused, r.Refused
+			if !r.Known {
+				answer.Instead = "The label `" + s.config.GitHub.Labels.Task + "` begins one."
+			}
+		case r.Command == fsm.CommandHelp:
+			answer.Kind = github.ReplyHelp
+		case r.Command == fsm.CommandWhy && r.Known:
+			view := progressView(&r.View)
+			view.Note = r.Waits.For
+			answer.Kind, answer.Task, answer.Until, answer.Can = github.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
+		case r.Command == fsm.CommandWhy:
+			answer.Kind, answer.Why, answer.Instead = github.ReplyRefused, "Retake has no task on this issue.", "The label `"+s.config.GitHub.Labels.Task+"` begins one."
+		}
+		if answer.Kind != "" {
+			if err := s.github.Reply(ctx, answer); err != nil {
+				return err
+			}
+		}
+		s.acknowledge(ctx, on, r.Comment, r.Refused == "")
+		return nil
+	})
+}
+
+// isOthers reports whether another fleet's director works on an issue: then the answer is its business.
+func (s *session) isOthers(ctx context.Context, issue string) bool {
+	holder, _, ok, err := s.github.Stale(ctx, issue)
+	return err != nil || ok && holder.Fleet != s.config.Director.Fleet
+}
+
+// remind says once more that a question waits.
+func (s *session) remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	err := s.github.Remind(ctx, github.RemindRequest{Key: string(e.Task), Nonce: e.Nonce, Block: e.About()})
+	if _, gone := isIssueGone(err); gone {
+		return fsm.EffectEnded{}
+	}
+	return orFailed(fsm.EffectEnded{}, err)
+}
