@@ -398,3 +398,29 @@ func TestAnOutageIsOneIssue(t *testing.T) {
 		t.Errorf("%d issues, want four and one about the outage", n)
 	}
 }
+
+// Whatever people and bots do to our labels by hand, the issue says in the end what the task does.
+func TestLabelsPutOnByHand(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.github.AddUser("helper[bot]", "")
+	s.github.AddUser("triager", "")
+	s.github.SetPermission(repo, "helper[bot]", "write")
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("blocked", s.inState(key, "Blocked"))
+	s.until("labelled", s.labelled(key, "agent-blocked"))
+	s.github.AddLabel(key, "octocat", "agent-review")
+	s.github.AddLabel(key, "octocat", "agent-claimed")
+	s.until("only what the task does", s.labelled(key, "agent-blocked"))
+	s.github.RemoveLabel(key, "helper[bot]", "agent-blocked")
+	s.until("put back", func() bool {
+		return s.labelled(key, "agent-blocked")() && s.logs.FilterMessageSnippet("it is put back").Len() > 0
+	})
+	if s.state(key) != "Blocked" {
+		t.Errorf("the task is %s: a bot answered the question", s.state(key))
+	}
+	s.github.SetPermission(repo, "triager", "triage")
+	s.github.RemoveLabel(key, "triager", "agent-blocked")
+	s.until("answered by whom GitHub lets do it", s.labelled(key, "agent-claimed"))
+}

@@ -34,6 +34,7 @@ func (s *session) executors() map[fsm.EffectKind]executor {
 		fsm.DoReadReview:  s.readReview,
 		fsm.DoReply:       s.reply,
 		fsm.DoReclaim:     s.reclaim,
+		fsm.DoTidy:        s.tidy,
 		fsm.DoPause:       s.control(wire.Pause{}),
 		fsm.DoResume:      s.control(wire.Resume{}),
 		fsm.DoForget:      s.forget,

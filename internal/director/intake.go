@@ -225,6 +225,23 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return orFailed(fsm.EffectEnded{}, err)
 }
 
+// tidy takes off the labels of ours that people have put beside the one that says what the task does.
+func (s *session) tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	err := s.github.KeepLabel(ctx, string(e.Task), s.labelOf(fsm.Label(e.Why)), false)
+	if _, gone := isIssueGone(err); gone {
+		err = nil
+	}
+	return orFailed(fsm.EffectEnded{}, err)
+}
+
+// labelOf is the name of a role's label.
+func (s *session) labelOf(role fsm.Label) string {
+	names := s.config.GitHub.Labels
+	return map[fsm.Label]string{
+		fsm.LabelTask: names.Task, fsm.LabelClaimed: names.Claimed, fsm.LabelBlocked: names.Blocked, fsm.LabelReview: names.Review,
+	}[role]
+}
+
 // readAnswers looks for what people did since the question: took the blocked label off, or said something.
 func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return s.retryTransient(ctx, func() error {
@@ -237,14 +254,16 @@ func (s *session) readAnswers(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 			return err
 		}
 		answer := fsm.QuestionAnswered{Task: e.Task, Hints: hints(said)}
-		if removed && u.MayWrite {
+		if removed && u.Person {
 			answer.By, answer.Command = u.By, "removed the blocked label"
 			s.decided(ctx, answer)
 			return nil
 		}
-		if removed {
-			s.log.Warn("somebody without write access took the blocked label off; it does not count",
-				zap.String("issue", string(e.Task)), zap.String("by", u.By))
+		if removed { // the question stands, and GitHub must say so
+			s.log.Warn("a bot took the blocked label off, which is no answer; it is put back", zap.String("issue", string(e.Task)), zap.String("by", u.By))
+			if err := s.github.KeepLabel(ctx, string(e.Task), s.config.GitHub.Labels.Blocked, true); err != nil {
+				return err
+			}
 		}
 		if answer.Hints != nil {
 			s.decided(ctx, answer)

@@ -35,6 +35,7 @@ const (
 	DoReadReview  EffectKind = "read_review"  // look at the pull request now instead of waiting for the next look
 	DoReply       EffectKind = "reply"        // acknowledge a person's command, and answer if that needs words
 	DoReclaim     EffectKind = "reclaim"      // look at a claim that no task knows; give it back if it is stale
+	DoTidy        EffectKind = "tidy"         // take off labels of ours that people put beside the task's own
 	DoPause       EffectKind = "pause"        // tell a worker to stop at its next stage boundary
 	DoResume      EffectKind = "resume"       // tell a paused worker to go on
 	DoForget      EffectKind = "forget"       // the claim is over: remove checkout and credential
@@ -46,7 +47,7 @@ var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver
 // githubEffects wait while GitHub cools down. A start reads the issue and fetches the base branch.
 var githubEffects = []EffectKind{
 	DoClaim, DoRecheck, DoStart, DoDeliver, DoEscalate, DoRelease, DoRemind, DoReadIssue, DoProgress, DoReadAnswers,
-	DoReadReview, DoReply, DoReclaim,
+	DoReadReview, DoReply, DoReclaim, DoTidy,
 }
 
 // overtakenEffects are pointless once the attempt is stopped or the claim released, if they were not begun.

@@ -63,12 +63,23 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	case !v.Open:
 		m.withdraw(t, "the issue was closed", "")
 	case t.State == Blocked:
+		m.tidy(t, v)
 		// An answer to a question that has landed, but is not confirmed yet, must be read later.
 		return !t.plans(DoEscalate) && m.readAnswers(t, v, asked)
 	case !v.has(LabelClaimed) && !t.Resumed:
 		m.withdraw(t, "the claim's label was removed", "")
 	}
+	m.tidy(t, v)
 	return true
+}
+
+// tidy makes the labels agree with the task, if people have put others of ours beside its own: what they mean is not known, and an issue must say one
+// thing.
+func (m *Machine) tidy(t *Task, v IssueView) {
+	own := t.State.Info().Label
+	if len(v.Labels) > 1 && v.has(own) && len(t.Outbox) == 0 && !m.githubBlocked(DoTidy) {
+		m.emit(t, Effect{Kind: DoTidy, Why: string(own)})
+	}
 }
 
 // oldView: what was read before our own labels were confirmed decides nothing, unless it shows what we expect. The

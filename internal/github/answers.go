@@ -131,12 +131,14 @@ func (c *Client) vet(ctx context.Context, p place, a *Answer) (err error) {
 
 // Unblock is who removed the blocked label.
 type Unblock struct {
-	By       string
-	At       time.Time // whole seconds, UTC, GitHub's clock
-	MayWrite bool      // a person with write access, no bot
-	// Self: By is our own login. If we have not removed the label ourselves since the question, the person whose token we use
-	// has: a claim with Unblock, a release and a delivery do, and a blocked task has none of them under way.
-	Self bool
+	By string
+	At time.Time // whole seconds, UTC, GitHub's clock
+	// Person: an answer. GitHub lets only people with triage rights or more take a label off, so that nobody else has to be asked. Bots
+	// do it by rules that know nothing of the question.
+	//
+	// Our own login counts, too: if we have not removed the label ourselves since the question, the person whose token we use has. A claim
+	// with Unblock, a release and a delivery do, and a blocked task has none of them under way.
+	Person bool
 }
 
 // Unblocked returns who removed the blocked label from an issue. ok is false if removing it was not the last thing that
@@ -146,18 +148,9 @@ func (c *Client) Unblocked(ctx context.Context, key string) (u Unblock, ok bool,
 	if err != nil {
 		return Unblock{}, false, err
 	}
-	self, err := c.self(ctx, laneReads)
-	if err != nil {
-		return Unblock{}, false, err
-	}
 	e, err := c.lastLabelEvent(ctx, laneReads, p, c.labels.Blocked)
 	if err != nil || e.GetEvent() != "unlabeled" {
 		return Unblock{}, false, err
 	}
-	u = Unblock{By: e.GetActor().GetLogin(), At: e.GetCreatedAt().UTC()}
-	u.Self = strings.EqualFold(u.By, self)
-	if isPerson(e.GetActor()) {
-		u.MayWrite, err = c.mayWrite(ctx, p, u.By)
-	}
-	return u, true, err
+	return Unblock{By: e.GetActor().GetLogin(), At: e.GetCreatedAt().UTC(), Person: isPerson(e.GetActor())}, true, nil
 }

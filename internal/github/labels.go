@@ -170,3 +170,32 @@ func (c *Client) lastLabelEvent(ctx context.Context, l lane, p place, label stri
 		}
 	}
 }
+
+// KeepLabel makes an issue carry one of our labels alone, because people or bots have put on others or taken it off. If it was taken off, it is put
+// back only with again; otherwise what took it off has changed more, and nothing is touched. A closed issue is left as it is.
+func (c *Client) KeepLabel(ctx context.Context, key, label string, again bool) error {
+	if err := c.checkWrites("label", key, zap.String("to", label)); err != nil {
+		return err
+	}
+	p, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	issue, err := c.issue(ctx, laneCompletion, p)
+	if err != nil || issue.State != "open" || !again && !issue.Has(label) {
+		return err
+	}
+	t := thread{place: p, issue: issue}
+	if err := c.addLabel(ctx, laneCompletion, t, label); err != nil {
+		return err
+	}
+	for _, other := range []string{c.labels.Task, c.labels.Claimed, c.labels.Blocked, c.labels.Review} {
+		if strings.EqualFold(other, label) {
+			continue
+		}
+		if err := c.dropLabel(ctx, laneCompletion, t, other); err != nil {
+			return err
+		}
+	}
+	return nil
+}

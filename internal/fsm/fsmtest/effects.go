@@ -85,7 +85,7 @@ func (w *world) repeat(p *process, out fsm.EffectEnded) {
 // githubKinds use GitHub. (Written down here once more: the machine's table is what is searched.)
 var githubKinds = map[fsm.EffectKind]bool{
 	fsm.DoClaim: true, fsm.DoRecheck: true, fsm.DoStart: true, fsm.DoDeliver: true, fsm.DoEscalate: true, fsm.DoRelease: true,
-	fsm.DoRemind: true, fsm.DoReadIssue: true, fsm.DoProgress: true, fsm.DoReadAnswers: true, fsm.DoReadReview: true, fsm.DoReply: true, fsm.DoReclaim: true,
+	fsm.DoRemind: true, fsm.DoReadIssue: true, fsm.DoTidy: true, fsm.DoProgress: true, fsm.DoReadAnswers: true, fsm.DoReadReview: true, fsm.DoReply: true, fsm.DoReclaim: true,
 }
 
 func halfOf(k fsm.EffectKind) site {
