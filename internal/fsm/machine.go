@@ -174,7 +174,7 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 		return
 	}
 	m.record(Moved{OfTask: OfTask{t.Key}, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
-	if !to.Info().Slot {
+	if !t.holdsSlot() { // one in Backoff whose issue is being read again keeps its slot
 		m.slotReleased(t, on == OnGoneOK)
 	}
 	m.revisit(t)

@@ -37,6 +37,19 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 	return ""
 }
 
+// canaryStays: a canary whose issue is being read again is still the one that is on its way.
+func canaryStays(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
+	i, ok := f.(fsm.IncidentChanged)
+	if !ok || i.Over || i.Incident.Breaker.Canary != "" || !i.Incident.Breaker.RampFrom.IsZero() {
+		return ""
+	}
+	was := fsm.IssueKey(h.incident(i.Incident.Key).Breaker.Canary)
+	if c := h.claim(was); c != nil && c.rereads() {
+		return fmt.Sprintf("%s lets another task through, and %s is on its way", i.Incident.Key, was)
+	}
+	return ""
+}
+
 // about reports whether an incident keeps a task back: a failure of what all use is everybody's, another its repository's; what fails
 // like that again in any case keeps back nobody.
 func about(i fsm.Incident, k fsm.IssueKey) bool {

@@ -67,8 +67,21 @@ func (w *world) listen(p *process) {
 }
 
 func (w *world) readComments(p *process, repo string) {
+	seen, news := w.commentsSeen(p, repo)
+	if !news {
+		return
+	}
+	p.listening++ // one look after the other, or the second would begin where the first did
+	w.after(w.delay(3), func() {
+		w.offer(p, seen, nil)
+		p.listening--
+	})
+}
+
+// commentsSeen is what a look at a repository's comments says.
+func (w *world) commentsSeen(p *process, repo string) (seen fsm.CommentsSeen, news bool) {
 	cursor := p.m.Cursor(fsm.CommentsOf(repo))
-	seen := fsm.CommentsSeen{Repo: repo, Cursor: strconv.FormatInt(w.now/seconds(1), 10)}
+	seen = fsm.CommentsSeen{Repo: repo, Cursor: strconv.FormatInt(w.now/seconds(1), 10)}
 	if cursor != "" { // without one, what was said before is nobody's
 		since, _ := strconv.ParseInt(cursor, 10, 64)
 		newest := since
@@ -78,15 +91,11 @@ func (w *world) readComments(p *process, repo string) {
 			}
 		}
 		if len(seen.Said) == 0 {
-			return
+			return seen, false
 		}
 		seen.Cursor = strconv.FormatInt(newest, 10)
 	}
-	p.listening++ // one look after the other, or the second would begin where the first did
-	w.after(w.delay(3), func() {
-		w.offer(p, seen, nil)
-		p.listening--
-	})
+	return seen, true
 }
 
 // unheard names a command that nobody has decided about yet.

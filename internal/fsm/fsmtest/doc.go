@@ -19,7 +19,10 @@
 // GitHub, the runtime and the stream of reports keep what they have confirmed. A container is confirmed gone only when it
 // is; a worker on a host that was cut off may go on after that, unheard. The shell reads an append back whose answer was
 // lost, polls each whole repository at its start, until that is answered, and ten minutes after a refusal, and reads the
-// list of containers regularly.
+// list of containers regularly. It reads comments one look after the other, from where the machine's cursor stands, and
+// looks at every pull request regularly. A claim or a delivery that is carried out late, for a director that was
+// replaced, changes no label that its successor has set for a newer question or a later attempt, and none after the
+// claim's end.
 //
 // # Imports
 //

@@ -8,12 +8,13 @@ func newSmall(s Small) *node {
 	w.choices = newChoices(1)
 	w.limits.MaxRetries = s.Retries
 	w.cfg = machineConfig(s.Workers, 0, "director", w.limits)
+	w.withPulls = s.Reviews > 0
 	w.history = newHistory(w)
 	keys := []fsm.IssueKey{"o/x#7", "o/y#7"}
 	for i := range s.Issues {
 		w.add(&issue{key: keys[i], open: true, labels: taskLabel})
 	}
-	n := &node{w: w, left: faultsLeft{s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence}}
+	n := &node{w: w, left: faultsLeft{s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence, s.Reviews, s.Words}}
 	n.boot()
 	return n
 }
@@ -34,6 +35,12 @@ func (n *node) boot() {
 	w.history.booted(p)
 	n.offer(p, fsm.Booted{RunID: "r"}, 0)
 	n.offer(p, w.list(p), 0)
+	for _, r := range w.repos {
+		if n.left.words > 0 && p.m.Cursor(fsm.CommentsOf(r)) == "" {
+			seen, _ := w.commentsSeen(p, r)
+			n.offer(p, seen, 0)
+		}
+	}
 }
 
 // offer is what a shell does: it tells the driver and takes what is ready.
@@ -193,6 +200,7 @@ func (n *node) choices(out []step) []step {
 			out = append(out, step{polled, uint8(j), 0})
 		}
 	}
+	out = n.people(out)
 	if n.listTells() {
 		out = append(out, step{listed, 0, 0})
 	}
@@ -271,6 +279,8 @@ func (n *node) take(s step) {
 		n.offer(w.lead, w.view(w.lead, w.issues[s.a]), 0)
 	case listed:
 		n.offer(w.lead, w.list(w.lead), 0)
+	case isReviewed, speaks, looked, listens:
+		n.act(s)
 	case passes:
 		n.pass()
 	case crashes:

@@ -26,6 +26,7 @@ type issue struct {
 	deliveredAt int    // the number of that attempt
 	reclaimed   string // the claim whose labels were put back last, between two attempts
 	reclaimedAt int    // after which of its attempts
+	ended       string // the claim that was given up last
 }
 
 // labels is a set of ours.
@@ -120,6 +121,7 @@ func (w *world) release(i *issue, e fsm.Effect) {
 		l = taskLabel
 	}
 	i.asked, i.answer, i.removed = "", "", false
+	i.ended = e.Nonce
 	w.relabel(i, l, "")
 }
 

@@ -23,7 +23,8 @@ type process struct {
 	flight  []*flight // effects under way
 	soft    *softView
 
-	listening int // looks at comments under way
+	listening int    // looks at comments under way
+	told      uint64 // the comments that it has decided about, by id; the explorer's
 
 	batch *fsm.Batch // under way; the explorer's
 

@@ -34,7 +34,7 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 		}
 	}
 	work := &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}
-	late := i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt // for a director that was replaced meanwhile: the next attempt has begun
+	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt // for a director that was replaced meanwhile
 	switch {
 	case late || i.nonce != e.Nonce && i.nonce != "":
 	case w.withPulls:
@@ -59,7 +59,7 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 // question asks people, and may show them what there is of the work.
 func (w *world) question(i *issue, e fsm.Effect) fsm.EffectEnded {
 	w.escalate(i, e)
-	if e.Attempt == 0 || w.choices.pick(atReview, 2) == 0 {
+	if e.Attempt == 0 || !w.explored && w.choices.pick(atReview, 2) == 0 {
 		return fsm.EffectEnded{}
 	}
 	return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}}
@@ -73,8 +73,10 @@ func (w *world) show(i *issue, nonce string) {
 	}
 	p := i.pull
 	p.head++
-	p.conflict, p.failing = false, w.fault(checksFail)
-	p.settles = w.now + w.delay(600)
+	p.conflict, p.failing, p.settles = false, w.fault(checksFail), w.now
+	if !w.explored {
+		p.settles += w.delay(600)
+	}
 }
 
 // watch looks at the pull requests of idle tasks now and then, and tells people of incidents.
@@ -96,10 +98,16 @@ func (w *world) watch(p *process) {
 
 // look reads one pull request.
 func (w *world) look(p *process, i *issue, number int) {
-	x := i.pull
-	if x == nil || x.number != number {
+	if i.pull == nil || i.pull.number != number {
 		return
 	}
+	seen := w.pullSeen(p, i)
+	w.after(w.delay(3), func() { w.offer(p, seen, nil) })
+}
+
+// pullSeen is what a look at an issue's pull request says.
+func (w *world) pullSeen(p *process, i *issue) fsm.ReviewSeen {
+	x := i.pull
 	seen := fsm.ReviewSeen{
 		Task: i.key, AskedAt: w.wall(p), Number: x.number, State: x.state, By: "octocat", Head: strconv.Itoa(x.head), IssueClosed: !i.open,
 		Conflict: x.conflict && x.state == "open", Settled: w.now >= x.settles, Changes: x.changes[:len(x.changes):len(x.changes)],
@@ -107,7 +115,7 @@ func (w *world) look(p *process, i *issue, number int) {
 	if x.failing && (seen.Settled || x.head%2 == 0) {
 		seen.Failing = []fsm.FailedCheck{{Name: "lint", Text: "line too long"}}
 	}
-	w.after(w.delay(3), func() { w.offer(p, seen, nil) })
+	return seen
 }
 
 // showIncidents keeps an issue for each incident that keeps work back.

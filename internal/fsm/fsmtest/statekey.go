@@ -35,6 +35,7 @@ func (n *node) sum(letters *[256]byte) uint64 {
 			continue
 		}
 		sum(decisive, p.d, &h)
+		h.add(p.told)
 		h.add(boolean(p.batch != nil) | boolean(p.dead)<<1 | boolean(p.d.Last() == w.journal.last)<<2)
 		h.unordered(len(p.flight), func(i int, one *hash) { one.text(p.flight[i].effect.ID) })
 	}
@@ -44,6 +45,14 @@ func (n *node) sum(letters *[256]byte) uint64 {
 		one.text(x.nonce)
 		one.text(x.asked)
 		one.add(uint64(x.labels) | boolean(x.open)<<8)
+		one.text(x.delivered)
+		one.text(x.reclaimed)
+		one.text(x.ended)
+		one.add(uint64(x.reclaimedAt))
+		if p := x.pull; p != nil {
+			one.text(p.state)
+			one.add(uint64(p.number) | uint64(p.head)<<32 | uint64(len(p.changes))<<48 | boolean(p.failing)<<60)
+		}
 	})
 	h.unordered(len(w.containers), func(i int, one *hash) {
 		b := w.containers[i]
@@ -57,9 +66,15 @@ func (n *node) sum(letters *[256]byte) uint64 {
 		one.add(boolean(r.acked) | boolean(r.body.OK)<<1 | boolean(r.waits)<<2)
 	})
 	h.unordered(len(n.messages), func(i int, one *hash) { one.text(n.messages[i].worker) })
+	h.unordered(len(w.comments), func(i int, one *hash) {
+		c := w.comments[i]
+		one.text(string(c.said.Task) + string(c.said.Command))
+		one.add(uint64(c.said.Comment))
+	})
+	h.add(uint64(len(w.history.taken)))
 	h.add(w.journal.sum(letters, now, w.lead.cfg))
 	l := n.left
-	for _, x := range [...]int{l.drops, l.doubles, l.failures, l.deaths, l.bad, l.crashes, l.stale, l.silence} {
+	for _, x := range [...]int{l.drops, l.doubles, l.failures, l.deaths, l.bad, l.crashes, l.stale, l.silence, l.reviews, l.words} {
 		h.add(uint64(x))
 	}
 	return h.sum

@@ -112,7 +112,7 @@ func (w *world) begin() *world {
 	w.cfg = machineConfig(w.maxWorkers, w.claimStale, w.preset, w.limits)
 	w.cfg.HasAlternative = t.pick(atShape, 2) == 1
 	w.cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
-	w.cfg.RemindAfter = [...]time.Duration{0, 0, 20 * time.Minute, 2 * time.Hour}[t.pick(atShape, 4)]
+	w.cfg.RemindAfter = [...]time.Duration{0, 5 * time.Minute, 20 * time.Minute, 2 * time.Hour}[t.pick(atShape, 4)]
 	w.withPulls = t.pick(atShape, 3) > 0
 	w.withData = t.pick(atShape, 8) == 7
 	all := t.pick(atShape, 6) == 5 // one world in six has every fault, in the others each has a third of them
