@@ -100,6 +100,8 @@ func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	switch {
 	case e.Kind == fsm.DoStart && w.now < w.gitTo && !w.faultsStopped:
 		return fsm.EffectEnded{Failure: w.gitFailure()}, true
+	case e.Kind == fsm.DoStart && e.Attempt > 1 && w.fault(baseConflicts): // what was kept is merged at the start
+		return fsm.EffectEnded{Failure: conflictWithBase()}, true
 	case !githubKinds[e.Kind] || e.Kind == fsm.DoStart:
 		if w.fault(runtimeFails) {
 			return fsm.EffectEnded{Failure: w.failure(e.Kind)}, true
@@ -199,6 +201,8 @@ func (w *world) soft(p *process, e fsm.Effect) {
 				w.look(p, w.issue(e.Task), t.Work.PullRequest)
 			}
 		})
+	case fsm.DoTidy:
+		w.retryGitHub(p, func() { w.tidy(w.issue(e.Task), fsm.Label(e.Why)) })
 	case fsm.DoReclaim:
 		if !w.fault(githubFails) {
 			w.after(w.delay(3), func() { w.reclaim(p, w.issue(e.Task)) })

@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,9 +40,12 @@ const (
 	reviewLabel
 )
 
+// roles are the labels, in the order of their bits.
+var roles = []fsm.Label{fsm.LabelTask, fsm.LabelClaimed, fsm.LabelBlocked, fsm.LabelReview}
+
 var labelSets = func() (sets [16][]fsm.Label) {
 	for set := range sets {
-		for i, l := range []fsm.Label{fsm.LabelTask, fsm.LabelClaimed, fsm.LabelBlocked, fsm.LabelReview} {
+		for i, l := range roles {
 			if set&(1<<i) != 0 {
 				sets[set] = append(sets[set], l)
 			}
@@ -123,6 +127,17 @@ func (w *world) release(i *issue, e fsm.Effect) {
 	i.asked, i.answer, i.removed = "", "", false
 	i.ended = e.Nonce
 	w.relabel(i, l, "")
+}
+
+// tidy takes off what people have put beside the label that says what the task does.
+func (w *world) tidy(i *issue, own fsm.Label) {
+	set := labels(1) << slices.Index(roles, own)
+	if i.labels&set == 0 || i.labels == set {
+		return
+	}
+	w.tell("    world: %s keeps %s", i.key, own)
+	i.labels = set
+	w.touch(i)
 }
 
 // poll reads what changed since the machine's cursor, every half a minute, and everything at the first time.

@@ -28,7 +28,7 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 		case w.fault(nothingDone):
 			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
 		case w.fault(baseConflicts):
-			return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.GitConflict, Text: "both changed main.go", Resource: recovery.GitHubGit}}
+			return fsm.EffectEnded{Failure: conflictWithBase()}
 		case e.Deliver.Validate && w.fault(baseMoves):
 			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 		}
@@ -54,6 +54,10 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 		work.PullRequest = i.pull.number
 	}
 	return fsm.EffectEnded{Delivery: work}
+}
+
+func conflictWithBase() *fsm.EffectError {
+	return &fsm.EffectError{Reason: recovery.GitConflict, Text: "both changed main.go", Resource: recovery.GitHubGit}
 }
 
 // question asks people, and may show them what there is of the work.
