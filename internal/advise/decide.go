@@ -53,7 +53,7 @@ func (o *Deciding) answer(data []byte) (any, error) {
 	}
 	if o.Explain && !v.Action.Again() {
 		about, _ := recovery.Describe(v.Reason)
-		a.Ask = cmp.Or(v.Ask, about.Ask)
+		a.Ask = cmp.Or(v.Ask, about.Ask())
 	}
 	if v.Action.Again() {
 		a.Delay = &[2]float64{inSeconds(v.DelayMin), inSeconds(v.DelayMax)}

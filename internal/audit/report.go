@@ -179,7 +179,7 @@ func (i Incident) Same() string {
 
 // AskOnce is what an incident asks of a person, unless failed tasks ask the same.
 func (p reportPage) AskOnce(i Incident) string {
-	ask := about(i.Reason).Ask
+	ask := about(i.Reason).Ask()
 	if slices.ContainsFunc(p.Groups(), func(g group) bool { return g.Ask == ask }) {
 		return ""
 	}
@@ -200,7 +200,7 @@ func (p reportPage) Groups() (groups []group) {
 			if f.ErrorType != c.Reason {
 				continue
 			}
-			ask := cmp.Or(oneLine(f.Ask), about(f.ErrorType).Ask)
+			ask := cmp.Or(oneLine(f.Ask), about(f.ErrorType).Ask())
 			i := slices.IndexFunc(groups, func(g group) bool { return g.Ask == ask })
 			if i < 0 {
 				i, groups = len(groups), append(groups, group{Ask: ask})

@@ -197,7 +197,7 @@ func TestReportIsBounded(t *testing.T) {
 	d := ReportData{Total: 10_000}
 	for i := range d.Total {
 		id := fmt.Sprintf("a/b#%d", i)
-		d.Failed = append(d.Failed, FailedTask{ID: id, ErrorType: recovery.Reasons[i%30].Ask, Message: strings.Repeat("m", 5000)})
+		d.Failed = append(d.Failed, FailedTask{ID: id, ErrorType: recovery.Reasons[i%30].Ask(), Message: strings.Repeat("m", 5000)})
 		d.Timeline = append(d.Timeline, TimelineEntry{ID: id, Reason: "unknown", Cause: strings.Repeat("c", 5000)})
 	}
 	if n := len(Report(d)); n > 1<<20 {
@@ -217,8 +217,8 @@ func TestAskOfThePolicy(t *testing.T) {
 func TestEveryReason(t *testing.T) {
 	for _, about := range recovery.Reasons {
 		text := Report(ReportData{Failed: []FailedTask{{ID: "a/b#1", ErrorType: string(about.Reason)}, {ID: "a/b#2", ErrorType: string(about.Reason)}}})
-		if strings.Count(text, about.Ask) != 1 {
-			t.Errorf("%s: what a person is asked stands there %d times", about.Reason, strings.Count(text, about.Ask))
+		if strings.Count(text, about.Ask()) != 1 {
+			t.Errorf("%s: what a person is asked stands there %d times", about.Reason, strings.Count(text, about.Ask()))
 		}
 	}
 }

@@ -175,7 +175,7 @@ const maxStack = 16 << 10
 func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	return &LastFailure{
 		SchemaVersion: FailureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State, Milestone: s.Stage,
-		Attempt: s.Attempt, Count: max(s.Signatures[f.Signature].Count, 1), Veto: f.Veto, Fatal: f.Fatal, Ask: cmp.Or(f.Ask, about(f.Reason).Ask),
+		Attempt: s.Attempt, Count: max(s.Signatures[f.Signature].Count, 1), Veto: f.Veto, Fatal: f.Fatal, Ask: cmp.Or(f.Ask, about(f.Reason).Ask()),
 		ErrorType: f.Reason, Class: f.Class, Message: cmp.Or(message, f.Cause), Stack: tail, ErrorID: f.ErrorID, Signature: f.Signature,
 		Rule: f.Rule, Retryable: f.Retryable, Action: f.Action, Why: f.Why, Row: f.Row,
 	}

@@ -71,7 +71,7 @@ func (d *daemon) words(q *fsm.Escalation, report *wire.WorkerError, stage wire.S
 	c.Asked = report != nil && report.Question != ""
 	c.Provider, c.Variable = d.credential(q, report, stage)
 	words := c.Words()
-	if about, _ := recovery.Describe(q.Reason); c.Guard == "" && q.Ask != about.Ask {
+	if about, _ := recovery.Describe(q.Reason); c.Guard == "" && q.Ask != about.Ask() {
 		words.Ask = cmp.Or(q.Ask, words.Ask)
 	}
 	return words

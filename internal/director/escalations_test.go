@@ -63,7 +63,7 @@ func (x example) escalation(d *daemon) github.Escalation {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	about, _ := recovery.Describe(x.reason)
 	q := &fsm.Escalation{
-		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: about.Ask, Why: string(x.reason) + ": " + about.Means + "; the same again fails the same way",
+		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: about.Ask(), Why: string(x.reason) + ": " + about.Means + "; the same again fails the same way",
 		Tried: []fsm.Failure{
 			{Attempt: 1, Stage: "CODE", Reason: recovery.NetworkTransient, Cause: "API Error: Connection closed mid-response.", Action: recovery.Retry, At: at},
 			{Attempt: 2, Stage: x.stage, Reason: x.reason, Cause: x.cause, Action: recovery.Escalate, At: at.Add(10 * time.Minute)},

@@ -79,8 +79,8 @@ func (s *session) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			repo = s.config.GitHub.Repositories[0]
 		}
 		text := github.IncidentIssue{
-			Repo: repo, Key: i.Key, Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title, resourceOf(i.Key)), Open: open, Since: i.Breaker.Since,
-			Body: i.Cause, Check: []string{about.Ask},
+			Repo: repo, Key: i.Key, Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(), resourceOf(i.Key)), Open: open, Since: i.Breaker.Since,
+			Body: i.Cause, Check: []string{about.Ask()},
 		}
 		if !open {
 			text.Until = m.Now()

@@ -73,7 +73,7 @@ func (m *Machine) block(t *Task, f recovery.Finding, stage string, v recovery.Ve
 func (m *Machine) askHuman(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
-		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask),
+		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask()),
 		Tried: t.History, Said: t.Hints, Stale: v.Row == rowStale, Report: t.Ending.Report, Alike: m.incident(t.Incident).Breaker.Alike(m.now),
 	}})
 	remind := time.Time{}

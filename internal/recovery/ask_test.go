@@ -72,8 +72,8 @@ func TestEveryCaseHasWords(t *testing.T) {
 // Reports quote what a reason asks, and have no comment to answer with.
 func TestAReasonsOwnWordsStandAlone(t *testing.T) {
 	for _, a := range Reasons {
-		if strings.Contains(a.Ask, "below") || strings.Contains(a.Ask, "this comment") || strings.Contains(a.Ask, "This comment") {
-			t.Errorf("%s: %s", a.Reason, a.Ask)
+		if strings.Contains(a.Ask(), "below") || strings.Contains(a.Ask(), "this comment") || strings.Contains(a.Ask(), "This comment") {
+			t.Errorf("%s: %s", a.Reason, a.Ask())
 		}
 	}
 }

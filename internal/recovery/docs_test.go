@@ -28,7 +28,7 @@ func reasonRows() []string {
 			retryable = "yes"
 		}
 		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |",
-			a.Reason, a.Means, a.Title, a.Class, retryable, a.Cause, a.Category, a.Scope, a.Ask))
+			a.Reason, a.Means, a.Title(), a.Class, retryable, a.Cause, a.Category, a.Scope, a.Ask()))
 	}
 	return rows
 }

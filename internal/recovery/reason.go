@@ -87,16 +87,8 @@ const (
 	OneRepository Scope = "repository" // the repository, if the signatures are equal: its base branch or stages are broken
 )
 
-// About is what is known of a reason itself, whatever the policy makes of it. Title and Ask are its words where nothing else is
-// known of a failure; see Case.
+// About is what is known of a reason itself, whatever the policy makes of it.
 type About struct {
-	Properties
-	Title string // of the comment that asks a person: "Retake needs a human: …"
-	Ask   string // the one thing that a person is asked when a task blocks for this reason
-}
-
-// Properties are what a reason is, beside the words for people.
-type Properties struct {
 	Reason    Reason
 	Cause     Cause
 	Class     Class
@@ -110,17 +102,14 @@ type Properties struct {
 // presetWords is what a reason is called in the vocabularies of the founding documents, by preset.
 type presetWords struct{ reviewcat, gdd, cortex, prp, dispatch string }
 
-// Reasons lists every reason once, with what a person is told of it.
-var Reasons = func() (all []About) {
-	for _, p := range properties {
-		w := ownWords(p.Reason)
-		all = append(all, About{p, w.Title, w.Ask})
-	}
-	return all
-}()
+// Title is the reason in words, where nothing else is known of a failure; see Case. What a worker links does not need the words.
+func (a About) Title() string { return ownWords(a.Reason).Title }
 
-// properties is the table of reasons: every property is a column.
-var properties = []Properties{
+// Ask is the one thing that a person is asked when a task blocks for this reason.
+func (a About) Ask() string { return ownWords(a.Reason).Ask }
+
+// Reasons lists every reason once. Every property of a reason is a column of this table.
+var Reasons = []About{
 	{
 		RateLimited, RateLimit, Transient, true, AgentError, OneTask,
 		"a provider refused for now: too many requests",

@@ -84,7 +84,7 @@ func TestErrorTypesAreTakenBack(t *testing.T) {
 // TestEveryColumnIsFilled: a reason has a value in each column of the table, and columns agree with each other.
 func TestEveryColumnIsFilled(t *testing.T) {
 	for _, a := range Reasons {
-		if a.Title == "" || a.Means == "" || a.Ask == "" || a.Scope == "" || !slices.Contains(Categories, a.Category) {
+		if a.Title() == "" || a.Means == "" || a.Ask() == "" || a.Scope == "" || !slices.Contains(Categories, a.Category) {
 			t.Errorf("%s: %+v", a.Reason, a)
 		}
 		if a.Retryable && a.Class != Transient {
