@@ -48,13 +48,14 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	}
 	message := fmt.Sprintf("%s\n\nRefs #%d", s.github.CommitSubject(issue), issue.Number)
-	work, err := s.push(ctx, e, issue, branchOf(e), message)
+	request := s.pushRequest(e, issue, branchOf(e), message)
+	work, err := s.workspace.Deliver(ctx, request)
 	moved := errors.Is(err, workspace.ErrBranchMoved)
 	switch {
 	case moved && mayValidate:
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	case moved:
-		work, err = s.pushAll(ctx, e, issue, branchOf(e), message)
+		work, err = s.pushAll(ctx, e, request)
 	}
 	switch {
 	case errors.Is(err, workspace.ErrNothingToDeliver):
@@ -122,9 +123,9 @@ func branchOf(e fsm.Effect) string {
 	return branchName(e.Task, e.Attempt)
 }
 
-// push commits the work onto a branch, if nothing in it is unsafe. workspace.ErrBranchMoved: people have pushed to the branch of earlier work
-// since the attempt began.
-func (s *session) push(ctx context.Context, e fsm.Effect, issue github.Issue, branch, message string) (workspace.Delivery, error) {
+// pushRequest asks for the work to be committed onto a branch, if nothing in it is unsafe. workspace.ErrBranchMoved then means that people have
+// pushed to the branch of earlier work since the attempt began.
+func (s *session) pushRequest(e fsm.Effect, issue github.Issue, branch, message string) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: s.remote(e.Task.Repo()), Branch: branch, BaseBranch: s.config.GitHub.BaseBranch,
 		Message: message, AuthoredAt: e.At, Check: s.inspect(issue.Labels),
@@ -132,19 +133,19 @@ func (s *session) push(ctx context.Context, e fsm.Effect, issue github.Issue, br
 	if e.Work != nil && e.Work.Branch == branch {
 		request.Onto = e.Work.SHA
 	}
-	return s.workspace.Deliver(ctx, request)
+	return request
 }
 
-// pushAll is push, with what people have pushed to the branch merged into the work first.
-func (s *session) pushAll(ctx context.Context, e fsm.Effect, issue github.Issue, branch, message string) (workspace.Delivery, error) {
-	work, err := s.push(ctx, e, issue, branch, message)
+// pushAll pushes the work, with what people have pushed to the branch merged into it first.
+func (s *session) pushAll(ctx context.Context, e fsm.Effect, request workspace.DeliverRequest) (workspace.Delivery, error) {
+	work, err := s.workspace.Deliver(ctx, request)
 	if !errors.Is(err, workspace.ErrBranchMoved) {
 		return work, err
 	}
-	if _, err := s.workspace.Join(ctx, s.checkoutOf(e.Task, e.Nonce), branch); err != nil {
+	if _, err := s.workspace.Join(ctx, s.checkoutOf(e.Task, e.Nonce), request.Branch); err != nil {
 		return work, err
 	}
-	return s.push(ctx, e, issue, branch, message)
+	return s.workspace.Deliver(ctx, request)
 }
 
 // deliverRequest is what the pull request says.
@@ -221,7 +222,9 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 	if err != nil {
 		return nil, ""
 	}
-	d, err := s.pushAll(ctx, e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it", e.Task.Number(), e.Attempt))
+	request := s.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it", e.Task.Number(), e.Attempt))
+	request.Unfinished = true
+	d, err := s.pushAll(ctx, e, request)
 	var unsafe *scope.Violation
 	switch {
 	case errors.Is(err, workspace.ErrNothingToDeliver), errors.Is(err, workspace.ErrNoCheckout):

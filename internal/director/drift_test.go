@@ -133,7 +133,7 @@ func TestConflictWithTheBaseBranchIsTheAgentsWork(t *testing.T) {
 	}
 }
 
-// What the agent leaves unresolved is not delivered, and then a human's matter. Whose answer is the agent's to follow.
+// What the agent leaves unresolved is not delivered, and then a human's matter, who sees it on a branch. Whose answer is the agent's to follow.
 func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	t.Parallel()
 	s, key := conflicted(t, func(ctx context.Context, a *fakeWorker) int {
@@ -154,6 +154,9 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 		c := s.github.Issue(key).Comments
 		return strings.Contains(c[len(c)-1].Body, "conflict markers (<<<<<<<) are left in README.md")
 	})
+	if text := s.git("show", "retake/1-a3:README.md"); !strings.Contains(text, "<<<<<<< this-task") {
+		t.Errorf("the question is about a file that reads\n%s", text)
+	}
 	s.github.AddComment(key, "octocat", "/agent retry keep both")
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); len(v) != len(want) {

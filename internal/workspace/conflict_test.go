@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -109,6 +110,20 @@ func TestKeptConflicts(t *testing.T) {
 	_, err = w.Sync(t.Context(), syncRequest(o), SyncOptions{})
 	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) are left in")
 	wantKind(t, w.Mergeable(t.Context(), syncRequest(o)), Conflict, "conflict markers (<<<<<<<) are left in")
+
+	// People who are asked about it see it as it is; nothing unsafe is pushed for that.
+	unfinished := request(o, nonceB)
+	unfinished.Branch, unfinished.Unfinished = "retake/7-a1-unfinished", true
+	unsafe := errors.New("unsafe")
+	unfinished.Check = func(context.Context, *Patch) error { return unsafe }
+	if _, err := w.Deliver(t.Context(), unfinished); !errors.Is(err, unsafe) {
+		t.Errorf("unsafe work: %v", err)
+	}
+	unfinished.Check = request(o, nonceB).Check
+	d, err := w.Deliver(t.Context(), unfinished)
+	if err != nil || !hasMarkers(sh(t, o.bare, "show", d.Branch+":both.txt")) {
+		t.Errorf("unfinished: %+v, %v", d, err)
+	}
 
 	// The agent decides, in one file by taking it away, in another by having a line of a marker as its text.
 	put(t, c.Path, "both.txt", lines(map[int]string{4: "both"}))

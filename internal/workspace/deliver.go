@@ -29,6 +29,8 @@ type DeliverRequest struct {
 	// a child of what is on Branch, and of the base if that was merged since.
 	Onto    string
 	Message string // of the commit
+	// Unfinished work is shown to people as it is: conflict markers that a merge left in it are no reason to keep it back.
+	Unfinished bool
 	// AuthoredAt is author and committer date, whole seconds, UTC. The same time, message and tree give the same SHA.
 	AuthoredAt time.Time
 	// Check looks at what would be pushed. With its error nothing is, and Deliver fails with it; nothing is pushed unseen.
@@ -45,7 +47,8 @@ type Delivery struct {
 // Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it, after a crash at any point or
 // a success, gives the same answer. A branch of the wanted name that we did not push is left alone.
 // ErrNothingToDeliver: the tree equals the base. The agent's own commits and branches don't count, only its
-// files, and of these not what StatePaths name. ErrMergeConflict: a merge left conflict markers in files, and they are still there.
+// files, and of these not what StatePaths name. ErrMergeConflict: a merge left conflict markers in files, and they are still there
+// in work that is not Unfinished.
 //
 // With Onto the branch only moves forward, and nobody's commits are pushed over: ErrBranchMoved, transient, if somebody pushed to it
 // since Join. Check sees what the branch does not have yet. If it has all of the work, nothing is pushed.
@@ -77,8 +80,10 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	if len(changes) == 0 {
 		return Delivery{}, ErrNothingToDeliver
 	}
-	if err := w.checkResolved(ctx, t, rec, tree); err != nil {
-		return Delivery{}, err
+	if !q.Unfinished {
+		if err := w.checkResolved(ctx, t, rec, tree); err != nil {
+			return Delivery{}, err
+		}
 	}
 	d := Delivery{Branch: q.Branch, ChangedFiles: len(changes)}
 	if q.Onto != "" {
