@@ -176,24 +176,15 @@ func copyFiles(dir string, spec Spec) error {
 		return err
 	}
 	defer worker.Close()
-	if err := putFile(truePath(dir, WorkerPath), worker, 0o555); err != nil {
+	if err := safefile.Create(truePath(dir, WorkerPath), 0o555, worker); err != nil {
 		return err
 	}
 	for _, f := range spec.Files {
-		if err := putFile(filepath.Join(dir, retakeDir, f.Name), bytes.NewReader(f.Data), 0o600); err != nil {
+		if err := safefile.Create(filepath.Join(dir, retakeDir, f.Name), 0o600, bytes.NewReader(f.Data)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func putFile(at string, from io.Reader, mode os.FileMode) error {
-	file, err := os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, from)
-	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 
 // chownTree makes the worker's user the owner of a folder and all in it, of the folder last: until then no process of that

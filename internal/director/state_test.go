@@ -14,6 +14,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/config"
 	"retake/internal/github/githubtest"
+	"retake/internal/safefile"
 )
 
 // leave writes files into the worker's checkout.
@@ -114,7 +115,7 @@ func newNovelHarness(t *testing.T, script string) *harness {
 		t.Fatalf("%v: %s", err, out)
 	}
 	program := filepath.Join(dir, "novel")
-	must(t, os.WriteFile(program, []byte(script), 0o755))
+	must(t, safefile.Create(program, 0o755, strings.NewReader(script)))
 	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"novel\"\nprogram = '"+program+"'\nargs = [\"{prompt}\"]\nlog_paths = [\"~/.novel/*.log\"]\n"))
 	must(t, err)
 	s.config.Agents, s.config.Containers.Runtime = table, "process"

@@ -55,6 +55,19 @@ func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) er
 	return syncDir(root, filepath.Dir(name))
 }
 
+// Create copies a new file that may be run as soon as it is there. Nothing is forked meanwhile: a child that had it open for writing, if only
+// until its own program begins, would make the file's first run fail with ETXTBSY.
+func Create(path string, mode fs.FileMode, from io.Reader) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	return errors.Join(err, f.Chmod(mode), f.Close())
+}
+
 // Tail returns the end of a regular file within a folder that somebody else may be changing: at most so many bytes, none of them
 // before from. whole: it is all that stands behind from. A link in the file's place is refused, and a pipe is not waited for.
 func Tail(root *os.Root, name string, from, most int64) (data []byte, whole bool, err error) {

@@ -2,7 +2,10 @@ package safefile
 
 import (
 	"errors"
+	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -122,5 +125,38 @@ func TestTail(t *testing.T) {
 		if data, _, err := Tail(root, name, 0, 10); err == nil {
 			t.Errorf("%s: %q", name, data)
 		}
+	}
+}
+
+// forks is a reader that wants to know whether a process could be forked while it is read.
+type forks struct {
+	from  io.Reader
+	could bool
+}
+
+func (f *forks) Read(p []byte) (int, error) {
+	if syscall.ForkLock.TryLock() {
+		f.could = true
+		syscall.ForkLock.Unlock()
+	}
+	return f.from.Read(p)
+}
+
+// TestCreatedProgramIsNotBusy: a child that is forked while a program is written has it open for a moment longer, and then it cannot be run.
+func TestCreatedProgramIsNotBusy(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	from := &forks{from: strings.NewReader("#!/bin/sh\nexit 7\n")}
+	if err := Create(program, 0o500, from); err != nil {
+		t.Fatal(err)
+	}
+	if from.could {
+		t.Error("a process could be forked while the program was written")
+	}
+	var exit *exec.ExitError
+	if err := exec.Command(program).Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("%v, want exit code 7", err)
+	}
+	if err := Create(program, 0o500, from); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("once more: %v, want that it exists", err)
 	}
 }

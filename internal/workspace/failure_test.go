@@ -22,6 +22,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"retake/internal/redact"
+	"retake/internal/safefile"
 )
 
 const token = "ghp_notARealToken0123456789"
@@ -96,7 +97,7 @@ func recordingGit(t *testing.T) (argv string) {
 func fakeGit(t *testing.T, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "git"), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+	if err := safefile.Create(filepath.Join(dir, "git"), 0o755, strings.NewReader("#!/bin/sh\n"+script+"\n")); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
