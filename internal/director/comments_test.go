@@ -8,6 +8,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/github/githubtest"
 )
 
 // An agent asks; a person without write access is not heard, one with it is, and the answer reaches the next attempt.
@@ -94,5 +95,49 @@ func TestLostJournalIsNotTheEndOfAClaim(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 	if c := s.github.Issue(key).Comments; len(c) < 3 || !strings.Contains(c[1].Body, "Retake-Reclaim:") {
 		t.Errorf("comments %+v; want a reclaim after the old claim", c)
+	}
+}
+
+// A comment that can never be answered (the conversation is locked) is tried once: those after it are heard, and it costs no further requests.
+func TestACommentThatCannotBeAnsweredHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	locked := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	key := s.github.CreateIssue(repo, "octocat", "Write another", "", "agent-task")
+	s.start()
+	s.until("the one asks", s.inState(locked, "Blocked"))
+	s.until("the other asks", s.inState(key, "Blocked"))
+	s.until("both are labelled", func() bool { return s.labelled(locked, "agent-blocked")() && s.labelled(key, "agent-blocked")() })
+	must(t, s.github.Inject(githubtest.Fault{
+		Method: "POST", Path: `/issues/1/comments$`, Times: 1000, Status: 403, Body: `{"message":"Unable to create comment because issue is locked."}`,
+	}))
+	s.github.AddComment(locked, "octocat", "/agent retyr")
+	s.until("it cannot be answered", func() bool { return s.logs.FilterMessage("comment not answered").Len() > 0 })
+	s.github.AddComment(key, "octocat", "/agent why")
+	s.until("the other is heard", s.replied(key, "waits for"))
+	if n := s.logs.FilterMessage("comment not answered").Len(); n != 1 {
+		t.Errorf("the first comment was tried %d times, want once", n)
+	}
+}
+
+// A pull request that cannot be read does not keep others from being watched.
+func TestAPullRequestThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
+	lost := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("in review", s.inState(lost, "InReview"))
+	must(t, s.github.Inject(githubtest.Fault{Method: "GET", Path: `/pulls/2$`, Times: 1000, Status: 404, Body: `{"message":"Not Found"}`}))
+	key := s.github.CreateIssue(repo, "octocat", "Write another", "", "agent-task")
+	s.until("the other is in review", s.inState(key, "InReview"))
+	s.until("a look that failed", func() bool { return s.logs.FilterMessage("pull request not read").Len() > 0 })
+	for _, i := range s.github.Issues(repo) {
+		if i.Head != "" && strings.Contains(i.Head, "3-") {
+			must(t, s.github.Merge(i.Key, "octocat"))
+		}
+	}
+	s.until("the merge is seen", s.inState(key, "gone"))
+	if n := s.logs.FilterMessage("pull request not read").Len(); n > 8 {
+		t.Errorf("%d looks at what cannot be read, want that it is left alone longer and longer", n)
 	}
 }

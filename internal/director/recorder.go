@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -137,7 +138,7 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 		why = string(t.History[n-1].Reason) + ": " + t.History[n-1].Cause
 	}
 	c.attempt(t, f.N, func(m *audit.Meta) {
-		m.RunID, m.Action, m.Why, m.Image, m.Branch = c.runID, string(f.Next.Action), why, c.image, branchName(f.Task, f.N)
+		m.RunID, m.Action, m.Why, m.Image, m.Branch = c.runID, string(f.Next.Action), why, c.image, cmp.Or(t.Work.Branch, branchName(f.Task, f.N))
 		m.StartedAt = wire.At(at)
 	})
 }
@@ -157,7 +158,7 @@ func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	}
 	if outcome := outcomes[f.On]; outcome != "" {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome, m.Failure = wire.At(at), outcome, nil })
-	} else if f.Attempt > 0 && (f.From == fsm.Stopping || f.From == fsm.Delivering) { // the summary shows how it went on
+	} else if f.Attempt > 0 && (f.From == fsm.Stopping || f.From == fsm.Delivering || f.From == fsm.InReview) { // the summary shows how it went on
 		c.attempt(t, f.Attempt, func(*audit.Meta) {})
 	}
 	switch f.To {
@@ -166,7 +167,7 @@ func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 		s.Signatures = nil
 		c.stats[f.Task] = s
 		c.task(at, t)
-	case fsm.Delivering, fsm.Released, fsm.Blocked, fsm.Backoff, fsm.Running:
+	case fsm.Delivering, fsm.InReview, fsm.Released, fsm.Blocked, fsm.Backoff, fsm.Parked, fsm.Running:
 		c.task(at, t)
 	}
 	if f.To.Info().Final || f.To == fsm.Forgotten {
@@ -191,9 +192,12 @@ func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.out.Classified(at, c.runID, f.Stage, audit.Classified{
 		Caller: "director", Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
 	})
-	if f.Attempt > 0 {
+	if f.Attempt > 0 && f.Verdict.Action != recovery.Revalidate { // that work is good, and what is merged with it is tried
 		c.attempt(t, f.Attempt, func(m *audit.Meta) {
-			m.EndedAt, m.Outcome, m.Stage, m.Failure = wire.At(at), audit.OutcomeFailed, f.Stage, failure
+			m.Outcome, m.Stage, m.Failure = audit.OutcomeFailed, f.Stage, failure
+			if m.EndedAt.IsZero() { // otherwise its delivery failed, or what people see of it
+				m.EndedAt = wire.At(at)
+			}
 		})
 	}
 	class, ok := recovery.As(c.preset, f.Finding)

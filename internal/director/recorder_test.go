@@ -162,3 +162,53 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 		t.Errorf("third attempt: %+v", third)
 	}
 }
+
+// What a review leads to is in what people read: where the task stands, on which branch its attempts work, and that an attempt ended when its
+// container did. What is only validated once more has not failed.
+func TestPeopleCanReadWhatAReviewLedTo(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, nil))
+	s.runtime.play = func(ctx context.Context, a *fakeWorker) int {
+		switch a.plan.Attempt {
+		case 1:
+			s.advance("main.txt", 3)
+			return a.work(ctx)
+		case 2:
+			return a.succeed(ctx)
+		}
+		return a.fails(ctx, wire.WorkerError{ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks", Question: "A or B?"})
+	}
+	s.config.SyncMain.MaxCommitsBehind = 2
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	path, err := audit.StatsPath(s.config.Director.DataDir, key)
+	must(t, err)
+	stands := func(state string) func() bool {
+		return func() bool {
+			stats, err := audit.ReadStats(path)
+			return err == nil && stats.State == state
+		}
+	}
+	s.start()
+	s.until("stats.json says that it is in review", stands("InReview"))
+	shown := time.Now()
+	s.github.SetCheck(s.pull(), "lint", "failure", "no newline at the end")
+	s.until("the third attempt asks", stands("Blocked"))
+	s.github.AddComment(key, "octocat", "/agent snooze 2h")
+	s.until("stats.json says that it is put off", stands("Parked"))
+	s.stop()
+	store, err := audit.Load(s.config.Director.DataDir)
+	must(t, err)
+	if len(store.Attempts) != 3 {
+		t.Fatalf("%d attempts, want three", len(store.Attempts))
+	}
+	if first := store.Attempts[0]; first.Outcome != audit.OutcomeOK || first.Failure != nil {
+		t.Errorf("the first attempt, whose work is validated again: %+v; want that it went well", first)
+	}
+	second := store.Attempts[1]
+	if second.Failure == nil || second.Failure.Reason != "validation" || second.EndedAt.After(shown) {
+		t.Errorf("the second attempt, whose pull request failed its checks after %s: %+v", shown, second)
+	}
+	if branch := s.github.Issue(s.pull()).Head; second.Branch != branch || store.Attempts[2].Branch != branch {
+		t.Errorf("branches %q and %q, want both %q", second.Branch, store.Attempts[2].Branch, branch)
+	}
+}

@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -82,11 +83,29 @@ func (w *reviewWatch) note(k fsm.IssueKey, seen github.PullRequest, now time.Tim
 	view := fmt.Sprintf("%+v", seen)
 	if p.last == view {
 		w.idle++
-		p.rest = min(time.Duration(float64(p.rest)*reviewBackoff), max(most, first))
+		p.rest = longer(p.rest, first, most)
 	} else {
 		p.rest = first
 	}
 	p.last, p.due = view, now.Add(p.rest)
+}
+
+// missed puts off a pull request that could not be read, so that the others have their turn.
+func (w *reviewWatch) missed(k fsm.IssueKey, now time.Time, first time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.pulls[k]
+	if p == nil {
+		p = &watchedPull{}
+		w.pulls[k] = p
+	}
+	p.rest = longer(p.rest, first, reviewRest)
+	p.due = now.Add(p.rest)
+}
+
+// longer is the rest after another look that showed nothing new.
+func longer(rest, first, most time.Duration) time.Duration {
+	return max(first, min(time.Duration(float64(rest)*reviewBackoff), most))
 }
 
 // counts returns how many looks there were, and how many of them showed nothing new.
@@ -104,9 +123,9 @@ type reviewedTask struct {
 
 // watchReviews looks at the pull requests of tasks without a running attempt, until ctx ends.
 func (s *session) watchReviews(ctx context.Context) error {
-	for {
+	for wait := s.config.GitHub.Poll; ; {
 		select {
-		case <-time.After(s.config.GitHub.Poll):
+		case <-time.After(wait):
 		case <-ctx.Done():
 			return nil
 		}
@@ -114,13 +133,27 @@ func (s *session) watchReviews(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		for _, t := range s.reviews.keep(tasks, time.Now()) {
-			if err := s.lookAtReview(ctx, t, false); err != nil && ctx.Err() == nil {
-				s.log.Warn("pull request not read", zap.String("issue", string(t.key)), zap.Int("pull_request", t.number), zap.Error(err))
-				break // it would hardly go better with the next one
-			}
-		}
+		wait = s.lookAtReviews(ctx, s.reviews.keep(tasks, time.Now()))
 	}
+}
+
+// lookAtReviews looks at pull requests until one cannot be read: it would hardly go better with the next one now. It returns how long to wait
+// for the next round.
+func (s *session) lookAtReviews(ctx context.Context, due []reviewedTask) time.Duration {
+	poll := s.config.GitHub.Poll
+	for _, t := range due {
+		err := s.lookAtReview(ctx, t, false)
+		if err == nil || ctx.Err() != nil {
+			continue
+		}
+		if limit, ok := errors.AsType[*github.Error](err); ok && limit.Kind == github.KindRateLimited {
+			return max(poll, time.Until(limit.Until)) // the poll of issues says so
+		}
+		s.reviews.missed(t.key, time.Now(), poll)
+		s.log.Warn("pull request not read", zap.String("issue", string(t.key)), zap.Int("pull_request", t.number), zap.Error(err))
+		break
+	}
+	return poll
 }
 
 func reviewed(m *fsm.Machine) (tasks []reviewedTask) {

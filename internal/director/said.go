@@ -32,8 +32,10 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 		case !ours && (a.PullRequest || a.Command == github.CommandUnknown):
 		case a.Acknowledged:
 		case a.Command == github.CommandNone:
-			if err := s.vetPlain(ctx, known, task, &a); err != nil {
+			if err := s.vetPlain(ctx, known, task, &a); err != nil && failed(err).Failure.Transient {
 				return err
+			} else if err != nil { // it would not be known later either
+				s.log.Warn("whether a comment counts is not known", zap.String("issue", a.Issue), zap.Error(err))
 			}
 			if a.MayWrite {
 				seen.Said = append(seen.Said, said(task, a))
@@ -43,9 +45,11 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 				s.acknowledge(ctx, a.Issue, a.CommentID, false)
 			}
 		case a.Command == github.CommandUnknown || a.Problem != "":
-			if err := s.correct(ctx, a); err != nil { // the comment is read again
+			if err := s.correct(ctx, a); err != nil {
 				s.log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
-				seen.Cursor = ""
+				if failed(err).Failure.Transient { // the comment is read again
+					seen.Cursor = ""
+				}
 			}
 		default:
 			seen.Said = append(seen.Said, said(task, a))
@@ -149,8 +153,10 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		on = string(r.On)
 	}
 	return s.retryTransient(ctx, func() error {
-		if !r.Known && s.isOthers(ctx, on) {
-			return nil
+		if !r.Known {
+			if others, err := s.isOthers(ctx, on); others || err != nil {
+				return err
+			}
 		}
 		answer := github.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
 		switch {
@@ -179,9 +185,9 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 }
 
 // isOthers reports whether another fleet's director works on an issue: then the answer is its business.
-func (s *session) isOthers(ctx context.Context, issue string) bool {
+func (s *session) isOthers(ctx context.Context, issue string) (bool, error) {
 	holder, _, ok, err := s.github.Stale(ctx, issue)
-	return err != nil || ok && holder.Fleet != s.config.Director.Fleet
+	return ok && holder.Fleet != s.config.Director.Fleet, err
 }
 
 // remind says once more that a question waits.
