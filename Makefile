@@ -66,7 +66,7 @@ fuzz: ## Fuzz what reads foreign bytes, each for FUZZTIME (default 60s)
 images: ## Build the images for docker-compose.yml (BASE_IMAGE: one with git and CA certificates; default: made from Debian packages)
 	GO="$(GO)" deploy/images.sh
 
-demo: build ## Show it: ten real failures and recoveries in containers, on a stand-in GitHub
+demo: build ## Show it: thirteen real failures and recoveries in containers, on a stand-in GitHub
 	$(BIN)/demo
 
 .PHONY: agents agents-install

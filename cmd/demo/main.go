@@ -1,4 +1,4 @@
-// Command demo shows the director at work: ten failures and recoveries in real containers, on a stand-in for GitHub.
+// Command demo shows the director at work: thirteen failures and recoveries in real containers, on a stand-in for GitHub.
 // It needs no configuration. See internal/demo.
 //
 // Exit codes: 0 every scenario ended as promised, 1 one did not, 2 the demo could not run.
@@ -49,7 +49,7 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	f.SetOutput(io.Discard) // an error is printed once, without the usage
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line per scenario")
 	f.BoolVar(&o.Keep, "keep", false, "leave the director and the issue pages up at the end, until Ctrl-C")
-	f.StringVar(&o.Runtime, "runtime", "docker", "what runs the workers: docker, or process (nine scenarios: processes have no memory limit)")
+	f.StringVar(&o.Runtime, "runtime", "docker", "what runs the workers: docker, or process (without scenario 5: processes have no memory limit)")
 	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that nothing changes")
 	only := f.String("only", "", "run these `scenarios` only, e.g. 3,5")
 	if err := f.Parse(args); err != nil {

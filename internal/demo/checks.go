@@ -28,18 +28,29 @@ func (s *testbed) checks(ctx context.Context, all []containerEvent, gap error) [
 	if left, err := s.host.workers(ctx); err != nil || len(left) > 0 {
 		gone.wrong = []string{fmt.Sprintf("%v (%v)", left, err)}
 	}
+	issues, events := s.github.Issues(repository), s.github.Events("")
+	pushed, err := git(s.bare(), "log", "--all", "--patch", "--no-color")
+	planted := check{"the key that an agent left in its patch is in no branch, comment or text", leakedKeys(issues, pushed)}
+	if err != nil {
+		planted.wrong = append(planted.wrong, err.Error())
+	}
 	return []check{
-		{"no comment was written twice", duplicateComments(s.github.Issues(repository), s.github.Events(""))},
-		{"no label was put on or taken off twice", duplicateLabels(s.github.Events(""))},
-		{"issues without the label were left alone", touchedOthers(s.github.Events(""))},
+		{"no comment was written twice", duplicateComments(issues, events)},
+		{"no label was put on or taken off twice", duplicateLabels(issues, events, s.lint.failures)},
+		{"no issue has two pull requests", duplicatePulls(issues)},
+		planted,
+		{"issues without the label were left alone", touchedOthers(issues, events)},
 		{"no request to GitHub while it asked for a pause", requestsWhileLimited(s.github.Requests())},
 		engine, gone,
 	}
 }
 
 // touchedOthers looks for traces of the director on issues without its label.
-func touchedOthers(events []githubtest.Event) (wrong []string) {
+func touchedOthers(issues []githubtest.Issue, events []githubtest.Event) (wrong []string) {
 	work := map[string]bool{}
+	for pull := range issueOfPull(issues) { // whose issue must have the label
+		work[pull] = true
+	}
 	for _, e := range events {
 		if e.Event == "labeled" && e.Detail == labelTask {
 			work[e.Issue] = true

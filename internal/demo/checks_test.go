@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,35 +72,108 @@ func TestDuplicateComments(t *testing.T) {
 	}
 }
 
-func TestDuplicateLabelsAndOtherIssues(t *testing.T) {
-	event := func(issue int, actor, what, detail string) githubtest.Event {
-		return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", issue), Actor: actor, Event: what, Detail: detail}
+// event is one of the stand-in's, of issue n.
+func event(n int, actor, what, detail string) githubtest.Event {
+	return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", n), Actor: actor, Event: what, Detail: detail}
+}
+
+func TestDuplicateLabels(t *testing.T) {
+	pull := githubtest.Issue{Key: "demo/widgets#20", Head: "retake/9-a1"}
+	own := githubtest.Issue{Key: "demo/widgets#9", Comments: []githubtest.Comment{{ID: 5, Author: bot, Body: "/agent retry"}, {ID: 6, Author: bot, Body: "<!-- retake:claim -->"}}}
+	on := func(label string) githubtest.Event { return event(9, bot, "labeled", label) }
+	off := func(label string) githubtest.Event { return event(9, bot, "unlabeled", label) }
+	delivered := []githubtest.Event{off(labelTask), on(labelClaimed), on(labelReview), off(labelClaimed)}
+	mended := []githubtest.Event{on(labelClaimed), off(labelReview), on(labelReview), off(labelClaimed)}
+	otherwise := []githubtest.Event{off(labelReview), on(labelClaimed), on(labelReview), off(labelClaimed)}
+	ended := []githubtest.Event{event(20, person, "merged", "c0ffee"), off(labelReview)}
+	for _, c := range []struct {
+		name   string
+		events []githubtest.Event
+		failed int // commits of the pull request
+		want   []string
+	}{
+		{"each once", delivered, 0, nil},
+		{"another issue", []githubtest.Event{on(labelClaimed), event(8, bot, "labeled", labelClaimed)}, 0, nil},
+		{"twice", []githubtest.Event{on(labelClaimed), off(labelClaimed), on(labelClaimed)}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
+		{"after an answer", []githubtest.Event{on(labelClaimed), event(9, person, "commented", "1"), on(labelClaimed)}, 0, nil},
+		{"twice after it", []githubtest.Event{event(9, person, "commented", "1"), on(labelClaimed), on(labelClaimed)}, 0, []string{"demo/widgets#9: labeled agent-claimed in round 2"}},
+		{"after an answer from our account", []githubtest.Event{on(labelClaimed), event(9, bot, "commented", "5"), on(labelClaimed)}, 0, nil},
+		{"after a comment of ours", []githubtest.Event{on(labelClaimed), event(9, bot, "commented", "6"), on(labelClaimed)}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
+		{"a check failed, and it was merged", slices.Concat(delivered, mended, ended), 1, nil},
+		{"the review's label is taken off first", slices.Concat(delivered, otherwise, ended), 1, nil},
+		{"mended once more than failed", slices.Concat(delivered, mended, mended), 1, []string{
+			"demo/widgets#9: labeled agent-claimed in round 2", "demo/widgets#9: unlabeled agent-review in round 2",
+			"demo/widgets#9: labeled agent-review in round 2", "demo/widgets#9: unlabeled agent-claimed in round 2",
+		}},
+		{"claimed again before the review", []githubtest.Event{on(labelClaimed), off(labelClaimed), on(labelClaimed)}, 1, []string{"demo/widgets#9: labeled agent-claimed"}},
+	} {
+		failures := func(branch string) []string {
+			if branch != pull.Head {
+				return nil
+			}
+			return make([]string, c.failed)
+		}
+		if got := duplicateLabels([]githubtest.Issue{own, pull}, c.events, failures); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
 	}
+}
+
+func TestTouchedOthers(t *testing.T) {
+	issues := []githubtest.Issue{{Key: "demo/widgets#1"}, {Key: "demo/widgets#3"}, {Key: "demo/widgets#20", Head: "retake/1-a1"}, {Key: "demo/widgets#21", Head: "mine"}}
 	events := []githubtest.Event{
-		event(1, person, "labeled", labelTask), event(1, bot, "unlabeled", labelTask), event(1, bot, "labeled", labelClaimed),
-		event(2, person, "labeled", labelTask), event(2, bot, "labeled", labelClaimed), event(3, person, "commented", "1"),
+		event(1, person, "labeled", labelTask), event(1, bot, "labeled", labelClaimed), event(3, person, "commented", "1"),
+		event(20, bot, "opened", ""), event(21, person, "opened", ""),
 	}
-	if got := duplicateLabels(events); len(got) > 0 {
-		t.Errorf("nothing was twice, got %q", got)
-	}
-	if got := touchedOthers(events); len(got) > 0 {
+	if got := touchedOthers(issues, events); len(got) > 0 {
 		t.Errorf("nothing else was touched, got %q", got)
 	}
-	events = append(events, event(2, bot, "unlabeled", labelClaimed), event(2, bot, "labeled", labelClaimed), event(3, bot, "commented", "2"))
-	if got, want := duplicateLabels(events), []string{"demo/widgets#2: labeled agent-claimed"}; !slices.Equal(got, want) {
+	events = append(events, event(3, bot, "commented", "2"), event(21, bot, "commented", "3"))
+	if got, want := touchedOthers(issues, events), []string{"demo/widgets#3: commented", "demo/widgets#21: commented"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	// An answer begins anew: what is done twice after it is wrong again.
-	again := []githubtest.Event{event(9, bot, "labeled", labelClaimed), event(9, person, "commented", "1"), event(9, bot, "labeled", labelClaimed)}
-	if got := duplicateLabels(again); len(got) > 0 {
-		t.Errorf("after an answer: got %q", got)
+}
+
+func TestDuplicatePulls(t *testing.T) {
+	issues := []githubtest.Issue{
+		{Key: "demo/widgets#1"}, {Key: "demo/widgets#20", Head: "retake/1-a1"}, {Key: "demo/widgets#21", Head: "retake/11-a1"}, {Key: "demo/widgets#22", Head: "mine"},
 	}
-	again = append(again, event(9, bot, "labeled", labelClaimed))
-	if got, want := duplicateLabels(again), []string{"demo/widgets#9: labeled agent-claimed after answer 1"}; !slices.Equal(got, want) {
+	if got := duplicatePulls(issues); len(got) > 0 {
+		t.Errorf("got %q, want none", got)
+	}
+	issues = append(issues, githubtest.Issue{Key: "demo/widgets#23", Head: "retake/1-a2-unfinished"})
+	if got, want := duplicatePulls(issues), []string{"demo/widgets#1: pull requests demo/widgets#20 and demo/widgets#23"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := touchedOthers(events), []string{"demo/widgets#3: commented"}; !slices.Equal(got, want) {
+}
+
+func TestLeakedKeys(t *testing.T) {
+	key := "AKIA" + strings.Repeat("Z", 16)
+	for _, c := range []struct {
+		name   string
+		issue  githubtest.Issue
+		pushed string
+		want   int
+	}{
+		{"nowhere", githubtest.Issue{Title: "AKIA", Body: "rule aws-access-token", Comments: []githubtest.Comment{{Body: "publish.go:10"}}}, "+const accessKey", 0},
+		{"title", githubtest.Issue{Title: key}, "", 1},
+		{"text of a pull request", githubtest.Issue{Body: "it is " + key + "."}, "", 1},
+		{"comment", githubtest.Issue{Comments: []githubtest.Comment{{}, {Body: key}}}, "", 1},
+		{"pushed", githubtest.Issue{}, "+\t\"" + key + "\"", 1},
+	} {
+		if got := leakedKeys([]githubtest.Issue{c.issue}, c.pushed); len(got) != c.want {
+			t.Errorf("%s: got %q, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestLintFile(t *testing.T) {
+	const text = "// Package a does a.\npackage a\n\n// B is there.\nfunc B() {}\n\nfunc c() {}\n\ntype T int\n\nfunc (T) M() {}\n\nfunc D() {}\n"
+	if got, want := lintFile("a/a.go", text), []string{"a/a.go:13: exported func D has no comment"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := lintFile("a.go", "no Go"); len(got) != 1 {
+		t.Errorf("what is no Go: %q", got)
 	}
 }
 

@@ -31,7 +31,9 @@ type line struct {
 	Action  string    `json:"action"`
 	Cause   string    `json:"cause"`
 	Branch  string    `json:"branch"`
+	URL     string    `json:"url"`
 	Error   string    `json:"error"`
+	Effect  string    `json:"effect"`
 	Attempt any       `json:"attempt"` // a number, or an attempt id
 }
 

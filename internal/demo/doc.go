@@ -1,5 +1,5 @@
 // Package demo, run by cmd/demo, shows the director at work on one machine: real workers, a real repository, a stand-in for
-// GitHub, and ten failures whose outcomes are known beforehand.
+// GitHub, and thirteen failures whose outcomes are known beforehand.
 //
 //	this process ──▶ githubtest (issues, git, pages) ◀──┐
 //	      │                                             │ HTTP
@@ -11,7 +11,8 @@
 // refuses now and then (provider.go), on the others a script; what judges its work is real: go build, go vet and go test
 // with the host's Go toolchain, and a run of the program that was built. Each scenario has a real cause: nobody sends the
 // message that it is about. Connections are reset by the model's kernel, memory ends at the container's limit, workers are
-// killed and frozen through the engine or by signals, an issue is answered by a comment, and a rate limit is a 429.
+// killed and frozen through the engine or by signals, an issue is answered by a comment, and a rate limit is a 429. What
+// succeeds becomes a pull request, whose check reads what was really pushed (lint.go); one is merged by the demo's human.
 //
 // # Invariants
 //

@@ -38,26 +38,56 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 // runOf is the director's run in a marker: that two runs write the same is the failure that is looked for.
 var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 
-// duplicateLabels looks for changes of a label that the director made more than once between two comments of a human: only an
-// answer begins anew.
-func duplicateLabels(events []githubtest.Event) (wrong []string) {
-	seen, answers := map[string]int{}, map[string]int{}
+// duplicateLabels looks for changes of a label that the director made more than once in a round. A human begins a new one with
+// an answer or a merge, and so does the attempt that mends what failed on a branch (failures returns the commits that did).
+func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event, failures func(branch string) []string) (wrong []string) {
+	pulls, own := issueOfPull(issues), ownAnswers(issues)
+	mends := map[string]int{} // issue → how many more attempts may mend something
+	for _, i := range issues {
+		if of, ok := pulls[i.Key]; ok {
+			mends[of] += len(failures(i.Head))
+		}
+	}
+	seen, round, delivered := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, e := range events {
-		if e.Actor == person && e.Event == "commented" {
-			answers[e.Issue]++
+		switch {
+		case e.Event == "commented" && (e.Actor == person || own[e.Detail]):
+			round[e.Issue]++
+		case e.Event == "merged":
+			round[pulls[e.Issue]]++
+		case delivered[e.Issue] && mends[e.Issue] > 0 && (e.Event == "unlabeled" && e.Detail == labelReview || e.Event == "labeled" && e.Detail == labelClaimed):
+			mends[e.Issue]--
+			round[e.Issue]++
+			delivered[e.Issue] = false
 		}
 		if e.Actor != bot || e.Event != "labeled" && e.Event != "unlabeled" {
 			continue
 		}
+		if e.Event == "labeled" && e.Detail == labelReview {
+			delivered[e.Issue] = true
+		}
 		what := fmt.Sprintf("%s: %s %s", e.Issue, e.Event, e.Detail)
-		if n := answers[e.Issue]; n > 0 {
-			what += fmt.Sprintf(" after answer %d", n)
+		if n := round[e.Issue]; n > 0 {
+			what += fmt.Sprintf(" in round %d", n+1)
 		}
 		if seen[what]++; seen[what] == 2 {
 			wrong = append(wrong, what)
 		}
 	}
 	return wrong
+}
+
+// ownAnswers are the ids of the comments that a human wrote with the director's account: ours have a marker.
+func ownAnswers(issues []githubtest.Issue) map[string]bool {
+	ids := map[string]bool{}
+	for _, i := range issues {
+		for _, c := range i.Comments {
+			if c.Author == bot && !strings.HasPrefix(c.Body, "<!-- retake:") {
+				ids[fmt.Sprint(c.ID)] = true
+			}
+		}
+	}
+	return ids
 }
 
 // duplicateContainers finds what must never be: an attempt's container that was created twice, or two of one issue that ran together.

@@ -41,8 +41,11 @@ var transitionTexts = []struct {
 	{move{to: "Stopping", event: "container_gone"}, "the worker is gone, without a word"},
 	{move{to: "Stopping", event: "final_report"}, ""},
 	{move{to: "Stopping"}, "stopping the attempt"},
-	{move{from: "Stopping", to: "Delivering"}, "all stages passed; pushing the branch"},
+	{move{from: "Stopping", to: "Delivering"}, "all stages passed; delivering the work"},
+	{move{from: "Delivering", to: "InReview"}, "in review: its pull request is watched"},
+	{move{from: "InReview", to: "Backoff"}, "one more attempt is due, on the same branch"},
 	{move{to: "Backoff"}, "one more attempt is due"},
+	{move{to: "Parked"}, "put off by a human"},
 	{move{to: "Done"}, "Done"},
 	{move{to: "Blocked"}, "Blocked; asking a human"},
 	{move{to: "Released"}, "given back"},
@@ -68,13 +71,13 @@ func (n *progressLog) logLine(l line) {
 		n.printFor(l.Issue, "%s: %s  (%s)", l.Reason, l.Action, shorten(l.Cause, 70))
 	case "delivered":
 		if l.Issue != "" {
-			n.printFor(l.Issue, "branch %s is on the remote", l.Branch)
+			n.printFor(l.Issue, "branch %s is on the remote: %s", l.Branch, l.URL)
 		}
 	case "adopted a running container":
 		n.printFor(l.Issue, "the restarted director adopts the running worker")
 	default:
-		if l.Level == "error" {
-			n.printFor(l.Issue, "the director reports: %s %s", l.Message, shorten(l.Error, 100))
+		if l.Level == "error" && !strings.HasSuffix(l.Effect, "/deliver") { // of a delivery that is refused the verdict tells
+			n.printFor(l.Issue, "the director reports: %s: %s", l.Message, shorten(l.Error, 100))
 		}
 	}
 }

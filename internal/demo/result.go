@@ -42,11 +42,12 @@ func (s *testbed) evaluate(a *activeScenario, histories map[string]*taskHistory,
 	r.require(history.final == a.Final, "it ended %s, want %s", history.final, a.Final)
 	r.require(history.attempts == a.Attempts, "%d attempts, want %d", history.attempts, a.Attempts)
 	r.require(slices.Equal(history.verdicts, a.Verdicts), "verdicts %q, want %q", history.verdicts, a.Verdicts)
-	labels := ourLabels(issue.Labels)
-	r.require(slices.Equal(labels, []string{a.Label}), "labels %v, want [%s]", labels, a.Label)
+	labels := strings.Join(ourLabels(issue.Labels), " ")
+	r.require(labels == a.Label, "labels [%s], want [%s]", labels, a.Label)
 	r.require(a.Through == "" || slices.Contains(history.through, a.Through), "it was never %s: %v", a.Through, history.through)
 	r.checkQuestions(a, issue)
-	r.checkDelivery(a, s.bare())
+	r.checkBranch(a, s.bare())
+	r.checkReview(a, s.github.Issues(repository), s.lint)
 	r.checkCauses(a, s.model, killed)
 	if a.Loop {
 		r.checkLoop(history, s.provider.Served(threeFailures, ""))
@@ -102,36 +103,43 @@ func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 		}
 	}
 	want := 0
-	if a.Asks != "" {
+	if len(a.Asks) > 0 {
 		want = 1
 	}
 	r.require(len(asked) == want, "%d comments ask a human, want %d", len(asked), want)
-	if want == 1 && len(asked) == 1 {
-		r.require(strings.Contains(asked[0], a.Asks), "the comment that asks a human does not show %q", a.Asks)
+	if len(asked) == 1 {
+		for _, part := range a.Asks {
+			r.require(strings.Contains(asked[0], part), "the comment that asks a human does not show %q", part)
+		}
 	}
 }
 
-// checkDelivery makes sure that the branch changes what it should and nothing else, or that there is none.
-func (r *result) checkDelivery(a *activeScenario, bare string) {
+// checkBranch makes sure that the work changes what it should and nothing else, or that there is none. Merged work is on the main
+// branch, and its own is gone.
+func (r *result) checkBranch(a *activeScenario, bare string) {
 	branches, err := git(bare, "for-each-ref", "--format=%(refname:short)", fmt.Sprintf("refs/heads/retake/%d-*", a.Number))
 	r.require(err == nil, "the repository cannot be read: %v", err)
 	var want string
-	if len(a.Files) > 0 {
+	if len(a.Files) > 0 && !a.Merged {
 		want = a.branch()
 	}
-	if r.require(branches == want, "branches %q, want %q", branches, want); branches != want || want == "" {
+	if r.require(branches == want, "branches %q, want %q", branches, want); branches != want || len(a.Files) == 0 {
 		return
 	}
-	changed, err := git(bare, "diff", "--name-only", "main..."+want)
+	work, since := want, "main..."+want
+	if a.Merged {
+		work, since = "main", "main^1..main" // nothing else is merged
+	}
+	changed, err := git(bare, "diff", "--name-only", "--no-renames", since)
 	files := strings.Fields(changed)
-	r.require(err == nil && slices.Equal(files, a.Files), "the branch changes %v, want %v (%v)", files, a.Files, err)
+	r.require(err == nil && slices.Equal(files, a.Files), "%s changes %v, want %v (%v)", work, files, a.Files, err)
 	if a.Half != "" {
-		half, err := git(bare, "show", want+":"+a.Half)
-		r.require(err == nil && attemptOne.MatchString(half), "the branch does not hold what the first attempt began (%v)", err)
+		half, err := git(bare, "show", work+":"+a.Half)
+		r.require(err == nil && attemptOne.MatchString(half), "%s does not hold what the first attempt began (%v)", work, err)
 	}
 	for path, part := range a.Holds {
-		text, err := git(bare, "show", want+":"+path)
-		r.require(err == nil && strings.Contains(text, part), "%s on the branch does not hold %q (%v)", path, part, err)
+		text, err := git(bare, "show", work+":"+path)
+		r.require(err == nil && strings.Contains(text, part), "%s on %s does not hold %q (%v)", path, work, part, err)
 	}
 }
 

@@ -46,6 +46,7 @@ type activeScenario struct {
 	faultAt      time.Time     // when its worker was killed or frozen
 	noticedAfter time.Duration // from there to the director's decision; 0: not yet
 	answered     bool          // the demo's human has
+	judged       string        // the last commit of its pull request whose check was told of
 	done         bool          // its label says that it has ended
 	began        time.Time     // when it was found
 	ended        time.Time     // when it was done
@@ -167,7 +168,9 @@ func (r *run) poll(ctx context.Context) error {
 		}
 	}
 	for _, a := range r.scenarios {
-		r.checkLabels(a)
+		if err := r.checkLabels(a); err != nil {
+			return err
+		}
 		if err := r.limitRequests(a); err != nil {
 			return err
 		}
@@ -177,24 +180,38 @@ func (r *run) poll(ctx context.Context) error {
 }
 
 // checkLabels finds out whether a scenario has ended, and answers where a human should.
-func (r *run) checkLabels(a *activeScenario) {
-	labels := ourLabels(r.testbed.github.Issue(a.key()).Labels)
-	if a.done || len(labels) != 1 || labels[0] != labelReview && labels[0] != labelBlocked {
-		return
+func (r *run) checkLabels(a *activeScenario) error {
+	if a.done {
+		return nil
 	}
-	blocked := labels[0] == labelBlocked
-	if blocked && a.Answer != "" {
-		if !a.answered {
-			a.answered = true
-			r.printFor(a.key(), "the question stands at %s", r.testbed.page(a.Number))
-			r.printFor(a.key(), "a human comments there: %s", a.Answer)
-			r.testbed.github.AddComment(a.key(), person, a.Answer)
+	labels := ourLabels(r.testbed.github.Issue(a.key()).Labels)
+	blocked := slices.Equal(labels, []string{labelBlocked})
+	switch {
+	case blocked && a.Answer != "":
+		r.answer(a)
+		return nil
+	case a.Merged && !blocked:
+		if ended, err := r.review(a, labels); !ended || err != nil {
+			return err
 		}
-		return
+	case !blocked && !slices.Equal(labels, []string{labelReview}):
+		return nil
 	}
 	if a.done, a.ended = true, time.Now(); blocked {
 		r.printFor(a.key(), "the question stands at %s", r.testbed.page(a.Number))
 	}
+	return nil
+}
+
+// answer lets the demo's human answer the question, once.
+func (r *run) answer(a *activeScenario) {
+	if a.answered {
+		return
+	}
+	a.answered = true
+	r.printFor(a.key(), "the question stands at %s", r.testbed.page(a.Number))
+	r.printFor(a.key(), "%s comments there: %s", a.human(), a.Answer)
+	r.testbed.github.AddComment(a.key(), a.human(), a.Answer)
 }
 
 // showStage prints the stage that a worker has reached.
@@ -284,7 +301,7 @@ func (r *run) keepRunning(ctx context.Context) error {
 	fmt.Fprintf(r.out, `
 the director goes on until Ctrl-C; then everything is removed
   issues       %s/%s
-               (give one of them the label %s: the agent knows the ten issues only, and fails at any other)
+               (give one of them the label %s: the agent knows issues 1 to 13 only, and fails at any other)
   its data     %s
   its state    %s status -c %s
   what failed  %s report --dir %s

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"slices"
@@ -23,17 +24,21 @@ type scenario struct {
 	Number   int
 	Title    string   // what happens, in a few words
 	Final    string   // state in which it must end
-	Label    string   // the one of the director's labels that it carries then
+	Label    string   // the one of the director's labels that it carries then; empty: none
 	Attempts int      // how many it takes
 	Verdicts []string // "reason: action" of each decision about a failure
-	// Files must be what the delivered branch changes; none: nothing may be delivered.
+	// Files must be what its branch changes; none: nothing may be pushed. Unfinished work is pushed, too, without a pull request.
 	Files []string
+	First int // the attempt that pushed the branch first; 0: the last one
 	// Holds must be the text, a part of it, of one of these files there.
 	Holds map[string]string
 	// Asks must stand in the one comment that asks a human; empty: nobody is asked.
-	Asks string
+	Asks []string
 	// Answer is what the demo's human then comments; empty: nobody answers.
 	Answer string
+	Own    bool // the human uses the account that the director has its token of
+	// Merged: a check of its pull request fails at first. The demo's human merges it once it passes, and the branch is removed.
+	Merged bool
 
 	Loop    bool   // the agent is a real one: model, tools, model, over a provider that refuses now and then
 	Fault   fault  // what the demo does to the worker of the first attempt; empty: nothing
@@ -54,48 +59,66 @@ const (
 
 var scenarios = []scenario{
 	{
-		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "Done", Label: labelReview, Attempts: 1,
+		Number: 1, Title: "a model that makes the tests pass", Loop: true, Final: "InReview", Label: labelReview, Attempts: 1,
 		Files: []string{"price/discount.go", "price/discount_test.go"},
 	},
 	{
 		Number: 2, Title: "a patch that does not compile", Final: "Blocked", Label: labelBlocked, Attempts: 1,
-		Verdicts: []string{"build_failed: escalate"}, Asks: "undefined: dailyRate",
+		Verdicts: []string{"build_failed: escalate"}, Asks: []string{"undefined: dailyRate"},
+		Files: []string{"price/euro.go", "price/euro_test.go"},
 	},
 	{
 		Number: 3, Title: "a patch that breaks a test", Final: "Blocked", Label: labelBlocked, Attempts: 1,
-		Verdicts: []string{"tests_failed: escalate"}, Asks: "three widgets cost $4, want $3.75",
+		Verdicts: []string{"tests_failed: escalate"}, Asks: []string{"three widgets cost $4, want $3.75"},
+		Files: []string{"price/price.go", "price/round_test.go"},
 	},
 	{
-		Number: 4, Title: "connection reset twice", Final: "Done", Label: labelReview, Attempts: 3,
+		Number: 4, Title: "connection reset twice", Final: "InReview", Label: labelReview, Attempts: 3,
 		Verdicts: []string{"network_transient: retry", "network_transient: retry"}, Resets: 2,
 		Files: []string{"shipping/days.go", "shipping/days_test.go"},
 	},
 	{
 		Number: 5, Title: "killed at the memory limit, twice", Final: "Blocked", Label: labelBlocked, Attempts: 2,
-		Verdicts: []string{"oom_killed: restart_worker", "oom_killed: escalate"}, Asks: memoryLimit, Limited: true,
+		Verdicts: []string{"oom_killed: restart_worker", "oom_killed: escalate"}, Asks: []string{memoryLimit}, Limited: true,
+		Files: []string{"price/table_test.go"},
 	},
 	{
-		Number: 6, Title: "worker gone silent", Final: "Done", Label: labelReview, Attempts: 2,
+		Number: 6, Title: "worker gone silent", Final: "InReview", Label: labelReview, Attempts: 2,
 		Verdicts: []string{"worker_lost: restart_worker"}, Fault: faultFreeze, Half: "stock/limits.go", Through: "Suspect",
 		Files: []string{"stock/level.go", "stock/level_test.go", "stock/limits.go"},
 	},
 	{
-		Number: 7, Title: "worker killed mid-stage", Final: "Done", Label: labelReview, Attempts: 2,
+		Number: 7, Title: "worker killed mid-stage", Final: "InReview", Label: labelReview, Attempts: 2,
 		Verdicts: []string{"worker_lost: restart_worker"}, Fault: faultKill, Half: "quantity/units.go",
 		Files: []string{"quantity/parse.go", "quantity/parse_test.go", "quantity/units.go"},
 	},
 	{
 		Number: 8, Title: "a stage's program is not there", Final: "Blocked", Label: labelBlocked, Attempts: 1,
-		Verdicts: []string{"tool_not_found: escalate"}, Asks: "bin/pricelist",
+		Verdicts: []string{"tool_not_found: escalate"}, Asks: []string{"bin/pricelist"},
+		Files: []string{"cmd/pricelist/main.go", "cmd/prices/main.go", "cmd/prices/main_test.go"},
 	},
 	{
-		Number: 9, Title: "a question, and its answer", Final: "Done", Label: labelReview, Attempts: 2,
-		Verdicts: []string{"needs_human: escalate"}, Asks: "the short form", Answer: "/agent retry use the long form",
-		Files: []string{"weight/weight.go", "weight/weight_test.go"}, Holds: map[string]string{"weight/weight.go": "kilograms"},
+		Number: 9, Title: "a question, and its answer", Final: "InReview", Label: labelReview, Attempts: 2,
+		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"the short form"}, Answer: "/agent retry use the long form",
+		Files: []string{"weight/weight.go", "weight/weight_test.go"}, First: 1, Holds: map[string]string{"weight/weight.go": "kilograms"},
 	},
 	{
-		Number: 10, Title: "GitHub asks for a pause (429)", Final: "Done", Label: labelReview, Attempts: 1, Limit: true,
+		Number: 10, Title: "GitHub asks for a pause (429)", Final: "InReview", Label: labelReview, Attempts: 1, Limit: true,
 		Files: []string{"price/tax.go", "price/tax_test.go"},
+	},
+	{
+		Number: 11, Title: "a check of the pull request fails", Final: "Done", Attempts: 2, Merged: true,
+		Verdicts: []string{"validation: fix_attempt"},
+		Files:    []string{"shelf/shelf.go", "shelf/shelf_test.go"}, First: 1, Holds: map[string]string{"shelf/shelf.go": "// Number is"},
+	},
+	{
+		Number: 12, Title: "a secret in the patch", Final: "Blocked", Label: labelBlocked, Attempts: 1,
+		Verdicts: []string{"policy_violation: escalate"}, Asks: []string{"publish/publish.go:10", "aws-access-token"},
+	},
+	{
+		Number: 13, Title: "an answer from the token's own account", Final: "InReview", Label: labelReview, Attempts: 2,
+		Verdicts: []string{"needs_human: escalate"}, Asks: []string{"format A"}, Answer: "/agent retry use format B", Own: true,
+		Files: []string{"export/export.go", "export/export_test.go"}, First: 1, Holds: map[string]string{"export/export.go": "%d;%d"},
 	},
 }
 
@@ -111,8 +134,21 @@ var allLabels = []string{labelTask, labelClaimed, labelBlocked, labelReview}
 
 func (s scenario) key() string { return fmt.Sprintf("%s#%d", repository, s.Number) }
 
-// branch is where the work of the last attempt is delivered.
-func (s scenario) branch() string { return fmt.Sprintf("retake/%d-a%d", s.Number, s.Attempts) }
+// branch is where the work is: it keeps the name that it was pushed with first.
+func (s scenario) branch() string {
+	return fmt.Sprintf("retake/%d-a%d", s.Number, cmp.Or(s.First, s.Attempts))
+}
+
+// delivers: its work becomes a pull request.
+func (s scenario) delivers() bool { return s.Label == labelReview || s.Merged }
+
+// human is who answers.
+func (s scenario) human() string {
+	if s.Own {
+		return bot
+	}
+	return person
+}
 
 // choose returns the scenarios with these numbers that a runtime can run; all of those if there are none. GitHub limits
 // requests while somebody works: whoever wants that scenario alone gets the first one with it.

@@ -15,7 +15,7 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	all := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	all := []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
 	for _, c := range []struct {
 		only    []int
 		runtime string
@@ -37,8 +37,8 @@ func TestChoose(t *testing.T) {
 			t.Errorf("choose(%v, %s) = %v, %v, want %v", c.only, c.runtime, got, err, c.want)
 		}
 	}
-	for runtime, only := range map[string][]int{runtimeDocker: {1, 11}, runtimeProcess: {5}} {
-		if _, err := choose(only, runtime); err == nil || !strings.Contains(err.Error(), "6 7 8 9 10") {
+	for runtime, only := range map[string][]int{runtimeDocker: {1, 14}, runtimeProcess: {5}} {
+		if _, err := choose(only, runtime); err == nil || !strings.Contains(err.Error(), "6 7 8 9 10 11 12 13") {
 			t.Errorf("%s, %v: got %v, want an error that names the known ones", runtime, only, err)
 		}
 	}

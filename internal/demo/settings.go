@@ -87,7 +87,7 @@ api_url = %q
 token_env = "GITHUB_TOKEN"
 writes = true
 poll_seconds = 1
-delivery = "branch"
+delivery = "pull_request"
 [worker]
 fix_attempts = 3
 [recovery]

@@ -35,6 +35,7 @@ type testbed struct {
 	provider         *agenttest.Server // of the model that the agent's loop asks
 	providerURL      string            // of the case that it meets
 	github           *githubtest.Server
+	lint             *lint // the check of its pull requests
 	web              *http.Server
 	served           chan struct{} // closed when web has ended
 	url              string        // of the stand-in
@@ -166,6 +167,11 @@ func (s *testbed) bare() string         { return filepath.Join(s.repositories(),
 
 func (s *testbed) page(n int) string { return fmt.Sprintf("%s/%s/issues/%d", s.url, repository, n) }
 
+func (s *testbed) pullPage(key string) string {
+	_, number, _ := strings.Cut(key, "#")
+	return fmt.Sprintf("%s/%s/pull/%s", s.url, repository, number)
+}
+
 // openGitHub starts the stand-in with repository and issues. The labels come when the director is about to start: see labelIssues.
 func (s *testbed) openGitHub(ctx context.Context) error {
 	seed := filepath.Join(s.dir, "seed")
@@ -177,6 +183,8 @@ func (s *testbed) openGitHub(ctx context.Context) error {
 	if err := s.github.AddRepo(repository, seed, map[string]string{bot: "write", person: "admin"}); err != nil {
 		return err
 	}
+	s.lint = newLint(s.bare())
+	s.github.AddCheckRule(lintName, s.lint.judge)
 	for _, t := range issueTexts() {
 		s.github.CreateIssue(repository, person, t.title, t.body)
 	}

@@ -45,7 +45,8 @@ func (s *session) logFact(f fsm.Fact) {
 		s.log.Info("report", zap.String("issue", string(f.Task)), zap.String("worker", f.Worker), zap.String("error_id", f.Ref.ID),
 			zap.Bool("ok", f.OK), zap.Bool("final", f.Final))
 	case fsm.WorkDelivered:
-		s.log.Info("delivered", zap.String("issue", string(f.Task)), zap.String("branch", f.Delivery.Branch), zap.String("sha", f.Delivery.SHA))
+		s.log.Info("delivered", zap.String("issue", string(f.Task)), zap.String("branch", f.Delivery.Branch), zap.String("sha", f.Delivery.SHA),
+			zap.String("url", f.Delivery.URL))
 	case fsm.IncidentChanged:
 		if f.Over {
 			s.log.Debug("incident forgotten", zap.String("incident", f.Incident.Key))

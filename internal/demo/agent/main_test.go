@@ -228,25 +228,64 @@ func TestRenameLeavesNoOldProgram(t *testing.T) {
 	}
 }
 
-func TestWeightAsksAndObeys(t *testing.T) {
-	if err := attempt(t, "9", wire.AttemptFile{Attempt: 1}, nil); err != nil {
-		t.Fatal(err)
+func TestQuestionsAreAskedAndAnswersObeyed(t *testing.T) {
+	for _, c := range []struct {
+		issue, file, asks string
+		answers           map[string]string // what is in the file then
+	}{
+		{"9", "weight/weight.go", "short form", map[string]string{"use the long form": "%d kilograms", "the short one, please": "%d kg"}},
+		{"13", "export/export.go", "format A", map[string]string{"use format B": "%d;%d", "use format A": "%d,%d"}},
+	} {
+		if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if asked, err := os.ReadFile(".retake/question.md"); err != nil || !strings.Contains(string(asked), c.asks) {
+			t.Errorf("issue %s: asked %q (%v)", c.issue, asked, err)
+		}
+		for said, want := range c.answers {
+			hints := []wire.Hint{{From: "octocat", Text: said}}
+			if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 2, Hints: hints}, nil); err != nil {
+				t.Fatal(err)
+			}
+			passes(t)
+			if text, err := os.ReadFile(c.file); err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("issue %s, %q: %v\n%s", c.issue, said, err, text)
+			}
+		}
+		if err := attempt(t, c.issue, wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{Text: "yes"}}}, nil); err == nil {
+			t.Errorf("issue %s: an answer that says nothing was taken", c.issue)
+		}
 	}
-	if asked, err := os.ReadFile(".retake/question.md"); err != nil || !strings.Contains(string(asked), "short form") {
-		t.Errorf("asked %q (%v)", asked, err)
-	}
-	for said, want := range map[string]string{"use the long form": "kilograms", "the short one, please": "kg"} {
-		hints := []wire.Hint{{From: "octocat", Text: said}}
-		if err := attempt(t, "9", wire.AttemptFile{Attempt: 2, Hints: hints}, nil); err != nil {
+}
+
+// The second attempt mends what the first forgot only if it is told.
+func TestShelfMendsWhatItIsTold(t *testing.T) {
+	told := []wire.Hint{{From: "check lint", Text: "shelf/shelf.go:7: exported func Number has no comment"}}
+	for _, c := range []struct {
+		attempt wire.AttemptFile
+		want    bool // a comment
+	}{{wire.AttemptFile{Attempt: 1}, false}, {wire.AttemptFile{Attempt: 2, Hints: told}, true}} {
+		if err := attempt(t, "11", c.attempt, nil); err != nil {
 			t.Fatal(err)
 		}
 		passes(t)
-		if text, err := os.ReadFile("weight/weight.go"); err != nil || !strings.Contains(string(text), "%d "+want) {
-			t.Errorf("%q: %v\n%s", said, err, text)
+		text, err := os.ReadFile("shelf/shelf.go")
+		if err != nil || strings.Contains(string(text), "// Number ") != c.want {
+			t.Errorf("attempt %d: %v\n%s\nwith a comment: want %v", c.attempt.Attempt, err, text, c.want)
 		}
 	}
-	if err := attempt(t, "9", wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{Text: "yes"}}}, nil); err == nil {
-		t.Error("an answer that says nothing was taken")
+	if err := attempt(t, "11", wire.AttemptFile{Attempt: 2}, nil); err == nil {
+		t.Error("it knew what was wrong, and nobody had said it")
+	}
+}
+
+func TestPublishLeavesAKey(t *testing.T) {
+	if err := attempt(t, "12", wire.AttemptFile{Attempt: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	passes(t)
+	if text, err := os.ReadFile("publish/publish.go"); err != nil || !strings.Contains(string(text), plantedKey) {
+		t.Errorf("%v\n%s\nwant the key in it", err, text)
 	}
 }
 

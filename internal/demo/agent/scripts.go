@@ -28,8 +28,11 @@ var scripts = map[string]func(round) error{
 	"stock/level_test.go":     halves("stock", "stock/limits.go"),
 	"quantity/parse_test.go":  halves("quantity", "quantity/units.go"),
 	"cmd/prices/main_test.go": rename,
-	"weight/weight_test.go":   weight,
+	"weight/weight_test.go":   asks("weight", unitQuestion, "short", "long"),
 	"price/tax_test.go":       right("tax"),
+	"shelf/shelf_test.go":     shelf,
+	"publish/publish_test.go": publish,
+	"export/export_test.go":   asks("export", formatQuestion, "format A", "format B"),
 }
 
 // providerVariable holds the address of the stand-in for a model's provider.
@@ -156,22 +159,56 @@ func rename(r round) error {
 	return put(r, "rename", 1)
 }
 
-// question is what the issue leaves open.
-const question = `The issue does not say how the unit is written: in the short form ("3 kg") or in the long form ("3 kilograms")?`
+// What two issues leave open.
+const (
+	unitQuestion   = `The issue does not say how the unit is written: in the short form ("3 kg") or in the long form ("3 kilograms")?`
+	formatQuestion = `Which format does the warehouse read: format A ("3,150") or format B ("3;150")?`
+)
 
-// weight asks what the issue leaves open, and does as it was answered.
-func weight(r round) error {
-	if len(r.attempt.Hints) == 0 {
-		fmt.Println("not sure what is meant: asking")
-		return write(filepath.Join(".retake", "question.md"), question+"\n")
+// asks asks what the issue leaves open, and does as it was answered: the n-th word leads to the n-th try.
+func asks(script, question string, words ...string) func(round) error {
+	return func(r round) error {
+		if len(r.attempt.Hints) == 0 {
+			fmt.Println("not sure what is meant: asking")
+			return write(filepath.Join(".retake", "question.md"), question+"\n")
+		}
+		answer := r.attempt.Hints[len(r.attempt.Hints)-1]
+		fmt.Printf("%s answered: %s\n", answer.From, answer.Text)
+		for i, word := range words {
+			if strings.Contains(answer.Text, word) {
+				return put(r, script, i+1)
+			}
+		}
+		return fmt.Errorf("the answer says none of %q", words)
 	}
-	answer := r.attempt.Hints[len(r.attempt.Hints)-1]
-	fmt.Printf("%s answered: %s\n", answer.From, answer.Text)
-	switch {
-	case strings.Contains(answer.Text, "long"):
-		return put(r, "weight", 2)
-	case strings.Contains(answer.Text, "short"):
-		return put(r, "weight", 1)
+}
+
+// shelf forgets what only a check of the pull request demands, and mends it once it is told.
+func shelf(r round) error {
+	if r.attempt.Attempt == 1 {
+		return put(r, "shelf", 1)
 	}
-	return errors.New("the answer says neither short nor long")
+	for _, h := range r.attempt.Hints {
+		if strings.Contains(h.Text, "func Number has no comment") {
+			fmt.Printf("%s said: %s\n", h.From, h.Text)
+			return put(r, "shelf", 2)
+		}
+	}
+	return errors.New("nobody says what is wrong with the work of the first attempt")
+}
+
+// plantedKey is shaped like a key of AWS and is none. It is put together here, so that no file of ours has one.
+const plantedKey = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
+
+// publish gets it right, and leaves a key in the source.
+func publish(r round) error {
+	if err := put(r, "publish", 1); err != nil {
+		return err
+	}
+	name := filepath.Join("publish", "publish.go")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return write(name, strings.ReplaceAll(string(text), "PLANTED", plantedKey))
 }

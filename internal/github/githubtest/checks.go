@@ -50,7 +50,7 @@ func (c *checkRun) word() string {
 
 // about is what it says beyond that, in a line: its page says the rest.
 func (c *checkRun) about() string {
-	if c.summary == "" && c.title != c.word() {
+	if c.title != c.word() {
 		return c.title
 	}
 	first, _, _ := strings.Cut(c.summary, "\n")
@@ -115,8 +115,8 @@ func (r *repo) checksOf(sha string) (all []checkLine) {
 	return all
 }
 
-// setCheck gives a commit a check run, or gives the one of that name another outcome; conclusion "" leaves it in progress.
-// s.mu is held.
+// setCheck gives a commit a check run, or gives the one of that name another outcome; conclusion "" leaves it in progress. The
+// first line of the summary is the title. s.mu is held.
 func (s *Server) setCheck(r *repo, sha, name, conclusion, summary string) {
 	all := r.latestChecks(sha)
 	at := slices.IndexFunc(all, func(c *checkRun) bool { return c.name == name })
@@ -131,7 +131,8 @@ func (s *Server) setCheck(r *repo, sha, name, conclusion, summary string) {
 	if c.conclusion = conclusion; conclusion != "" {
 		c.status, c.completed = checkCompleted, s.now()
 	}
-	c.title, c.summary = c.word(), summary
+	title, rest, _ := strings.Cut(summary, "\n")
+	c.title, c.summary = cmp.Or(title, c.word()), rest
 }
 
 // setStatus gives a commit a status. s.mu is held.

@@ -1,0 +1,92 @@
+package demo
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"sync"
+)
+
+// lint is the check that the repository has for pull requests: every exported function has a comment. It reads what is
+// really on the branch. Neither the issues nor the director's stages say anything of it.
+type lint struct {
+	bare string // repository
+
+	mu     sync.Mutex
+	passed map[string]bool     // by commit
+	failed map[string][]string // branch → its commits that failed, oldest first
+}
+
+// lintName is what the check is called.
+const lintName = "lint"
+
+func newLint(bare string) *lint {
+	return &lint{bare: bare, passed: map[string]bool{}, failed: map[string][]string{}}
+}
+
+// judge is the rule of the stand-in's.
+func (l *lint) judge(_, branch, sha string) (conclusion, summary string) {
+	problems, files, err := lintCommit(l.bare, sha)
+	if err != nil {
+		problems = []string{err.Error()}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.passed[sha] = len(problems) == 0; l.passed[sha] {
+		return "success", fmt.Sprintf("%d files, and nothing to complain about", files)
+	}
+	l.failed[branch] = append(l.failed[branch], sha)
+	return "failure", strings.Join(problems, "\n")
+}
+
+// of returns whether a commit was judged, and how.
+func (l *lint) of(sha string) (passed, judged bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	passed, judged = l.passed[sha]
+	return passed, judged
+}
+
+// failures are the commits of a branch that failed, oldest first.
+func (l *lint) failures(branch string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed[branch]
+}
+
+// lintCommit looks at the Go files of a commit, but for tests.
+func lintCommit(bare, sha string) (problems []string, files int, err error) {
+	list, err := git(bare, "ls-tree", "-r", "--name-only", sha)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s cannot be read: %w", sha, err)
+	}
+	for _, path := range strings.Fields(list) {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		text, err := git(bare, "show", sha+":"+path)
+		if err != nil {
+			return nil, 0, fmt.Errorf("%s cannot be read: %w", path, err)
+		}
+		files++
+		problems = append(problems, lintFile(path, text)...)
+	}
+	return problems, files, nil
+}
+
+// lintFile names the exported functions without a comment; methods may do without.
+func lintFile(path, text string) (problems []string) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, path, text, parser.ParseComments)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() && f.Doc == nil {
+			problems = append(problems, fmt.Sprintf("%s:%d: exported func %s has no comment", path, set.Position(f.Pos()).Line, f.Name.Name))
+		}
+	}
+	return problems
+}

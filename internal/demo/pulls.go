@@ -1,0 +1,125 @@
+package demo
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"retake/internal/github/githubtest"
+)
+
+// branchOfIssue is the name of a branch with the work on an issue.
+var branchOfIssue = regexp.MustCompile(`^retake/(\d+)-a\d+(-unfinished)?$`)
+
+// pullsOf returns the pull requests that have the work on an issue.
+func pullsOf(issues []githubtest.Issue, number int) (pulls []githubtest.Issue) {
+	for _, i := range issues {
+		if m := branchOfIssue.FindStringSubmatch(i.Head); m != nil && m[1] == fmt.Sprint(number) {
+			pulls = append(pulls, i)
+		}
+	}
+	return pulls
+}
+
+// issueOfPull returns, by key of a pull request of the director's, the key of the issue that it is about.
+func issueOfPull(issues []githubtest.Issue) map[string]string {
+	of := map[string]string{}
+	for _, i := range issues {
+		if m := branchOfIssue.FindStringSubmatch(i.Head); m != nil {
+			of[i.Key] = repository + "#" + m[1]
+		}
+	}
+	return of
+}
+
+// duplicatePulls looks for issues with more than one pull request, whatever has become of them.
+func duplicatePulls(issues []githubtest.Issue) (wrong []string) {
+	seen := map[string]string{}
+	of := issueOfPull(issues)
+	for _, i := range issues {
+		issue, ok := of[i.Key]
+		if !ok {
+			continue
+		}
+		if other := seen[issue]; other != "" {
+			wrong = append(wrong, fmt.Sprintf("%s: pull requests %s and %s", issue, other, i.Key))
+		}
+		seen[issue] = i.Key
+	}
+	return wrong
+}
+
+// keyShape is what keys of AWS look like.
+var keyShape = regexp.MustCompile(`AKIA[0-9A-Z]{16}`)
+
+// leakedKeys looks for a key in what people can read: titles, texts and comments, and everything that was ever pushed.
+func leakedKeys(issues []githubtest.Issue, pushed string) (wrong []string) {
+	for _, i := range issues {
+		all := []string{i.Title, i.Body}
+		for _, c := range i.Comments {
+			all = append(all, c.Body)
+		}
+		if keyShape.MatchString(strings.Join(all, "\n")) {
+			wrong = append(wrong, i.Key+" shows it")
+		}
+	}
+	if keyShape.MatchString(pushed) {
+		wrong = append(wrong, "it was pushed")
+	}
+	return wrong
+}
+
+// review plays the human who reviews a scenario's pull request: it is merged once its check passes. It reports whether the
+// issue needs nothing more.
+func (r *run) review(a *activeScenario, labels []string) (ended bool, err error) {
+	pulls := pullsOf(r.testbed.github.Issues(repository), a.Number)
+	if len(pulls) != 1 {
+		return false, nil
+	}
+	pull := pulls[0]
+	if pull.MergedBy != "" {
+		return len(labels) == 0, nil
+	}
+	passed, judged := r.testbed.lint.of(pull.HeadSHA)
+	if judged && a.judged != pull.HeadSHA {
+		a.judged = pull.HeadSHA
+		word := "fails"
+		if passed {
+			word = "passes"
+		}
+		r.printFor(a.key(), "the check %s of its pull request %s", lintName, word)
+	}
+	if !passed || !slices.Equal(labels, []string{labelReview}) {
+		return false, nil
+	}
+	r.printFor(a.key(), "a human merges it: %s", r.testbed.pullPage(pull.Key))
+	if err := r.testbed.github.Merge(pull.Key, person); err != nil {
+		return false, fmt.Errorf("demo: %s cannot be merged: %w", pull.Key, err)
+	}
+	return false, nil
+}
+
+// checkReview makes sure that a delivered issue has one pull request, and one that was not delivered none; and that a scenario's
+// review went as promised: its first commit failed, the next one passed and stands on it, and the branch is gone.
+func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *lint) {
+	pulls, want := pullsOf(issues, a.Number), 0
+	if a.delivers() {
+		want = 1
+	}
+	if r.require(len(pulls) == want, "%d pull requests, want %d", len(pulls), want); len(pulls) != want || want == 0 {
+		return
+	}
+	pull, failed := pulls[0], l.failures(a.branch())
+	passed, _ := l.of(pull.HeadSHA)
+	r.require(!pull.Draft && passed, "the pull request is a draft (%v), or its check does not pass (%v)", pull.Draft, !passed)
+	if !a.Merged {
+		r.require(pull.MergedBy == "" && len(failed) == 0, "its pull request was merged by %q, and failed at %q", pull.MergedBy, failed)
+		return
+	}
+	r.require(pull.MergedBy == person, "its pull request was merged by %q, want %s", pull.MergedBy, person)
+	if r.require(len(failed) == 1, "the check failed at %q, want one commit", failed); len(failed) == 1 {
+		_, err := git(l.bare, "merge-base", "--is-ancestor", failed[0], pull.HeadSHA)
+		r.require(err == nil, "the branch did not only move forward from %s to %s", failed[0], pull.HeadSHA)
+	}
+}
