@@ -28,7 +28,7 @@ func TestAWatchedDelivery(t *testing.T) {
 		w.must(endMerged(ctx, w, c))
 		w.wantLabels()
 		comments := w.sim.Issue(w.key).Comments
-		if len(comments) != 1 || !strings.Contains(comments[0].Body, `"ended":"merged"`) || !strings.Contains(comments[0].Body, "merged, pull request #2 by `acme`") {
+		if len(comments) != 1 || !strings.Contains(comments[0].Body, `"ended":"merged"`) || !strings.Contains(comments[0].Body, "`acme` merged pull request #2") {
 			w.Errorf("comments %+v", comments)
 		}
 		if err := c.Progress(ctx, w.key, testNonce, ProgressView{State: "Released"}); err != nil || w.marked(markClaim)[0].Body != comments[0].Body {
