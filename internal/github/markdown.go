@@ -23,9 +23,11 @@ var (
 	fences  = regexp.MustCompile("`{3}|~{3}")
 	run3    = regexp.MustCompile("`{3,}")
 	run1    = regexp.MustCompile("`+")
+	// entity is a character by its name or number: markdown shows the character, and GitHub then reads that.
+	entity = regexp.MustCompile(`&(#[0-9]{1,7};|#[xX][0-9A-Fa-f]{1,6};|[A-Za-z][0-9A-Za-z]{1,31};)`)
 	// closing keywords make a merged pull request close an issue; a person decides that. They count
-	// at the edge of a word, whose formatting is not part of it.
-	closing = regexp.MustCompile(`(?i)((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[*_]*[ \t]*:?[\s>*_]+)((?:[\w.-]+/[\w.-]+)?#|GH-|https?://\S*/issues/)(\d)`)
+	// at the edge of a word, whose formatting and backslashes are not part of it.
+	closing = regexp.MustCompile(`(?i)((?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)[*_~\\]*[ \t]*:?[\s>*_~\\\[(]+)((?:[\w.\\-]+/[\w.\\-]+)?#|GH\\?-|https?://\S*/issues/)(\d)`)
 )
 
 // plain is text as a terminal would leave it on paper: valid UTF-8 without control or direction-changing characters.
@@ -53,7 +55,13 @@ func inert(text string) string {
 // line is untrusted text as one line of markdown, at most limit characters.
 func (r redactor) line(text string, limit int) string {
 	text = strings.Join(strings.Fields(r.clean(text)), " ")
-	return clip(noClosing(inert(tag.ReplaceAllString(text, "<"+zeroWidth+"$1"))), limit)
+	return clip(asWritten(text), limit)
+}
+
+// asWritten is cleaned text without effect in markdown, beside its formatting.
+func asWritten(text string) string {
+	text = tag.ReplaceAllString(entity.ReplaceAllString(text, "&"+zeroWidth+"$1"), "<"+zeroWidth+"$1")
+	return noClosing(inert(text))
 }
 
 // prose is untrusted text as paragraphs of markdown: its formatting works, its HTML, mentions and markers don't, and neither
@@ -65,7 +73,7 @@ func (r redactor) prose(text string, limit int) string {
 // last is prose with code blocks, for where nothing follows: the end of a body, or a quotation.
 func (r redactor) last(text string, limit int) string {
 	text = strings.TrimSpace(r.clean(text))
-	return clip(noClosing(inert(tag.ReplaceAllString(text, "<"+zeroWidth+"$1"))), limit)
+	return clip(asWritten(text), limit)
 }
 
 // cell is line for a table.
