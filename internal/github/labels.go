@@ -101,6 +101,20 @@ func (c *Client) dropLabel(ctx context.Context, l lane, t thread, label string) 
 	return unlessGone(err)
 }
 
+// dropOthers removes all labels of ours but one, "" for all.
+func (c *Client) dropOthers(ctx context.Context, l lane, t thread, kept string) (dropped bool, err error) {
+	for _, label := range []string{c.labels.Claimed, c.labels.Task, c.labels.Blocked, c.labels.Review} {
+		if strings.EqualFold(label, kept) || !t.issue.Has(label) {
+			continue
+		}
+		if err := c.dropLabel(ctx, l, t, label); err != nil {
+			return dropped, err
+		}
+		dropped = true
+	}
+	return dropped, nil
+}
+
 // moveLabels takes an issue from claimed to the label goal ("" for none) and reads back. The goal comes first, so that an
 // interrupted move still shows the claimed label. When neither is there, an earlier move was completed and somebody has
 // changed the labels since: they stay as they are, unless this is the first try.
@@ -113,18 +127,9 @@ func (c *Client) moveLabels(ctx context.Context, l lane, t thread, goal string, 
 			return err
 		}
 	}
-	changed := goal != "" && !t.issue.Has(goal)
-	for _, old := range []string{c.labels.Claimed, c.labels.Task, c.labels.Blocked, c.labels.Review} {
-		if strings.EqualFold(old, goal) || !t.issue.Has(old) {
-			continue
-		}
-		if err := c.dropLabel(ctx, l, t, old); err != nil {
-			return err
-		}
-		changed = true
-	}
-	if !changed {
-		return nil
+	dropped, err := c.dropOthers(ctx, l, t, goal)
+	if err != nil || !dropped && (goal == "" || t.issue.Has(goal)) {
+		return err
 	}
 	now, err := c.issue(ctx, l, t.place)
 	if err != nil {
@@ -189,13 +194,6 @@ func (c *Client) KeepLabel(ctx context.Context, key, label string, again bool) e
 	if err := c.addLabel(ctx, laneCompletion, t, label); err != nil {
 		return err
 	}
-	for _, other := range []string{c.labels.Task, c.labels.Claimed, c.labels.Blocked, c.labels.Review} {
-		if strings.EqualFold(other, label) {
-			continue
-		}
-		if err := c.dropLabel(ctx, laneCompletion, t, other); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = c.dropOthers(ctx, laneCompletion, t, label)
+	return err
 }

@@ -1,0 +1,50 @@
+package github
+
+import (
+	"testing"
+
+	"retake/internal/github/githubtest"
+)
+
+// TestKeepLabel: one of our labels is left, whatever people have put on or taken off; repeated after a failure of any request,
+// and once more, it comes to the same.
+func TestKeepLabel(t *testing.T) {
+	for _, x := range []struct {
+		there  []string
+		again  bool
+		closed bool
+		want   []string
+	}{
+		{there: []string{"agent-review", "agent-blocked", "agent-task", "bug"}, want: []string{"agent-review", "bug"}},
+		{there: []string{"agent-review", "bug"}, want: []string{"agent-review", "bug"}},
+		{there: []string{"agent-claimed", "bug"}, want: []string{"agent-claimed", "bug"}},
+		{there: []string{"agent-claimed", "bug"}, again: true, want: []string{"agent-review", "bug"}},
+		{there: []string{"bug"}, again: true, want: []string{"agent-review", "bug"}},
+		{there: []string{"agent-review", "agent-blocked"}, again: true, closed: true, want: []string{"agent-blocked", "agent-review"}},
+	} {
+		for failing := range 4 {
+			inWorld(t, func(w *world) {
+				c := w.client("retake-bot")
+				for _, label := range w.sim.Issue(w.key).Labels {
+					w.sim.RemoveLabel(w.key, "acme", label)
+				}
+				for _, label := range x.there {
+					w.sim.AddLabel(w.key, "acme", label)
+				}
+				if x.closed {
+					w.sim.SetState(w.key, "acme", "closed")
+				}
+				w.inject(githubtest.Fault{Skip: failing, CutAfter: true})
+				for range 5 {
+					_ = c.KeepLabel(w.Context(), w.key, "agent-review", x.again) // the director tries again after an error
+				}
+				w.wantLabels(x.want...)
+				changes := len(w.changes())
+				w.must(c.KeepLabel(w.Context(), w.key, "agent-review", x.again))
+				if got := w.changes()[changes:]; len(got) > 0 {
+					w.Errorf("%+v: it changed %+v once more", x, got)
+				}
+			})
+		}
+	}
+}
