@@ -32,9 +32,9 @@
 //
 // Sync brings the base branch into a checkout that has drifted from it: a three-way merge of trees, in objects only. Either
 // it goes through as a whole or no file is touched; only if the caller wants conflicts kept, git's conflict markers are written into
-// the files. Then the files are on record, and Deliver refuses the work while one of them has all three markers of a conflict. What it will do is on record before the first file changes, and the
-// next operation finishes what a crash interrupted, so nobody ever sees a half merged tree. Files are written through
-// os.Root, never through a link of the agent's.
+// the files. Then the files are on record, and Deliver refuses the work while one of them has all three markers of a conflict, unless it
+// is to be shown unfinished. What a merge will do is on record before the first file changes, and the next operation finishes what a crash
+// interrupted, so nobody ever sees a half merged tree. Files are written through os.Root, never through a link of the agent's.
 //
 // The caller makes sure that no worker runs in a checkout during Checkout, Sync, Mergeable, Join,
 // Deliver, Patch, Unchanged, Fresh and Remove (its container is
