@@ -237,11 +237,17 @@ func TestWhoseCommandsCount(t *testing.T) {
 	why := s.github.AddComment(key, "octocat", "/agent why")
 	s.until("an explanation", s.replied(key, "waits for"))
 	s.until("why is acknowledged", s.reacted(key, why, "+1"))
+	others := s.github.CreateIssue(repo, "octocat", "Another fleet's", "")
+	s.github.AddComment(others, "retake-bot", `<!-- retake:claim v1 {"fleet":"other","nonce":"aaaabbbb"} -->`)
+	s.github.AddComment(others, "octocat", "/agent snooze soon")
 	wrong := s.github.AddComment(key, "octocat", "/agent retyr use format A")
 	s.until("what was meant", s.replied(key, "`/agent retry`"))
 	s.until("it is not understood", s.reacted(key, wrong, "confused"))
 	if s.state(key) != "Blocked" {
 		t.Fatalf("the task is %s", s.state(key))
+	}
+	if all := s.github.Issue(others).Comments; len(all) != 2 {
+		t.Errorf("another fleet's issue is answered by us, too: %+v", all[2:])
 	}
 	s.github.EditComment(key, "octocat", wrong, "/agent snooze 2h")
 	s.until("snoozed", s.inState(key, "Parked"))

@@ -45,7 +45,7 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 				s.acknowledge(ctx, a.Issue, a.CommentID, false)
 			}
 		case a.Command == github.CommandUnknown || a.Problem != "":
-			if err := s.correct(ctx, a); err != nil {
+			if err := s.correct(ctx, a, ours); err != nil {
 				s.log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
 				if failed(err).Failure.Transient { // the comment is read again
 					seen.Cursor = ""
@@ -113,8 +113,13 @@ func said(task fsm.IssueKey, a github.Said) fsm.Said {
 	return out
 }
 
-// correct answers a command that there is not, or whose argument is wrong. Nothing of it is used.
-func (s *session) correct(ctx context.Context, a github.Said) error {
+// correct answers a command that there is not, or whose argument is wrong. Nothing of it is used. On another fleet's issue it is that one's business.
+func (s *session) correct(ctx context.Context, a github.Said, ours bool) error {
+	if !ours {
+		if others, err := s.isOthers(ctx, a.Issue); err != nil || others {
+			return err
+		}
+	}
 	reply := github.ReplyRequest{Key: a.Issue, Comment: a.CommentID, Edit: a.At, Kind: github.ReplyMisspelt, Word: a.Word, Meant: a.Meant}
 	if a.Command != github.CommandUnknown {
 		reply.Kind, reply.Why = github.ReplyRefused, a.Problem
