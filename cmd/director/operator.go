@@ -184,10 +184,14 @@ func tasksCommand(o *options) *cobra.Command {
 				reason = *t.Reason
 			}
 			switch {
+			case t.State == fsm.Blocked.String(): // a deadline is only that of the reminder
+				next = "a person's answer"
+			case t.State == fsm.InReview.String():
+				next = "the review of its pull request"
+			case t.State == fsm.Parked.String() && t.NextDeadline != nil: // this can be days away
+				next = t.NextDeadline.Format(time.DateTime)
 			case t.NextDeadline != nil:
 				next = t.NextDeadline.Format(time.TimeOnly)
-			case t.State == fsm.Blocked.String():
-				next = "a person's answer"
 			case s.Director.Phase == string(fsm.PhasePaused) && (t.State == fsm.Queued.String() || t.State == fsm.Backoff.String()):
 				next = "director resume"
 			}

@@ -302,6 +302,23 @@ func TestAPersonTakesOver(t *testing.T) {
 	}
 }
 
+// What is taken over out of review is on the branch of its pull request already: no other branch says the same.
+func TestAPersonTakesOverWhatIsInReview(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	s.until("in review", s.inState(key, "InReview"))
+	s.github.AddComment(key, "octocat", "/agent take")
+	s.until("gone", s.inState(key, "gone"))
+	if got := s.branches(); !slices.Equal(got, []string{"main", "retake/1-a1"}) {
+		t.Errorf("branches %q; want that of the pull request only", got)
+	}
+	if c := s.github.Issue(key).Comments; !strings.Contains(c[len(c)-1].Body, "/tree/retake/1-a1)") {
+		t.Errorf("the last comment is\n%s\nwant the branch of the pull request", c[len(c)-1].Body)
+	}
+}
+
 // The token's own person takes the label off by hand: that is an answer like anybody's.
 func TestTheTokensOwnPersonTakesTheLabelOff(t *testing.T) {
 	t.Parallel()

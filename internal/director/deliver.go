@@ -219,11 +219,17 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 		branch = branchName(e.Task, e.Attempt) + "-unfinished"
 	}
 	issue, err := s.github.Issue(ctx, string(e.Task))
-	if err != nil {
-		return nil, ""
+	if _, gone := isIssueGone(err); gone {
+		return nil, "" // and nobody to be told
+	}
+	if err != nil { // what its labels allow to be pushed is not known
+		return nil, failed(err).Failure.Text
 	}
 	request := s.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it", e.Task.Number(), e.Attempt))
 	request.Unfinished = true
+	if e.Work != nil && e.Work.Branch != branch {
+		request.Shown = e.Work.SHA // in review: nothing may have been done since
+	}
 	d, err := s.pushAll(ctx, e, request)
 	var unsafe *scope.Violation
 	switch {

@@ -31,6 +31,8 @@ type DeliverRequest struct {
 	Message string // of the commit
 	// Unfinished work is shown to people as it is: conflict markers that a merge left in it are no reason to keep it back.
 	Unfinished bool
+	// Shown is a commit that people can see already; empty: none. A tree like its is nothing to deliver.
+	Shown string
 	// AuthoredAt is author and committer date, whole seconds, UTC. The same time, message and tree give the same SHA.
 	AuthoredAt time.Time
 	// Check looks at what would be pushed. With its error nothing is, and Deliver fails with it; nothing is pushed unseen.
@@ -46,7 +48,7 @@ type Delivery struct {
 
 // Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it, after a crash at any point or
 // a success, gives the same answer. A branch of the wanted name that we did not push is left alone.
-// ErrNothingToDeliver: the tree equals the base. The agent's own commits and branches don't count, only its
+// ErrNothingToDeliver: the tree equals the base, or what is Shown. The agent's own commits and branches don't count, only its
 // files, and of these not what StatePaths name. ErrMergeConflict: a merge left conflict markers in files, and they are still there
 // in work that is not Unfinished.
 //
@@ -79,6 +81,11 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	}
 	if len(changes) == 0 {
 		return Delivery{}, ErrNothingToDeliver
+	}
+	if q.Shown != "" {
+		if shown, err := w.ask(ctx, t.op, t.gitDir(), t.lock, "rev-parse", q.Shown+"^{tree}"); err == nil && shown == tree {
+			return Delivery{}, ErrNothingToDeliver
+		}
 	}
 	if !q.Unfinished {
 		if err := w.checkResolved(ctx, t, rec, tree); err != nil {
