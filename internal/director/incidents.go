@@ -3,6 +3,7 @@ package director
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,7 @@ func (s *session) showIncidents(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
+		maps.DeleteFunc(shown, func(key string, _ shownIncident) bool { _, known := now[key]; return !known })
 		for _, key := range sortedKeys(now) {
 			if before, ok := shown[key]; ok && before.same(now[key]) {
 				continue
@@ -79,7 +81,7 @@ func (s *session) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			repo = s.config.GitHub.Repositories[0]
 		}
 		text := github.IncidentIssue{
-			Repo: repo, Key: i.Key, Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(), resourceOf(i.Key)), Open: open, Since: i.Breaker.Since,
+			Repo: repo, Key: i.Key, Issue: string(i.Issue), Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(), resourceOf(i.Key)), Open: open, Since: i.Breaker.Since,
 			Body: i.Cause, Check: []string{about.Ask()},
 		}
 		if !open {

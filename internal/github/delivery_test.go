@@ -159,6 +159,21 @@ func TestIncidentIssue(t *testing.T) {
 		now.Waiting = outage.Waiting
 		ensure(now)
 		shown("closed", "acme/gears#12")
+		searches := func() (n int) {
+			for _, r := range w.sim.Requests() {
+				if r.Method == "GET" && strings.Contains(r.Path, "/issues?") {
+					n++
+				}
+			}
+			return n
+		}
+		before := searches()
+		now.Issue, now.Waiting = key, outage.Waiting[:1] // who knows the issue searches for nothing
+		ensure(now)
+		shown("closed", "wait for it:** acme/widgets#1\n")
+		if n := searches() - before; n != 0 {
+			w.Errorf("%d searches for an issue that is known", n)
+		}
 		now.Key = "model:other"
 		if other := ensure(now); other == key {
 			w.Error("another outage has the same issue")

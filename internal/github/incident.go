@@ -16,6 +16,7 @@ import (
 // again.
 type IncidentIssue struct {
 	Repo  string // owner/name of where it is shown
+	Issue string // where an earlier call has shown it, looked at first; empty: not known
 	Key   string // of what is out, e.g. "model:gpt"; any text
 	Title string
 	Body  string // what is out, and what was seen of it
@@ -47,7 +48,10 @@ func (c *Client) EnsureIncident(ctx context.Context, i IncidentIssue) (key strin
 		return "", err
 	}
 	title := cmp.Or(c.redactor().title(i.Title), "Retake: something that many tasks need is out")
-	found, err := c.findIncident(ctx, p, m)
+	found, err := c.knownIncident(ctx, p, m, i.Issue)
+	if found == nil && err == nil {
+		found, err = c.findIncident(ctx, p, m)
+	}
 	if err != nil || found == nil && !i.Open {
 		return "", err
 	}
@@ -86,6 +90,36 @@ func (c *Client) updateIncident(ctx context.Context, p place, now *gh.Issue, m m
 	return normalize(err)
 }
 
+// knownIncident is the issue that a caller remembers, nil if it is another one by now: a search among all our issues is spared for each change.
+func (c *Client) knownIncident(ctx context.Context, repo place, want marker, key string) (*gh.Issue, error) {
+	if !strings.HasPrefix(key, repo.fullName()+"#") {
+		return nil, nil
+	}
+	p, err := parseKey(key)
+	if err != nil {
+		return nil, err
+	}
+	self, err := c.self(ctx, laneCompletion)
+	if err != nil {
+		return nil, err
+	}
+	i, _, err := c.lanes[laneCompletion].Issues.Get(ctx, p.owner, p.repo, p.number)
+	if err = normalize(err); err != nil {
+		return nil, unlessGone(err)
+	}
+	if i.GetNumber() != p.number || !isIncident(i, want, self) {
+		return nil, nil
+	}
+	return i, nil
+}
+
+// isIncident reports whether an issue is ours, with the marker.
+func isIncident(i *gh.Issue, want marker, self string) bool {
+	m, ok := readMarker(i.GetBody())
+	m.Since = want.Since
+	return ok && m == want && !i.IsPullRequest() && strings.EqualFold(i.GetUser().GetLogin(), self)
+}
+
 // findIncident is our issue with the marker, nil if there is none. The oldest counts.
 func (c *Client) findIncident(ctx context.Context, p place, want marker) (found *gh.Issue, err error) {
 	self, err := c.self(ctx, laneCompletion)
@@ -101,9 +135,7 @@ func (c *Client) findIncident(ctx context.Context, p place, want marker) (found 
 			return nil, normalize(err)
 		}
 		for _, i := range raw {
-			m, ok := readMarker(i.GetBody())
-			m.Since = want.Since
-			if ok && m == want && !i.IsPullRequest() && strings.EqualFold(i.GetUser().GetLogin(), self) {
+			if isIncident(i, want, self) {
 				found = i
 			}
 		}
