@@ -183,6 +183,9 @@ func (f WorkDelivered) apply(m *Machine, _ *Task) {
 	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
 	if t := m.Task(f.Task); t != nil {
 		t.Work = f.Delivery
+		if f.Delivery.PullRequest > 0 { // what is wrong with it later is another failure
+			t.Tally = t.Tally.Delivered()
+		}
 	}
 }
 

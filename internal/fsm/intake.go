@@ -59,7 +59,9 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
 		return false // an effect is at work on the issue; what its outcome does not say, the next view does
 	case t.State == InReview:
-		return m.reviewedIssueSeen(t, v)
+		if !m.reviewedIssueSeen(t, v) {
+			return false
+		}
 	case !v.Open:
 		m.withdraw(t, "the issue was closed", "")
 	case t.State == Blocked:

@@ -161,6 +161,17 @@ func (t Tally) Succeeded() Tally {
 	return t
 }
 
+// Delivered returns the tally after a delivery that people review: as after a success, and the rows start at zero, too. What the task and the
+// session count stays, and so does every budget: they bound how often work can be delivered and found wanting.
+func (t Tally) Delivered() Tally {
+	t.Consecutive, t.Signatures = 0, nil
+	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return c.Of != TaskCounter && c.Of != SessionCounter })
+	if len(t.Counts) == 0 {
+		t.Counts = nil
+	}
+	return t
+}
+
 // Answered returns the tally after a person's answer: all counters and meters start at zero, but what the session
 // counts stays, since it is not the task's.
 func (t Tally) Answered() Tally {

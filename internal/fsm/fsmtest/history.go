@@ -120,7 +120,9 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		h.taken[f.CommandRef] = f.Refused
 	case fsm.WorkDelivered:
 		if c := h.claim(f.Task); c != nil {
-			c.work = f.Delivery
+			if c.work = f.Delivery; f.Delivery.PullRequest > 0 {
+				c.byReason = map[string]int{}
+			}
 		}
 	case fsm.IncidentChanged:
 		h.strike(at, f)
