@@ -27,7 +27,7 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
 		Title: words.Title, Ask: words.Ask, Reply: words.Command,
 		Stage: q.Stage, Reason: string(q.Reason), Cause: withoutPackage(q.Cause), Command: stage.Run,
-		Attempts: attemptLines(q.Tried), Answers: answerLines(q.Said), WhyStopped: q.Why,
+		Attempts: attemptLines(q.Tried), Answers: answerLines(q.Said), WhyStopped: whyStopped(q, report),
 	}
 	if q.Stale {
 		text.Reclaim = text.Cause
@@ -42,6 +42,18 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 		text.Facts = slices.Insert(text.Facts, 0, alike(e.Task, q.Alike))
 	}
 	return text
+}
+
+// whyStopped is why Retake asks, in a sentence. Waiting, or an answer, may well help: then the same does not fail again.
+func whyStopped(q *fsm.Escalation, report *wire.WorkerError) string {
+	about, _ := recovery.Describe(q.Reason)
+	switch {
+	case !strings.HasSuffix(q.Why, policy.NotRepeated):
+		return q.Why
+	case q.Reason == recovery.NeedsHuman && report != nil && report.Question != "":
+		return "The agent cannot decide this alone."
+	}
+	return "Retake did not repeat it unchanged: " + about.Means + "."
 }
 
 // withoutPackage takes the name of the package off that an error of ours begins with.

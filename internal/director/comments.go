@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -42,6 +43,18 @@ func alike(k fsm.IssueKey, issues []string) string {
 func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	p := e.Progress
 	view := progressView(p)
+	if p.State == fsm.Parked {
+		until, err := look(ctx, s.owner, func(d *fsm.Driver) (until time.Time) {
+			if t := d.Machine().Task(e.Task); t != nil {
+				until = t.Until
+			}
+			return until
+		})
+		if err != nil {
+			return failed(err)
+		}
+		view.PutOff = until
+	}
 	// A limit must not leave a comment that is false; a newer state, or the last word, ends the waiting.
 	return s.retryTransient(ctx, func() error { return s.github.Progress(ctx, string(e.Task), e.Nonce, view) })
 }

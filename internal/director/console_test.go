@@ -251,6 +251,7 @@ func TestWhoseCommandsCount(t *testing.T) {
 	}
 	s.github.EditComment(key, "octocat", wrong, "/agent snooze 2h")
 	s.until("snoozed", s.inState(key, "Parked"))
+	s.until("it says until when", func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits until ") })
 	s.until("it is ours, and asks nothing", s.labelled(key, "agent-claimed"))
 	s.stop()
 	s.start() // the comments are read again

@@ -342,7 +342,7 @@ func TestANewTaskAfterDelivery(t *testing.T) {
 		w.claimed(c)
 		w.must(operations["deliver"].run(ctx, w, c))
 		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running"})) // too late
-		if body := w.marked(markClaim)[0].Body; !strings.Contains(body, "**Retake** has finished") {
+		if body := w.marked(markClaim)[0].Body; !strings.Contains(body, "**In review**") {
 			t.Errorf("late progress replaced the report: %q", body)
 		}
 		w.sim.AddLabel(w.key, "acme", "agent-task")

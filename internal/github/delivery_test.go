@@ -18,7 +18,7 @@ func TestAWatchedDelivery(t *testing.T) {
 		got, err := c.Deliver(ctx, watched(w))
 		w.must(err)
 		claim := w.marked(markClaim)[0].Body
-		if got.PullRequest != 2 || strings.Contains(claim, `"ended"`) || !strings.Contains(claim, "in review: pull request #2") {
+		if got.PullRequest != 2 || strings.Contains(claim, `"ended"`) || !strings.Contains(claim, "**In review**: pull request #2") {
 			w.Errorf("delivered %+v, claim comment %q", got, claim)
 		}
 		if pr := w.sim.Issue(testRepo + "#2"); !strings.Contains(pr.Body, "\nRefs #1\n") || !strings.Contains(pr.Body, "> Parsed.") {

@@ -15,7 +15,7 @@ import (
 )
 
 var delivery = DeliverRequest{
-	Nonce: testNonce, Branch: "retake/1-a2", PullRequest: true,
+	Nonce: testNonce, Branch: "retake/1-a2", PullRequest: true, Watch: true,
 	Summary: "The parser reads `key=value` lines now; fixes #7, thanks @octocat.\n\n- `parser.go`: one loop instead of three\n- `parser_test.go`: the examples of the issue",
 	Checks: []CheckLine{
 		{"BUILD", []string{"go", "build", "./..."}, 12*time.Second + 340*time.Millisecond},
@@ -56,7 +56,7 @@ func TestDeliveryTexts(t *testing.T) {
 		"taken": c.page("release", releasePage{
 			ReleaseRequest{Nonce: testNonce, Taken: "octocat", Branch: "retake/1-a2"}, "https://github.test/acme/widgets/tree/retake/1-a2",
 		}),
-		"review": c.page("progress", progressPage{ProgressView{State: "InReview", Attempt: 2, Review: 2}, testNonce}),
+		"review": c.page("progress", progressPage{ProgressView: ProgressView{State: "InReview", Attempt: 2, Review: 2}, Nonce: testNonce}),
 		"reminder": c.page("reminder", reminderPage{
 			RemindRequest{Nonce: testNonce, Title: sample.Title}, time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC), "https://github.test/acme/widgets/issues/1#issuecomment-7",
 		}),

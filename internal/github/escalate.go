@@ -101,6 +101,26 @@ func (c *Client) escalationText(e Escalation) string {
 	return c.page("escalation", p)
 }
 
+// questionTitle begins a question's title line, as pages/escalation.md writes it.
+const questionTitle = "### Retake needs a human: "
+
+// asked is a question of ours, as other comments point to it.
+type asked struct{ Title, URL string }
+
+// askedIn is the latest of our questions. One whose title line somebody has edited away has the title of any question.
+func askedIn(questions []comment) asked {
+	if len(questions) == 0 {
+		return asked{}
+	}
+	q := questions[len(questions)-1]
+	for line := range strings.Lines(q.body) {
+		if title, ok := strings.CutPrefix(line, questionTitle); ok {
+			return asked{strings.NewReplacer("[", "", "]", "").Replace(strings.TrimSpace(title)), pageLink(q.url)}
+		}
+	}
+	return asked{"its question", pageLink(q.url)}
+}
+
 // needsHuman is the reason of a question.
 const needsHuman = "needs_human"
 
@@ -126,18 +146,21 @@ const resumeComment = commandStart + " " + string(CommandResume)
 
 // Others are the commands beside the recommended one. Resuming brings the same question where words are asked for.
 func (p escalationPage) Others() []commandRow {
-	return slices.DeleteFunc(commandsFor(onBlocked), func(c commandRow) bool {
+	return slices.DeleteFunc(append(commandsFor(onBlocked), commandsFor(onTask)...), func(c commandRow) bool {
 		return c.Command == CommandResume && strings.Contains(p.Reply, "<") || strings.HasPrefix(p.Reply+" ", commandStart+" "+string(c.Command)+" ")
 	})
 }
 
 // Link is the page of the branch, if that is an address.
-func (p escalationPage) Link() string {
-	u, err := url.Parse(p.BranchURL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(p.BranchURL, " \t\n<>()\"") {
+func (p escalationPage) Link() string { return pageLink(p.BranchURL) }
+
+// pageLink is an address that can be linked, "" if it is none.
+func pageLink(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(address, " \t\n<>()\"") {
 		return ""
 	}
-	return p.BranchURL
+	return address
 }
 
 // triedLine is one row of what was tried: an attempt, or what a person answered.

@@ -158,8 +158,8 @@ func TestHostileTextInEveryPage(t *testing.T) {
 			req := ReplyRequest{}
 			fill(reflect.ValueOf(&req).Elem(), text)
 			req.Kind, req.Meant = kind, CommandRetry
-			if fault := harmOfText(c.replyText(req)); fault != "" {
-				t.Errorf("%s in the reply %s: %s: %.2000s", name, kind, fault, c.replyText(req))
+			if fault := harmOfText(c.replyText(req, thread{})); fault != "" {
+				t.Errorf("%s in the reply %s: %s: %.2000s", name, kind, fault, c.replyText(req, thread{}))
 			}
 		}
 	}

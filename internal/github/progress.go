@@ -23,9 +23,10 @@ func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 // ProgressView is what the progress comment shows. The same view gives the same text, and the same text is not sent again:
 // put nothing into it that changes with time alone.
 type ProgressView struct {
-	State    string // of the task
-	Attempt  int    // 0: none yet
-	Review   int    // the pull request that is in review; 0: none
+	State    string    // of the task
+	Attempt  int       // 0: none yet
+	Review   int       // the pull request that is in review; 0: none
+	PutOff   time.Time // Parked: until when; zero: not known
 	Note     string
 	Attempts []AttemptLine // finished ones
 }
@@ -34,7 +35,11 @@ type ProgressView struct {
 type progressPage struct {
 	ProgressView
 	Nonce string
+	Asked asked // Blocked: zero if the question is not there
 }
+
+// stateBlocked is the state of a task that waits for an answer.
+const stateBlocked = "Blocked"
 
 // claimComment is the comment of a claim of ours, as it was last read or written.
 type claimComment struct {
@@ -53,7 +58,15 @@ func (c *Client) Progress(ctx context.Context, key, nonce string, v ProgressView
 		if err != nil || own.mark.Ended != "" {
 			return err
 		}
-		own.body, err = c.edit(ctx, laneProgress, own.place, own.comment, *own.mark, c.page("progress", progressPage{v, nonce}))
+		var open asked
+		if v.State == stateBlocked {
+			t, err := c.threadComments(ctx, laneProgress, key)
+			if err != nil {
+				return err
+			}
+			open = askedIn(t.ownComments(marker{kind: markBlocked, Fleet: c.opts.Fleet, Nonce: nonce}))
+		}
+		own.body, err = c.edit(ctx, laneProgress, own.place, own.comment, *own.mark, c.page("progress", progressPage{v, nonce, open}))
 		if isGone(err) {
 			c.claims.drop(key + " " + nonce)
 			continue // deleted, or replaced by a claim that ran again

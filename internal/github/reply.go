@@ -48,6 +48,7 @@ type replyPage struct {
 	Earlier int    // attempts that are not listed
 	Ways    string // commands, as a list in a sentence
 	Typed   string // the misspelt command as code
+	Asked   asked  // why, in Blocked
 }
 
 // Reply answers a comment with one of our own, at most 10 lines long. A comment or issue that is gone gets none.
@@ -58,13 +59,16 @@ func (c *Client) Reply(ctx context.Context, req ReplyRequest) error {
 	t, err := c.threadComments(ctx, laneCompletion, req.Key)
 	if err == nil {
 		m := marker{kind: markReply, Fleet: c.opts.Fleet, Comment: req.Comment, Edit: req.Edit.Unix()}
-		_, err = c.post(ctx, laneCompletion, t, m, c.replyText(req))
+		_, err = c.post(ctx, laneCompletion, t, m, c.replyText(req, t))
 	}
 	return unlessGone(err)
 }
 
-func (c *Client) replyText(req ReplyRequest) string {
+func (c *Client) replyText(req ReplyRequest, t thread) string {
 	p := replyPage{ReplyRequest: req, ProgressView: req.Task}
+	if req.Task.State == stateBlocked {
+		p.Asked = askedIn(t.questions(c.opts.Fleet))
+	}
 	p.Earlier = max(0, len(p.Attempts)-repliedAttempts)
 	p.Attempts = p.Attempts[p.Earlier:]
 	if !req.Until.IsZero() {

@@ -3,10 +3,12 @@ package github
 import (
 	"context"
 	"flag"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -57,20 +59,28 @@ func TestCommentTexts(t *testing.T) {
 		"reply-why": c.replyText(ReplyRequest{
 			Kind: ReplyWhy, Task: ProgressView{State: "Backoff", Attempt: 5, Note: "the limit of the model's provider", Attempts: slices.Repeat(sample.Attempts, 2)},
 			Until: time.Date(2026, 11, 22, 16, 0, 0, 0, time.UTC), Can: []Command{CommandSnooze, CommandStop},
-		}),
-		"reply-why-first":  c.replyText(ReplyRequest{Kind: ReplyWhy, Task: ProgressView{State: "Running", Attempt: 1}}),
-		"reply-help":       c.replyText(ReplyRequest{Kind: ReplyHelp}),
-		"reply-refused":    c.replyText(ReplyRequest{Kind: ReplyRefused, Why: "The issue is not blocked.", Instead: "Comment `/agent why` to see what Retake is doing."}),
-		"reply-misspelt":   c.replyText(ReplyRequest{Kind: ReplyMisspelt, Word: "retyr", Meant: CommandRetry}),
-		"reply-not-a-word": c.replyText(ReplyRequest{Kind: ReplyMisspelt, Word: "`<!-- @octocat"}),
-		"reply-no-command": c.replyText(ReplyRequest{Kind: ReplyMisspelt}),
+		}, thread{}),
+		"reply-why-first":  c.replyText(ReplyRequest{Kind: ReplyWhy, Task: ProgressView{State: "Running", Attempt: 1}}, thread{}),
+		"reply-help":       c.replyText(ReplyRequest{Kind: ReplyHelp}, thread{}),
+		"reply-refused":    c.replyText(ReplyRequest{Kind: ReplyRefused, Why: "The issue is not blocked.", Instead: "Comment `/agent why` to see what Retake is doing."}, thread{}),
+		"reply-misspelt":   c.replyText(ReplyRequest{Kind: ReplyMisspelt, Word: "retyr", Meant: CommandRetry}, thread{}),
+		"reply-not-a-word": c.replyText(ReplyRequest{Kind: ReplyMisspelt, Word: "`<!-- @octocat"}, thread{}),
+		"reply-no-command": c.replyText(ReplyRequest{Kind: ReplyMisspelt}, thread{}),
 		"escalation":       c.escalationText(sample),
 		"stale":            c.escalationText(stale),
 		"question":         c.escalationText(question),
 		"claim":            c.page("claim", testNonce),
-		"progress":         c.page("progress", progressPage{ProgressView{State: "Running", Attempt: 2, Attempts: sample.Attempts[:1]}, testNonce}),
-		"reclaim":          c.page("release", releasePage{ReleaseRequest: ReleaseRequest{Nonce: testNonce, Why: "no progress for 6h0m0s", RestoreTask: true, Reclaim: true}}),
-		"release":          c.page("release", releasePage{ReleaseRequest: ReleaseRequest{Nonce: testNonce, Why: "no progress for 6 hours", RestoreTask: true}}),
+		"progress":         c.page("progress", progressPage{ProgressView: ProgressView{State: "Running", Attempt: 2, Attempts: sample.Attempts[:1]}, Nonce: testNonce}),
+		"waits": c.page("progress", progressPage{
+			ProgressView{State: "Blocked", Attempt: 2, Attempts: sample.Attempts},
+			testNonce,
+			asked{"your check `go build ./...` failed", "https://github.test/acme/widgets/issues/1#issuecomment-7"},
+		}),
+		"snoozed": c.page("progress", progressPage{
+			ProgressView: ProgressView{State: "Parked", Attempt: 2, PutOff: time.Date(2026, 11, 22, 17, 28, 0, 0, time.UTC), Note: "octocat commented /agent snooze"}, Nonce: testNonce,
+		}),
+		"reclaim": c.page("release", releasePage{ReleaseRequest: ReleaseRequest{Nonce: testNonce, Why: "no progress for 6h0m0s", RestoreTask: true, Reclaim: true}}),
+		"release": c.page("release", releasePage{ReleaseRequest: ReleaseRequest{Nonce: testNonce, Why: "no progress for 6 hours", RestoreTask: true}}),
 	} {
 		golden(t, name, got)
 	}
@@ -104,7 +114,7 @@ func TestRepliesAreShort(t *testing.T) {
 		Why: strings.Repeat("long\n", 400), Instead: strings.Repeat("long\n", 400), Word: strings.Repeat("x", wordLimit),
 	}
 	for _, full.Kind = range []ReplyKind{ReplyWhy, ReplyHelp, ReplyRefused, ReplyMisspelt} {
-		text := strings.TrimSpace(c.replyText(full))
+		text := strings.TrimSpace(c.replyText(full, thread{}))
 		if full.Kind == ReplyHelp {
 			text = strings.Replace(text, "| --- | --- | --- |\n", "", 1) // no line on the page
 		}
@@ -161,6 +171,35 @@ func TestProgressIsOneCommentAndSaysNothingTwice(t *testing.T) {
 		w.must(c.Progress(ctx, w.key, testNonce, view))
 		if got := w.marked(markClaim); len(got) != 1 || !strings.Contains(got[0].Body, "waits for GitHub") {
 			w.Errorf("comments = %+v", got)
+		}
+	})
+}
+
+// TestWhatWaitsLinksItsQuestion: the latest, from the claim comment and from a reply, also for a client that remembers nothing.
+func TestWhatWaitsLinksItsQuestion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx := w.Context()
+		c := w.client("retake-bot")
+		w.claimed(c)
+		view := ProgressView{State: "Blocked", Attempt: 1, Attempts: sample.Attempts[:1]}
+		w.must(c.Progress(ctx, w.key, testNonce, view))
+		if body := w.marked(markClaim)[0].Body; !strings.Contains(body, "waits for an answer to its question") {
+			w.Errorf("without a question: %q", body)
+		}
+		for i, title := range []string{"your check `./check.sh` failed", "see [this](https://evil.test), @octocat"} {
+			w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: "x-1", Block: "x-1." + strconv.Itoa(i), Title: title}))
+			w.sim.AddComment(w.key, "retake-bot", "### Retake needs a human: nothing of ours")
+			w.must(w.client("retake-bot").Progress(ctx, w.key, testNonce, view))
+			id := w.sim.AddComment(w.key, "acme", "/agent why")
+			w.must(c.Reply(ctx, ReplyRequest{Key: w.key, Comment: id, Edit: time.Now(), Kind: ReplyWhy, Task: view}))
+			shown := []string{"your check `./check.sh` failed", "see this(https://evil.test), @\u200boctocat"}[i]
+			want := fmt.Sprintf("**Retake** waits for an answer: [%s](https://github.test/acme/widgets/issues/1#issuecomment-%d).", shown, w.marked(markBlocked)[i].ID)
+			if body := w.marked(markClaim)[0].Body; !strings.Contains(body, want) {
+				w.Errorf("claim comment %q, want %q", body, want)
+			}
+			if body := w.marked(markReply)[i].Body; !strings.Contains(body, want) {
+				w.Errorf("reply %q, want %q", body, want)
+			}
 		}
 	})
 }

@@ -22,6 +22,7 @@ type comment struct {
 	person     bool
 	trusted    bool // by the author's association, which is not a permission
 	thumbs     int  // thumbs-up of anybody
+	url        string
 	mark       *marker
 }
 
@@ -79,6 +80,7 @@ func (c *Client) toComment(raw *gh.IssueComment, self string) comment {
 		id: raw.GetID(), author: raw.GetUser().GetLogin(), body: raw.GetBody(),
 		at: raw.GetCreatedAt().UTC(), edited: raw.GetUpdatedAt().UTC(), person: isPerson(raw.GetUser()),
 		trusted: c.trusts(self, raw.GetUser().GetLogin(), raw.GetAuthorAssociation()), thumbs: raw.GetReactions().GetPlusOne(),
+		url: raw.GetHTMLURL(),
 	}
 	if r.edited.Before(r.at) {
 		r.edited = r.at
@@ -117,6 +119,15 @@ func (t thread) ownComments(want marker) []comment {
 		}
 	}
 	return found
+}
+
+// questions are our fleet's questions of the claim that holds the issue, oldest first.
+func (t thread) questions(fleet string) []comment {
+	holder, ok := t.holder()
+	if !ok {
+		return nil
+	}
+	return t.ownComments(marker{kind: markBlocked, Fleet: fleet, Nonce: holder.mark.Nonce})
 }
 
 // lastRelease is the latest release marker of anybody whom we trust, id 0 if there is none. Of several for one claim the

@@ -74,6 +74,9 @@ var conditionWords = map[Condition]string{
 	"!" + ResetStated:      "no reset is stated",
 }
 
+// NotRepeated ends the reason of a verdict about what is not tried again as it is, under any policy.
+const NotRepeated = "; the same again fails the same way"
+
 // describeExhausted explains why there is no rung. It says that the same again fails the same way only if that is so under any policy.
 func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
 	about, _ := recovery.Describe(reason)
@@ -81,7 +84,7 @@ func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLo
 	case tooLong:
 		return string(reason) + ": the reset is " + Span(f.RetryAfter) + " away, longer than " + Span(r.Wait.Longest)
 	case at.total == 0 && !about.Retryable:
-		return string(reason) + ": " + about.Means + "; the same again fails the same way"
+		return string(reason) + ": " + about.Means + NotRepeated
 	case at.total == 0:
 		return string(reason) + ": " + about.Means + "; the policy allows no retry"
 	case skipped && at.total == 1:
