@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -19,7 +20,7 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	question := s.escalation(e, report)
 	work, kept := s.pushUnfinished(ctx, e)
 	if work != nil {
-		question.Branch, question.BranchURL = work.Branch, work.URL
+		question.Branch, question.BranchURL = cmp.Or(work.Unfinished, work.Branch), work.URL
 	}
 	if e.Escalation.Stage != "COMMIT" { // there it is what the question is about
 		question.Unsafe = kept
@@ -28,8 +29,14 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if _, gone := isIssueGone(err); gone {
 		s.owner.send(ctx, s.issueGone(e.Task), nil) // nobody is there to be asked: the claim ends
 	}
-	if work != nil && (e.Work == nil || e.Work.PullRequest == 0) { // the branch of a pull request stays the one of the work
+	switch {
+	case work == nil:
+	case e.Work == nil || e.Work.PullRequest == 0:
 		return orFailed(fsm.EffectEnded{Delivery: work}, err)
+	case work.Unfinished != "": // the branch of the pull request stays the one of the work
+		more := *e.Work
+		more.Unfinished, more.UnfinishedSHA = work.Unfinished, work.UnfinishedSHA
+		return orFailed(fsm.EffectEnded{Delivery: &more}, err)
 	}
 	return orFailed(fsm.EffectEnded{}, err)
 }

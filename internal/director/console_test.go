@@ -320,6 +320,43 @@ func TestAPersonTakesOverWhatIsInReview(t *testing.T) {
 	}
 }
 
+// A question about what is in review shows the branch of its pull request; what an attempt has left beside it is on a branch of its own for as long as
+// that says more.
+func TestQuestionsAboutWhatIsInReview(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Attempt == 2 {
+			a.plan.AttemptFile.Hints = nil
+			return asks(ctx, a)
+		}
+		return a.work(ctx)
+	}))
+	s.config.Director.MaxRetries = 0
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	pull := s.pull()
+	s.until("in review", s.inState(key, "InReview"))
+	last := func() string {
+		c := s.github.Issue(key).Comments
+		return c[len(c)-1].Body
+	}
+	s.github.SetCheck(pull, "lint", "failure", "work-1.txt: no newline at the end")
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	if !strings.Contains(last(), "/tree/retake/1-a1)") {
+		t.Errorf("the question is\n%s\nwant the branch of the pull request", last())
+	}
+	s.github.AddComment(key, "octocat", "/agent retry mend it")
+	s.until("a second question", func() bool {
+		return strings.Contains(last(), "/tree/retake/1-a2-unfinished)") && s.labelled(key, "agent-blocked")()
+	})
+	first := s.github.Issue(pull).HeadSHA
+	s.github.AddComment(key, "octocat", "/agent retry B")
+	s.until("a second delivery", func() bool { return s.github.Issue(pull).HeadSHA != first && s.inState(key, "InReview")() })
+	if got := s.branches(); !slices.Equal(got, []string{"main", "retake/1-a1"}) {
+		t.Errorf("branches %q; want that of the pull request only", got)
+	}
+}
+
 // The token's own person takes the label off by hand: that is an answer like anybody's.
 func TestTheTokensOwnPersonTakesTheLabelOff(t *testing.T) {
 	t.Parallel()

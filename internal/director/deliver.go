@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,9 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	result := fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: shown.URL}
 	if gh.Review {
 		result.PullRequest = shown.PullRequest
+	}
+	if err == nil {
+		s.removeUnfinished(ctx, e)
 	}
 	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
 }
@@ -209,21 +213,25 @@ func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
 }
 
 // pushUnfinished pushes what there is of the work, so that people can see what they are asked about, or go on with it. Kept says why it stays on
-// this machine, in words; without work there is neither. The branch of a pull request is left alone: what is there was finished.
+// this machine, in words; without work there is neither. The branch of a pull request is left alone: what is there was finished. It is the work,
+// unless there is more: then that is on a branch beside it.
 func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
 	if e.Attempt == 0 || s.config.GitHub.Delivery == deliverNone || !s.config.GitHub.Writes {
 		return nil, ""
 	}
 	branch := branchOf(e)
-	if e.Work != nil && e.Work.PullRequest > 0 {
-		branch = branchName(e.Task, e.Attempt) + "-unfinished"
-	}
 	issue, err := s.github.Issue(ctx, string(e.Task))
 	if _, gone := isIssueGone(err); gone {
 		return nil, "" // and nobody to be told
 	}
+	if e.Work != nil && e.Work.PullRequest > 0 {
+		branch = branchName(e.Task, e.Attempt) + "-unfinished"
+		shown := *e.Work
+		shown.URL, shown.Unfinished, shown.UnfinishedSHA = github.BranchURL(issue.URL, shown.Branch), "", ""
+		work = &shown
+	}
 	if err != nil { // what its labels allow to be pushed is not known
-		return nil, failed(err).Failure.Text
+		return work, failed(err).Failure.Text
 	}
 	request := s.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it", e.Task.Number(), e.Attempt))
 	request.Unfinished = true
@@ -234,12 +242,19 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 	var unsafe *scope.Violation
 	switch {
 	case errors.Is(err, workspace.ErrNothingToDeliver), errors.Is(err, workspace.ErrNoCheckout):
-		return nil, ""
+		return work, ""
 	case errors.As(err, &unsafe):
-		return nil, unsafe.Text
+		return work, unsafe.Text
 	case err != nil:
 		s.log.Warn("unfinished work not pushed", zap.String("issue", string(e.Task)), zap.Error(err))
-		return nil, failed(err).Failure.Text
+		return work, failed(err).Failure.Text
+	case work != nil:
+		if e.Work.Unfinished != d.Branch {
+			s.removeUnfinished(ctx, e)
+		}
+		work.Unfinished, work.UnfinishedSHA = d.Branch, d.SHA
+		work.URL = github.BranchURL(issue.URL, d.Branch)
+		return work, ""
 	}
 	return &fsm.DeliverResult{Branch: d.Branch, SHA: d.SHA, URL: github.BranchURL(issue.URL, d.Branch)}, ""
 }
@@ -252,10 +267,12 @@ func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		request.Ended, request.PullRequest, request.By = "merged", e.Work.PullRequest, note.By
 	}
 	if note.Taken != "" {
-		if work, _ := s.pushUnfinished(ctx, e); work != nil {
-			request.Branch = work.Branch
-		} else if e.Work != nil {
-			request.Branch = e.Work.Branch
+		work, kept := s.pushUnfinished(ctx, e)
+		if request.Kept = kept; work == nil {
+			work = e.Work
+		}
+		if work != nil {
+			request.Branch, request.PullRequest = cmp.Or(work.Unfinished, work.Branch), work.PullRequest
 		}
 	}
 	err := s.github.Release(ctx, request)
@@ -277,10 +294,25 @@ func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 // removeBranch takes a merged branch away, if nobody has pushed to it since.
 func (s *session) removeBranch(ctx context.Context, e fsm.Effect) {
-	if !s.config.GitHub.DeleteBranch || e.Work == nil || e.Work.Branch == "" {
+	if e.Work == nil {
 		return
 	}
-	if err := s.github.DeleteBranch(ctx, e.Task.Repo(), e.Work.Branch, e.Work.SHA); err != nil {
-		s.log.Warn("merged branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", e.Work.Branch), zap.Error(err))
+	s.dropBranch(ctx, e, e.Work.Branch, e.Work.SHA)
+	s.removeUnfinished(ctx, e)
+}
+
+// removeUnfinished takes the branch of unfinished work away: all of it, or something better, is elsewhere now.
+func (s *session) removeUnfinished(ctx context.Context, e fsm.Effect) {
+	if e.Work != nil {
+		s.dropBranch(ctx, e, e.Work.Unfinished, e.Work.UnfinishedSHA)
+	}
+}
+
+func (s *session) dropBranch(ctx context.Context, e fsm.Effect, branch, sha string) {
+	if !s.config.GitHub.DeleteBranch || branch == "" {
+		return
+	}
+	if err := s.github.DeleteBranch(ctx, e.Task.Repo(), branch, sha); err != nil {
+		s.log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", branch), zap.Error(err))
 	}
 }

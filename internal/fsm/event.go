@@ -245,6 +245,9 @@ type DeliverResult struct {
 	SHA         string `json:"sha,omitempty"`
 	URL         string `json:"url,omitempty"`
 	PullRequest int    `json:"pull_request,omitempty"` // to be watched; 0: none
+	// Unfinished is the branch of what an attempt at the pull request has left, and what it points to; empty: Branch has all of the work.
+	Unfinished    string `json:"unfinished,omitempty"`
+	UnfinishedSHA string `json:"unfinished_sha,omitempty"`
 }
 
 func (Booted) eventKind() string            { return "booted" }

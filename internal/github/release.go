@@ -27,6 +27,7 @@ type ReleaseRequest struct {
 	By          string // login, "" unknown
 	Taken       string // login of the person who takes over; Why is not shown then
 	Branch      string // with the work so far; empty: none
+	Kept        string // why newer work was not pushed, one line; empty: there is none, or it is on Branch
 }
 
 // releasePage is what pages/release.md shows.
