@@ -22,7 +22,7 @@ import (
 func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
 	q := e.Escalation
 	stage := d.failedStage(q, report)
-	words := d.words(q, report, stage)
+	words := d.words(e, report, stage)
 	text := github.Escalation{
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
 		Title: words.Title, Ask: words.Ask, Reply: words.Command,
@@ -31,6 +31,12 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 	}
 	if q.Stale {
 		text.Reclaim = text.Cause
+	}
+	if e.Work != nil {
+		text.PullRequest = e.Work.PullRequest
+	}
+	if stage.Agent != nil && len(stage.Run) > 0 {
+		text.Command = stage.Run[:1] // the rest are our own flags, and where the prompt goes
 	}
 	if r := report; r != nil {
 		text.Tail, text.Tried, text.Question, text.ExitCode = outputTail(r), fixRounds(r), r.Question, r.ExitCode
@@ -72,10 +78,14 @@ func answerLines(said []fsm.Hint) (lines []github.AnswerLine) {
 }
 
 // words are what is said and asked. What the operator's policy asks is said instead of the table's sentence.
-func (d *daemon) words(q *fsm.Escalation, report *wire.WorkerError, stage wire.StagePlan) recovery.Words {
+func (d *daemon) words(e fsm.Effect, report *wire.WorkerError, stage wire.StagePlan) recovery.Words {
+	q := e.Escalation
 	c := recovery.Case{
 		Reason: q.Reason, Stage: q.Stage, Stale: q.Stale, Guard: policy.GuardThatAsks(q.Ask), Cause: q.Cause,
 		Command: plaintext.CommandLine(stage.Run), Image: d.config.Containers.Image, Limit: d.limit(q.Reason, stage), Alike: len(q.Alike),
+	}
+	if e.Work != nil {
+		c.Pull = e.Work.PullRequest
 	}
 	if len(stage.Run) > 0 {
 		c.Program = stage.Run[0]

@@ -44,7 +44,7 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 // alike says which issues failed in the same way, this one among them; those of its own repository by their number.
 func alike(k fsm.IssueKey, issues []string) string {
 	list := strings.ReplaceAll(", "+strings.Join(issues, ", "), " "+k.Repo()+"#", " #")
-	return fmt.Sprintf("the same failure in %d issues:%s", len(issues), list[1:])
+	return fmt.Sprintf("%d issues are held up by the same failure:%s", len(issues), list[1:])
 }
 
 func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {

@@ -73,6 +73,9 @@ func (x example) escalation(d *daemon) github.Escalation {
 		x.more(q)
 	}
 	e := fsm.Effect{ID: "k3v9qx2m-2/escalate", Kind: fsm.DoEscalate, Task: "acme/widgets#21", Nonce: "k3v9qx2m", Attempt: 2, Worker: "k3v9qx2m-2", Escalation: q}
+	if x.stage == "REVIEW" {
+		e.Work = &fsm.DeliverResult{Branch: "retake/21-a1", PullRequest: 22, URL: "https://github.com/acme/widgets/pull/22"}
+	}
 	text := d.escalation(e, x.report)
 	if x.report != nil {
 		text.Branch, text.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"

@@ -1,8 +1,10 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"retake/internal/bus"
 	"retake/internal/container"
@@ -30,6 +32,7 @@ func failed(err error) fsm.EffectEnded {
 	case errors.As(err, &gh):
 		row := githubFailures[gh.Kind]
 		f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
+		f.Text = cmp.Or(gh.Detail(), f.Text)
 	case errors.As(err, &ws):
 		row := workspaceFailures[ws.Kind]
 		f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
@@ -37,6 +40,9 @@ func failed(err error) fsm.EffectEnded {
 			if errors.Is(err, known.err) {
 				f.Reason = known.reason
 			}
+		}
+		if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
+			f.Text += " (" + ws.Next + ")"
 		}
 	case errors.Is(err, container.ErrImageMissing):
 		f.Reason = recovery.ImagePullFailed
@@ -56,6 +62,9 @@ func failed(err error) fsm.EffectEnded {
 	}
 	return fsm.EffectEnded{Failure: &f}
 }
+
+// saidWhatToDo are reasons whose question says what to do about a workspace's error; another advice beside it would only confuse.
+var saidWhatToDo = []recovery.Reason{recovery.GitConflict, recovery.AuthError, recovery.DiskFull, recovery.PolicyViolation}
 
 type meaning struct {
 	reason    recovery.Reason

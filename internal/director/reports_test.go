@@ -59,7 +59,7 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 
 func TestAlikeNamesTheIssues(t *testing.T) {
 	got := alike("acme/widgets#3", []string{"acme/widgets#1", "acme/gadgets#2", "big/acme/widgets#2", "acme/widgets#3"})
-	if want := "the same failure in 4 issues: #1, acme/gadgets#2, big/acme/widgets#2, #3"; got != want {
+	if want := "4 issues are held up by the same failure: #1, acme/gadgets#2, big/acme/widgets#2, #3"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

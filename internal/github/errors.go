@@ -41,10 +41,13 @@ type Error struct {
 	Err      error  // cause, if any
 }
 
-func (e *Error) Error() string {
+func (e *Error) Error() string { return "github: " + string(e.Kind) + e.text() }
+
+// Detail is what was seen, without how we call it.
+func (e *Error) Detail() string { return strings.TrimPrefix(e.text(), ": ") }
+
+func (e *Error) text() string {
 	var b strings.Builder
-	b.WriteString("github: ")
-	b.WriteString(string(e.Kind))
 	if e.Op != "" {
 		b.WriteString(": " + e.Op)
 	}

@@ -19,25 +19,26 @@ type Escalation struct {
 	AttemptID string // the attempt after which Retake stopped
 	Block     string // names this block: one block, one comment; empty: AttemptID, which can block only once then
 
-	Title      string // what is the matter, in words; empty: the reason itself
-	Ask        string // what to do, in sentences
-	Reply      string // the one recommended comment; <…> in it is for the person's own words
-	Stage      string
-	Reason     string        // of the closed list
-	Cause      string        // one line: the root cause as observed
-	Question   string        // what the agent asks, in its own words: then this is the cause
-	Reclaim    string        // the claim went stale (again): what was seen, one line
-	Command    []string      // argument vector of the stage that failed; empty: none did
-	ExitCode   *int          // of Command; nil: none is known
-	Facts      []string      // further observations, one line each: "signal: SIGKILL"
-	Tail       string        // the end of the output
-	Branch     string        // with the work so far; empty: none
-	BranchURL  string        // its page
-	Unsafe     string        // why the work was not pushed, one line
-	Attempts   []AttemptLine // what was tried, oldest first
-	Answers    []AnswerLine  // what people said meanwhile, oldest first
-	Tried      []string      // what else was tried, one line each
-	WhyStopped string
+	Title       string // what is the matter, in words; empty: the reason itself
+	Ask         string // what to do, in sentences
+	Reply       string // the one recommended comment; <…> in it is for the person's own words
+	Stage       string
+	Reason      string        // of the closed list
+	Cause       string        // one line: the root cause as observed
+	Question    string        // what the agent asks, in its own words: then this is the cause
+	Reclaim     string        // the claim went stale (again): what was seen, one line
+	Command     []string      // argument vector of the stage that failed; empty: none did
+	ExitCode    *int          // of Command; nil: none is known
+	Facts       []string      // further observations, one line each: "signal: SIGKILL"
+	Tail        string        // the end of the output
+	PullRequest int           // that has the work; 0: none
+	Branch      string        // with the work so far; empty: none
+	BranchURL   string        // its page
+	Unsafe      string        // why the work was not pushed, one line
+	Attempts    []AttemptLine // what was tried, oldest first
+	Answers     []AnswerLine  // what people said meanwhile, oldest first
+	Tried       []string      // what else was tried, one line each
+	WhyStopped  string
 }
 
 // Escalate asks a human for help: comment, labels (blocked on, claimed and task off), read back. A repetition finishes

@@ -58,6 +58,20 @@ func (r redactor) line(text string, limit int) string {
 	return clip(asWritten(text), limit)
 }
 
+// sentence is line for what we say ourselves about a person's command: it begins like a sentence, and a command's usage in it can be copied.
+func (r redactor) sentence(text string, limit int) string {
+	text = r.line(text, limit)
+	for _, c := range commands {
+		usage := "`" + c.Usage + "`"
+		text = strings.ReplaceAll(text, asWritten(usage), usage)
+	}
+	if text == "" {
+		return ""
+	}
+	first, size := utf8.DecodeRuneInString(text)
+	return strings.ToUpper(string(first)) + text[size:]
+}
+
 // asWritten is cleaned text without effect in markdown, beside its formatting.
 func asWritten(text string) string {
 	text = tag.ReplaceAllString(entity.ReplaceAllString(text, "&"+zeroWidth+"$1"), "<"+zeroWidth+"$1")

@@ -49,6 +49,8 @@ type replyPage struct {
 	Ways    string // commands, as a list in a sentence
 	Typed   string // the misspelt command as code
 	Asked   asked  // why, in Blocked
+	Author  string // of the comment that is answered; empty: it is gone
+	Said    string // its page
 }
 
 // Reply answers a comment with one of our own, at most 10 lines long. A comment or issue that is gone gets none.
@@ -73,6 +75,11 @@ func (c *Client) replyText(req ReplyRequest, t thread) string {
 	p.Attempts = p.Attempts[p.Earlier:]
 	if !req.Until.IsZero() {
 		p.By = req.Until.UTC().Format("2 January 2006, 15:04 UTC")
+	}
+	for _, said := range t.comments {
+		if said.id == req.Comment {
+			p.Author, p.Said = said.author, pageLink(said.url)
+		}
 	}
 	p.Typed = c.redactor().code(commandStart+" "+req.Word, wordLimit+len(commandStart)+1)
 	p.Ways = ways(req.Can)

@@ -25,7 +25,7 @@ var sample = Escalation{
 	Command: []string{"go", "build", "./..."}, ExitCode: new(1), Branch: "retake/1-a2", BranchURL: "https://github.test/acme/widgets/tree/retake/1-a2",
 	Answers: []AnswerLine{{By: "octocat", At: time.Unix(150, 0), Text: "decodeHeader is in the other repository."}},
 	Stage:   "VALIDATE", Reason: "build_failed", Title: "the build fails", Cause: "./parser.go:12:9: undefined: decodeHeader",
-	Facts: []string{"the same failure in 2 issues: #1, #4"}, Tried: []string{"3 rounds of CODE and VALIDATE in attempt 2, each shown the failure of the last"},
+	Facts: []string{"2 issues are held up by the same failure: #1, #4"}, Tried: []string{"3 rounds of CODE and VALIDATE in attempt 2, each shown the failure of the last"},
 	Attempts: []AttemptLine{
 		{1, "CODE", "worker_lost", "container killed by SIGKILL", "fresh worker on the same checkout", time.Time{}},
 		{2, "VALIDATE", "build_failed", "./parser.go:12:9: undefined: decodeHeader", "asked a human", time.Time{}},
@@ -62,7 +62,7 @@ func TestCommentTexts(t *testing.T) {
 		}, thread{}),
 		"reply-why-first":  c.replyText(ReplyRequest{Kind: ReplyWhy, Task: ProgressView{State: "Running", Attempt: 1}}, thread{}),
 		"reply-help":       c.replyText(ReplyRequest{Kind: ReplyHelp}, thread{}),
-		"reply-refused":    c.replyText(ReplyRequest{Kind: ReplyRefused, Why: "The issue is not blocked.", Instead: "Comment `/agent why` to see what Retake is doing."}, thread{}),
+		"reply-refused":    c.replyText(ReplyRequest{Kind: ReplyRefused, Why: "the work is in review as pull request #8; `/agent fix <text>` begins another attempt at it.", Instead: "Comment `/agent why` to see what Retake is doing."}, thread{}),
 		"reply-misspelt":   c.replyText(ReplyRequest{Kind: ReplyMisspelt, Word: "retyr", Meant: CommandRetry}, thread{}),
 		"reply-not-a-word": c.replyText(ReplyRequest{Kind: ReplyMisspelt, Word: "`<!-- @octocat"}, thread{}),
 		"reply-no-command": c.replyText(ReplyRequest{Kind: ReplyMisspelt}, thread{}),
@@ -197,7 +197,8 @@ func TestWhatWaitsLinksItsQuestion(t *testing.T) {
 			if body := w.marked(markClaim)[0].Body; !strings.Contains(body, want) {
 				w.Errorf("claim comment %q, want %q", body, want)
 			}
-			if body := w.marked(markReply)[i].Body; !strings.Contains(body, want) {
+			to := fmt.Sprintf("To `acme` ([comment](https://github.test/acme/widgets/issues/1#issuecomment-%d)): ", id)
+			if body := w.marked(markReply)[i].Body; !strings.Contains(body, to+want) {
 				w.Errorf("reply %q, want %q", body, want)
 			}
 		}

@@ -21,6 +21,7 @@ type Case struct {
 	Image    string // of the workers
 	Limit    string // that was reached, with its unit
 	Asked    bool   // the agent asks something in its own words
+	Pull     int    // the pull request that has the work; 0: none
 	Alike    int    // tasks that failed alike, this one among them
 }
 
@@ -51,7 +52,10 @@ const (
 	isSecret    = "secret"   // in a patch
 	isLarge     = "large file"
 	isLink      = "link"
+	isLabelled  = "labelled"   // a label lets it through
 	isNotPushed = "not pushed" // a patch, for another rule of ours
+
+	isOutOfTurns = "turns" // an agent's own limit
 )
 
 // NotPushed begins the cause of a patch that our own rules keep on the machine; the first path follows.
@@ -90,7 +94,7 @@ func (c *Case) fill(row wording) Words {
 		}
 	}
 	if c.Alike > 1 {
-		w.Ask += " The same failure stopped " + strconv.Itoa(c.Alike) + " issues: one repair helps them all."
+		w.Ask += " " + strconv.Itoa(c.Alike) + " issues are held up by the same failure: one repair helps them all."
 	}
 	return w
 }
@@ -124,12 +128,15 @@ func (c *Case) places() []string {
 	}
 	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
 		for _, kind := range []struct{ says, place string }{
-			{": a secret (", isSecret}, {"scope.max_file_bytes", isLarge}, {": a symbolic link", isLink}, {"", isNotPushed},
+			{": a secret (", isSecret}, {"scope.max_file_bytes", isLarge}, {": a symbolic link", isLink}, {labelAfter, isLabelled}, {"", isNotPushed},
 		} {
 			if strings.Contains(text, kind.says) {
 				places = append(places, kind.place)
 			}
 		}
+	}
+	if words := strings.ReplaceAll(c.Cause, "_", " "); c.Reason == NeedsHuman && strings.Contains(words, "max turns") {
+		places = append(places, isOutOfTurns)
 	}
 	place := c.stagePlace()
 	places = append(places, place)
@@ -159,7 +166,7 @@ func (c *Case) values() map[string]string {
 	name, renewal := provider(c.Provider)
 	return map[string]string{
 		"command": c.Command, "provider": name, "renewal": renewal, "variable": c.Variable, "image": c.Image, "limit": c.Limit,
-		"path": c.path(), "program": c.missing(), "agent": c.agent(),
+		"path": c.path(), "label": c.label(), "pull": c.pull(), "program": c.missing(), "agent": c.agent(),
 	}
 }
 
@@ -191,6 +198,29 @@ func (c *Case) path() string {
 	}
 	return ""
 }
+
+// labelBefore and labelAfter stand around the label that lets a change through, in a cause.
+const labelBefore, labelAfter = "(the label \"", "\" lets it through"
+
+// label is the label that would let the change through.
+func (c *Case) label() string {
+	_, text, _ := strings.Cut(c.Cause, labelBefore)
+	label, _, ok := strings.Cut(text, labelAfter)
+	if !ok {
+		return ""
+	}
+	return label
+}
+
+// pull names the pull request so that GitHub links it.
+func (c *Case) pull() string {
+	if c.Pull <= 0 {
+		return ""
+	}
+	return pullRequest + strconv.Itoa(c.Pull)
+}
+
+const pullRequest = "pull request #"
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
@@ -248,6 +278,7 @@ func provider(id string) (name, keys string) {
 var plainWords = map[string]string{
 	"command": "the stage's command", "provider": "the provider", "variable": "the variable that holds it", "image": "the worker image",
 	"limit": "the limit", "path": "the file", "program": "a program", "agent": "the agent", "renewal": "the provider's page",
+	"label": "that allows it", "pull": "the pull request",
 }
 
 // filler fills placeholders in.
@@ -317,7 +348,7 @@ func (f filler) show(name string) string {
 	if value == "" {
 		return plainWords[name]
 	}
-	if slices.ContainsFunc(providers, func(p namedProvider) bool { return value == p.name || value == p.keys }) {
+	if name == "pull" || slices.ContainsFunc(providers, func(p namedProvider) bool { return value == p.name || value == p.keys }) {
 		return value
 	}
 	if runes := []rune(value); len(runes) > f.limit {

@@ -47,8 +47,13 @@ var wordings = []wording{
 		"/agent retry Make the change smaller, and leave generated files out.",
 	},
 	{
+		ScopeViolation, isLabelled, "{path} may not be changed by Retake",
+		"Have the file left alone with this comment. Or, if the change is wanted, put the label {label} on this issue and comment `/agent resume`.",
+		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
+	},
+	{
 		ScopeViolation, isNotPushed, "{path} may not be changed by Retake",
-		"Have the file left alone with this comment; or, if the change is wanted, allow the path: `scope.allow`, with a label of this issue.",
+		"Have the file left alone with this comment. Or, if the change is wanted, whoever runs Retake allows the path in `scope.allow`, for issues with a label.",
 		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
 	},
 	{
@@ -166,8 +171,8 @@ var wordings = []wording{
 		"Read below what it objects to, and correct the command or the repository.", goOn,
 	},
 	{
-		Validation, inReview, "the pull request's checks fail",
-		"Read the failing checks, and say what the change should look like.", yourWord,
+		Validation, inReview, "the checks of {pull} fail",
+		"Read the failing checks of {pull}, and say what the change should look like.", yourWord,
 	},
 	{
 		Validation, anywhere, "a check refused the work",
@@ -182,8 +187,8 @@ var wordings = []wording{
 		"Repair the base branch, its dependencies, or the command: this failed before the agent began.", goOn,
 	},
 	{
-		BuildFailed, inReview, "the pull request's build fails",
-		"Read the failing checks, and say what the change should look like.", yourWord,
+		BuildFailed, inReview, "the build of {pull} fails",
+		"Read the failing checks of {pull}, and say what the change should look like.", yourWord,
 	},
 	{
 		BuildFailed, anywhere, "the build fails",
@@ -198,8 +203,8 @@ var wordings = []wording{
 		"Repair the base branch or the command: this failed before the agent began.", goOn,
 	},
 	{
-		TestsFailed, inReview, "the pull request's tests fail",
-		"Read the failing checks, and say which behaviour is right.", "/agent retry <which behaviour is right>",
+		TestsFailed, inReview, "the tests of {pull} fail",
+		"Read the failing checks of {pull}, and say which behaviour is right.", "/agent retry <which behaviour is right>",
 	},
 	{
 		TestsFailed, anywhere, "the tests fail",
@@ -214,8 +219,8 @@ var wordings = []wording{
 		"Repair the base branch or relax the rule: this failed before the agent began.", goOn,
 	},
 	{
-		LintFailed, inReview, "the pull request's linter objects",
-		"Read the failing checks, and say how to satisfy them; or relax the rule.", yourWord,
+		LintFailed, inReview, "the linter objects to {pull}",
+		"Read the failing checks of {pull}, and say how to satisfy them; or relax the rule.", yourWord,
 	},
 	{
 		LintFailed, anywhere, "the linter objects",
@@ -227,8 +232,8 @@ var wordings = []wording{
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
-		GitConflict, inReview, "the pull request conflicts with the base branch",
-		"Say which side is right where both changed the same; or merge by hand.",
+		GitConflict, inReview, "{pull} conflicts with the base branch",
+		"Resolve it on the branch of {pull} and comment `/agent resume`; or say which side is right where both changed the same.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
@@ -270,7 +275,7 @@ var wordings = []wording{
 	},
 	{
 		Timeout, inCheck, "your check {command} takes too long",
-		"Does it hang, or is it slow? Have a hang mended with `/agent retry`; else raise `timeout_seconds` of the stage[ (it is {limit})].", goOn,
+		"If it hangs, have that mended with `/agent retry`. If it is slow, raise `timeout_seconds` of the stage[ (it is {limit})].", goOn,
 	},
 	{
 		Timeout, inSetup, "your step {command} takes too long",
@@ -295,7 +300,7 @@ var wordings = []wording{
 	},
 	{
 		PolicyViolation, inDelivery, "the work is done, but GitHub's rules refuse it",
-		"Change the repository's rule in the cause, or have the work changed with `/agent retry`.", goOn,
+		"Either have the work changed with `/agent retry`, or change the rule of the repository that the cause names.", goOn,
 	},
 	{
 		PolicyViolation, anywhere, "a safety rule stops the work",
@@ -316,7 +321,7 @@ var wordings = []wording{
 		"Nobody sits at a worker's terminal. Give the command an option that asks nothing, such as `--yes`.", goOn,
 	},
 	{
-		NeedsHuman, inReview, "reviewers ask for changes",
+		NeedsHuman, inReview, "reviewers ask for changes in {pull}",
 		"Say which of their wishes to follow.", "/agent retry <which wishes to follow, and how>",
 	},
 	{
@@ -324,8 +329,12 @@ var wordings = []wording{
 		"Answer the question below.", "/agent retry <your answer>",
 	},
 	{
+		NeedsHuman, isOutOfTurns, "{agent} reached its limit of turns",
+		"Raise the limit in the CODE stage of the configuration, or just let it go on with what it has done so far.", goOn,
+	},
+	{
 		NeedsHuman, inAgent, "{agent} stopped for a decision",
-		"Read below where it stopped, and say how to go on.", "/agent retry <how to go on>",
+		"Read the cause, and say how to go on.", "/agent retry <how to go on>",
 	},
 	{
 		NeedsHuman, anywhere, "the agent has a question",
@@ -366,7 +375,7 @@ var wordings = []wording{
 	},
 	{
 		Unknown, inAgent, "{agent} failed and did not say why",
-		"Read the output below. If it looks like a passing fault, just let Retake go on.", goOn,
+		"Look at the cause, and at what it printed if that is below. If it looks like a passing fault, let Retake go on.", goOn,
 	},
 	{
 		Unknown, inCheck, "your check {command} failed",
@@ -381,8 +390,8 @@ var wordings = []wording{
 		"Read the cause, and remove what stands in the way.", goOn,
 	},
 	{
-		Unknown, inReview, "the pull request's checks fail",
-		"Read the failing checks, and say what the change should look like.", yourWord,
+		Unknown, inReview, "the checks of {pull} fail",
+		"Read the failing checks of {pull}, and say what the change should look like.", yourWord,
 	},
 	{
 		Unknown, anywhere, "an unknown failure",
