@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,6 +13,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/recovery"
 	"retake/internal/scope"
 	"retake/internal/workspace"
 )
@@ -266,9 +268,12 @@ func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if note.Merged && e.Work != nil {
 		request.Ended, request.PullRequest, request.By = "merged", e.Work.PullRequest, note.By
 	}
+	if !note.Merged && e.Work != nil {
+		request.PullRequest = e.Work.PullRequest
+	}
 	if note.Taken != "" {
 		work, kept := s.pushUnfinished(ctx, e)
-		if request.Kept = kept; work == nil {
+		if request.Kept, request.Attempt = strings.TrimPrefix(kept, recovery.NotPushed), e.Worker; work == nil {
 			work = e.Work
 		}
 		if work != nil {
@@ -284,7 +289,7 @@ func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case note.Merged:
 		s.removeBranch(ctx, e)
 	default: // the claim's own comment must not say for ever that somebody works on it
-		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt, Note: note.Why}
+		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt} // the release says why
 		if err := s.github.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
 			s.log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
 		}

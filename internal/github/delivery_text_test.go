@@ -54,8 +54,11 @@ func TestDeliveryTexts(t *testing.T) {
 		}, 1}),
 		"merged": c.page("merged", ReleaseRequest{Nonce: testNonce, PullRequest: 2, By: "octocat"}),
 		"taken": c.page("release", releasePage{
-			ReleaseRequest{Nonce: testNonce, Taken: "octocat", Branch: "retake/1-a2"}, "https://github.test/acme/widgets/tree/retake/1-a2",
+			ReleaseRequest{Nonce: testNonce, Taken: "octocat", Branch: "retake/1-a2"}, "https://github.test/acme/widgets/tree/retake/1-a2", false,
 		}),
+		"taken-kept": c.page("release", releasePage{ReleaseRequest: ReleaseRequest{
+			Nonce: testNonce, Taken: "octocat", PullRequest: 8, Kept: "conf/prod.env:2: a secret (rule aws-access-token)", Attempt: testNonce + "-1",
+		}}),
 		"review": c.page("progress", progressPage{ProgressView: ProgressView{State: "InReview", Attempt: 2, Review: 2}, Nonce: testNonce}),
 		"reminder": c.page("reminder", reminderPage{
 			RemindRequest{Nonce: testNonce, Title: sample.Title}, time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC), "https://github.test/acme/widgets/issues/1#issuecomment-7",

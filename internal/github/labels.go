@@ -22,7 +22,7 @@ func (l Labels) specs() []labelSpec {
 	return []labelSpec{
 		{l.Task, "0e8a16", "Work for Retake: add this label to have an issue worked on"},
 		{l.Claimed, "fbca04", "Retake is working on this"},
-		{l.Blocked, "d93f0b", "Retake has stopped and needs a human: see its latest comment"},
+		{l.Blocked, "d93f0b", "Retake has stopped and needs a human: see its question"},
 		{l.Review, "1d76db", "Retake has finished: ready for review"},
 	}
 }

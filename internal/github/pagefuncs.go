@@ -19,6 +19,7 @@ var plainFuncs = template.FuncMap{
 	"date":      date,
 	"issueref":  issueRef,
 	"more":      func(keys []string) int { return max(0, len(keys)-rowLimit) },
+	"patch":     func(attempt string) string { return "audits/" + attempt + "/patch.diff" },
 	"said":      latest[AnswerLine],
 	"took":      took,
 	"used":      used,

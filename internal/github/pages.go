@@ -37,6 +37,7 @@ func (c *Client) pageFuncs(r redactor) template.FuncMap {
 		"prose":    r.prose,
 		"quote":    quote,
 		"rows":     func(a []AttemptLine) []AttemptLine { return a[max(0, len(a)-attemptLimit):] },
+		"task":     func() string { return c.labels.Task },
 		"sentence": r.sentence,
 		"trim":     strings.TrimSpace,
 	}

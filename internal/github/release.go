@@ -23,17 +23,19 @@ type ReleaseRequest struct {
 	LastSeen time.Time
 	// Ended is "" or "merged": the work was merged as PullRequest, by whom it says. Then the claim comment says so, and no other is made.
 	Ended       string
-	PullRequest int
+	PullRequest int    // that has the work; 0: none
 	By          string // login, "" unknown
 	Taken       string // login of the person who takes over; Why is not shown then
 	Branch      string // with the work so far; empty: none
 	Kept        string // why newer work was not pushed, one line; empty: there is none, or it is on Branch
+	Attempt     string // whose patch Kept is about
 }
 
 // releasePage is what pages/release.md shows.
 type releasePage struct {
 	ReleaseRequest
 	Page string // of the branch
+	Over bool   // the issue is closed
 }
 
 // Release ends a claim: a marker comment, which ends all older claims, then the labels. A repetition that
@@ -56,7 +58,7 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 			return err
 		}
 	}
-	created, err := c.post(ctx, laneCompletion, t, m, c.page("release", releasePage{req, BranchURL(t.issue.URL, req.Branch)}))
+	created, err := c.post(ctx, laneCompletion, t, m, c.page("release", releasePage{req, BranchURL(t.issue.URL, req.Branch), t.issue.State != "open"}))
 	if err != nil {
 		return err
 	}
