@@ -62,9 +62,9 @@ var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
 	{CommandRetry, idle, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Action: t.retryAction()}) }},
-	{CommandResume, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{}) }},
+	{CommandResume, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Action: t.retryAction()}) }},
 	{CommandFresh, idle, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Fresh: true}) }},
-	{CommandFix, []State{InReview, Blocked, Parked}, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Action: recovery.FixAttempt}) }},
+	{CommandFix, idle, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Action: recovery.FixAttempt}) }},
 	{CommandSnooze, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, s Said, by string) { m.snooze(t, by, m.now.Add(s.For)) }},
 	{CommandBudget, ours, (*Machine).grant},
 	{CommandStop, append([]State{Queued}, ours...), func(m *Machine, t *Task, _ Said, by string) { m.giveAway(t, by, "") }},
@@ -151,7 +151,7 @@ func (r commandRow) refusal(t *Task) string {
 	case t == nil:
 		return "Retake has no task on this issue"
 	case !slices.Contains(r.from, t.State):
-		return t.refusal(r.command)
+		return t.refusal()
 	}
 	return ""
 }
@@ -164,21 +164,19 @@ func (s Said) hints() []Hint {
 }
 
 // refusal says why a command does nothing now, and what would.
-func (t *Task) refusal(c Command) string {
+func (t *Task) refusal() string {
 	switch {
 	case t.State == Queued:
 		return "the issue is queued, and nothing was begun yet"
 	case t.State == InReview:
 		return fmt.Sprintf("the work is in review as pull request #%d; `/agent fix <text>` begins another attempt at it", t.Work.PullRequest)
-	case c == CommandFix && slices.Contains(idle, t.State):
-		return "no pull request of this task is in review; `/agent retry <text>` begins another attempt"
 	}
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
 }
 
-// retryAction is how a retry goes on: what is in review is mended, not begun again.
+// retryAction is how a task goes on when a person wants it to: what is in a pull request is mended, not begun again.
 func (t *Task) retryAction() recovery.Action {
-	if t.State == InReview {
+	if t.Work.PullRequest > 0 {
 		return recovery.FixAttempt
 	}
 	return ""
@@ -202,7 +200,7 @@ func (m *Machine) reply(t *Task, s Said, refused string) {
 func (m *Machine) grant(t *Task, s Said, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
-		m.goOn(t, by, used(s.Amount-1), Next{}) // the attempt that begins now is the first of them
+		m.goOn(t, by, used(s.Amount-1), Next{Action: t.retryAction()}) // the attempt that begins now is the first of them
 		return
 	}
 	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)), Next: t.Next})

@@ -134,7 +134,7 @@ func (a QuestionAnswered) step(m *Machine) {
 	if a.By == "" {
 		return
 	}
-	m.goOn(t, a.By+": "+a.Command, 0, Next{})
+	m.goOn(t, a.By+": "+a.Command, 0, Next{Action: t.retryAction()})
 }
 
 // recordHints keeps what people said for the next attempts. The same comments are read more than once.

@@ -40,7 +40,8 @@ const (
 
 // Where commands work.
 const (
-	onBlocked = "on a blocked issue"
+	onIdle    = "on an issue that is blocked, waits or is in review"
+	onWaiting = "on an issue that is blocked or waits"
 	onTask    = "on an issue that Retake works on, or on its pull request"
 	onPull    = "on Retake's pull request, or on its issue"
 	anywhere  = "on an issue of Retake's, or on its pull request"
@@ -60,11 +61,11 @@ type commandRow struct {
 
 // commands are listed in this order.
 var commands = []commandRow{
-	{CommandRetry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text to the agent.", onBlocked, nil, false},
-	{CommandResume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was missing is there.", onBlocked, nil, false},
-	{CommandFresh, "/agent fresh <text>", "Like retry, but in a new checkout: what was changed so far is thrown away.", onBlocked, nil, true},
-	{CommandSnooze, "/agent snooze 2h", "Retake waits and then tries again by itself. From 1 minute to 30 days: `30m`, `2h`, `1d`.", onBlocked, snoozeArgument, false},
-	{CommandBudget, "/agent budget +2", "Retake may make that many more attempts, from 1 to 20, and goes on.", onBlocked, budgetArgument, false},
+	{CommandRetry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text to the agent.", onIdle, nil, false},
+	{CommandResume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was missing is there.", onWaiting, nil, false},
+	{CommandFresh, "/agent fresh <text>", "Like retry, but in a new checkout: what was changed so far is thrown away.", onIdle, nil, true},
+	{CommandSnooze, "/agent snooze 2h", "Retake waits and then tries again by itself. From 1 minute to 30 days: `30m`, `2h`, `1d`.", onWaiting, snoozeArgument, false},
+	{CommandBudget, "/agent budget +2", "Retake may make that many more attempts, from 1 to 20, and goes on.", onTask, budgetArgument, false},
 	{CommandFix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text to the agent.", onPull, nil, false},
 	{CommandTake, "/agent take", "You take over: Retake stops and names the branch that has the work so far.", onTask, nil, true},
 	{CommandStop, "/agent stop", "Retake stops working on the issue.", onTask, nil, true},
@@ -72,9 +73,9 @@ var commands = []commandRow{
 	{CommandHelp, "/agent help", "Retake answers with this list.", anywhere, nil, false},
 }
 
-// commandsFor are the commands that work in one kind of place.
-func commandsFor(where string) []commandRow {
-	return slices.DeleteFunc(slices.Clone(commands), func(c commandRow) bool { return c.Where != where })
+// commandsFor are the commands that work in some kinds of places.
+func commandsFor(where ...string) []commandRow {
+	return slices.DeleteFunc(slices.Clone(commands), func(c commandRow) bool { return !slices.Contains(where, c.Where) })
 }
 
 // rowOf finds a command by its name, in any case.

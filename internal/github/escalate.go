@@ -147,7 +147,7 @@ const resumeComment = commandStart + " " + string(CommandResume)
 
 // Others are the commands beside the recommended one. Resuming brings the same question where words are asked for.
 func (p escalationPage) Others() []commandRow {
-	return slices.DeleteFunc(append(commandsFor(onBlocked), commandsFor(onTask)...), func(c commandRow) bool {
+	return slices.DeleteFunc(commandsFor(onIdle, onWaiting, onTask), func(c commandRow) bool {
 		return c.Command == CommandResume && strings.Contains(p.Reply, "<") || strings.HasPrefix(p.Reply+" ", commandStart+" "+string(c.Command)+" ")
 	})
 }

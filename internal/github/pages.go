@@ -27,7 +27,6 @@ func (c *Client) pageFuncs(r redactor) template.FuncMap {
 		"cell":     r.cell,
 		"cellCode": r.cellCode,
 		"code":     r.code,
-		"commands": func() any { return commandsFor(onBlocked) },
 		"every":    func() any { return commands },
 		"fence":    r.fence,
 		"fleet":    func() string { return c.opts.Fleet },

@@ -327,7 +327,7 @@ var mutants = []mutant{
 	},
 	{
 		"a snooze grants what was refused", "fsm/review.go",
-		"\tif t.State == Blocked {\n\t\tm.record(TallyReset{OfTask: OfTask{t.Key}, By: by})\n\t}\n",
+		"\tif t.State == Blocked {\n\t\tm.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: Next{Action: t.retryAction()}})\n\t}\n",
 		"",
 		[]string{"BudgetsNeverExceeded"},
 		false,
