@@ -177,27 +177,23 @@ func tasksCommand(o *options) *cobra.Command {
 			fmt.Fprintln(w, "no tasks")
 			return
 		}
-		fmt.Fprint(w, "ISSUE\tSTATE\tATTEMPT\tLAST FAILURE\tNEXT\n")
+		fmt.Fprint(w, "ISSUE\tSTATE\tATTEMPT\tLAST FAILURE\tWAITS FOR\n")
 		for _, t := range s.Tasks {
-			reason, next := "-", "-"
+			reason := "-"
 			if t.Reason != nil {
 				reason = *t.Reason
 			}
-			switch {
-			case t.State == fsm.Blocked.String(): // a deadline is only that of the reminder
-				next = "a person's answer"
-			case t.State == fsm.InReview.String():
-				next = "the review of its pull request"
-			case t.State == fsm.Parked.String() && t.NextDeadline != nil: // this can be days away
-				next = t.NextDeadline.Format(time.DateTime)
-			case t.NextDeadline != nil:
-				next = t.NextDeadline.Format(time.TimeOnly)
-			case s.Director.Phase == string(fsm.PhasePaused) && (t.State == fsm.Queued.String() || t.State == fsm.Backoff.String()):
-				next = "director resume"
-			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", t.Issue, t.State, t.Attempt, reason, next)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", t.Issue, t.State, t.Attempt, reason, waitsFor(t))
 		}
 	})
+}
+
+// waitsFor says what a task waits for, and until when if that is known.
+func waitsFor(t wire.SnapshotTask) string {
+	if t.NextDeadline == nil {
+		return dash(t.WaitsFor)
+	}
+	return dash(t.WaitsFor) + ", until " + t.NextDeadline.Format(time.DateTime)
 }
 
 func dash(s string) string {

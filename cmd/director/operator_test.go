@@ -35,7 +35,7 @@ func answering(t *testing.T, h director.Health, s wire.Snapshot) (dir string) {
 func TestWhatOperatorsRead(t *testing.T) {
 	well := answering(t, director.Health{OK: true, RunID: "run_1", Phase: "MONITOR", Tasks: 1}, wire.Snapshot{
 		Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR"},
-		Tasks:    []wire.SnapshotTask{{Issue: "a/b#1", State: "Blocked"}, {Issue: "a/b#2", State: "Queued"}, {Issue: "a/b#3", State: "Blocked"}},
+		Tasks:    []wire.SnapshotTask{{Issue: "a/b#1", State: "Blocked", WaitsFor: "an answer of a person"}, {Issue: "a/b#2", State: "Queued"}, {Issue: "a/b#3", State: "Blocked"}},
 	})
 	ill := answering(t, director.Health{RunID: "run_1", Phase: "MONITOR", Tasks: 2, Problem: "the agent bus is not connected"}, wire.Snapshot{})
 	for _, c := range []struct {
@@ -51,6 +51,7 @@ func TestWhatOperatorsRead(t *testing.T) {
 		{well, "director status", 0, "workers    no workers\n"},
 		{ill, "director status", 0, "tasks      no tasks\n"},
 		{well, "director tasks", 0, "a/b#3"},
+		{well, "director tasks", 0, "an answer of a person\n"},
 		{ill, "director tasks", 0, "no tasks\n"},
 	} {
 		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)

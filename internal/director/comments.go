@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,13 @@ func progressView(p *fsm.ProgressView) github.ProgressView {
 		view.Note += fmt.Sprintf("\n\nIt waits for the outage that %s is about.", p.Incident)
 	}
 	return view
+}
+
+// failedLines are the attempts that failed, without those whose work is shown and was found wanting later: these had done what was asked.
+func failedLines(history []fsm.Failure, inReview bool) []github.AttemptLine {
+	return attemptLines(slices.DeleteFunc(slices.Clone(history), func(f fsm.Failure) bool {
+		return f.Stage == "REVIEW" || inReview && f.Stage == "SYNC_MAIN"
+	}))
 }
 
 func attemptLines(history []fsm.Failure) []github.AttemptLine {

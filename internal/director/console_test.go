@@ -76,6 +76,9 @@ func TestReviewOfDeliveredWork(t *testing.T) {
 	if n := len(second.EarlierFailures); n != 1 || second.EarlierFailures[0].Stage != "REVIEW" || len(second.Hints) != 1 || !strings.Contains(second.Hints[0].Text, "no newline") {
 		t.Errorf("the second attempt was told %+v, %+v; want the check's words", second.EarlierFailures, second.Hints)
 	}
+	if body := s.github.Issue(pull).Body; strings.Contains(body, "earlier") {
+		t.Errorf("the pull request tells of failed attempts; none has failed:\n%s", body)
+	}
 	after := s.github.Issue(pull).HeadSHA
 	s.github.SetCheck(pull, "lint", "success", "")
 	s.github.Review(pull, "octocat", "CHANGES_REQUESTED", "Call it gadget.")
@@ -450,6 +453,8 @@ func TestAnOutageIsOneIssue(t *testing.T) {
 			return slices.ContainsFunc(s.github.Issue(k).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, incident) })
 		})
 	})
+	s.github.AddComment(incident, "octocat", "/agent why")
+	s.until("what that issue is", s.replied(incident, "It is about an outage"))
 	close(refused)
 	s.until("all are delivered", func() bool {
 		return !slices.ContainsFunc(keys, func(k string) bool { return !s.labelled(k, "agent-review")() })

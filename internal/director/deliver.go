@@ -164,7 +164,7 @@ func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.D
 	r := github.DeliverRequest{
 		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
 		PullRequest: gh.Delivery == deliverPullRequest, Watch: gh.Review && gh.Delivery == deliverPullRequest, Draft: note != "", Note: note,
-		Summary: summary, Checks: checks, Attempts: attemptLines(e.Failures),
+		Summary: summary, Checks: checks, Attempts: failedLines(e.Failures, e.Work != nil && e.Work.PullRequest > 0),
 		Usage: github.UsageLine{
 			Attempts: e.Attempt, Tokens: order.Spent.Tokens, PaidCalls: order.Spent.PaidCalls, CostUSD: order.Spent.CostUSD,
 		},

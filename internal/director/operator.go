@@ -239,7 +239,7 @@ func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
 	out.Director.Phase = string(m.Phase())
 	for _, t := range m.Tasks() {
-		out.Tasks = append(out.Tasks, viewTask(t))
+		out.Tasks = append(out.Tasks, viewTask(m, t))
 		switch {
 		case t.State == fsm.Queued:
 			out.Queue.EligibleIssueNumbers = append(out.Queue.EligibleIssueNumbers, t.Key.Number())
@@ -279,13 +279,14 @@ func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
 	return out
 }
 
-func viewTask(t *fsm.Task) wire.SnapshotTask {
+func viewTask(m *fsm.Machine, t *fsm.Task) wire.SnapshotTask {
 	v := wire.SnapshotTask{Issue: string(t.Key), State: t.State.String(), Attempt: t.Attempt}
 	if n := len(t.History); n > 0 {
 		v.Reason = new(string(t.History[n-1].Reason))
 	}
-	if !t.Until.IsZero() {
-		v.NextDeadline = new(wire.At(t.Until))
+	waits := m.WaitsFor(t)
+	if v.WaitsFor = waits.For; waits.Until.After(m.Now()) {
+		v.NextDeadline = new(wire.At(waits.Until))
 	}
 	return v
 }

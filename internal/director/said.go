@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -157,10 +158,18 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if r.On != "" {
 		on = string(r.On)
 	}
+	begins := "The label `" + s.config.GitHub.Labels.Task + "` begins one."
 	return s.retryTransient(ctx, func() error {
 		if !r.Known {
 			if others, err := s.isOthers(ctx, on); others || err != nil {
 				return err
+			}
+			outage, err := look(ctx, s.owner, func(d *fsm.Driver) bool { return isOutage(d.Machine(), on) })
+			if err != nil {
+				return err
+			}
+			if outage {
+				begins = "It is about an outage: Retake goes on by itself when that is over, and closes this issue then."
 			}
 		}
 		answer := github.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
@@ -168,7 +177,7 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		case r.Refused != "":
 			answer.Kind, answer.Why = github.ReplyRefused, r.Refused
 			if !r.Known {
-				answer.Instead = "The label `" + s.config.GitHub.Labels.Task + "` begins one."
+				answer.Instead = begins
 			}
 		case r.Command == fsm.CommandHelp:
 			answer.Kind = github.ReplyHelp
@@ -177,7 +186,7 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			view.Note = r.Waits.For
 			answer.Kind, answer.Task, answer.Until, answer.Can = github.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
 		case r.Command == fsm.CommandWhy:
-			answer.Kind, answer.Why, answer.Instead = github.ReplyRefused, "Retake has no task on this issue.", "The label `"+s.config.GitHub.Labels.Task+"` begins one."
+			answer.Kind, answer.Why, answer.Instead = github.ReplyRefused, "Retake has no task on this issue.", begins
 		}
 		if answer.Kind != "" {
 			if err := s.github.Reply(ctx, answer); err != nil {
@@ -187,6 +196,11 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.acknowledge(ctx, on, r.Comment, r.Refused == "")
 		return nil
 	})
+}
+
+// isOutage reports whether an issue is one of ours about an outage.
+func isOutage(m *fsm.Machine, issue string) bool {
+	return slices.ContainsFunc(m.AllIncidents(), func(i fsm.Incident) bool { return i.Issue != "" && string(i.Issue) == issue })
 }
 
 // isOthers reports whether another fleet's director works on an issue: then the answer is its business.

@@ -165,10 +165,10 @@ func (s Said) hints() []Hint {
 
 // refusal says why a command does nothing now, and what would.
 func (t *Task) refusal() string {
-	switch {
-	case t.State == Queued:
+	switch t.State {
+	case Queued:
 		return "the issue is queued, and nothing was begun yet"
-	case t.State == InReview:
+	case InReview:
 		return fmt.Sprintf("the work is in review as pull request #%d; `/agent fix <text>` begins another attempt at it", t.Work.PullRequest)
 	}
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
@@ -190,7 +190,7 @@ func (m *Machine) reply(t *Task, s Said, refused string) {
 	r := &Reply{CommandRef: s.CommandRef, On: s.On, Command: s.Command, Refused: refused, Known: t != nil}
 	if t != nil {
 		r.View = ProgressView{State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Incident: m.incidentIssue(t)}
-		r.Waits = m.waitsFor(t)
+		r.Waits = m.WaitsFor(t)
 	}
 	m.emit(t, Effect{Kind: DoReply, Task: s.Task, Reply: r})
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())

@@ -11,8 +11,8 @@ type Waiting struct {
 	Until time.Time
 }
 
-// waitsFor says what the task waits for now. The first of several is named.
-func (m *Machine) waitsFor(t *Task) Waiting {
+// WaitsFor says what the task waits for now. The first of several is named.
+func (m *Machine) WaitsFor(t *Task) Waiting {
 	switch t.State {
 	case Queued:
 		return m.waitsForTurn(t)

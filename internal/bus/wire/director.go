@@ -101,8 +101,9 @@ type SnapshotTask struct {
 	Issue        string  `json:"issue"` // owner/repo#n
 	State        string  `json:"state"`
 	Attempt      int     `json:"attempt"`
-	Reason       *string `json:"reason"`        // null: no failure
-	NextDeadline *Time   `json:"next_deadline"` // null: nothing is waited for
+	Reason       *string `json:"reason"`              // null: no failure
+	NextDeadline *Time   `json:"next_deadline"`       // until when it waits; null: for as long as it takes
+	WaitsFor     string  `json:"waits_for,omitempty"` // in words
 }
 
 // SnapshotCooldown is one resource that is left alone for now, or one incident.
