@@ -392,7 +392,7 @@ func TestQuestionIsRaisedAgain(t *testing.T) {
 	s.start()
 	s.until("the question is as it was", s.inState(key, "Blocked"))
 	s.until("a look at the comments", func() bool { return s.logs.FilterMessage("director started").Len() == 2 })
-	if c := s.github.Issue(key).Comments; len(c) != 3 || !strings.Contains(c[2].Body, "retake:reminder") {
+	if c := s.github.Issue(key).Comments; len(c) != 3 || !strings.Contains(c[2].Body, "retake:reminder") || !strings.Contains(c[2].Body, "(the agent has a question)") {
 		t.Errorf("comments %+v; want the claim, the question and one reminder", c)
 	}
 }

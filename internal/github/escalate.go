@@ -114,12 +114,17 @@ func askedIn(questions []comment) asked {
 		return asked{}
 	}
 	q := questions[len(questions)-1]
-	for line := range strings.Lines(q.body) {
+	return asked{cmp.Or(titleOf(q), "its question"), pageLink(q.url)}
+}
+
+// titleOf is a question's title, without what would end a link; "" if somebody has edited the line away.
+func titleOf(question comment) string {
+	for line := range strings.Lines(question.body) {
 		if title, ok := strings.CutPrefix(line, questionTitle); ok {
-			return asked{strings.NewReplacer("[", "", "]", "").Replace(strings.TrimSpace(title)), pageLink(q.url)}
+			return strings.NewReplacer("[", "", "]", "").Replace(strings.TrimSpace(title))
 		}
 	}
-	return asked{"its question", pageLink(q.url)}
+	return ""
 }
 
 // needsHuman is the reason of a question.

@@ -12,7 +12,7 @@ import (
 type RemindRequest struct {
 	Key, Nonce string
 	Block      string // names the question, as in Escalation
-	Title      string // the reason in words; may be empty
+	Title      string // the reason in words; empty: as in the question
 }
 
 // reminderPage is what pages/reminder.md shows.
@@ -41,6 +41,9 @@ func (c *Client) Remind(ctx context.Context, req RemindRequest) error {
 		return nil
 	}
 	m := marker{kind: markReminder, Fleet: c.opts.Fleet, Nonce: req.Nonce, Attempt: req.Block}
+	if req.Title == "" {
+		req.Title = titleOf(question)
+	}
 	page := reminderPage{req, question.at, fmt.Sprintf("%s#issuecomment-%d", t.issue.URL, question.id)}
 	_, err = c.post(ctx, laneEscalation, t, m, c.page("reminder", page))
 	return err
