@@ -27,7 +27,7 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
 		Title: words.Title, Ask: words.Ask, Reply: words.Command,
 		Stage: q.Stage, Reason: string(q.Reason), Cause: withoutPackage(q.Cause), Command: stage.Run,
-		Attempts: attemptLines(q.Tried), Answers: answerLines(q.Said), WhyStopped: whyStopped(q, report),
+		Attempts: attemptLines(q.Tried), Answers: answerLines(q.Hints), WhyStopped: whyStopped(q, report),
 	}
 	if q.Stale {
 		text.Reclaim = text.Cause

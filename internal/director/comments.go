@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -49,26 +48,16 @@ func alike(k fsm.IssueKey, issues []string) string {
 }
 
 func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	p := e.Progress
-	view := progressView(p)
-	if p.State == fsm.Parked {
-		until, err := look(ctx, s.owner, func(d *fsm.Driver) (until time.Time) {
-			if t := d.Machine().Task(e.Task); t != nil {
-				until = t.Until
-			}
-			return until
-		})
-		if err != nil {
-			return failed(err)
-		}
-		view.PutOff = until
-	}
+	view := progressView(e.Progress)
 	// A limit must not leave a comment that is false; a newer state, or the last word, ends the waiting.
 	return s.retryTransient(ctx, func() error { return s.github.Progress(ctx, string(e.Task), e.Nonce, view) })
 }
 
 func progressView(p *fsm.ProgressView) github.ProgressView {
 	view := github.ProgressView{State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Attempts: attemptLines(p.History)}
+	if p.State == fsm.Parked {
+		view.PutOff = p.Until
+	}
 	if p.Incident != "" {
 		view.Note += fmt.Sprintf("\n\nIt waits for the outage that %s is about.", p.Incident)
 	}

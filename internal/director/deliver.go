@@ -58,7 +58,7 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case moved && mayValidate:
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	case moved:
-		work, err = s.pushAll(ctx, e, request)
+		work, err = s.pushJoined(ctx, e, request)
 	}
 	switch {
 	case errors.Is(err, workspace.ErrNothingToDeliver):
@@ -142,14 +142,10 @@ func (s *session) pushRequest(e fsm.Effect, issue github.Issue, branch, message 
 	return request
 }
 
-// pushAll pushes the work, with what people have pushed to the branch merged into it first.
-func (s *session) pushAll(ctx context.Context, e fsm.Effect, request workspace.DeliverRequest) (workspace.Delivery, error) {
-	work, err := s.workspace.Deliver(ctx, request)
-	if !errors.Is(err, workspace.ErrBranchMoved) {
-		return work, err
-	}
+// pushJoined merges what people have pushed to the branch into the work, and pushes both.
+func (s *session) pushJoined(ctx context.Context, e fsm.Effect, request workspace.DeliverRequest) (workspace.Delivery, error) {
 	if _, err := s.workspace.Join(ctx, s.checkoutOf(e.Task, e.Nonce), request.Branch); err != nil {
-		return work, err
+		return workspace.Delivery{}, err
 	}
 	return s.workspace.Deliver(ctx, request)
 }
@@ -172,7 +168,7 @@ func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.D
 	if e.Work != nil {
 		r.Number = e.Work.PullRequest
 	}
-	for _, h := range order.Said {
+	for _, h := range order.Hints {
 		r.Answers = append(r.Answers, github.AnswerLine{By: h.From, At: h.At, Text: h.Text})
 	}
 	return r
@@ -240,7 +236,10 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 	if e.Work != nil && e.Work.Branch != branch {
 		request.Shown = e.Work.SHA // in review: nothing may have been done since
 	}
-	d, err := s.pushAll(ctx, e, request)
+	d, err := s.workspace.Deliver(ctx, request)
+	if errors.Is(err, workspace.ErrBranchMoved) {
+		d, err = s.pushJoined(ctx, e, request)
+	}
 	var unsafe *scope.Violation
 	switch {
 	case errors.Is(err, workspace.ErrNothingToDeliver), errors.Is(err, workspace.ErrNoCheckout):

@@ -35,7 +35,7 @@ func manyAttempts(q *fsm.Escalation) {
 			Attempt: 17 + i, Stage: q.Stage, Reason: q.Reason, Cause: q.Cause, Action: recovery.FixAttempt, At: at.Add(time.Duration(i) * time.Hour),
 		})
 	}
-	q.Said = []fsm.Hint{{From: "octocat", At: at.Add(90 * time.Minute), Text: "A character of two columns counts as two."}}
+	q.Hints = []fsm.Hint{{From: "octocat", At: at.Add(90 * time.Minute), Text: "A character of two columns counts as two."}}
 }
 
 func alikeTo(issues ...string) func(*fsm.Escalation) {

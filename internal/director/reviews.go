@@ -208,7 +208,7 @@ func (s *session) wakeReviews(ctx context.Context, repo string, changed map[int]
 	if len(changed) == 0 {
 		return
 	}
-	known, err := look(ctx, s.owner, func(d *fsm.Driver) heardOf { return heardOfTasks(d.Machine(), repo) })
+	known, err := look(ctx, s.owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
 		return // the session ends
 	}

@@ -71,7 +71,7 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 	switch t.Ending.Outcome {
 	case OutcomeOK:
 		m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
-			Validate: m.cfg.Policy.Forbids(t.Tally) == "", Said: t.Hints, Spent: t.Spent,
+			Validate: m.cfg.Policy.Forbids(t.Tally) == "", Hints: t.Hints, Spent: t.Spent,
 		}})
 		m.move(t, OnGoneOK, "", time.Time{})
 	case OutcomeWithdrawn:

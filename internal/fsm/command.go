@@ -54,21 +54,23 @@ const maxCommands = 500
 type commandRow struct {
 	command Command
 	from    []State
-	does    func(m *Machine, t *Task, s Said, by string)
+	does    func(m *Machine, t *Task, s CommentView, by string)
 }
 
 // ours are the states of a claim in which a person can decide about it; while a claim or a delivery is under way, its outcome comes first.
 var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
-	{CommandRetry, idle, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Action: t.retryAction()}) }},
-	{CommandResume, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Action: t.retryAction()}) }},
-	{CommandFresh, idle, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Fresh: true}) }},
-	{CommandFix, idle, func(m *Machine, t *Task, _ Said, by string) { m.goOn(t, by, 0, Next{Action: recovery.FixAttempt}) }},
-	{CommandSnooze, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, s Said, by string) { m.snooze(t, by, m.now.Add(s.For)) }},
+	{CommandRetry, idle, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, Next{Action: t.retryAction()}) }},
+	{CommandResume, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, Next{Action: t.retryAction()}) }},
+	{CommandFresh, idle, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, Next{Fresh: true}) }},
+	{CommandFix, idle, func(m *Machine, t *Task, _ CommentView, by string) {
+		m.goOn(t, by, 0, Next{Action: recovery.FixAttempt})
+	}},
+	{CommandSnooze, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, s CommentView, by string) { m.snooze(t, by, m.now.Add(s.For)) }},
 	{CommandBudget, ours, (*Machine).grant},
-	{CommandStop, append([]State{Queued}, ours...), func(m *Machine, t *Task, _ Said, by string) { m.giveAway(t, by, "") }},
-	{CommandTake, append([]State{Queued}, ours...), func(m *Machine, t *Task, s Said, by string) { m.giveAway(t, by, s.By) }},
+	{CommandStop, append([]State{Queued}, ours...), func(m *Machine, t *Task, _ CommentView, by string) { m.giveAway(t, by, "") }},
+	{CommandTake, append([]State{Queued}, ours...), func(m *Machine, t *Task, s CommentView, by string) { m.giveAway(t, by, s.By) }},
 	{command: CommandWhy},
 	{command: CommandHelp},
 }
@@ -76,8 +78,8 @@ var commandRows = []commandRow{
 // What people said is decided in its order. The cursor is taken when all of it was.
 func (b CommentsSeen) step(m *Machine) {
 	decided := true
-	for _, s := range b.Said {
-		decided = m.heard(s) && decided
+	for _, s := range b.Comments {
+		decided = m.commentSeen(s) && decided
 	}
 	if decided && b.Cursor != "" && b.Cursor != m.Cursor(CommentsOf(b.Repo)) {
 		m.record(CursorAdvanced{Repo: CommentsOf(b.Repo), Cursor: b.Cursor})
@@ -87,12 +89,12 @@ func (b CommentsSeen) step(m *Machine) {
 // CommentsOf names the cursor of a repository's comments.
 func CommentsOf(repo string) string { return repo + " comments" }
 
-// heard takes one comment. If it returns false the comment cannot be judged yet, and must be read again.
-func (m *Machine) heard(s Said) (decided bool) {
+// commentSeen takes one comment. If it returns false the comment cannot be judged yet, and must be read again.
+func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	s.At = s.At.Round(0).UTC() // as the journal has it, so that it is known again
 	t := m.Task(s.Task)
 	if s.Command == "" {
-		return m.heardWords(t, s)
+		return m.hintSeen(t, s)
 	}
 	row := slices.IndexFunc(commandRows, func(r commandRow) bool { return r.command == s.Command })
 	if row < 0 {
@@ -118,8 +120,8 @@ func (m *Machine) heard(s Said) (decided bool) {
 	return true
 }
 
-// heardWords keeps what was said without a command about a question. Before that has landed nobody knows which question was meant.
-func (m *Machine) heardWords(t *Task, s Said) (decided bool) {
+// hintSeen keeps what was said without a command about a question. Before that has landed nobody knows which question was meant.
+func (m *Machine) hintSeen(t *Task, s CommentView) (decided bool) {
 	switch {
 	case t == nil || t.State != Blocked:
 		return true
@@ -156,7 +158,7 @@ func (r commandRow) refusal(t *Task) string {
 	return ""
 }
 
-func (s Said) hints() []Hint {
+func (s CommentView) hints() []Hint {
 	if strings.TrimSpace(s.Text) == "" {
 		return nil
 	}
@@ -183,7 +185,7 @@ func (t *Task) retryAction() recovery.Action {
 }
 
 // reply answers a person's command. The operator is told by who asked for it.
-func (m *Machine) reply(t *Task, s Said, refused string) {
+func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	if s.Comment == 0 {
 		return
 	}
@@ -197,7 +199,7 @@ func (m *Machine) reply(t *Task, s Said, refused string) {
 }
 
 // grant gives the task as many more attempts as a person says, at most as many as after any other answer. What was used otherwise counts anew.
-func (m *Machine) grant(t *Task, s Said, by string) {
+func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
 		m.goOn(t, by, used(s.Amount-1), Next{Action: t.retryAction()}) // the attempt that begins now is the first of them

@@ -102,7 +102,7 @@ type DeliverOrder struct {
 	// Validate: if the base branch has to be merged first, another attempt may validate what comes of it. Otherwise the work is shown as
 	// not validated.
 	Validate bool           `json:"validate,omitempty"`
-	Said     []Hint         `json:"said,omitempty"` // what people said
+	Hints    []Hint         `json:"said,omitempty"` // what people said
 	Spent    recovery.Usage `json:"spent,omitzero"` // by all attempts
 }
 
@@ -120,7 +120,7 @@ type Escalation struct {
 	Why    string          `json:"why"` // why the director stopped
 	Ask    string          `json:"ask"`
 	Tried  []Failure       `json:"tried,omitempty"`
-	Said   []Hint          `json:"said,omitempty"`   // what people answered before
+	Hints  []Hint          `json:"said,omitempty"`   // what people answered before
 	Stale  bool            `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
 	Report *ReportRef      `json:"report,omitempty"` // whose tail is shown
 	Alike  []string        `json:"alike,omitempty"`  // the tasks that failed alike, this one among them
@@ -141,7 +141,7 @@ type ReleaseNote struct {
 // Reply is the answer to a person's command.
 type Reply struct {
 	CommandRef
-	On      IssueKey // as in Said
+	On      IssueKey // as in CommentView
 	Command Command
 	Refused string // why it was not carried out; empty: it was
 	Known   bool   // the issue is a task of ours; the rest is about it
@@ -156,6 +156,7 @@ type ProgressView struct {
 	At      time.Time
 	History []Failure
 	Why     string
+	Until   time.Time // Parked: until when
 	// Incident is the issue about the outage that the task waits for; empty: none.
 	Incident IssueKey
 }

@@ -68,13 +68,13 @@ type QuestionAnswered struct {
 // CommentsSeen is the answer of one look at a repository's comments, those of people with write access only. Like that of IssuesSeen its
 // cursor is not taken while something in it cannot be decided yet.
 type CommentsSeen struct {
-	Repo   string `json:"repo"`
-	Cursor string `json:"cursor,omitempty"` // empty: unchanged
-	Said   []Said `json:"said,omitempty"`
+	Repo     string        `json:"repo"`
+	Cursor   string        `json:"cursor,omitempty"` // empty: unchanged
+	Comments []CommentView `json:"said,omitempty"`
 }
 
-// Said is one comment.
-type Said struct {
+// CommentView is what the machine needs to know of a comment.
+type CommentView struct {
 	Task IssueKey `json:"task"`
 	CommandRef
 	On      IssueKey      `json:"on,omitempty"` // where it was said, if not on the task's issue: on its pull request

@@ -335,8 +335,8 @@ func TestCommandsAreKnownAgain(t *testing.T) {
 	m := New(testConfig())
 	at := epoch.Add(time.Minute)
 	for _, zone := range []*time.Location{time.FixedZone("CEST", 7200), time.UTC, time.FixedZone("EST", -18000)} {
-		s := Said{Task: "acme/widgets#1", By: "octocat", Command: CommandHelp, CommandRef: CommandRef{Comment: 7, At: at.In(zone)}}
-		m.Step(Event{At: at, Body: CommentsSeen{Repo: "acme/widgets", Said: []Said{s}}})
+		s := CommentView{Task: "acme/widgets#1", By: "octocat", Command: CommandHelp, CommandRef: CommandRef{Comment: 7, At: at.In(zone)}}
+		m.Step(Event{At: at, Body: CommentsSeen{Repo: "acme/widgets", Comments: []CommentView{s}}})
 	}
 	if len(m.hard.Commands) != 1 {
 		t.Errorf("one comment was taken %d times", len(m.hard.Commands))

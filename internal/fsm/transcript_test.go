@@ -252,7 +252,7 @@ func (s *stage) number(text string) int64 {
 
 // said 21 retry [by=octocat] [id=77] [at=10s] [text=…] [for=2h] [amount=2] [cursor=…]
 func (s *stage) said(args []string, named map[string]string) EventBody {
-	said := Said{Task: issueKey(args[0]), By: cmp.Or(named["by"], "octocat"), Text: named["text"]}
+	said := CommentView{Task: issueKey(args[0]), By: cmp.Or(named["by"], "octocat"), Text: named["text"]}
 	said.Comment, said.At = s.number(cmp.Or(named["id"], "77")), s.now
 	if len(args) > 1 {
 		said.Command = Command(args[1])
@@ -264,7 +264,7 @@ func (s *stage) said(args []string, named map[string]string) EventBody {
 		said.For = s.duration(d)
 	}
 	said.Amount = int(s.number(cmp.Or(named["amount"], "0")))
-	return CommentsSeen{Repo: "acme/widgets", Cursor: named["cursor"], Said: []Said{said}}
+	return CommentsSeen{Repo: "acme/widgets", Cursor: named["cursor"], Comments: []CommentView{said}}
 }
 
 // review 21 merged|closed|open [by=…] head=… [pr=7] [conflict] [pending] [failing=lint] [text=…] [changes=91] [asked=10s] [issue_closed]

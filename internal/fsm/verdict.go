@@ -74,7 +74,7 @@ func (m *Machine) askHuman(t *Task, f recovery.Finding, stage string, v recovery
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
 		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask()),
-		Tried: t.History, Said: t.Hints, Stale: v.Row == rowStale, Report: t.Ending.Report, Alike: m.incident(t.Incident).Breaker.Alike(m.now),
+		Tried: t.History, Hints: t.Hints, Stale: v.Row == rowStale, Report: t.Ending.Report, Alike: m.incident(t.Incident).Breaker.Alike(m.now),
 	}})
 	remind := time.Time{}
 	if m.cfg.RemindAfter > 0 {

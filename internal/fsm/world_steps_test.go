@@ -190,9 +190,9 @@ func (w *world) said() {
 	i, _ := pick(w, w.issues, "issue")
 	commands := []Command{"", CommandRetry, CommandResume, CommandFresh, CommandFix, CommandSnooze, CommandBudget, CommandStop, CommandTake, CommandWhy, "unheard"}
 	c, _ := pick(w, commands, "command")
-	s := Said{Task: i.key, By: "octocat", Command: c, Text: "x", For: time.Hour, Amount: rapid.IntRange(1, 5).Draw(w.t, "amount")}
+	s := CommentView{Task: i.key, By: "octocat", Command: c, Text: "x", For: time.Hour, Amount: rapid.IntRange(1, 5).Draw(w.t, "amount")}
 	s.Comment, s.At = int64(rapid.IntRange(0, 9).Draw(w.t, "comment")), w.now
-	w.offer(CommentsSeen{Repo: "acme/widgets", Said: []Said{s}, Cursor: s.At.Format(time.RFC3339)})
+	w.offer(CommentsSeen{Repo: "acme/widgets", Comments: []CommentView{s}, Cursor: s.At.Format(time.RFC3339)})
 }
 
 // review is a look at some task's pull request.

@@ -185,9 +185,9 @@ func wokenByPeople(_ *history, p *process, _ time.Time, body fsm.EventBody, fact
 		m, ok := f.(fsm.Moved)
 		switch {
 		case !ok:
-		case m.From == fsm.Parked && m.On == fsm.OnUnblocked && !slices.ContainsFunc(said.Said, func(s fsm.Said) bool { return s.Task == m.Task }):
+		case m.From == fsm.Parked && m.On == fsm.OnUnblocked && !slices.ContainsFunc(said.Comments, func(s fsm.CommentView) bool { return s.Task == m.Task }):
 			return fmt.Sprintf("%s is woken by %T", m.Task, body)
-		case m.To == fsm.Parked && !slices.ContainsFunc(said.Said, func(s fsm.Said) bool { return s.Task == m.Task && p.m.Now().Add(s.For).Equal(m.Until) }):
+		case m.To == fsm.Parked && !slices.ContainsFunc(said.Comments, func(s fsm.CommentView) bool { return s.Task == m.Task && p.m.Now().Add(s.For).Equal(m.Until) }):
 			return fmt.Sprintf("%s is put off until %s, which nobody said", m.Task, m.Until)
 		}
 	}

@@ -11,12 +11,12 @@ import (
 
 // comment is what a person with write access said; an edit keeps its place and id.
 type comment struct {
-	said fsm.Said
+	said fsm.CommentView
 	at   int64 // of its last edit, in seconds as GitHub tells it
 }
 
 // spoken are the commands that people give, and nothing.
-var spoken = []fsm.Said{
+var spoken = []fsm.CommentView{
 	{Text: "try the other table"},
 	{Command: fsm.CommandRetry},
 	{Command: fsm.CommandRetry, Text: "with the other table"},
@@ -87,10 +87,10 @@ func (w *world) commentsSeen(p *process, repo string) (seen fsm.CommentsSeen, ne
 		newest := since
 		for _, c := range w.comments {
 			if c.said.Task.Repo() == repo && c.at >= since {
-				seen.Said, newest = append(seen.Said, c.said), max(newest, c.at)
+				seen.Comments, newest = append(seen.Comments, c.said), max(newest, c.at)
 			}
 		}
-		if len(seen.Said) == 0 {
+		if len(seen.Comments) == 0 {
 			return seen, false
 		}
 		seen.Cursor = strconv.FormatInt(newest, 10)

@@ -20,7 +20,7 @@ var smallReviews = []func(w *world, x *pull){
 }
 
 // smallWords are the commands that people give.
-var smallWords = []fsm.Said{{Command: fsm.CommandRetry}, {Command: fsm.CommandSnooze, For: 1e9}, {Command: fsm.CommandStop}}
+var smallWords = []fsm.CommentView{{Command: fsm.CommandRetry}, {Command: fsm.CommandSnooze, For: 1e9}, {Command: fsm.CommandStop}}
 
 // people lists what people can do, and what a director can see of it.
 func (n *node) people(out []step) []step {

@@ -264,8 +264,8 @@ var mutants = []mutant{
 	},
 	{
 		"a command is lost while an effect is at work", "fsm/command.go",
-		"\t\tdecided = m.heard(s) && decided",
-		"\t\tm.heard(s)",
+		"\t\tdecided = m.commentSeen(s) && decided",
+		"\t\tm.commentSeen(s)",
 		[]string{"CommandsCountOnce", endsSomewhere},
 		false,
 	},

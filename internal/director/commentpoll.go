@@ -17,7 +17,7 @@ const strangersPerPoll = 3
 // pollComments reads what people said on a repository's issues and pull requests since the last time, and tells the machine. What is
 // wrong with a command as such is answered here.
 func (s *session) pollComments(ctx context.Context, repo string) error {
-	known, err := look(ctx, s.owner, func(d *fsm.Driver) heardOf { return heardOfTasks(d.Machine(), repo) })
+	known, err := look(ctx, s.owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 				s.log.Warn("whether a comment counts is not known", zap.String("issue", a.Issue), zap.Error(err))
 			}
 			if a.MayWrite {
-				seen.Said = append(seen.Said, said(task, a))
+				seen.Comments = append(seen.Comments, commentView(task, a))
 			}
 		case !a.MayWrite:
 			if strangers++; ours && strangers <= strangersPerPoll {
@@ -53,22 +53,22 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 				}
 			}
 		default:
-			seen.Said = append(seen.Said, said(task, a))
+			seen.Comments = append(seen.Comments, commentView(task, a))
 		}
 	}
 	s.owner.send(ctx, seen, nil)
 	return nil
 }
 
-// heardOf is what has to be known of the tasks of a repository to understand what people say there.
-type heardOf struct {
+// repoTasks is what has to be known of the tasks of a repository to understand what people say there.
+type repoTasks struct {
 	cursor string
 	tasks  map[fsm.IssueKey]fsm.State
 	pulls  map[int]fsm.IssueKey // pull requests, by number
 }
 
-func heardOfTasks(m *fsm.Machine, repo string) heardOf {
-	h := heardOf{cursor: m.Cursor(fsm.CommentsOf(repo)), tasks: map[fsm.IssueKey]fsm.State{}, pulls: map[int]fsm.IssueKey{}}
+func tasksOf(m *fsm.Machine, repo string) repoTasks {
+	h := repoTasks{cursor: m.Cursor(fsm.CommentsOf(repo)), tasks: map[fsm.IssueKey]fsm.State{}, pulls: map[int]fsm.IssueKey{}}
 	for _, t := range m.Tasks() {
 		if t.Key.Repo() != repo {
 			continue
@@ -82,7 +82,7 @@ func heardOfTasks(m *fsm.Machine, repo string) heardOf {
 }
 
 // task is the task that a comment is about, and whether it is one of ours.
-func (h heardOf) task(a github.Said) (fsm.IssueKey, bool) {
+func (h repoTasks) task(a github.Said) (fsm.IssueKey, bool) {
 	key := fsm.IssueKey(a.Issue)
 	if t, ok := h.pulls[key.Number()]; ok && a.PullRequest {
 		return t, true
@@ -92,16 +92,16 @@ func (h heardOf) task(a github.Said) (fsm.IssueKey, bool) {
 }
 
 // vetPlain looks up whether somebody who gave no command may write, where that matters: as an answer to a question.
-func (s *session) vetPlain(ctx context.Context, known heardOf, task fsm.IssueKey, a *github.Said) error {
+func (s *session) vetPlain(ctx context.Context, known repoTasks, task fsm.IssueKey, a *github.Said) error {
 	if known.tasks[task] != fsm.Blocked {
 		return nil
 	}
 	return s.github.Vet(ctx, a.Issue, &a.Answer)
 }
 
-// said is a comment as the machine takes it.
-func said(task fsm.IssueKey, a github.Said) fsm.Said {
-	out := fsm.Said{
+// commentView is a comment as the machine takes it.
+func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
+	out := fsm.CommentView{
 		Task: task, CommandRef: fsm.CommandRef{Comment: a.CommentID, At: a.At}, By: a.By, Text: a.Text, For: a.For, Amount: a.Amount,
 		Command: fsm.Command(a.Command),
 	}
