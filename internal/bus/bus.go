@@ -148,6 +148,11 @@ func (b *Bus) Revoke(worker string) {
 	}
 }
 
+// AttemptKey is the key with which a worker, and nobody else but the director, signs the reports of its attempt. It is the same each time.
+func (b *Bus) AttemptKey(worker string) []byte {
+	return wire.AttemptKey(b.options.AttemptSecret, worker)
+}
+
 // encode wraps a payload of the director's.
 func (b *Bus) encode(p wire.Payload) ([]byte, error) {
 	return wire.Encode(b.from(), b.seq.Add(1), time.Now(), p)

@@ -19,6 +19,7 @@ type ClientOptions struct {
 	URL, User, Password string
 	Prefix              string // default "retake.v1"
 	WorkerID            string
+	Key                 []byte // of the attempt, from the plan: signs reports
 	RunID               string // the director's run, from the plan
 	MaxMessageBytes     int    // of one message; default 65536. Tails of reports are cut to fit
 	OnReconnect         func() // after the connection came back: say hello again, then send what was spooled. May block
@@ -46,7 +47,7 @@ func Dial(o ClientOptions) (*Client, error) {
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
 	c := &Client{
 		options: o, subjects: wire.Subjects{Prefix: o.Prefix},
-		from: wire.Sender{Role: wire.RoleWorker, ID: o.WorkerID, RunID: o.RunID},
+		from: wire.Sender{Role: wire.RoleWorker, ID: o.WorkerID, RunID: o.RunID, Key: o.Key},
 	}
 	if err := c.connect(); err != nil {
 		return nil, fmt.Errorf("bus: %w", err)
@@ -181,7 +182,8 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	_, err = c.js.Publish(ctx, c.subjects.Worker(c.options.WorkerID, channel), data, jetstream.WithMsgID(c.options.WorkerID+"/"+id))
+	messageID := wire.ReportMessageID(c.options.Key, c.options.WorkerID, id)
+	_, err = c.js.Publish(ctx, c.subjects.Worker(c.options.WorkerID, channel), data, jetstream.WithMsgID(messageID))
 	return noAnswer(err)
 }
 

@@ -45,7 +45,7 @@ func TestAWorkerWorksAcrossTheAccountsOfCompose(t *testing.T) {
 	if got := b.WorkerURL("192.0.2.1"); got != o.url() {
 		t.Fatalf("workers connect to %s, want %s", got, o.url())
 	}
-	c, err := Dial(ClientOptions{URL: b.WorkerURL("192.0.2.1"), WorkerID: worker})
+	c, err := Dial(ClientOptions{URL: b.WorkerURL("192.0.2.1"), WorkerID: worker, Key: b.AttemptKey(worker)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +111,7 @@ func TestAWorkerOfComposeCannotReachTheJournal(t *testing.T) {
 	}
 	s := wire.Subjects{Prefix: wire.DefaultPrefix}
 	// A stored report is acknowledged on the reply subject: with everything in one account that would be an append.
-	if err := nc.PublishRequest(s.Worker(worker, wire.ChannelError), s.Journal(), mustEncode(t, worker, failure("e1"))); err != nil {
+	if err := nc.PublishRequest(s.Worker(worker, wire.ChannelError), s.Journal(), signed(t, b, worker, failure("e1"))); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "report stored", func() bool {

@@ -80,7 +80,7 @@ func closeBus(t *testing.T, b *Bus) {
 func dial(t *testing.T, b *Bus, id string) *Client {
 	t.Helper()
 	cred := b.Authorize(id)
-	c, err := Dial(ClientOptions{User: cred.User, Password: cred.Password, WorkerID: id, InProcess: b.options.Server})
+	c, err := Dial(ClientOptions{User: cred.User, Password: cred.Password, WorkerID: id, Key: b.AttemptKey(id), InProcess: b.options.Server})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +136,16 @@ func heartbeat() wire.Heartbeat {
 func mustEncode(t *testing.T, id string, p wire.Payload) []byte {
 	t.Helper()
 	data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: id}, 1, time.Now(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// signed is what the worker itself would send.
+func signed(t *testing.T, b *Bus, id string, p wire.Payload) []byte {
+	t.Helper()
+	data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: id, Key: b.AttemptKey(id)}, 1, time.Now(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -53,6 +54,7 @@ type Options struct {
 	RunID           string // names this run in the envelopes that the director sends
 	Replicas        int    // of streams; default 1
 	MaxMessageBytes int    // of one worker message, in bytes; default 65536
+	AttemptSecret   []byte // of which the keys of attempts follow, kept as long as workers live; nil: one of this process
 	Log             *zap.Logger
 }
 
@@ -70,6 +72,9 @@ func (o Options) withDefaults() Options {
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
 	o.Log = cmp.Or(o.Log, zap.NewNop())
+	if o.AttemptSecret == nil {
+		o.AttemptSecret = []byte(rand.Text())
+	}
 	return o
 }
 

@@ -32,6 +32,7 @@ type Report struct {
 	Received time.Time    // when the stream stored it
 	Body     wire.Payload // *wire.WorkerError or *wire.WorkerResult
 	Bare     bool         // the worker_error came without an envelope
+	Signed   bool         // with the attempt's key; false: a person's word, and no result
 	Ack      func() error // tells the stream that it is dealt with; nil from ReportsOf
 }
 
@@ -110,8 +111,12 @@ func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Rep
 	if err != nil {
 		return Report{}, err
 	}
+	signed, err := wire.CheckSignature(e, b.AttemptKey(worker), worker)
+	if err != nil {
+		return Report{}, err
+	}
 	sum := sha256.Sum256(data)
-	return Report{Worker: worker, Seq: seq, SHA256: hex.EncodeToString(sum[:]), Received: at.UTC(), Body: e.Payload, Bare: e.Bare}, nil
+	return Report{Worker: worker, Seq: seq, SHA256: hex.EncodeToString(sum[:]), Received: at.UTC(), Body: e.Payload, Bare: e.Bare, Signed: signed}, nil
 }
 
 // ReportsOf returns every stored report of a worker behind the sequence after (0: all), in the order of the stream, up to the
@@ -145,15 +150,18 @@ func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Rep
 }
 
 // Report stores the report that a worker did not write: its container ended, and the director writes how. It goes the
-// way of every report. The same one twice is stored once, within the stream's duplicate window. Tails are cut to fit.
+// way of every report, signed as the worker's are. The same one twice is stored once, within the stream's duplicate window. Tails are cut to fit.
 func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
 	}
-	data, err := wire.EncodeWithin(b.from(), b.seq.Add(1), time.Now(), &e, b.options.MaxMessageBytes)
+	from := b.from()
+	from.Key = b.AttemptKey(worker)
+	data, err := wire.EncodeWithin(from, b.seq.Add(1), time.Now(), &e, b.options.MaxMessageBytes)
 	if err != nil {
 		return err
 	}
-	_, err = b.js.Publish(ctx, b.subjects.Worker(worker, wire.ChannelError), data, jetstream.WithMsgID(worker+"/"+e.ErrorID))
+	id := wire.ReportMessageID(from.Key, worker, e.ErrorID)
+	_, err = b.js.Publish(ctx, b.subjects.Worker(worker, wire.ChannelError), data, jetstream.WithMsgID(id))
 	return noAnswer(err)
 }

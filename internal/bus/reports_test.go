@@ -67,7 +67,7 @@ func TestReportReachesTheDirector(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	first := in.all[0]
-	if first.Worker != worker || first.Seq != 1 || len(first.SHA256) != 64 || first.Bare || time.Since(first.Received) > time.Minute {
+	if first.Worker != worker || first.Seq != 1 || len(first.SHA256) != 64 || first.Bare || !first.Signed || time.Since(first.Received) > time.Minute {
 		t.Errorf("report: %+v", first)
 	}
 	stored, err := b.ReportsOf(ctxFor(t), worker, 0)
@@ -129,7 +129,7 @@ func TestRestartInMidStreamLosesNothing(t *testing.T) {
 	b := openBus(t, Options{URL: out.url()})
 	in := &inbox{}
 	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
-	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker})
+	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker, Key: b.AttemptKey(worker)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +183,12 @@ func TestConsumerThatWasDeletedIsMadeAgain(t *testing.T) {
 
 func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 	o := server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}
-	b := openBus(t, Options{Server: startServer(t, o)})
+	secret := []byte("kept by the director")
+	b := openBus(t, Options{Server: startServer(t, o), AttemptSecret: secret})
 	cred := b.Authorize(worker)
 	back := make(chan struct{}, 8)
 	c, err := Dial(ClientOptions{
-		URL: b.WorkerURL("127.0.0.1"), User: cred.User, Password: cred.Password, WorkerID: worker,
+		URL: b.WorkerURL("127.0.0.1"), User: cred.User, Password: cred.Password, WorkerID: worker, Key: b.AttemptKey(worker),
 		OnReconnect: func() { back <- struct{}{} },
 	})
 	if err != nil {
@@ -197,7 +198,7 @@ func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 	publishUntilStored(t, c, failure("e1"))
 	closeBus(t, b)
 
-	b = openBus(t, Options{Server: startServer(t, o)})
+	b = openBus(t, Options{Server: startServer(t, o), AttemptSecret: secret})
 	until(t, "the worker to be outside: the new director has not admitted it yet", func() bool { return !c.Connected() })
 	if again := b.Authorize(worker); again != cred {
 		t.Errorf("credential changed: %v, %v", cred, again)
@@ -221,7 +222,7 @@ func TestBareReportOfTheOperator(t *testing.T) {
 	}
 	until(t, "two reports", func() bool { return len(in.seen()) == 2 })
 	for _, r := range in.all {
-		if e, ok := r.Body.(*wire.WorkerError); !ok || r.Worker != worker || !r.Bare || e.Message != "Unit tests failed deterministically" || *e.ExitCode != 1 {
+		if e, ok := r.Body.(*wire.WorkerError); !ok || r.Worker != worker || !r.Bare || r.Signed || e.Message != "Unit tests failed deterministically" || *e.ExitCode != 1 {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -250,6 +251,7 @@ func TestDeadLettersByCause(t *testing.T) {
 		{wire.CauseBadValue, "payload.issue_number: want at least 1, got 0", swap(`"issue_number":21`, `"issue_number":0`)},
 		{wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject", string(seedObject(t, "worker-3-1707600000"))},
 		{wire.CauseWrongSubject, "heartbeat.v1 on worker.<id>.error", string(mustEncode(t, worker, heartbeat()))},
+		{wire.CauseUnsigned, "signature is missing", good},
 	}
 	if len(cases) != len(wire.Causes()) {
 		t.Errorf("%d cases for %d causes", len(cases), len(wire.Causes()))
@@ -336,7 +338,7 @@ func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 	b := openBus(t, Options{})
 	c := dial(t, b, worker)
 	m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
-	m.Reply, m.Data = b.subjects.Journal(), mustEncode(t, worker, failure("e1"))
+	m.Reply, m.Data = b.subjects.Journal(), signed(t, b, worker, failure("e1"))
 	if err := errors.Join(c.nc.PublishMsg(m), c.nc.Flush()); err != nil {
 		t.Fatal(err)
 	}
@@ -346,5 +348,65 @@ func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 	})
 	if seq, err := b.Journal().Append(ctxFor(t), "first", 0, nil); err != nil || seq != 1 {
 		t.Errorf("append: %d, %v", seq, err)
+	}
+}
+
+// Who has stolen a worker's credential publishes in its name; without the attempt's key none of it counts.
+func TestStolenCredentialForgesNothing(t *testing.T) {
+	b := openBus(t, Options{})
+	in := &inbox{}
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	thief := dial(t, b, worker) // the worker's credential, and its key, which is not used
+	result := &wire.WorkerResult{ResultID: worker + "/result", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
+	exit := failure(worker + "/exit")
+	earlier := &wire.WorkerResult{ResultID: "k3v9qx2m-0/result", AttemptID: "k3v9qx2m-0", IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
+	publish := func(channel wire.Channel, data []byte) {
+		t.Helper()
+		if _, err := thief.nc.Request(b.subjects.Worker(worker, channel), data, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forged := []struct {
+		channel wire.Channel
+		data    []byte
+		cause   wire.Cause
+	}{
+		{wire.ChannelResult, mustEncode(t, worker, result), wire.CauseUnsigned},
+		{wire.ChannelError, mustEncode(t, worker, exit), wire.CauseUnsigned},
+		{wire.ChannelResult, signed(t, b, "k3v9qx2m-0", earlier), wire.CauseForeignSender}, // of an attempt before
+		{wire.ChannelResult, []byte(strings.ReplaceAll(string(signed(t, b, "k3v9qx2m-0", earlier)), "k3v9qx2m-0", worker)), wire.CauseUnsigned},
+		{wire.ChannelResult, []byte(strings.Replace(string(signed(t, b, worker, result)), `"issue_number":21`, `"issue_number":22`, 1)), wire.CauseUnsigned},
+	}
+	for _, f := range forged {
+		publish(f.channel, f.data)
+	}
+	until(t, "all refused", func() bool { return totalDead(b) == len(forged) })
+	for _, c := range b.DeadLetters() {
+		want := 0
+		for _, f := range forged {
+			if f.cause == c.Cause {
+				want++
+			}
+		}
+		if int(c.Total) != want {
+			t.Errorf("%s: %d dead letters, want %d", c.Cause, c.Total, want)
+		}
+	}
+	// What somebody else puts under the old ids swallows nothing either.
+	for _, id := range []string{worker + "/" + result.ResultID, worker + "/" + exit.ErrorID} {
+		m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
+		m.Data = []byte("junk")
+		m.Header.Set(nats.MsgIdHdr, id)
+		if _, err := thief.nc.RequestMsg(m, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(thief.Report(ctxFor(t), result), b.Report(ctxFor(t), worker, *exit)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the true ones", func() bool { return len(in.seen()) == 2 })
+	stored, err := b.ReportsOf(ctxFor(t), worker, 0)
+	if err != nil || len(stored) != 2 || !stored[0].Signed || !stored[1].Signed {
+		t.Errorf("stored: %+v, %v", stored, err)
 	}
 }

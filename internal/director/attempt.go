@@ -121,6 +121,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			URL: s.bus.WorkerURL(s.gateway), User: credential.User, Password: credential.Password,
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
 		},
+		SignKey: s.bus.AttemptKey(e.Worker),
 		Workdir: s.runtime.Workdir(spec), Stages: s.stages, FixAttempts: c.Worker.FixAttempts,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,

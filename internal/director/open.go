@@ -3,6 +3,7 @@ package director
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/github"
 	"retake/internal/redact"
+	"retake/internal/safefile"
 	"retake/internal/scope"
 	"retake/internal/workspace"
 )
@@ -95,6 +97,29 @@ func (d *daemon) installation() (string, error) {
 	}
 	return string(name), nil
 }
+
+// attemptSecret is what the keys of attempts follow from. It is kept, so that the reports of workers that outlive a director count.
+func (d *daemon) attemptSecret() ([]byte, error) {
+	path := filepath.Join(d.config.Director.DataDir, "bus", "attempt-key")
+	secret, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		secret = make([]byte, attemptSecretBytes)
+		_, _ = rand.Read(secret) // never fails
+		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			err = safefile.Write(path, 0o600, secret)
+		}
+	}
+	if err == nil && len(secret) != attemptSecretBytes {
+		err = fmt.Errorf("%s has %d bytes instead of %d: remove it; the reports of running workers do not count then", path, len(secret), attemptSecretBytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("director: %w", err)
+	}
+	return secret, nil
+}
+
+// attemptSecretBytes is the size of SHA-256's output.
+const attemptSecretBytes = 32
 
 func (d *daemon) openLocal(o Options) error {
 	tables, problems := d.config.Tables()
@@ -168,6 +193,9 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	o := bus.Options{
 		URL: b.URL, Prefix: b.Prefix, Fleet: d.config.Director.Fleet, Replicas: b.Replicas, MaxMessageBytes: b.MaxMessageBytes,
 		RunID: d.runID, Log: d.log,
+	}
+	if o.AttemptSecret, err = d.attemptSecret(); err != nil {
+		return err
 	}
 	if b.URL == "" {
 		o.Server, err = server.Start(ctx, server.Options{

@@ -34,7 +34,7 @@ func report(r bus.Report) fsm.Report {
 		out.Ref.ID, out.OK, out.Stage, out.Usage = b.ResultID, true, wire.StageDone, usage(b.Usage)
 	case *wire.WorkerError:
 		out.Ref.ID, out.Final, out.Stage, out.Usage = b.ErrorID, b.IsFinal(), b.Stage, usage(b.Usage)
-		out.Exit = b.ErrorID == exitID(r.Worker)
+		out.Exit = r.Signed && b.ErrorID == exitID(r.Worker)
 		out.Evidence = Evidence(b, r.Received)
 		out.Evidence.OOM = out.Evidence.OOM || out.Exit && b.ErrorType == string(recovery.OOMKilled)
 	}

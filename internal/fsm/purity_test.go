@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 		"bytes", "cmp", "encoding/base64", "encoding/json", "io", "net/url", "regexp", "slices", "strconv", "strings",
 	},
 	"retake/internal/bus/wire": {
-		"bytes", "crypto/sha256", "encoding/base64", "encoding/json", "errors", "fmt", "slices", "sort", "strconv", "strings", "time", "unicode/utf8",
+		"bytes", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/json", "errors", "fmt", "slices", "sort", "strconv", "strings", "time", "unicode/utf8",
 	},
 }
 

@@ -22,14 +22,15 @@ var ownPrefixes = []string{"RETAKE_BUS_", "RETAKE_PLAN"}
 // environment is a stage's environment under construction. Later settings win.
 type environment map[string]string
 
-// childEnvironment takes over the worker's environment, minus what belongs to the bus: variables with our prefixes,
-// and any whose value holds the bus password. Model keys stay: the agent needs them.
-func childEnvironment(inherited []string, busPassword string) environment {
+// childEnvironment takes over the worker's environment, minus what is the worker's own: variables with our prefixes,
+// and any whose value holds a secret of its plan. Model keys stay: the agent needs them.
+func childEnvironment(inherited []string, secrets ...string) environment {
 	env := environment{}
 	for _, kv := range inherited {
 		name, value, ok := strings.Cut(kv, "=")
 		own := slices.ContainsFunc(ownPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
-		if !ok || name == "" || own || (busPassword != "" && strings.Contains(value, busPassword)) {
+		secret := slices.ContainsFunc(secrets, func(s string) bool { return s != "" && strings.Contains(value, s) })
+		if !ok || name == "" || own || secret {
 			continue
 		}
 		env[name] = value

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,6 +53,11 @@ func loadPlan(file string) (plan *wire.Plan, removeErr, err error) {
 		return nil, nil, fmt.Errorf("%w: %s: %w", ErrPlan, file, err)
 	}
 	return plan, removePlan(file), nil
+}
+
+// ownSecrets are what a plan has for the worker alone, as they stand in it. No stage sees them, nor any report.
+func ownSecrets(p *wire.Plan) []string {
+	return []string{p.Bus.Password, base64.StdEncoding.EncodeToString(p.SignKey)}
 }
 
 // removePlan removes the file, or at least its content: a directory of root's allows the second only.

@@ -137,7 +137,7 @@ func fit(p *wire.Plan, report wire.Payload, now time.Time) (wire.Payload, []byte
 }
 
 func sender(p *wire.Plan) wire.Sender {
-	return wire.Sender{Role: wire.RoleWorker, ID: p.WorkerID, RunID: p.RunID}
+	return wire.Sender{Role: wire.RoleWorker, ID: p.WorkerID, RunID: p.RunID, Key: p.SignKey}
 }
 
 // containerID is the container's short id, which engines give as the host name; empty if it does not look like one.

@@ -39,7 +39,8 @@ func Run(ctx context.Context, o Options) ExitCode {
 		_, _ = fmt.Fprintf(o.Stderr, "%s%v\n", logPrefix, err)
 		return ExitBadPlan
 	}
-	mask := redact.New(append([]string{plan.Bus.Password}, plan.Secrets...)...)
+	own := ownSecrets(plan)
+	mask := redact.New(append(own, plan.Secrets...)...)
 	stdout, stderr := &console{to: o.Stdout}, &console{to: o.Stderr}
 	log := newLog(plan, logLines{stderr, mask})
 	if removeErr != nil {
@@ -52,7 +53,7 @@ func Run(ctx context.Context, o Options) ExitCode {
 	defer reaper.stop()
 
 	w := newWorker(plan, o.Dial, log)
-	w.mask, w.env = mask, childEnvironment(o.Environ, plan.Bus.Password)
+	w.mask, w.env = mask, childEnvironment(o.Environ, own...)
 	w.runner = &processRunner{
 		reaper: reaper, mask: mask, stdout: stdout, stderr: stderr, memory: containerMemory,
 	}

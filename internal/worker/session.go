@@ -45,7 +45,7 @@ type Dialer func(*wire.Plan, Listener) (Bus, error)
 func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	c, err := bus.Dial(bus.ClientOptions{
 		URL: p.Bus.URL, User: p.Bus.User, Password: p.Bus.Password, Prefix: p.Bus.Prefix, MaxMessageBytes: p.Bus.MaxMessageBytes,
-		WorkerID: p.WorkerID, RunID: p.RunID, OnReconnect: l.Reconnected,
+		WorkerID: p.WorkerID, RunID: p.RunID, Key: p.SignKey, OnReconnect: l.Reconnected,
 	})
 	if err != nil {
 		return nil, err

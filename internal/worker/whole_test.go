@@ -58,8 +58,9 @@ func newWorldAt(t *testing.T, host string) *world {
 	}
 	w.plan = &wire.Plan{
 		WorkerID: "k3v9qx2m-1", RunID: "run_20261121-095900Z", Issue: wire.IssueRef{Key: "acme/widgets#21"}, Attempt: 1, Workdir: dir,
-		Bus:    wire.PlanBus{URL: w.bus.WorkerURL(host), User: cred.User, Password: cred.Password, Prefix: "retake.v1"},
-		Stages: []wire.StagePlan{stage(wire.StageCode, "fixer"), stage(wire.StageValidate, "checker")}, FixAttempts: 3,
+		Bus:     wire.PlanBus{URL: w.bus.WorkerURL(host), User: cred.User, Password: cred.Password, Prefix: "retake.v1"},
+		SignKey: w.bus.AttemptKey("k3v9qx2m-1"),
+		Stages:  []wire.StagePlan{stage(wire.StageCode, "fixer"), stage(wire.StageValidate, "checker")}, FixAttempts: 3,
 		HeartbeatIntervalSeconds: 1, StopGraceSeconds: 1, WatchdogSeconds: 60,
 	}
 	w.setting(1, "TEST_RIGHT_IN", "1")
@@ -75,7 +76,7 @@ func (w *world) startBus() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	b, err := bus.Open(ctx, bus.Options{Server: srv})
+	b, err := bus.Open(ctx, bus.Options{Server: srv, AttemptSecret: []byte("the same after a restart")})
 	if err != nil {
 		w.t.Fatal(err)
 	}

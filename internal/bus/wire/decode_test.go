@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -109,7 +110,7 @@ func TestEnvelopeRoundTrip(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", data, want)
 	}
 	e, err := Decode(data)
-	if err != nil || e.Sender != from || e.Seq != 7 || !e.SentAt.Equal(at.Truncate(time.Millisecond)) || *e.Payload.(*Stop) != (Stop{StopFenced, 10}) {
+	if err != nil || !reflect.DeepEqual(e.Sender, from) || e.Seq != 7 || !e.SentAt.Equal(at.Truncate(time.Millisecond)) || *e.Payload.(*Stop) != (Stop{StopFenced, 10}) {
 		t.Errorf("%+v, %v", e, err)
 	}
 }

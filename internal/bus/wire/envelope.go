@@ -16,16 +16,18 @@ type Sender struct {
 	Role  Role   `json:"role"`
 	ID    string `json:"id"`
 	RunID string `json:"run_id,omitempty"`
+	Key   []byte `json:"-"` // of the attempt: Encode signs reports with it; nil: it does not
 }
 
 // Envelope is one decoded message.
 type Envelope struct {
-	SentAt  time.Time       // UTC; zero if Bare
-	Sender  Sender          // zero if Bare
-	Seq     uint64          // rises per connection of the sender; 0 if Bare
-	Payload Payload         // a pointer to the row's type
-	Raw     json.RawMessage // the payload as it came, unknown fields included
-	Bare    bool            // a worker_error object without envelope
+	SentAt    time.Time       // UTC; zero if Bare
+	Sender    Sender          // zero if Bare; without Key
+	Seq       uint64          // rises per connection of the sender; 0 if Bare
+	Payload   Payload         // a pointer to the row's type
+	Raw       json.RawMessage // the payload as it came, unknown fields included
+	Signature string          // as it came, see SignedBy; empty: none
+	Bare      bool            // a worker_error object without envelope
 }
 
 // frame is the envelope's JSON.
@@ -36,6 +38,7 @@ type frame struct {
 	Sender        Sender          `json:"sender"`
 	Seq           uint64          `json:"seq"`
 	Payload       json.RawMessage `json:"payload"`
+	Signature     string          `json:"signature,omitempty"`
 }
 
 // frameFields are the envelope's rules, checked after its version and type are known.
@@ -45,8 +48,8 @@ var senderFields = []Field{
 	need("sender.role", oneOf(string(RoleDirector), string(RoleWorker), string(RoleOperator))), need("sender.id", filled),
 }
 
-// Encode wraps a payload into an envelope. at is the caller's clock. A payload that breaks a rule of its row is refused
-// with a *Malformed.
+// Encode wraps a payload into an envelope, and signs it if it is a report and the sender has a key. at is the caller's clock.
+// A payload that breaks a rule of its row is refused with a *Malformed.
 func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 	row, known := rowOf(p.MessageType())
 	if !known {
@@ -66,7 +69,7 @@ func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 	if m != nil {
 		return nil, m
 	}
-	data, err := json.Marshal(frame{SchemaVersion, row.Type, At(at), from, seq, body})
+	data, err := json.Marshal(frame{SchemaVersion, row.Type, At(at), from, seq, body, from.sign(row.Type, tree, body)})
 	if err != nil {
 		return nil, fmt.Errorf("wire: encode %s: %w", row.Type, err)
 	}
@@ -148,5 +151,6 @@ func decodeFrame(tree map[string]any, data []byte) (Envelope, *Malformed) {
 		return Envelope{}, m
 	}
 	p := row.New()
-	return Envelope{SentAt: f.SentAt.UTC(), Sender: f.Sender, Seq: f.Seq, Payload: p, Raw: body}, decodeInto(row.Fields, payload, body, "payload", p)
+	e := Envelope{SentAt: f.SentAt.UTC(), Sender: f.Sender, Seq: f.Seq, Payload: p, Raw: body, Signature: f.Signature}
+	return e, decodeInto(row.Fields, payload, body, "payload", p)
 }

@@ -18,6 +18,7 @@ const (
 	CauseBadValue       Cause = "bad_value"
 	CauseForeignSender  Cause = "foreign_sender"
 	CauseWrongSubject   Cause = "wrong_subject"
+	CauseUnsigned       Cause = "unsigned"
 )
 
 // CauseRow explains one cause to the author of a message.
@@ -40,6 +41,7 @@ func Causes() []CauseRow {
 		{CauseBadValue, "a field is outside its range, or an empty string", "correct the field that the detail names"},
 		{CauseForeignSender, "the body names another worker than the subject", "publish on the subject of the worker that the body names"},
 		{CauseWrongSubject, "a message type on a subject that does not carry it", "publish on the subject that the table of messages names"},
+		{CauseUnsigned, "a report without the signature of its attempt", "only the worker itself reports a result; a person reports a `worker_error` as `operator`, unsigned"},
 	}
 }
 

@@ -1,7 +1,7 @@
 package wire
 
-// Plan is what the director hands to a worker at launch: /retake/plan.json in the container, read once, then removed by
-// the worker, because it holds the credential and the values to mask.
+// Plan is what the director hands to a worker at launch, through its standard input: nothing else in the container holds the
+// credential, the key and the values to mask.
 type Plan struct {
 	WorkerID                 string       `json:"worker_id"`
 	AttemptID                string       `json:"attempt_id"`
@@ -13,6 +13,7 @@ type Plan struct {
 	BaseSHA                  string       `json:"base_sha"`
 	ImageTag                 string       `json:"image_tag"`
 	Bus                      PlanBus      `json:"bus"`
+	SignKey                  []byte       `json:"sign_key"` // of the attempt, signs the reports; in base64
 	Workdir                  string       `json:"workdir"`
 	Stages                   []StagePlan  `json:"stages"`
 	FixAttempts              int          `json:"fix_attempts"`

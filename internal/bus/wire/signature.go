@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"slices"
+)
+
+// Every attempt has a key that its worker and the director know, and no program of a stage. Who holds no more than the worker's
+// credential for the bus can publish in its name, but not sign.
+
+// reports are the message types that are signed, and the field of each that names the attempt.
+var reports = map[string]string{WorkerError{}.MessageType(): "worker_id", WorkerResult{}.MessageType(): "attempt_id"}
+
+// messageIDBytes of a digest are beyond guessing.
+const messageIDBytes = 16
+
+// signatureText allows one spelling of each signature.
+var signatureText = base64.RawURLEncoding.Strict()
+
+// sign makes the signature of a payload that Encode is about to send; empty: it gets none.
+func (s Sender) sign(messageType string, tree map[string]any, payload []byte) string {
+	worker, _ := tree[reports[messageType]].(string)
+	if len(s.Key) == 0 || worker == "" {
+		return ""
+	}
+	return signatureText.EncodeToString(signature(s.Key, messageType, worker, payload))
+}
+
+// SignedBy reports whether the payload, as it came, was signed with an attempt's key in the name of its worker. No key signs
+// nothing.
+func (e Envelope) SignedBy(key []byte, worker string) bool {
+	said, err := signatureText.DecodeString(e.Signature)
+	return err == nil && len(key) > 0 && hmac.Equal(said, signature(key, e.Payload.MessageType(), worker, e.Raw))
+}
+
+func signature(key []byte, messageType, worker string, payload []byte) []byte {
+	return mac(key, slices.Concat([]byte("retake report/1\n"+messageType+"\n"+worker+"\n"), payload))
+}
+
+func mac(key, text []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write(text)
+	return h.Sum(nil)
+}
+
+// AttemptKey is the key of an attempt, from a director's secret.
+func AttemptKey(secret []byte, worker string) []byte {
+	return mac(secret, []byte("retake attempt/"+worker))
+}
+
+// CheckSignature holds a decoded report against the key of its attempt. Not signed is a person's word only: a worker_error in which
+// neither the worker nor the director is said to speak. Every other report must be signed.
+func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err error) {
+	_, isError := e.Payload.(*WorkerError)
+	switch {
+	case e.SignedBy(key, worker):
+		return true, nil
+	case e.Signature != "":
+		return false, malformed(CauseUnsigned, "signature: not that of %s for this payload", worker)
+	case isError && (e.Bare || e.Sender.Role == RoleOperator):
+		return false, nil
+	default:
+		return false, malformed(CauseUnsigned, "signature is missing: a %s from a sender of role %s needs one", e.Payload.MessageType(), e.Sender.Role)
+	}
+}
+
+// ReportMessageID is the duplicate key of a report on the bus, from the key of its attempt and its error_id or result_id: nobody
+// else can use it up.
+func ReportMessageID(key []byte, worker, id string) string {
+	return worker + "/" + signatureText.EncodeToString(mac(key, []byte("id/"+id))[:messageIDBytes])
+}
