@@ -29,7 +29,7 @@ func run(args []string) worker.ExitCode {
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line, printed below
-	plan := flags.String("plan", "/retake/plan.json", "`file` with the attempt's plan; it is removed as soon as it has been read")
+	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which is removed as soon as it has been read; "+worker.FromStdin+": standard input")
 	report := flags.String("report", "", "no director: append the report to this `file`, as the line of JSON that would be sent")
 	showVersion := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
@@ -62,7 +62,7 @@ func run(args []string) worker.ExitCode {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return worker.Run(ctx, worker.Options{
-		PlanFile: *plan, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Dial: dial,
+		PlanFile: *plan, Stdin: os.Stdin, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Dial: dial,
 	})
 }
 

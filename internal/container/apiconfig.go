@@ -32,6 +32,9 @@ func apiConfig(spec Spec, fleet, owner, network string) (*apicontainer.Config, *
 			LabelFleet: fleet, LabelOwner: owner, LabelTask: spec.Task, LabelAttempt: spec.AttemptID,
 		},
 	}
+	if len(spec.Stdin) > 0 { // once: it ends when whoever writes it is gone
+		config.AttachStdin, config.OpenStdin, config.StdinOnce = true, true, true
+	}
 	pids := spec.Pids
 	noInit := false // the worker is PID 1 and reaps; a daemon's default of true would put docker-init before it
 	host := &apicontainer.HostConfig{

@@ -12,7 +12,7 @@ import (
 )
 
 // archive writes what a created container gets before its start, as a tar to be unpacked at "/". Everything in it belongs
-// to the worker's user, the directory Dir too, so that the worker can remove the plan it has read.
+// to the worker's user, the directory Dir too, so that the worker can remove what it has read.
 //
 // Directories of the image are never mentioned: an entry would change their owner. Roots of writable volumes are, for
 // that very reason: a new volume belongs to root when the image has nothing at its target.

@@ -7,7 +7,8 @@
 // effect out twice is harmless:
 //
 //	Ensure   absent          -> create, copy files, start, follow the streams
-//	         created         -> copy, start, follow: an earlier Ensure was cut off before the start
+//	         created         -> copy, start, follow: an earlier Ensure was cut off before the start. With an input it is
+//	                            made anew, because whoever cut off the Ensure has ended that input
 //	         running, paused -> left alone; its streams are followed again if nobody does (Adopt)
 //	         exited          -> left alone, never restarted: attempt ids are unique, a new try is a new attempt.
 //	                            The list shows it as exited, Stop collects it.
@@ -48,6 +49,12 @@
 // Not knowable: how a worker ended whose supervisor was killed, or whose machine went down (Exit.Known is false); that a
 // SIGKILL was the kernel's for want of memory; processes that have got rid of parent, session and environment alike, if the
 // supervisor was killed before they could be ended.
+//
+// # Input
+//
+// What only the first process may know goes through its standard input (Spec.Stdin), a pipe: no file, argument or variable holds it, nor anything
+// that the engine shows. It comes whole, or ends early because the director was killed while it wrote; telling the two apart is
+// the reader's business. As a process the worker gets it from its supervisor, which has all of it before the worker starts and lets nobody read its memory.
 //
 // # Streams
 //

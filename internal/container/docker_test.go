@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 
@@ -84,6 +87,61 @@ func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 	s.Image, s.Files = tag, []container.File{{Name: "plan.json", Data: []byte("plan")}}
 	if exit := run(t, open(t, engine.fleet), s); string(exit.Stdout) != "plan" || exit.ExitCode != 0 {
 		t.Errorf("got %+v", exit)
+	}
+}
+
+// A director that is killed before the start has ended the input of the container that it made: another one is made in its place.
+func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
+	needDocker(t)
+	d := open(t, engine.fleet)
+	s := spec(t, "input")
+	s.Stdin = []byte("the plan")
+	made, err := engine.api.ContainerCreate(t.Context(), &apicontainer.Config{
+		Image: s.Image, Entrypoint: s.Entrypoint, AttachStdin: true, OpenStdin: true, StdinOnce: true,
+		Labels: map[string]string{container.LabelFleet: engine.fleet, container.LabelAttempt: s.AttemptID},
+	}, nil, nil, nil, s.AttemptID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, err := engine.api.ContainerAttach(t.Context(), made.ID, apicontainer.AttachOptions{Stream: true, Stdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut.Close()
+	exit := run(t, d, s)
+	if want := fmt.Sprintf("8 bytes %x\n", sha256.Sum256(s.Stdin)); exit.ExitCode != 0 || string(exit.Stdout) != want {
+		t.Errorf("got %d, %q, %s; want %q", exit.ExitCode, exit.Stdout, exit.Stderr, want)
+	}
+}
+
+// What goes in through the input is in nothing that the engine shows or keeps.
+func TestInputIsNowhereElse(t *testing.T) {
+	needDocker(t)
+	d := open(t, engine.fleet)
+	s := spec(t, "obey")
+	s.Stdin = []byte("nobody-shall-read-this")
+	if err := d.Ensure(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	awaitReady(t, s)
+	defer stop(t, d, s.AttemptID)
+	_, settings, err := engine.api.ContainerInspectWithRaw(t.Context(), s.AttemptID, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := engine.api.ContainerExport(t.Context(), s.AttemptID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	exported, err := io.ReadAll(files)
+	if err != nil || len(exported) == 0 {
+		t.Fatal(len(exported), err)
+	}
+	for what, seen := range map[string][]byte{"settings": settings, "files": exported} {
+		if bytes.Contains(seen, s.Stdin) {
+			t.Errorf("the input is in the container's %s", what)
+		}
 	}
 }
 

@@ -29,6 +29,12 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return err
 	}
+	if found && stateOf(info) == StateCreated && len(spec.Stdin) > 0 { // an earlier Ensure that was cut off may have ended its input
+		if err := d.remove(ctx, info.ID, spec.AttemptID); err != nil {
+			return err
+		}
+		found = false
+	}
 	if !found {
 		id, err := d.create(ctx, spec)
 		if err != nil {
@@ -95,14 +101,19 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	return made.ID, err
 }
 
-// launch gives a created container its files, starts it, and follows its output.
+// launch gives a created container its files, starts it, gives it its input, and follows its output.
 func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
 	if err := d.copyFiles(ctx, id, spec); err != nil {
 		return err
 	}
-	err := d.api.ContainerStart(ctx, id, apicontainer.StartOptions{})
+	in, err := d.attach(ctx, id, spec)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	err = d.api.ContainerStart(ctx, id, apicontainer.StartOptions{})
 	if cerrdefs.IsNotFound(err) { // most likely "docker network prune" while no worker ran
 		if _, err := d.EnsureNetwork(ctx); err != nil {
 			return err
@@ -111,6 +122,9 @@ func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Sp
 	}
 	if err != nil {
 		return d.startFailure(ctx, id, spec, err)
+	}
+	if err := in.feed(ctx, spec.Stdin); err != nil { // its first process sees the end too early, and what it makes of that is how it ends
+		d.log.Warn("a worker did not get its whole input", zap.String("worker", spec.AttemptID), zap.Error(err))
 	}
 	return d.follow(ctx, a, id)
 }

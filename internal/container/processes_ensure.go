@@ -227,7 +227,7 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 	defer readyWrite.Close()
 	cmd := exec.Command(spec.WorkerBinary, supervisor.Command, dir)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + imagePath, supervisor.Marker + "=" + spec.AttemptID}
-	cmd.Stdin = bytes.NewReader(order)                                         // not in a file, since it may hold secrets
+	cmd.Stdin = bytes.NewReader(order)                                         // not in a file, since it holds secrets
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = readyWrite, log, []*os.File{lock} // the last one as supervisor.LockFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -244,7 +244,7 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 
 // newOrder describes the worker: its environment is the spec's and what an engine adds, with a home of its own.
 func newOrder(dir string, spec Spec) supervisor.Order {
-	o := supervisor.Order{Workdir: spec.Checkout}
+	o := supervisor.Order{Workdir: spec.Checkout, Stdin: spec.Stdin}
 	for _, arg := range spec.Entrypoint {
 		o.Argv = append(o.Argv, truePath(dir, arg))
 	}

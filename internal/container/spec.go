@@ -34,6 +34,7 @@ type Spec struct {
 	Checkout     string   // absolute path on the daemon's host, mounted writable at Workdir
 	Entrypoint   []string // argument vector of the first process; the image's CMD is not appended
 	Files        []File   // optional; put into Dir before the start, owned by User and readable by nobody else
+	Stdin        []byte   // optional; all that the first process reads of its standard input, in no file and no argument
 	WorkerBinary string   // static executable readable by this process, put at WorkerPath; knows supervisor.Command
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional

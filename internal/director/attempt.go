@@ -69,9 +69,6 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Claim: end}
 }
 
-// planFile is the worker's plan, in container.Dir.
-const planFile = "plan.json"
-
 // start makes the attempt: the checkout as the last attempt left it, a bus credential of its own, a container.
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if s.alive(ctx, e.Worker) { // an earlier process started it: nobody touches a checkout that a worker is in
@@ -136,7 +133,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failed(err)
 	}
-	spec.Files = []container.File{{Name: planFile, Data: data}}
+	spec.Stdin = data
 	return orFailed(fsm.EffectEnded{}, s.runtime.Ensure(ctx, spec))
 }
 
@@ -148,7 +145,7 @@ func (s *session) spec(e fsm.Effect, checkout string) container.Spec {
 	c := s.config.Containers
 	spec := container.Spec{
 		AttemptID: e.Worker, Task: string(e.Task), Image: c.Image, Workdir: c.Workdir, Checkout: checkout,
-		Entrypoint: []string{container.WorkerPath, "--plan", container.Dir + "/" + planFile}, WorkerBinary: s.workerBinary,
+		Entrypoint: []string{container.WorkerPath, "--plan", "-"}, WorkerBinary: s.workerBinary,
 		Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, Env: s.environ,
 	}
 	for _, m := range c.ParsedMounts() {

@@ -285,6 +285,33 @@ func TestWorkEndsWhileTheDirectorIsAway(t *testing.T) {
 	}
 }
 
+// A director that is killed while it hands the plan over leaves a worker that ends at once: the attempt is made again, at nobody's cost.
+func TestPlanThatEndedEarlyCostsNobody(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.runtime.early = func(a *fakeWorker) int {
+		if a.plan.Attempt == 1 {
+			return 10 // worker.ExitBadPlan
+		}
+		return 0
+	}
+	key := s.github.CreateIssue(repo, "octocat", "Half a plan", "", "agent-task")
+	began := time.Now()
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
+		t.Errorf("verdicts %q; want worker_lost alone", v)
+	}
+	if took := time.Since(began); took > s.config.Timeouts.WorkerStart {
+		t.Errorf("took %s: the worker's end was not seen", took)
+	}
+	for _, e := range s.logs.FilterMessage("verdict").All() {
+		if m := e.ContextMap(); m["action"] != "restart_worker" {
+			t.Errorf("verdict %v", m)
+		}
+	}
+}
+
 func TestClosedIssueIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, _ *fakeWorker) int { <-ctx.Done(); return 1 })

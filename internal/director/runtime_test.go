@@ -17,7 +17,8 @@ import (
 // fakeRuntime is a runtime whose containers are goroutines that speak the worker's protocol. It outlives directors, as a real
 // one does.
 type fakeRuntime struct {
-	play func(ctx context.Context, w *fakeWorker) (exit int)
+	play  func(ctx context.Context, w *fakeWorker) (exit int)
+	early func(w *fakeWorker) (exit int) // if there is one: ends it before it says anything, with a code above 0
 
 	mu      sync.Mutex
 	workers map[string]*fakeWorker
@@ -68,7 +69,7 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 		return nil
 	}
 	a := &fakeWorker{checkout: s.Checkout, task: s.Task, stop: make(chan string, 8), behind: make(chan wire.SyncRequired, 64)}
-	if err := json.Unmarshal(s.Files[0].Data, &a.plan); err != nil {
+	if err := json.Unmarshal(s.Stdin, &a.plan); err != nil {
 		return err
 	}
 	ctx, kill := context.WithCancel(context.Background())
@@ -90,6 +91,11 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 
 // live connects, says hello until it is welcomed, keeps a heartbeat going, and plays.
 func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
+	if h.early != nil {
+		if exit := h.early(a); exit > 0 {
+			return exit
+		}
+	}
 	b := a.plan.Bus
 	o := bus.ClientOptions{
 		URL: b.URL, User: b.User, Password: b.Password, Prefix: b.Prefix, WorkerID: a.plan.WorkerID, MaxMessageBytes: b.MaxMessageBytes,

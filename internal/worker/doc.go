@@ -20,6 +20,10 @@
 //   - What is sent, logged or kept of a stage's output is redacted first, line by line, so that no cut exposes half of a
 //     secret.
 //
+// Plan: it comes through the standard input, once and whole; one that ends early is a bad plan. It has the credential for the bus and the key that signs
+// the reports, and PID 1, whose memory nobody else reads (Harden), is the only process that ever has them: a stage's standard input is
+// /dev/null, and neither its environment nor any file holds a secret of the plan.
+//
 // Stopping: fenced, withdrawn and replaced are obeyed in silence: an attempt that is over reports nothing. shutdown and
 // watchdog end the stage and report what was going on, for as long as the stop's grace (at least 1 s). SIGTERM comes from
 // whoever stops the container and has decided already: the stage gets half of the plan's grace, nothing is reported.

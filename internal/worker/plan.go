@@ -1,10 +1,12 @@
 package worker
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,7 +22,7 @@ import (
 // ErrPlan is the error of a plan that cannot be used.
 var ErrPlan = errors.New("worker: bad plan")
 
-// planMax bounds a plan file: 4 MiB, far above a 64 KiB issue body plus everything else.
+// planMax bounds a plan: 4 MiB, far above a 64 KiB issue body plus everything else.
 const planMax = 4 << 20
 
 // Defaults for durations that a plan leaves out: those of the configuration reference.
@@ -31,28 +33,71 @@ const (
 	defaultMessage   = 65536 // bytes
 )
 
+// planPatience bounds the wait for the plan (1 min): who sends it does so at once, or has ended.
+const planPatience = time.Minute
+
+// FromStdin is the name of the plan that comes through the standard input.
+const FromStdin = "-"
+
 // loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. removeErr is
 // why that failed; the plan is good nevertheless.
-func loadPlan(file string) (plan *wire.Plan, removeErr, err error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w (the director puts it there; by hand: --plan FILE)", ErrPlan, err)
+func loadPlan(ctx context.Context, o Options) (plan *wire.Plan, removeErr, err error) {
+	name, remove := o.PlanFile, func() error { return removePlan(o.PlanFile) }
+	var data []byte
+	if name == FromStdin {
+		name, remove = "standard input", func() error { return nil }
+		data, err = readInput(ctx, o.Stdin, planPatience)
+	} else {
+		data, err = readPlanFile(name)
 	}
-	if info.Size() > planMax {
-		return nil, nil, fmt.Errorf("%w: %s: %d bytes, at most %d are allowed", ErrPlan, file, info.Size(), planMax)
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	if err == nil && len(data) > planMax {
+		err = fmt.Errorf("more than %d bytes", planMax)
 	}
 	plan = &wire.Plan{}
-	if err := json.Unmarshal(data, plan); err != nil {
-		return nil, nil, fmt.Errorf("%w: %s: %w", ErrPlan, file, err)
+	if err == nil {
+		err = json.Unmarshal(data, plan)
 	}
-	if err := complete(plan); err != nil {
-		return nil, nil, fmt.Errorf("%w: %s: %w", ErrPlan, file, err)
+	clear(data)
+	if err == nil {
+		err = complete(plan)
 	}
-	return plan, removePlan(file), nil
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %s: %w", ErrPlan, name, err)
+	}
+	return plan, remove(), nil
+}
+
+func readPlanFile(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w (the director sends it through the standard input; by hand: --plan FILE)", err)
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, planMax+1))
+}
+
+// readInput reads to the end. Who is kept waiting for longer than patience gives up; the reading goes on, and nobody hears of it.
+func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]byte, error) {
+	type answer struct {
+		data []byte
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		data, err := io.ReadAll(io.LimitReader(from, planMax+1))
+		read <- answer{data, err}
+	}()
+	select {
+	case a := <-read:
+		if a.err == nil && len(a.data) == 0 {
+			a.err = errors.New("it ended before the plan came (by hand: --plan FILE)")
+		}
+		return a.data, a.err
+	case <-time.After(patience):
+		return nil, fmt.Errorf("it did not end within %s (the director sends the plan; by hand: --plan FILE)", patience)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // ownSecrets are what a plan has for the worker alone, as they stand in it. No stage sees them, nor any report.

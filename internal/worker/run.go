@@ -17,8 +17,9 @@ import (
 
 // Options are what a worker needs from its process.
 type Options struct {
-	PlanFile       string
-	Environ        []string // os.Environ()
+	PlanFile       string    // FromStdin: Stdin has it
+	Stdin          io.Reader // read to its end
+	Environ        []string  // os.Environ()
 	Stdout, Stderr io.Writer
 	Dial           Dialer
 }
@@ -34,7 +35,10 @@ func Harden() error {
 // Run is the worker's whole life. Ending ctx means that the container is being stopped. Nothing else in the process
 // may start or wait for children meanwhile.
 func Run(ctx context.Context, o Options) ExitCode {
-	plan, removeErr, err := loadPlan(o.PlanFile)
+	plan, removeErr, err := loadPlan(ctx, o)
+	if ctx.Err() != nil {
+		return ExitTerminated
+	}
 	if err != nil {
 		_, _ = fmt.Fprintf(o.Stderr, "%s%v\n", logPrefix, err)
 		return ExitBadPlan
@@ -101,7 +105,7 @@ func Exits() []ExitRow {
 	return []ExitRow{
 		{ExitResult, "all stages ended well", "worker_result.v1, acknowledged"},
 		{ExitError, "a stage failed, or the agent asks a question", "worker_error.v1, acknowledged"},
-		{ExitBadPlan, "the plan cannot be read, or a flag is wrong", "nothing"},
+		{ExitBadPlan, "the plan cannot be read or ends too early, or a flag is wrong", "nothing"},
 		{ExitRefused, "the director refused the hello: another protocol version or another attempt", "nothing after the hello"},
 		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if it was acknowledged in time; else nothing"},
 		{ExitWatchdog, "watchdog_seconds have passed since the start", "worker_error.v1, if the bus was there"},

@@ -11,71 +11,59 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"retake/internal/bus/wire"
 )
 
-// snoop is a static stage program: as CODE it leaves a daemon behind and looks for the worker's secrets, as VALIDATE it
-// looks for the daemon. It returns 0 if it found nothing.
-const snoop = `package main
+// secretsOf are what no stage may find, as they stand in a plan.
+func secretsOf(p *wire.Plan) []string { return append(ownSecrets(p), p.Secrets...) }
 
-import (
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"syscall"
-)
-
-func main() {
-	if len(os.Args) > 1 {
-		select {}
+// lookFor has the program testdata/snoop look for the plan's secrets; what it is told itself is no find.
+func lookFor(p *wire.Plan) {
+	p.Secrets = []string{"a-value-of-the-plan"}
+	var reversed []string
+	for _, s := range secretsOf(p) {
+		letters := []byte(s)
+		slices.Reverse(letters)
+		reversed = append(reversed, string(letters))
 	}
-	found := 0
-	fmt.Println("uid", os.Getuid())
-	for _, secret := range []string{"/proc/1/environ", "/proc/1/mem", "/proc/1/fd", "/retake/plan.json"} {
-		data, err := os.ReadFile(secret)
-		if secret == "/proc/1/fd" {
-			_, err = os.ReadDir(secret)
-		}
-		if err == nil && (len(data) > 0 || secret == "/proc/1/fd") {
-			fmt.Println("readable:", secret)
-			found = 3
-		}
+	for i := range p.Stages {
+		p.Stages[i].Env = map[string]string{"TEST_REVERSED": strings.Join(reversed, " ")}
 	}
-	procs, _ := filepath.Glob("/proc/[0-9]*")
-	if len(procs) != 2 {
-		fmt.Println("processes:", procs)
-		found = 4
-	}
-	out, err := exec.Command(os.Getenv("RETAKE_WORKER"), "budget", "acquire").CombinedOutput()
-	fmt.Printf("lease: %s", out)
-	if err != nil {
-		fmt.Println(err)
-		found = 6
-	}
-	if os.Getenv("RETAKE_STAGE") == "CODE" {
-		cmd := exec.Command(os.Args[0], "daemon")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		if err := cmd.Start(); err != nil {
-			fmt.Println(err)
-			found = 5
-		}
-	}
-	os.Exit(found)
 }
-`
 
-// TestInAScratchContainer runs the real program as PID 1 of an image that has nothing in it, as an ordinary user without
-// capabilities, against a bus on the gateway of its network.
-func TestInAScratchContainer(t *testing.T) {
-	w, code, logs := inContainer(t, snoop)
+// wantNothingFound: both stages looked, and found nothing.
+func wantNothingFound(t *testing.T, w *world, code, logs string) {
+	t.Helper()
 	if all := w.reports(); code != "0" || len(all) != 1 || all[0].MessageType() != "worker_result.v1" {
 		t.Fatalf("exit %s, reports %+v\n%s", code, all, logs)
 	}
 	if !strings.Contains(logs, "uid 1000") || !strings.Contains(logs, `lease: {"grant_id":"run_x.1"`) {
 		t.Errorf("logs:\n%s", logs)
+	}
+	for i, s := range secretsOf(w.plan) {
+		if strings.Contains(logs, s) {
+			t.Errorf("secret %d is in the log", i)
+		}
+	}
+}
+
+// TestInAScratchContainer runs the real program as PID 1 of an image that has nothing in it, as an ordinary user without
+// capabilities, against a bus on the gateway of its network.
+func TestInAScratchContainer(t *testing.T) {
+	c := newScratch(t, "./testdata/snoop")
+	lookFor(c.plan)
+	code, logs := c.run()
+	wantNothingFound(t, c.world, code, logs)
+	for what, seen := range map[string]string{"settings": docker(t, nil, "inspect", c.name), "files": docker(t, nil, "export", c.name)} {
+		for i, s := range secretsOf(c.plan) {
+			if strings.Contains(seen, s) {
+				t.Errorf("secret %d is in the container's %s", i, what)
+			}
+		}
 	}
 }
 
@@ -96,8 +84,13 @@ func main() {
 
 // TestOutOfMemoryInAContainer: the limit kills the stage, not the worker, which has the kernel's word for it.
 func TestOutOfMemoryInAContainer(t *testing.T) {
-	w, code, logs := inContainer(t, eater, "--memory", "64m", "--memory-swap", "64m")
-	all := w.reports()
+	source := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(source, []byte(eater), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := newScratch(t, source, "--memory", "64m", "--memory-swap", "64m")
+	code, logs := c.run()
+	all := c.reports()
 	if code != "1" || len(all) != 1 {
 		t.Fatalf("exit %s, reports %+v\n%s", code, all, logs)
 	}
@@ -112,9 +105,43 @@ func TestOutOfMemoryInAContainer(t *testing.T) {
 	}
 }
 
-// inContainer builds a program, runs it as both stages of a worker in a container from an empty image, and returns the
-// container's exit code and logs.
-func inContainer(t *testing.T, program string, limits ...string) (w *world, code, logs string) {
+// TestInputThatEndsEarly: whoever sends the plan is killed in the middle of it, or before it. The worker ends at once, as with a bad plan.
+func TestInputThatEndsEarly(t *testing.T) {
+	for _, part := range []float64{0, 0.5, 0.999} {
+		c := newScratch(t, "")
+		began := time.Now()
+		client := exec.Command("docker", "start", "--attach", "--interactive", c.name)
+		in, err := client.StdinPipe()
+		if err == nil {
+			err = client.Start()
+		}
+		plan := c.input()
+		if err == nil {
+			_, err = in.Write(plan[:int(float64(len(plan))*part)])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the container runs", func() bool {
+			return strings.TrimSpace(docker(t, nil, "inspect", "--format", "{{.State.StartedAt}}", c.name)) > "0001-01-02"
+		})
+		_ = client.Process.Kill()
+		_ = client.Wait()
+		code := strings.TrimSpace(docker(t, nil, "wait", c.name))
+		if logs := docker(t, nil, "logs", c.name); code != fmt.Sprint(int(ExitBadPlan)) || !strings.Contains(logs, "standard input") || time.Since(began) > 30*time.Second {
+			t.Errorf("%v of the plan: exit %s after %s\n%s", part, code, time.Since(began), logs)
+		}
+	}
+}
+
+// scratch is a world with a container from an empty image, made and not started, whose PID 1 is the real worker.
+type scratch struct {
+	*world
+	name string
+}
+
+// newScratch builds a program, which is both stages of the worker; empty: nothing that exists.
+func newScratch(t *testing.T, program string, limits ...string) *scratch {
 	t.Helper()
 	needDocker(t)
 	name := "retake-worker-test-" + strings.ToLower(rand.Text()[:8]) // a killed run's leftovers are in nobody's way
@@ -128,34 +155,55 @@ func inContainer(t *testing.T, program string, limits ...string) (w *world, code
 	docker(t, empty.Bytes(), "import", "-", name+":scratch")
 	t.Cleanup(func() { docker(t, nil, "rmi", name+":scratch") })
 
-	w = newWorldAt(t, gateway)
-	dir := w.plan.Workdir
+	c := &scratch{newWorldAt(t, gateway), name}
+	dir := c.plan.Workdir
+	openToAll(t, dir)
+	if program != "" {
+		build(t, program, filepath.Join(dir, "program"))
+	}
+	worker := filepath.Join(t.TempDir(), "worker")
+	build(t, "retake/cmd/worker", worker)
+
+	c.plan.Workdir = "/workspace"
+	c.plan.Stages = []wire.StagePlan{
+		{Name: wire.StageCode, Run: []string{"./program"}, TimeoutSeconds: 60}, {Name: wire.StageValidate, Run: []string{"./program"}, TimeoutSeconds: 60},
+	}
+	docker(t, nil, slices.Concat([]string{
+		"create", "--interactive", "--name", name, "--network", name, "--user", "1000:1000", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+		"--pids-limit", "64", "--tmpfs", "/tmp:exec", "--volume", dir + ":/workspace", "--entrypoint", "/retake/worker",
+	}, limits, []string{name + ":scratch"})...)
+	t.Cleanup(func() { docker(t, nil, "rm", "--force", name) })
+	docker(t, c.files(worker), "cp", "-", name+":/")
+	return c
+}
+
+// run runs the container to its end.
+func (c *scratch) run() (code, logs string) {
+	c.t.Helper()
+	start := exec.Command("docker", "start", "--attach", "--interactive", c.name)
+	start.Stdin = bytes.NewReader(c.input())
+	_ = start.Run() // its exit code is the container's
+	return strings.TrimSpace(docker(c.t, nil, "wait", c.name)), docker(c.t, nil, "logs", c.name)
+}
+
+// input is the plan as the worker gets it.
+func (w *world) input() []byte {
+	w.t.Helper()
+	data, err := json.Marshal(w.plan)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return data
+}
+
+// openToAll lets another user into a test's folder.
+func openToAll(t *testing.T, dir string) {
+	t.Helper()
 	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
-	source := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(source, []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	build(t, source, filepath.Join(dir, "program"))
-	worker := filepath.Join(t.TempDir(), "worker")
-	build(t, "retake/cmd/worker", worker)
-
-	w.plan.Workdir = "/workspace"
-	w.plan.Stages = []wire.StagePlan{
-		{Name: wire.StageCode, Run: []string{"./program"}, TimeoutSeconds: 60}, {Name: wire.StageValidate, Run: []string{"./program"}, TimeoutSeconds: 60},
-	}
-	docker(t, nil, slices.Concat([]string{
-		"create", "--name", name, "--network", name, "--user", "1000:1000", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
-		"--pids-limit", "64", "--tmpfs", "/tmp:exec", "--volume", dir + ":/workspace", "--entrypoint", "/retake/worker",
-	}, limits, []string{name + ":scratch"})...)
-	t.Cleanup(func() { docker(t, nil, "rm", "--force", name) })
-	docker(t, w.files(worker), "cp", "-", name+":/")
-	docker(t, nil, "start", name)
-	code = strings.TrimSpace(docker(t, nil, "wait", name))
-	return w, code, docker(t, nil, "logs", name)
 }
 
 func needDocker(t *testing.T) {
@@ -171,17 +219,12 @@ func needDocker(t *testing.T) {
 	t.Skip("docker: " + why)
 }
 
-// files is what goes into the container before it starts. The plan and its folder belong to the container's user, who
-// has to remove it.
-func (w *world) files(worker string) []byte {
-	w.t.Helper()
+// files is what goes into the container before it starts.
+func (c *scratch) files(worker string) []byte {
+	c.t.Helper()
 	program, err := os.ReadFile(worker)
 	if err != nil {
-		w.t.Fatal(err)
-	}
-	plan, err := json.Marshal(w.plan)
-	if err != nil {
-		w.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	var out bytes.Buffer
 	archive := tar.NewWriter(&out)
@@ -191,18 +234,17 @@ func (w *world) files(worker string) []byte {
 	}{
 		{tar.Header{Typeflag: tar.TypeDir, Name: "retake/", Mode: 0o700, Uid: 1000, Gid: 1000}, nil},
 		{tar.Header{Name: "retake/worker", Mode: 0o755}, program},
-		{tar.Header{Name: "retake/plan.json", Mode: 0o600, Uid: 1000, Gid: 1000}, plan},
 	} {
 		f.header.Size = int64(len(f.data))
 		if err := archive.WriteHeader(&f.header); err != nil {
-			w.t.Fatal(err)
+			c.t.Fatal(err)
 		}
 		if _, err := archive.Write(f.data); err != nil {
-			w.t.Fatal(err)
+			c.t.Fatal(err)
 		}
 	}
 	if err := archive.Close(); err != nil {
-		w.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	return out.Bytes()
 }
@@ -224,5 +266,74 @@ func build(t *testing.T, what, to string) {
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", what, err, out)
+	}
+}
+
+// TestAsAPlainProcess runs the real program below its supervisor, as the director starts it without an engine: by root as another user, and by that
+// user itself.
+func TestAsAPlainProcess(t *testing.T) {
+	for _, root := range []bool{true, false} {
+		if root && os.Geteuid() != 0 {
+			t.Log("not root: workers cannot be another user's")
+			continue
+		}
+		w := newWorld(t)
+		folder := t.TempDir()
+		openToAll(t, w.plan.Workdir)
+		openToAll(t, folder)
+		program := filepath.Join(w.plan.Workdir, "program")
+		build(t, "./testdata/snoop", program)
+		worker := filepath.Join(folder, "worker")
+		build(t, "retake/cmd/worker", worker)
+		w.plan.Stages = []wire.StagePlan{
+			{Name: wire.StageCode, Run: []string{program}, TimeoutSeconds: 60}, {Name: wire.StageValidate, Run: []string{program}, TimeoutSeconds: 60},
+		}
+		lookFor(w.plan)
+		order := map[string]any{
+			"Argv": []string{worker, "--plan", "-"}, "Env": []string{"HOME=" + w.plan.Workdir, "PATH=/bin"}, "Workdir": w.plan.Workdir, "Stdin": w.input(),
+		}
+		supervise := exec.Command(worker, "supervise", folder)
+		supervise.Env = []string{"PATH=/bin"}
+		lock, err := os.Create(filepath.Join(folder, "lock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		supervise.ExtraFiles = []*os.File{lock}
+		if root {
+			order["UID"], order["GID"] = 1000, 1000
+		} else if os.Geteuid() == 0 {
+			supervise.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 1000, Gid: 1000}}
+		}
+		data, err := json.Marshal(order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		supervise.Stdin = bytes.NewReader(data)
+		if out, err := supervise.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		_ = lock.Close()
+		var ended struct {
+			ExitCode int `json:"exit_code"`
+		}
+		text, err := os.ReadFile(filepath.Join(folder, "ended.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &ended)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs := ""
+		for _, name := range []string{"stdout", "stderr"} {
+			part, err := os.ReadFile(filepath.Join(folder, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			logs += string(part)
+		}
+		if os.Geteuid() != 0 {
+			logs = strings.Replace(logs, fmt.Sprintf("uid %d", os.Geteuid()), "uid 1000", 1)
+		}
+		wantNothingFound(t, w, fmt.Sprint(ended.ExitCode), logs)
 	}
 }

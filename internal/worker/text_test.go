@@ -2,15 +2,21 @@ package worker
 
 import (
 	"bytes"
+	"context"
+	"encoding/base64"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
+	"retake/internal/bus/wire"
 	"retake/internal/redact"
 )
 
@@ -141,7 +147,8 @@ func TestPlanIsCheckedAndRemoved(t *testing.T) {
 		return file
 	}
 	file := write(`{"worker_id":"k3v9qx2m-1","issue":{"key":"acme/widgets#21"},"attempt":1,"bus":{"url":"nats://h"},"workdir":"/w","stages":[{"name":"CODE","run":["x"]}]}`)
-	p, removeErr, err := loadPlan(file)
+	load := func(file string) (*wire.Plan, error, error) { return loadPlan(t.Context(), Options{PlanFile: file}) }
+	p, removeErr, err := load(file)
 	if err != nil || removeErr != nil {
 		t.Fatal(err, removeErr)
 	}
@@ -157,7 +164,7 @@ func TestPlanIsCheckedAndRemoved(t *testing.T) {
 		`[1]`: {"array"},
 		`{"worker_id":"a.b","attempt_id":"c","stages":[{"name":"","run":[],"timeout_seconds":-1}]}`: {"a.b", "stages[0].name", "stages[0].run", "stages[0].timeout_seconds"},
 	} {
-		_, _, err := loadPlan(write(text))
+		_, _, err := load(write(text))
 		if !errors.Is(err, ErrPlan) {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -168,9 +175,47 @@ func TestPlanIsCheckedAndRemoved(t *testing.T) {
 			}
 		}
 	}
-	if _, _, err := loadPlan("/no/such/plan"); !errors.Is(err, ErrPlan) {
+	if _, _, err := load("/no/such/plan"); !errors.Is(err, ErrPlan) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A plan that comes through a pipe comes whole, or not at all: who writes it may be killed at any byte.
+func TestPlanThatEndsEarlyIsNone(t *testing.T) {
+	whole := `{"worker_id":"k3v9qx2m-1","issue":{"key":"acme/widgets#21"},"attempt":1,"bus":{"url":"nats://h"},"workdir":"/w",` +
+		`"stages":[{"name":"CODE","run":["x"]}],"sign_key":"` + base64.StdEncoding.EncodeToString(make([]byte, 32)) + `"}`
+	for n := range len(whole) {
+		plan, _, err := loadPlan(t.Context(), Options{PlanFile: FromStdin, Stdin: strings.NewReader(whole[:n])})
+		if plan != nil || !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), "standard input") {
+			t.Fatalf("%d of %d bytes: %+v, %v", n, len(whole), plan, err)
+		}
+	}
+	plan, _, err := loadPlan(t.Context(), Options{PlanFile: FromStdin, Stdin: strings.NewReader(whole)})
+	if err != nil || len(plan.SignKey) != 32 {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	_, _, err = loadPlan(t.Context(), Options{PlanFile: FromStdin, Stdin: strings.NewReader(strings.Repeat(" ", planMax) + whole)})
+	if !errors.Is(err, ErrPlan) || !strings.Contains(err.Error(), "4194304") {
+		t.Errorf("too long: %v", err)
+	}
+}
+
+func TestNobodyWaitsForEverForAPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		never, write := io.Pipe()
+		began := time.Now()
+		_, err := readInput(t.Context(), never, planPatience)
+		if err == nil || !strings.Contains(err.Error(), "within 1m0s") || time.Since(began) != planPatience {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		var out buffer
+		if code := Run(ctx, Options{PlanFile: FromStdin, Stdin: never, Stdout: &out, Stderr: &out}); code != ExitTerminated {
+			t.Errorf("stopped meanwhile: exit %d, %s", code, &out)
+		}
+		_ = write.Close()
+	})
 }
 
 func TestExitCodesAreDistinct(t *testing.T) {

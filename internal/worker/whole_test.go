@@ -1,11 +1,10 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -144,16 +143,7 @@ func (w *world) run(ctx context.Context) ExitCode {
 }
 
 func (w *world) runWith(ctx context.Context, dial Dialer) ExitCode {
-	file := filepath.Join(w.t.TempDir(), "plan.json")
-	data, err := json.Marshal(w.plan)
-	if err = errors.Join(err, os.WriteFile(file, data, 0o600)); err != nil {
-		w.t.Fatal(err)
-	}
-	code := Run(ctx, Options{PlanFile: file, Environ: w.env, Stdout: w.out, Stderr: w.err, Dial: dial})
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		w.t.Error("the plan is still there")
-	}
-	return code
+	return Run(ctx, Options{PlanFile: FromStdin, Stdin: bytes.NewReader(w.input()), Environ: w.env, Stdout: w.out, Stderr: w.err, Dial: dial})
 }
 
 func (w *world) start() <-chan ExitCode {

@@ -3,6 +3,7 @@ package containertest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -56,6 +57,25 @@ func planIsReadAndRemoved(s harness) {
 	exit := s.runSpec(spec)
 	if exit.ExitCode != 0 || string(exit.Stdout) != "the plan" {
 		s.Errorf("got %d, %q, %s", exit.ExitCode, exit.Stdout, exit.Stderr)
+	}
+}
+
+func inputComesWholeAndEnds(s harness) {
+	for _, size := range []int{0, 1, 3 << 20} { // none; one byte; more than any pipe holds
+		spec := s.spec("input")
+		spec.Stdin = bytes.Repeat([]byte("x"), size)
+		exit := s.runSpec(spec)
+		if want := fmt.Sprintf("%d bytes %x\n", size, sha256.Sum256(spec.Stdin)); exit.ExitCode != 0 || string(exit.Stdout) != want {
+			s.Errorf("%d bytes: got %d, %q, %s; want %q", size, exit.ExitCode, exit.Stdout, exit.Stderr, want)
+		}
+	}
+	spec := s.spec("obey") // who does not read it does not keep anybody waiting for long
+	spec.Stdin = []byte("nobody reads this")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	s.ensure(spec)
+	if exit := s.stop(s.Runtime, spec.AttemptID, patience); string(exit.Stdout) != "ready\nbye\n" {
+		s.Errorf("stdout = %q, want that of one start", exit.Stdout)
 	}
 }
 

@@ -54,6 +54,7 @@ func Run(t *testing.T, s Subject) {
 		{"NewestIsKeptUnderAFlood", true, newestIsKeptUnderAFlood},
 		{"ExitCodes", true, exitCodes},
 		{"PlanIsReadAndRemoved", true, planIsReadAndRemoved},
+		{"InputComesWholeAndEnds", true, inputComesWholeAndEnds},
 		{"EnvironmentAndWorkdir", true, environmentAndWorkdir},
 		{"EnsureTwiceIsOnce", true, ensureTwiceIsOnce},
 		{"EnsureDoesNotRestart", true, ensureDoesNotRestart},

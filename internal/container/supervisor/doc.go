@@ -9,6 +9,7 @@
 //	            FOLDER: started.json, stdout, stderr, ended.json, lock
 //
 // Invariants:
+//   - Nobody but root reads its memory, since the order has the worker's input.
 //   - The supervisor is a session of its own and holds no pipe to the director once the worker runs: the director may end at
 //     any moment, by SIGKILL too, without either of them noticing.
 //   - It holds the lock on FOLDER/lock from before it exists (the director takes it and passes it on) until after

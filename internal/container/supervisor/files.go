@@ -41,7 +41,8 @@ type Order struct {
 	Argv    []string // Argv[0] is the program's absolute path
 	Env     []string // all of it
 	Workdir string
-	UID     int // 0: the supervisor's own user, group and groups
+	Stdin   []byte // all that it reads of its standard input
+	UID     int    // 0: the supervisor's own user, group and groups
 	GID     int
 }
 

@@ -42,6 +42,10 @@ func supervise(dir string) error {
 	syscall.CloseOnExec(LockFD)
 	// Not ignored: children would inherit that. An attempt is ended through the worker, or the director.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE, syscall.SIGQUIT)
+	// The order holds secrets, and without root's rights the worker's user is ours.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("prctl PR_SET_DUMPABLE: %w", err)
+	}
 	var order Order
 	if err := json.NewDecoder(os.Stdin).Decode(&order); err != nil {
 		return fmt.Errorf("no order came: %w", err)
@@ -79,12 +83,12 @@ type supervisor struct {
 
 // start starts the worker. 0 without an error: its program cannot be run, and that is written down.
 func (s *supervisor) start(o Order) (worker int, err error) {
-	null, err := os.Open(os.DevNull)
+	in, feed, err := inputOf(o)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = null.Close() }()
-	files := []uintptr{null.Fd()}
+	defer func() { _ = in.Close() }()
+	files := []uintptr{in.Fd()}
 	for _, name := range []string{StdoutFile, StderrFile} {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -103,9 +107,30 @@ func (s *supervisor) start(o Order) (worker int, err error) {
 	}
 	worker, err = syscall.ForkExec(o.Argv[0], o.Argv, attr)
 	if code, never := startCodes[err]; never {
-		return 0, WriteFile(s.dir, endedFile, Ended{ExitCode: code, StartError: startError(o, err), Clean: true})
+		return 0, errors.Join(feed(false), WriteFile(s.dir, endedFile, Ended{ExitCode: code, StartError: startError(o, err), Clean: true}))
 	}
-	return worker, err
+	return worker, errors.Join(err, feed(err == nil))
+}
+
+// inputOf is the standard input of the worker, and what writes it once the worker runs, and closes it. The writing does not wait: the worker may read
+// slowly, or never.
+func inputOf(o Order) (in *os.File, feed func(runs bool) error, err error) {
+	if len(o.Stdin) == 0 {
+		in, err = os.Open(os.DevNull)
+		return in, func(bool) error { return nil }, err
+	}
+	in, to, err := os.Pipe()
+	return in, func(runs bool) error {
+		if !runs {
+			return to.Close()
+		}
+		go func() {
+			_, _ = to.Write(o.Stdin) // a worker that is gone needs none
+			_ = to.Close()
+			clear(o.Stdin)
+		}()
+		return nil
+	}, err
 }
 
 // startCodes are the shell's exit codes for what cannot be executed and for what is not there. Other errors are the

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
@@ -31,6 +32,7 @@ var commands = map[string]func(args []string) int{
 	"limits":    limits,
 	"runtmp":    runTmp,
 	"readonce":  readOnce,
+	"input":     input,
 	"writefile": writeFile,
 	"env":       env,
 	"dial":      dial,
@@ -191,6 +193,16 @@ func readOnce(args []string) int {
 	if err := os.Remove(args[0]); err != nil {
 		return fail(err)
 	}
+	return 0
+}
+
+// input prints what comes through the standard input, as length and digest.
+func input([]string) int {
+	data, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return fail(err)
+	}
+	fmt.Printf("%d bytes %x\n", len(data), sha256.Sum256(data))
 	return 0
 }
 
