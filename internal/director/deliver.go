@@ -134,7 +134,7 @@ func branchOf(e fsm.Effect) string {
 func (s *session) pushRequest(e fsm.Effect, issue github.Issue, branch, message string) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: s.remote(e.Task.Repo()), Branch: branch, BaseBranch: s.config.GitHub.BaseBranch,
-		Message: message, AuthoredAt: e.At, Check: s.inspect(issue.Labels),
+		Message: message, AuthoredAt: e.At, Check: s.inspect(e.Worker, issue.Labels),
 	}
 	if e.Work != nil && e.Work.Branch == branch {
 		request.Onto = e.Work.SHA

@@ -19,6 +19,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/github"
+	"retake/internal/leak"
 	"retake/internal/recovery/classify"
 	"retake/internal/recovery/policy"
 	"retake/internal/scope"
@@ -47,9 +48,11 @@ type daemon struct {
 	since        time.Time
 	workerBinary string
 	driftEvery   time.Duration
-	gateway      string   // address at which containers reach the bus
-	environ      []string // of every container
-	secrets      []string // values in environ that workers mask
+	gateway      string                                // address at which containers reach the bus
+	environ      []string                              // of every container
+	secrets      []string                              // values in environ that workers mask
+	known        []leak.Value                          // what nobody may push: those in environ that are secret, and GitHub's token
+	token        func(context.Context) (string, error) // GitHub's, as it is now
 
 	classifier *classify.Classifier
 	policy     *policy.Policy   // without the configuration's limits

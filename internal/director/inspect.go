@@ -3,8 +3,10 @@ package director
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"retake/internal/leak"
 	"retake/internal/scope"
 	"retake/internal/workspace"
 )
@@ -12,17 +14,30 @@ import (
 // searchTime bounds how long a patch is searched for secrets. 50 MB of code take 25 s of a processor, and the director's memory does not grow with them.
 const searchTime = 5 * time.Minute
 
-// inspect returns the look at a patch before it is pushed, for an issue with these labels.
-func (d *daemon) inspect(labels []string) func(context.Context, *workspace.Patch) error {
+// inspect returns the look at the patch of a worker before it is pushed, for an issue with these labels.
+func (d *daemon) inspect(worker string, labels []string) func(context.Context, *workspace.Patch) error {
 	return func(ctx context.Context, p *workspace.Patch) error {
 		limited, cancel := context.WithTimeout(ctx, searchTime)
 		defer cancel()
-		err := lookThrough(limited, d.scope.Look(labels), p)
+		err := lookThrough(limited, d.scope.Look(labels, d.knownSecrets(ctx, worker)), p)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return scope.TooLong(searchTime.String())
 		}
 		return err
 	}
+}
+
+// knownSecrets returns what must not leave the machine in what a worker made: the values that containers are given, GitHub's token, and
+// what PID 1 of its own container knows.
+func (d *daemon) knownSecrets(ctx context.Context, worker string) *leak.Finder {
+	known := slices.Clone(d.known)
+	if token, err := d.token(ctx); err == nil { // it may be another one by now
+		known = append(known, leak.Value{Name: tokenName, Text: token})
+	}
+	if worker != "" {
+		known = append(known, leak.Value{Name: "key of the attempt", Text: string(d.bus.AttemptKey(worker))})
+	}
+	return leak.New(known...)
 }
 
 // lookThrough shows all of a patch to a look.

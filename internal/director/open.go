@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/github"
-	"retake/internal/redact"
+	"retake/internal/leak"
 	"retake/internal/safefile"
 	"retake/internal/scope"
 	"retake/internal/workspace"
@@ -217,13 +218,14 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	d.token, d.known = o.Token, append(secretsAmong(d.environ), leak.Value{Name: tokenName, Text: token})
 	d.github, err = github.New(github.Options{
 		BaseURL: c.APIURL, Token: o.Token, Fleet: d.config.Director.Fleet, Labels: github.Labels(c.Labels),
 		MinBetweenWrites: d.config.RateLimits.GitHub.MinBetweenWrites,
 		TrustedAuthors:   c.TrustedAuthors,
 		MaxConcurrent:    d.config.RateLimits.GitHub.MaxConcurrentRequests,
 		CooldownDefault:  d.config.RateLimits.GitHub.CooldownOnRateLimit,
-		Writes:           c.Writes, Secrets: append(slices.Clone(d.secrets), token), Transport: o.Transport,
+		Writes:           c.Writes, Secrets: append(slices.Clone(d.secrets), token), Known: d.known, Transport: o.Transport,
 		OnCooldown: d.coolDown, Log: d.log,
 	})
 	if err != nil {
@@ -231,7 +233,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	}
 	d.scope, err = scope.New(scope.Options{
 		Deny: d.config.Scope.Deny, Allow: d.config.Scope.Allow, AllowSecrets: d.config.Scope.AllowSecrets,
-		MaxFileBytes: int64(d.config.Scope.MaxFileBytes), Secrets: append(secretsAmong(d.config.Containers.EnvPassthrough), token),
+		MaxFileBytes: int64(d.config.Scope.MaxFileBytes),
 	})
 	return err
 }
@@ -352,12 +354,14 @@ func passedOn(env map[string]string, names []string) (environ, secrets []string,
 	return environ, secrets, nil
 }
 
-// secretsAmong are the values of the variables whose names say that they are secret: no patch may have them. Others, such as a
-// proxy's address, may stand in any file.
-func secretsAmong(names []string) (values []string) {
-	for _, name := range names {
-		if redact.IsSecretVariable(name) {
-			values = append(values, os.Getenv(name))
+// tokenName is what people are told that GitHub's token is.
+const tokenName = "GitHub token"
+
+// secretsAmong are the variables whose values no patch may have. Others, such as a proxy's address, may stand in any file.
+func secretsAmong(environ []string) (values []leak.Value) {
+	for _, variable := range environ {
+		if name, value, _ := strings.Cut(variable, "="); leak.Variable(name, value) {
+			values = append(values, leak.Value{Name: name, Text: value})
 		}
 	}
 	return values

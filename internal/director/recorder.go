@@ -18,6 +18,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
+	"retake/internal/scope"
 )
 
 // recorder writes what people read afterwards (audits, telemetry, the state of tasks), from what has become durable. It
@@ -277,7 +278,7 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	defer cancel()
 	var err error
 	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err == nil {
-		out.Patch, err = s.scope.Mask(limited, out.Patch)
+		out.Patch, err = scope.Mask(limited, out.Patch, s.knownSecrets(limited, e.Worker))
 	}
 	if err != nil {
 		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))

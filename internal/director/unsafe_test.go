@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"encoding/base64"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -35,7 +36,10 @@ var unsafePatches = []unsafePatch{
 	{title: "Token", path: "run.sh", text: "curl -H 'Authorization: token " + fakeToken + "'\n", reason: "policy_violation", says: []string{"run.sh:1", "github-pat"}},
 	{title: "Private key", path: "id_rsa", text: fakeKey, reason: "policy_violation", says: []string{"id_rsa:1", "private-key"}},
 	{title: "DigitalOcean", path: "do.sh", text: "doctl auth init -t " + fakeOcean + "\n", reason: "policy_violation", says: []string{"do.sh:1", "digitalocean-pat"}},
-	{title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n", reason: "policy_violation", says: []string{"t:2"}},
+	{title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n", reason: "policy_violation", says: []string{"t:2: Retake's own GitHub token"}},
+	{title: "The same in another encoding", path: "b.bin", text: "\x00" + base64.RawURLEncoding.EncodeToString([]byte("x token-of-the-director")), reason: "policy_violation", says: []string{"b.bin:1: Retake's own GitHub token, base64"}},
+	{title: "The key of its attempt", path: "k", reason: "policy_violation", says: []string{"k:1: Retake's own key of the attempt, base64"}},
+	{title: "What a container was given", path: "c", text: "Xk29-fjQ\n  -7mmPz0aa", reason: "policy_violation", says: []string{"c:1: Retake's own MODEL_AUTH"}},
 	{title: "Name", path: "notes/" + fakeToken, text: "hello\n", reason: "policy_violation", says: []string{"github-pat"}},
 	{title: "Workflow", path: ".github/workflows/x.yml", text: "on: push\n", reason: "scope_violation", says: []string{".github/workflows/x.yml", "scope.deny", "ci-ok"}},
 	{title: "GitLab", path: "sub/.gitlab-ci.yml", text: "a: b\n", reason: "scope_violation", says: []string{"sub/.gitlab-ci.yml", "scope.deny"}},
@@ -63,13 +67,18 @@ func TestNothingUnsafeIsPushed(t *testing.T) {
 	t.Parallel()
 	left := map[string]unsafePatch{}
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		if err := left[a.task].leave(a.checkout); err != nil {
+		p := left[a.task]
+		if p.path == "k" {
+			p.text = base64.StdEncoding.EncodeToString(a.plan.SignKey)
+		}
+		if err := p.leave(a.checkout); err != nil {
 			return 1
 		}
 		return a.succeed(ctx)
 	})
 	s.token = "token-of-the-director"
 	s.github.AddUser("retake-bot", s.token)
+	s.config.Containers.Env = map[string]string{"MODEL_AUTH": "Xk29-fjQ-7mmPz0aa", "HTTPS_PROXY": "http://proxy:3128"}
 	s.config.Scope.Allow = map[string][]string{"ci-ok": {".github/workflows/"}}
 	s.config.Director.MaxWorkers = len(unsafePatches)
 	s.config.GitHub.Delivery = "pull_request"

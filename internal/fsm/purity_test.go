@@ -53,6 +53,7 @@ var allowed = map[string][]string{
 	"retake/internal/redact": {
 		"bytes", "cmp", "encoding/base64", "encoding/json", "io", "net/url", "regexp", "slices", "strconv", "strings",
 	},
+	"retake/internal/leak": {"encoding/hex", "math/bits", "net/url", "regexp", "retake/internal/redact", "slices", "strconv", "strings", "unicode/utf16"},
 	"retake/internal/bus/wire": {
 		"bytes", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/json", "errors", "fmt", "slices", "sort", "strconv", "strings", "time", "unicode/utf8",
 	},

@@ -14,6 +14,7 @@ import (
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
 
+	"retake/internal/leak"
 	"retake/internal/redact"
 )
 
@@ -34,7 +35,8 @@ type Options struct {
 	CooldownDefault  time.Duration // first wait after a limit that states none
 	Writes           bool          // false: nothing on GitHub is ever changed
 
-	Secrets    []string // values that are never posted, beside those that look like secrets
+	Secrets    []string     // values that are never posted, beside those that look like secrets
+	Known      []leak.Value // those among them that are never posted in any encoding
 	Transport  http.RoundTripper
 	OnCooldown func(Cooldown) // called after the gate has shut, on the goroutine of the request; must not block
 	Log        *zap.Logger
@@ -130,11 +132,11 @@ func (c *Client) checkWrites(effect, key string, fields ...zap.Field) error {
 
 // redactor masks what must not be posted: the configured secrets and the token in use.
 func (c *Client) redactor() redactor {
-	secrets := c.opts.Secrets
+	secrets, known := c.opts.Secrets, c.opts.Known
 	if t := c.transport.last.Load(); t != nil {
-		secrets = append(slices.Clone(secrets), *t)
+		secrets, known = append(slices.Clone(secrets), *t), append(slices.Clone(known), leak.Value{Text: *t})
 	}
-	return redactor{redact.New(secrets...)}
+	return redactor{redact.New(secrets...), leak.New(known...)}
 }
 
 // Redact masks what must not be shown: the configured secrets, the token in use, and what looks like a secret.

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"retake/internal/leak"
 	"retake/internal/recovery/plaintext"
 	"retake/internal/redact"
 )
@@ -41,10 +42,13 @@ func plain(text string) string {
 }
 
 // redactor makes text safe to post.
-type redactor struct{ *redact.Redactor }
+type redactor struct {
+	*redact.Redactor
+	known *leak.Finder
+}
 
 // clean is text without escape sequences and secrets. It comes before any cut, because half a secret matches nothing.
-func (r redactor) clean(text string) string { return r.Cut(plain(text)) }
+func (r redactor) clean(text string) string { return r.Cut(plain(r.known.Mask(text))) }
 
 // inert is cleaned text that notifies nobody and carries no HTML comment, also inside code.
 func inert(text string) string {

@@ -50,6 +50,7 @@ const (
 	isStale     = "stale"
 	inCheckout  = "checkout" // what is missing belongs to the repository
 	isSecret    = "secret"   // in a patch
+	isOwnSecret = "own secret"
 	isLarge     = "large file"
 	isLink      = "link"
 	isLabelled  = "labelled"   // a label lets it through
@@ -57,6 +58,9 @@ const (
 
 	isOutOfTurns = "turns" // an agent's own limit
 )
+
+// OwnSecret begins what is said of a value in a patch that Retake was given for itself or for its workers; its name follows.
+const OwnSecret = "Retake's own "
 
 // NotPushed begins the cause of a patch that our own rules keep on the machine; the first path follows.
 const NotPushed = "nothing was pushed: "
@@ -128,7 +132,7 @@ func (c *Case) places() []string {
 	}
 	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
 		for _, kind := range []struct{ says, place string }{
-			{": a secret (", isSecret}, {"scope.max_file_bytes", isLarge}, {": a symbolic link", isLink}, {labelAfter, isLabelled}, {"", isNotPushed},
+			{": " + OwnSecret, isOwnSecret}, {": a secret (", isSecret}, {"scope.max_file_bytes", isLarge}, {": a symbolic link", isLink}, {labelAfter, isLabelled}, {"", isNotPushed},
 		} {
 			if strings.Contains(text, kind.says) {
 				places = append(places, kind.place)

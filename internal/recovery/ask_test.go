@@ -127,6 +127,11 @@ func TestWordsOfACase(t *testing.T) {
 			[]string{"/agent retry Take the secret in conf/prod.env out", "scope.allow_secrets"},
 		},
 		{
+			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.md:2: " + OwnSecret + "MODEL_KEY, base64 (remove it)"},
+			"a secret of Retake's own in `a.md` must not be pushed",
+			[]string{"/agent retry Take the secret in a.md out", "replace it at its provider"},
+		},
+		{
 			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + `.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
 			"`.github/workflows/x.yml` may not be changed by Retake",
 			[]string{"such as .github/workflows/x.yml,", "scope.allow"},
@@ -172,6 +177,7 @@ func TestEveryWordingIsUsed(t *testing.T) {
 	used := map[wording]bool{}
 	cases := append(askCases(),
 		Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "./check.sh", Program: "./check.sh"},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a: " + OwnSecret + "KEY (remove it)"},
 		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "the patch could not be searched for secrets"},
 	)
 	for _, c := range cases {

@@ -32,6 +32,11 @@ var wordings = []wording{
 		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
 	},
 	{
+		PolicyViolation, isOwnSecret, "a secret of Retake's own in {path} must not be pushed",
+		"Have it taken out with this comment. An agent that writes down what it was given may have sent it elsewhere, too: if in doubt, replace it at its provider.",
+		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
+	},
+	{
 		PolicyViolation, isLarge, "{path} is too large to be pushed",
 		"Have the file taken out with this comment, or raise `scope.max_file_bytes`.",
 		"/agent retry Take large files[ such as {path}] out of the change.",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"retake/internal/leak"
 	"retake/internal/recovery"
 	"retake/internal/redact"
 	"retake/internal/worktree"
@@ -18,7 +19,6 @@ type Options struct {
 	Allow        map[string][]string // by label of the issue: globs of paths that it may change all the same
 	AllowSecrets []string            // globs of files that are not searched for secrets
 	MaxFileBytes int64
-	Secrets      []string // values that the director knows
 }
 
 // Rules are compiled Options.
@@ -27,7 +27,6 @@ type Rules struct {
 	allow   []allowed // in the order of their labels
 	unread  worktree.Globs
 	maxFile int64
-	known   *redact.Redactor
 }
 
 // denied is one glob of Deny by itself, to be named.
@@ -43,7 +42,7 @@ type allowed struct {
 
 // New compiles the globs.
 func New(o Options) (*Rules, error) {
-	r := &Rules{maxFile: o.MaxFileBytes, known: redact.New(o.Secrets...)}
+	r := &Rules{maxFile: o.MaxFileBytes}
 	for i, glob := range o.Deny {
 		all, err := worktree.Compile(o.Deny[i:])
 		if err != nil {
@@ -104,6 +103,7 @@ type File struct {
 type Look struct {
 	rules   *Rules
 	labels  []string
+	known   *leak.Finder // values that the director knows
 	names   []string
 	found   []finding
 	secrets map[string]bool // none of them is ever shown
@@ -118,9 +118,9 @@ type finding struct {
 	next   string // what a person can do
 }
 
-// Look begins to look at a patch for an issue with these labels.
-func (r *Rules) Look(labels []string) *Look {
-	return &Look{rules: r, labels: labels, secrets: map[string]bool{}}
+// Look begins to look at a patch for an issue with these labels, which must not have the known values either.
+func (r *Rules) Look(labels []string, known *leak.Finder) *Look {
+	return &Look{rules: r, labels: labels, known: known, secrets: map[string]bool{}}
 }
 
 // File takes the next path. It returns whether the content is to be looked at, too.
@@ -143,18 +143,20 @@ func (l *Look) File(f File) (wantContent bool) {
 		})
 		return false
 	}
-	return f.Link || !l.rules.unread.Match(f.Path)
+	return true
 }
 
-// Content takes a file's content. base gives what the base branch has there: secrets that it has already are nothing new.
+// Content takes a file's content. base gives what the base branch has there: secrets that it has already are nothing new. For values that
+// the director knows binary files and those of AllowSecrets are searched, too: none of them was invented for a test.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
 		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
 	}
+	find := l.search
 	if isBinary(text) || l.rules.unread.Match(f.Path) {
-		return nil
+		find = func(_ context.Context, _, text string) ([]secret, error) { return l.own(text), nil }
 	}
-	secrets, err := l.rules.search(ctx, f.Path, text)
+	secrets, err := find(ctx, f.Path, text)
 	if err != nil || len(secrets) == 0 {
 		return err
 	}
@@ -162,12 +164,12 @@ func (l *Look) Content(ctx context.Context, f File, text string, base func() (st
 	if err != nil {
 		return err
 	}
-	known, err := l.rules.search(ctx, f.Path, before)
+	had, err := find(ctx, f.Path, before)
 	if err != nil {
 		return err
 	}
 	for _, s := range secrets {
-		if !slices.ContainsFunc(known, s.same) {
+		if !slices.ContainsFunc(had, s.same) {
 			l.secret(f.Path, s)
 		}
 	}
@@ -176,6 +178,10 @@ func (l *Look) Content(ctx context.Context, f File, text string, base func() (st
 
 func (l *Look) secret(name string, s secret) {
 	l.secrets[s.value] = true
+	if s.isOwn {
+		l.find(finding{recovery.PolicyViolation, name, s.line, recovery.OwnSecret + s.rule, "remove it"})
+		return
+	}
 	l.find(finding{recovery.PolicyViolation, name, s.line, "a secret (rule " + s.rule + ")", "remove it, or name the file in scope.allow_secrets"})
 }
 
@@ -208,12 +214,12 @@ func (l *Look) searchNames(ctx context.Context) error {
 			n++
 		}
 		lines := strings.Join(names[:n], "\n") // a name with a line break in it is shown in part
-		found, err := l.rules.search(ctx, "", lines)
+		found, err := l.search(ctx, "", lines)
 		if err != nil {
 			return err
 		}
 		for _, s := range found {
-			l.secret(strings.Split(lines, "\n")[s.line-1], secret{rule: s.rule, value: s.value})
+			l.secret(strings.Split(lines, "\n")[s.line-1], secret{s.rule, s.value, 0, s.isOwn})
 		}
 		names = names[n:]
 	}
@@ -254,7 +260,7 @@ func (l *Look) violation() *Violation {
 	if len(next) > 0 {
 		text += " (" + strings.Join(next, "; ") + ")"
 	}
-	return &Violation{Reason: l.found[0].reason, Text: redact.Text(mask(text, l.secrets))}
+	return &Violation{Reason: l.found[0].reason, Text: redact.Text(mask(l.known.Mask(text), l.secrets))}
 }
 
 // mask takes values out of a text, the longest first: one may be part of another.

@@ -3,12 +3,15 @@ package scope
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"retake/internal/leak"
 	"retake/internal/recovery"
 )
 
@@ -22,8 +25,10 @@ var (
 
 var options = Options{
 	Deny: []string{".github/workflows/", "**/.gitlab-ci.yml"}, Allow: map[string][]string{"ci-ok": {".github/workflows/"}},
-	AllowSecrets: []string{"testdata/"}, MaxFileBytes: 1000, Secrets: []string{ownSecret},
+	AllowSecrets: []string{"testdata/"}, MaxFileBytes: 1000,
 }
+
+var known = leak.New(leak.Value{Name: "API_KEY", Text: ownSecret})
 
 func rules(t testing.TB, o Options) *Rules {
 	t.Helper()
@@ -37,7 +42,7 @@ func rules(t testing.TB, o Options) *Rules {
 // look looks at a patch of one file.
 func look(t testing.TB, r *Rules, f File, text, base string, labels ...string) error {
 	t.Helper()
-	l := r.Look(labels)
+	l := r.Look(labels, known)
 	if l.File(f) {
 		if err := l.Content(t.Context(), f, text, func() (string, error) { return base, nil }); err != nil {
 			t.Fatal(err)
@@ -81,7 +86,13 @@ func TestWhatMayNotLeave(t *testing.T) {
 		{name: "a link over another one", file: File{Path: "a/b/l", Link: true}, text: "c/../x", reason: recovery.PolicyViolation},
 		{name: "a link into git's folder", file: File{Path: "l", Link: true}, text: ".GIT/hooks", reason: recovery.PolicyViolation},
 		{name: "a link in test data", file: File{Path: "testdata/l", Link: true}, text: "/etc/passwd", reason: recovery.PolicyViolation},
-		{name: "the director's own, in base64", file: File{Path: "a"}, text: "one\n" + base64.StdEncoding.EncodeToString([]byte(ownSecret)), reason: recovery.PolicyViolation, says: []string{"a:2", ownRule}},
+		{name: "the director's own, in base64", file: File{Path: "a"}, text: "one\n" + base64.StdEncoding.EncodeToString([]byte(ownSecret)), reason: recovery.PolicyViolation, says: []string{"a:2: Retake's own API_KEY, base64"}},
+		{name: "the director's own, in a binary file", file: File{Path: "a.bin"}, text: "\x00" + ownSecret, reason: recovery.PolicyViolation, says: []string{"a.bin:1: Retake's own API_KEY (remove it)"}},
+		{name: "the director's own, in test data", file: File{Path: "testdata/a"}, text: ownSecret, reason: recovery.PolicyViolation},
+		{name: "the director's own, a link", file: File{Path: "l", Link: true}, text: url.PathEscape(ownSecret), reason: recovery.PolicyViolation},
+		{name: "the director's own, a name", file: File{Path: "the director's/own/value"}, reason: recovery.PolicyViolation, says: []string{"[REDACTED]: Retake's own"}},
+		{name: "the director's own, there before", file: File{Path: "a"}, text: "x\n" + ownSecret + "\n" + ownSecret, base: ownSecret},
+		{name: "the director's own, now in another encoding", file: File{Path: "a"}, text: ownSecret + hex.EncodeToString([]byte(ownSecret)), base: ownSecret, reason: recovery.PolicyViolation},
 		{name: "binary", file: File{Path: "a.bin"}, text: "\x00" + githubPAT},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -111,7 +122,7 @@ func TestWhatMayNotLeave(t *testing.T) {
 
 // TestWorstFirst: a secret outweighs a path, and what does not fit is counted.
 func TestWorstFirst(t *testing.T) {
-	l := rules(t, options).Look(nil)
+	l := rules(t, options).Look(nil, nil)
 	for i := range 9 {
 		l.File(File{Path: fmt.Sprintf(".github/workflows/%d.yml", i)})
 	}
@@ -150,7 +161,7 @@ func TestPieces(t *testing.T) {
 	for _, filler := range []string{"some line of text\n", "no end of the line "} {
 		for _, before := range []int{0, pieceBytes - overlapBytes, pieceBytes - 20, pieceBytes, 2*pieceBytes - overlapBytes - 10} {
 			head := strings.Repeat(filler, before/len(filler)+1)[:before] + "\n"
-			found, err := r.search(t.Context(), "a", head+"T="+githubPAT+"\n"+privateKey+strings.Repeat(filler, 5000))
+			found, err := r.Look(nil, known).search(t.Context(), "a", head+"T="+githubPAT+"\n"+privateKey+strings.Repeat(filler, 5000))
 			line := strings.Count(head, "\n") + 1
 			if err != nil || len(found) != 2 || found[0].line != line || found[1].line != line+1 {
 				t.Errorf("%d bytes before: %d found, %v, want lines %d and the next", before, len(found), err, line)
@@ -171,8 +182,8 @@ func TestSearchEnds(t *testing.T) {
 }
 
 func TestMask(t *testing.T) {
-	got, err := rules(t, options).Mask(t.Context(), "+T="+githubPAT+"\n+ok\n")
-	if err != nil || got != "+T=[REDACTED]\n+ok\n" {
+	got, err := Mask(t.Context(), "+T="+githubPAT+"\n+ok\n+"+hex.EncodeToString([]byte(ownSecret)), known)
+	if err != nil || got != "+T=[REDACTED]\n+ok\n+[REDACTED]" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

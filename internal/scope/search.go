@@ -10,6 +10,8 @@ import (
 
 	"github.com/zricethezav/gitleaks/v8/config"
 	"github.com/zricethezav/gitleaks/v8/detect"
+
+	"retake/internal/leak"
 )
 
 // guesses is the rule that goes by a name in front of a value. The others know what a secret looks like.
@@ -40,10 +42,13 @@ var detector = sync.OnceValue(func() *detect.Detector {
 type secret struct {
 	rule, value string
 	line        int
+	isOwn       bool // one of the values that the director knows: rule is its name and how it is written
 }
 
-// same: wherever it stands.
-func (s secret) same(other secret) bool { return s.rule == other.rule && s.value == other.value }
+// same: wherever it stands. Of a value that the director knows, one more place in the same encoding is nothing new either.
+func (s secret) same(other secret) bool {
+	return s.isOwn == other.isOwn && s.rule == other.rule && (s.isOwn || s.value == other.value)
+}
 
 const (
 	// pieceBytes are searched at a time: the time of a search grows with the square of what is found in a piece.
@@ -52,20 +57,27 @@ const (
 	overlapBytes = 8 << 10
 )
 
-// ownRule is what the rule is called that knows the director's own secrets.
-const ownRule = "a secret of the director's"
-
 // search returns the secrets in a text, in order. It fails if the context ends.
-func (r *Rules) search(ctx context.Context, name, text string) ([]secret, error) {
+func (l *Look) search(ctx context.Context, name, text string) ([]secret, error) {
 	found, err := search(ctx, name, text)
 	if err != nil {
 		return nil, err
 	}
-	if at, value := r.known.Find(text); at >= 0 { // the first is enough
-		found = append(found, secret{ownRule, value, 1 + strings.Count(text[:at], "\n")})
-	}
+	found = append(found, l.own(text)...)
 	slices.SortStableFunc(found, func(a, b secret) int { return a.line - b.line })
 	return found, nil
+}
+
+// own returns the first place of each of the director's values in each of its encodings.
+func (l *Look) own(text string) (found []secret) {
+	for _, m := range l.known.Find(text) {
+		rule := m.Name
+		if m.As != "" {
+			rule += ", " + m.As
+		}
+		found = append(found, secret{rule, text[m.At:m.End], 1 + strings.Count(text[:m.At], "\n"), true})
+	}
+	return found
 }
 
 // search goes by the rules of gitleaks.
@@ -80,7 +92,7 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 			return nil, context.Cause(ctx)
 		}
 		for _, f := range found {
-			seen[secret{f.RuleID, strings.TrimSpace(f.Secret), line + f.StartLine}] = true
+			seen[secret{f.RuleID, strings.TrimSpace(f.Secret), line + f.StartLine, false}] = true
 		}
 		if len(piece) == len(text) {
 			break
@@ -95,9 +107,11 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-// Mask takes the secrets out of a text that people read, such as a patch. A text that cannot be searched in time is not shown.
-func (r *Rules) Mask(ctx context.Context, text string) (string, error) {
-	found, err := r.search(ctx, "", text)
+// Mask takes the secrets out of a text that people read, such as a patch, known values among them. A text that cannot be searched in time
+// is not shown.
+func Mask(ctx context.Context, text string, known *leak.Finder) (string, error) {
+	text = known.Mask(text)
+	found, err := search(ctx, "", text)
 	if err != nil {
 		return "", err
 	}

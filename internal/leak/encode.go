@@ -1,0 +1,196 @@
+package leak
+
+import (
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+)
+
+const (
+	// window is how many symbols of a pattern are hashed, and the least that a pattern has.
+	window = 8
+	// surely is the least number of symbols that ordinary text does not have by chance, whatever they are.
+	surely = 12
+)
+
+// pattern is one encoding of one value, reduced to symbols.
+type pattern struct {
+	symbols string
+	name    string // of the value
+	as      string // the encoding; empty: as it is
+}
+
+// symbols maps a byte to its symbol, 0 if it has none: letters lose their case, everything else is passed over.
+var symbols = func() (table [256]byte) {
+	for c := range table {
+		switch b := byte(c); {
+		case 'a' <= b && b <= 'z', '0' <= b && b <= '9':
+			table[c] = b
+		case 'A' <= b && b <= 'Z':
+			table[c] = b + 'a' - 'A'
+		}
+	}
+	return table
+}()
+
+func reduce(text string) string {
+	var out strings.Builder
+	for i := range len(text) {
+		if c := symbols[text[i]]; c != 0 {
+			out.WriteByte(c)
+		}
+	}
+	return out.String()
+}
+
+const (
+	base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" // - and _ are no symbols either
+	base32Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+)
+
+// patterns are the encodings of a value that can be told from ordinary text.
+func patterns(v Value) (out []pattern) {
+	add := func(as, text string, least int) {
+		if s := reduce(text); len(s) >= least {
+			out = append(out, pattern{s, v.Name, as})
+		}
+	}
+	least := surely
+	if random(v.Text) {
+		least = window
+	}
+	add("", v.Text, least)
+	if r := resolve(v.Text); r != v.Text { // what looks like an escape in it is read as one, too
+		add("", r, least)
+	}
+	backwards := []byte(v.Text)
+	slices.Reverse(backwards)
+	add("backwards", string(backwards), least)
+	wide := utf16Of(v.Text)
+	for _, bytes := range []string{v.Text, wide} {
+		for before := range 3 {
+			add("base64", within(bytes, base64Digits, 6, before), surely)
+		}
+	}
+	for before := range 5 {
+		add("base32", within(v.Text, base32Digits, 5, before), surely)
+	}
+	var pairs, numbers []string
+	for i := range len(v.Text) {
+		pairs = append(pairs, hex.EncodeToString([]byte{v.Text[i]}))
+		numbers = append(numbers, strconv.Itoa(int(v.Text[i])))
+	}
+	for _, between := range []string{"", "x", "0x", "00"} { // 7a6b, \x7a\x6b, 0x7a, 0x6b, and UTF-16
+		add("hexadecimal", strings.Join(pairs, between), surely)
+	}
+	add("bytes", strings.Join(numbers, ","), surely)
+	return out
+}
+
+// within is what an encoding with so many bits in a digit makes of bytes after so many other ones, without the digits that depend
+// on what is before or after.
+func within(bytes, digits string, bits, before int) string {
+	var out strings.Builder
+	first, end := 8*before, 8*(before+len(bytes))
+	for at := (first + bits - 1) / bits * bits; at+bits <= end; at += bits {
+		digit := 0
+		for bit := at - first; bit < at-first+bits; bit++ {
+			digit = digit<<1 | int(bytes[bit/8]>>(7-bit%8))&1
+		}
+		out.WriteByte(digits[digit])
+	}
+	return out.String()
+}
+
+// utf16Of is the text in UTF-16 without the outer byte that depends on the order of bytes.
+func utf16Of(text string) string {
+	var out strings.Builder
+	for _, u := range utf16.Encode([]rune(text)) {
+		out.WriteByte(byte(u))
+		out.WriteByte(byte(u >> 8))
+	}
+	return strings.TrimSuffix(out.String(), "\x00")
+}
+
+// resolve replaces the escapes.
+func resolve(text string) string {
+	var out strings.Builder
+	for len(text) > 0 {
+		c, n := unescape(text, false)
+		out.WriteByte(c)
+		text = text[n:]
+	}
+	return out.String()
+}
+
+// unescape returns the byte that an escape at the beginning of a text stands for, 0 for one that is no ASCII character, and the length
+// of what stands for it. A character that begins no escape stands for itself. With again, a percent sign may be encoded itself.
+func unescape(s string, again bool) (c byte, length int) {
+	switch {
+	case s[0] == '%':
+		at := 1
+		for again && len(s) >= at+4 && s[at:at+2] == "25" && isHex(s[at+2:at+4]) {
+			at += 2
+		}
+		if len(s) >= at+2 && isHex(s[at:at+2]) {
+			return ascii(s[at:at+2], 16), at + 2
+		}
+	case s[0] == '&':
+		end := strings.IndexByte(s[:min(len(s), 12)], ';')
+		switch {
+		case end > 3 && s[1] == '#' && s[2]|0x20 == 'x':
+			return ascii(s[3:end], 16), end + 1
+		case end > 2 && s[1] == '#':
+			return ascii(s[2:end], 10), end + 1
+		case end > 2 && strings.Trim(s[1:end], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
+			return 0, end + 1 // of those with a name none is a letter or digit
+		}
+	case s[0] == '\\' && len(s) > 1:
+		return unescapeBackslash(s)
+	}
+	return s[0], 1
+}
+
+// hexEscapes are the number of digits behind \x, \u and \U.
+var hexEscapes = map[byte]int{'x': 2, 'u': 4, 'U': 8}
+
+func unescapeBackslash(s string) (c byte, length int) {
+	if digits := hexEscapes[s[1]]; digits > 0 && len(s) >= 2+digits && isHex(s[2:2+digits]) {
+		return ascii(s[2:2+digits], 16), 2 + digits
+	}
+	switch {
+	case strings.IndexByte("abefnrtv", s[1]) >= 0:
+		return 0, 2
+	case s[1] == 'u' && len(s) > 2 && s[2] == '{':
+		if end := strings.IndexByte(s[:min(len(s), 12)], '}'); end > 3 && isHex(s[3:end]) {
+			return ascii(s[3:end], 16), end + 1
+		}
+	case '0' <= s[1] && s[1] <= '7':
+		end := 2
+		for end < min(len(s), 4) && '0' <= s[end] && s[end] <= '7' {
+			end++
+		}
+		return ascii(s[1:end], 8), end
+	}
+	return s[0], 1
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := symbols[s[i]]; c == 0 || c > 'f' {
+			return false
+		}
+	}
+	return true
+}
+
+// ascii reads the number of an ASCII character; 0: it is none.
+func ascii(digits string, base int) byte {
+	n, err := strconv.ParseUint(digits, base, 32)
+	if err != nil || n > 0x7f {
+		return 0
+	}
+	return byte(n)
+}

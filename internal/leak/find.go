@@ -1,0 +1,209 @@
+package leak
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"retake/internal/redact"
+)
+
+// Match is a place where a value stands.
+type Match struct {
+	Name    string // of the value
+	As      string // how it is written: "base64", "base32", "hexadecimal", "bytes", "backwards"; empty: with at most escapes and gaps
+	At, End int    // in bytes of the text
+}
+
+// Finder looks for values. Nil is one that has none.
+type Finder struct {
+	patterns map[uint64][]pattern // by the hash of their last symbols
+	filter   [filterBits / 64]uint64
+	longest  int // symbols
+	spelled  []spelled
+}
+
+// filterBits are few enough to stay in the processor's nearest cache.
+const filterBits = 1 << 15
+
+// spelled is a value that is found as redact spells it only.
+type spelled struct {
+	name string
+	by   *redact.Redactor
+}
+
+// New returns a Finder of these values, and of what is secret within them (see parts).
+func New(values ...Value) *Finder {
+	f := &Finder{patterns: map[uint64][]pattern{}}
+	seen := map[string]bool{}
+	for _, v := range values {
+		for _, text := range append([]string{v.Text}, parts(v.Text)...) {
+			if !seen[text] {
+				seen[text] = true
+				f.add(Value{v.Name, text})
+			}
+		}
+	}
+	return f
+}
+
+func (f *Finder) add(v Value) {
+	isPlain := false
+	for _, p := range patterns(v) {
+		var h uint64
+		for i := len(p.symbols) - window; i < len(p.symbols); i++ {
+			h = bits.RotateLeft64(h, 1) ^ entering[p.symbols[i]]
+		}
+		f.patterns[h] = append(f.patterns[h], p)
+		f.filter[h%filterBits/64] |= 1 << (h % 64)
+		f.longest = max(f.longest, len(p.symbols))
+		isPlain = isPlain || p.as == ""
+	}
+	if !isPlain {
+		f.spelled = append(f.spelled, spelled{v.Name, redact.New(v.Text)})
+	}
+}
+
+// entering and leaving are what a symbol adds to the hash, and what is left of it when the window has passed.
+var entering, leaving = func() (in, out [256]uint64) {
+	state := uint64(1)
+	for c := range in { // splitmix64
+		state += 0x9e3779b97f4a7c15
+		z := state
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		in[c] = z ^ z>>31
+		out[c] = bits.RotateLeft64(in[c], window)
+	}
+	return in, out
+}()
+
+// Find returns the first place of every value in each of its encodings, in the order of the text.
+func (f *Finder) Find(text string) (found []Match) {
+	f.all(text, func(m Match) {
+		i := slices.IndexFunc(found, func(o Match) bool { return o.Name == m.Name && o.As == m.As })
+		switch {
+		case i < 0:
+			found = append(found, m)
+		case m.At < found[i].At:
+			found[i] = m
+		}
+	})
+	slices.SortStableFunc(found, func(a, b Match) int { return a.At - b.At })
+	return found
+}
+
+// Mask puts redact.Marker where values stand.
+func (f *Finder) Mask(text string) string {
+	var gaps []Match
+	f.all(text, func(m Match) { gaps = append(gaps, m) })
+	if len(gaps) == 0 {
+		return text
+	}
+	slices.SortFunc(gaps, func(a, b Match) int { return a.At - b.At })
+	var out strings.Builder
+	done := 0
+	for _, g := range gaps {
+		if g.At >= done {
+			out.WriteString(text[done:g.At] + redact.Marker)
+		}
+		done = max(done, g.End)
+	}
+	return out.String() + text[done:]
+}
+
+// all calls found for every place, in no order. A place may come twice.
+func (f *Finder) all(text string, found func(Match)) {
+	if f == nil {
+		return
+	}
+	if len(f.patterns) > 0 {
+		f.search(text, asItStands, found)
+		if strings.ContainsAny(text, `\%&`) {
+			f.search(text, resolved, found)
+		}
+		if strings.Contains(text, "%25") {
+			f.search(text, resolvedAgain, found)
+		}
+	}
+	for _, v := range f.spelled {
+		for from := 0; ; {
+			at, written := v.by.Find(text[from:])
+			if at < 0 {
+				break
+			}
+			found(Match{v.name, "", from + at, from + at + len(written)})
+			from += at + len(written)
+		}
+	}
+}
+
+// stream is the part of a text that was reduced last.
+type stream struct {
+	symbols []byte
+	at      []int // in the text, of each symbol
+}
+
+// reading is how a text is reduced to symbols.
+type reading int
+
+const (
+	asItStands    reading = iota
+	resolved              // escapes stand for characters
+	resolvedAgain         // what is percent-encoded may be so several times
+)
+
+// pieceSymbols are searched at a time.
+const pieceSymbols = 16 << 10
+
+// search reads the text in one way.
+func (f *Finder) search(text string, how reading, found func(Match)) {
+	size := f.longest + pieceSymbols
+	s := stream{make([]byte, size), make([]int, size)}
+	n, searched := 0, 0
+	for i := 0; i < len(text); {
+		b, length := text[i], 1
+		if how != asItStands && (b == '\\' || b == '%' || b == '&') {
+			b, length = unescape(text[i:], how == resolvedAgain)
+		}
+		s.symbols[n], s.at[n] = symbols[b], i
+		if s.symbols[n] != 0 {
+			n++
+		}
+		i += length
+		if n == size {
+			f.searchPiece(text, s, searched, how, found)
+			n = copy(s.symbols, s.symbols[pieceSymbols:])
+			copy(s.at, s.at[pieceSymbols:])
+			searched = n
+		}
+	}
+	f.searchPiece(text, stream{s.symbols[:n], s.at[:n]}, searched, how, found)
+}
+
+// searchPiece finds what ends behind the symbols that were searched before.
+func (f *Finder) searchPiece(text string, s stream, searched int, how reading, found func(Match)) {
+	var h uint64
+	first := max(0, searched-window+1)
+	for i := first; i < len(s.symbols); i++ {
+		h = bits.RotateLeft64(h, 1) ^ entering[s.symbols[i]]
+		if i-first >= window {
+			h ^= leaving[s.symbols[i-window]]
+		}
+		if f.filter[h%filterBits/64]&(1<<(h%64)) == 0 || i < max(searched, first+window-1) {
+			continue
+		}
+		for _, p := range f.patterns[h] {
+			from := i + 1 - len(p.symbols)
+			if from < 0 || string(s.symbols[from:i+1]) != p.symbols {
+				continue
+			}
+			end := s.at[i] + 1
+			if how != asItStands {
+				_, n := unescape(text[s.at[i]:], how == resolvedAgain)
+				end = s.at[i] + n
+			}
+			found(Match{p.name, p.as, s.at[from], end})
+		}
+	}
+}

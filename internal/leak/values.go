@@ -1,0 +1,119 @@
+package leak
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+
+	"retake/internal/redact"
+)
+
+// Value is a secret.
+type Value struct {
+	Name string // what people are told that it is, for example a variable's name
+	Text string
+}
+
+const (
+	// shortest is the length in bytes below which nothing is a secret.
+	shortest = 6
+	// longWord is the least length of a secret that has one kind of character only.
+	longWord = 12
+	// longToken is the least number of letters and digits in what is taken for a secret whatever its name.
+	longToken = 20
+)
+
+// likely are the names that may well belong to a secret. redact.IsSecretVariable knows those that do.
+var likely = regexp.MustCompile(`(?i)(^|_)(pass|passphrase|pwd|pat|auth|keys?|creds?|dsn|cookie|session|webhook|sas|signature|jwt|seed)(_|$)`)
+
+// Variable tells whether a variable's value is a secret: by its name, unless the value is a word, a number, a path or an address
+// without a password; or, whatever its name, because it has the shape of a credential or looks drawn by chance.
+func Variable(name, value string) bool {
+	switch {
+	case len(value) < shortest:
+		return false
+	case redact.HasCredential(value) || len(tokens(value)) > 0:
+		return true
+	case strings.Contains(value, "://") || place.MatchString(value):
+		return false
+	case redact.IsSecretVariable(name):
+		return isNoWord(value)
+	}
+	return likely.MatchString(name) && len(value) >= window && random(value)
+}
+
+// place is a path of a file or folder.
+var place = regexp.MustCompile(`^(~|\.{1,2})?(/[A-Za-z0-9._@-]+)+/?$`)
+
+// isNoWord tells whether a value is long, or has two of letters, digits and others.
+func isNoWord(text string) bool {
+	var has [3]bool
+	for i := range len(text) {
+		switch c := symbols[text[i]]; {
+		case c == 0:
+			has[2] = true
+		case c <= '9':
+			has[1] = true
+		default:
+			has[0] = true
+		}
+	}
+	return len(text) >= longWord || has[0] && has[1] || has[1] && has[2] || has[0] && has[2]
+}
+
+// random tells whether letters and digits look drawn by chance: a letter next to a digit, or a capital behind a small letter, at every
+// fourth place. Words, names of models, versions and dates have fewer, base62 and hexadecimal digits nearly twice as many.
+func random(text string) bool {
+	changes, n := 0, 0
+	var before byte
+	for i := range len(text) {
+		c := text[i]
+		if symbols[c] == 0 {
+			continue
+		}
+		n++
+		if before != 0 && (before <= '9' != (c <= '9') || before >= 'a' && 'A' <= c && c <= 'Z') {
+			changes++
+		}
+		before = c
+	}
+	return n >= window && 4*changes >= n
+}
+
+var (
+	token      = regexp.MustCompile(`[A-Za-z0-9+/_=-]{20,}`)
+	identifier = regexp.MustCompile(`^[0-9a-f-]+$|^[0-9A-F-]+$`) // of a commit, a tenant, a digest: a secret by its name only
+)
+
+// tokens are what looks drawn by chance in a text. A slash is between two of them if that leaves one, else it is a digit.
+func tokens(text string) (out []string) {
+	for _, t := range token.FindAllString(text, -1) {
+		had := len(out)
+		for piece := range strings.SplitSeq(t, "/") {
+			if isToken(piece) {
+				out = append(out, piece)
+			}
+		}
+		if len(out) == had && isToken(t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func isToken(t string) bool {
+	return len(reduce(t)) >= longToken && random(t) && !identifier.MatchString(t)
+}
+
+// parts are what is a secret in a value by itself: the password of an address, the lines of a key, the fields of a document.
+func parts(text string) (out []string) {
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		for _, p := range []string{password, u.User.Username()} {
+			if len(p) >= window && (random(p) || p == password && isNoWord(p)) {
+				out = append(out, p)
+			}
+		}
+	}
+	return append(out, tokens(strings.ReplaceAll(text, `\n`, "\n"))...)
+}
