@@ -13,11 +13,14 @@ import (
 
 // escalate asks a human.
 func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	report, err := s.reports.failure(ctx, e.Worker, e.Escalation.Report)
+	report, persons, err := s.reports.failure(ctx, e.Worker, e.Escalation.Report)
 	if err != nil {
 		return failed(err)
 	}
 	question := s.escalation(e, report)
+	if persons {
+		asPersonsWord(&question)
+	}
 	work, kept := s.pushUnfinished(ctx, e)
 	if work != nil {
 		question.Branch, question.BranchURL = cmp.Or(work.Unfinished, work.Branch), work.URL
@@ -39,6 +42,12 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return orFailed(fsm.EffectEnded{Delivery: &more}, err)
 	}
 	return orFailed(fsm.EffectEnded{}, err)
+}
+
+// asPersonsWord marks a question about what a person reported, and takes off what only the worker can have seen: how a command ended.
+func asPersonsWord(q *github.Escalation) {
+	q.Command, q.ExitCode = nil, nil
+	q.Facts = append(q.Facts, personsWord)
 }
 
 // alike says which issues failed in the same way, this one among them; those of its own repository by their number.

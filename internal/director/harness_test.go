@@ -197,6 +197,19 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 	if v := s.verdicts(key); !slices.Equal(v, []string{"tests_failed"}) {
 		t.Errorf("verdicts %q; want one, tests_failed", v)
 	}
+	if s.logs.FilterMessage(personsWord).FilterField(zap.String("worker", worker)).Len() == 0 {
+		t.Error("the log does not say whose word it is")
+	}
+	s.until("a question that says whose word it is", func() bool {
+		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, "- "+personsWord) })
+	})
+	s.until("an audit that says so, too", func() bool {
+		found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "audits", worker+"*", "*"))
+		return slices.ContainsFunc(found, func(name string) bool {
+			data, _ := os.ReadFile(name)
+			return strings.Contains(string(data), personsWord)
+		})
+	})
 	s.until("all labels moved", func() bool { return !s.labelled(key, "agent-claimed")() && !s.labelled(key, "agent-task")() })
 	before := len(s.github.Events(key))
 	s.publish(worker, `"e-2"`)

@@ -258,6 +258,9 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 		switch body := r.Body.(type) {
 		case *wire.WorkerError:
 			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, fixRounds(body), observations(body)
+			if !r.Signed {
+				meta.Notes = append(meta.Notes, personsWord)
+			}
 			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message, outputTail(body)
 			if body.ExitCode != nil {
 				end.exitCode = body.ExitCode // the stage's says more than the container's

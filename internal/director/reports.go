@@ -19,12 +19,18 @@ import (
 // reported hands a report to the machine; it is acknowledged once it is in the journal.
 func (s *session) reported(ctx context.Context, r bus.Report) {
 	s.reports.add(r)
+	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Signed {
+		s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage), zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
+	}
 	s.owner.send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report(r)}, func() {
 		if err := r.Ack(); err != nil {
 			s.log.Debug("report not acknowledged; it comes again", zap.String("worker", r.Worker), zap.Error(err))
 		}
 	})
 }
+
+// personsWord marks what an unsigned report leads to, wherever people read of it.
+const personsWord = "reported by an operator, not by the worker"
 
 // report translates a stored report; the evidence goes along, but is not journaled.
 func report(r bus.Report) fsm.Report {
@@ -137,18 +143,18 @@ func (c *reportCache) of(ctx context.Context, worker string) ([]bus.Report, erro
 	return list, nil
 }
 
-// failure returns the error that a report carries; nil if there is none.
-func (c *reportCache) failure(ctx context.Context, worker string, ref *fsm.ReportRef) (*wire.WorkerError, error) {
+// failure returns the error that a report carries, and whether it is only a person's word; nil if there is none.
+func (c *reportCache) failure(ctx context.Context, worker string, ref *fsm.ReportRef) (e *wire.WorkerError, persons bool, err error) {
 	if ref == nil {
-		return nil, nil
+		return nil, false, nil
 	}
 	list, err := c.of(ctx, worker)
 	for _, r := range list {
 		if body, ok := r.Body.(*wire.WorkerError); ok && r.Seq == ref.Seq {
-			return body, nil
+			return body, !r.Signed, nil
 		}
 	}
-	return nil, err
+	return nil, false, err
 }
 
 func (c *reportCache) put(worker string, list []bus.Report) {

@@ -193,7 +193,7 @@ func (f *storedReports) ReportsOf(_ context.Context, _ string, after uint64) (re
 
 // What the consumer has read is not read again for the end of the attempt, or for the comment. What it has not, is, once.
 func TestReportsAreReadOnce(t *testing.T) {
-	notice := bus.Report{Worker: "k-1", Seq: 3, Body: &wire.WorkerError{ErrorID: "notice"}}
+	notice := bus.Report{Worker: "k-1", Seq: 3, Signed: true, Body: &wire.WorkerError{ErrorID: "notice"}}
 	end := bus.Report{Worker: "k-1", Seq: 5, Body: &wire.WorkerError{ErrorID: "end"}}
 	late := bus.Report{Worker: "k-1", Seq: 9, Body: &wire.WorkerResult{}}
 	stream := &storedReports{stored: []bus.Report{notice, end, late}}
@@ -208,9 +208,12 @@ func TestReportsAreReadOnce(t *testing.T) {
 			t.Errorf("%v, %v; %d read from the stream, want only the late one", list, err, stream.read)
 		}
 	}
-	failure, err := c.failure(t.Context(), "k-1", &fsm.ReportRef{Seq: 5})
-	if err != nil || failure == nil || failure.ErrorID != "end" || stream.read != 1 {
-		t.Errorf("%+v, %v; %d read", failure, err, stream.read)
+	failure, persons, err := c.failure(t.Context(), "k-1", &fsm.ReportRef{Seq: 5})
+	if err != nil || failure == nil || failure.ErrorID != "end" || !persons || stream.read != 1 {
+		t.Errorf("%+v, a person's %v, %v; %d read", failure, persons, err, stream.read)
+	}
+	if _, persons, err := c.failure(t.Context(), "k-1", &fsm.ReportRef{Seq: 3}); err != nil || persons {
+		t.Errorf("the worker's own: a person's %v, %v", persons, err)
 	}
 	restarted := newReportCache(stream)
 	restarted.add(late) // the first ones were consumed before
