@@ -3,6 +3,7 @@
 //
 // Files are named relative to an os.Root, because some of the folders belong to agents: no symbolic link leads a write outside,
 // and what somebody put in the way of the temporary file is never followed. Tail reads only regular files there.
+// Walk and RemoveAll go through folders of any depth with a few descriptors and by no path, because agents make folders, too.
 // Create is for programs that are run at once, in folders that are thrown away after a crash.
-// The package imports the standard library only.
+// The package imports the standard library and x/sys only.
 package safefile

@@ -123,19 +123,3 @@ func Rotate(path string, keep int) error {
 	}
 	return syncDir(root, ".")
 }
-
-// RemoveAll removes a folder with whatever its owner made of it, folders that may not be written included: Go's module cache has
-// such. A missing one is fine.
-func RemoveAll(dir string) error {
-	err := os.RemoveAll(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() { // visited before it is read
-			_ = os.Chmod(path, 0o700)
-		}
-		return nil // what cannot be reached shows in the second try
-	})
-	return os.RemoveAll(dir)
-}

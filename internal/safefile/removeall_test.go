@@ -1,0 +1,144 @@
+package safefile
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// nest makes so many folders, each in the one before, and a file in the last.
+func nest(t testing.TB, dir, name string, depth int) {
+	t.Helper()
+	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	for i := 0; err == nil && i < depth; i++ {
+		if err = unix.Mkdirat(at, name, 0o755); err == nil {
+			var next int
+			next, err = unix.Openat(at, name, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			_ = unix.Close(at)
+			at = next
+		}
+	}
+	if err == nil {
+		err = unix.Symlinkat("/", at, "link")
+	}
+	_ = unix.Close(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// memoryDir is a folder in memory if there can be one: so many folders are a matter of a second there, and of a minute on a busy disk.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "safefile-")
+	if err != nil {
+		t.Log("on disk: " + err.Error())
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = RemoveAll(dir) })
+	return dir
+}
+
+func descriptors(t testing.TB) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// TestRemoveAllOfDeepFolders: one descriptor a level would be more than a process may have.
+func TestRemoveAllOfDeepFolders(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		depth int
+	}{{"d", 60_000}, {strings.Repeat("n", 255), 3_000}} {
+		dir := filepath.Join(memoryDir(t), "deep")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		nest(t, dir, c.name, c.depth)
+		before, most, stop, done := descriptors(t), 0, make(chan bool), make(chan bool)
+		go func() {
+			defer close(done)
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+					most = max(most, descriptors(t))
+				}
+			}
+		}()
+		began := time.Now()
+		err := RemoveAll(dir)
+		took := time.Since(began)
+		close(stop)
+		<-done
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+			t.Errorf("still there: %v", err)
+		}
+		t.Logf("%d folders removed in %s, %d descriptors more at most", c.depth, took.Round(time.Millisecond), most-before)
+		if most > before+openLevels+6 || took > time.Minute {
+			t.Errorf("%d descriptors, %d before; %s", most, before, took)
+		}
+	}
+}
+
+// TestRemoveAllOfHostileFolders: closed folders, special files, a link to what must stay, and names like those that are given to what is
+// moved.
+func TestRemoveAllOfHostileFolders(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "outside")
+	if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "tree")
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, folder := range []string{"a/b/c", "a/full", "closed/in/it", ".removed-0000000000000000-1/x"} {
+		if err := os.MkdirAll(path(folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 * batch {
+		if err := os.WriteFile(path(fmt.Sprintf("a/full/%d", i)), nil, 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range []error{
+		os.Symlink(filepath.Dir(outside), path("a/b/out")), syscall.Mkfifo(path("a/pipe"), 0), os.WriteFile(path("a/line\nbreak\xff"), nil, 0),
+		os.Chmod(path("closed/in"), 0), os.Chmod(path("closed"), 0), os.Chmod(path("a/b"), 0o555),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+		t.Errorf("still there: %v", err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Dir(outside), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := RemoveAll(link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Errorf("outside of the tree: %v", err)
+	}
+	if err := RemoveAll(dir); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+}

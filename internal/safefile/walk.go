@@ -1,0 +1,211 @@
+package safefile
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+// Entry is something that Walk meets. It is valid until the next one.
+type Entry struct {
+	Path  []byte // relative to the folder that is walked
+	Name  string // its last part
+	Depth int    // 1: in the folder itself
+	Dir   int    // descriptor of the folder that it lies in
+	Stat  unix.Stat_t
+}
+
+// IsDir reports whether it is a folder.
+func (e *Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// Visitor is told of what Walk meets.
+type Visitor interface {
+	// Visit is called for everything below the folder; a folder comes before what is in it. fs.SkipDir: it is not gone into.
+	Visit(e *Entry) error
+	// Leave is called once all that is in a folder was visited. Of e it has nothing but Depth.
+	Leave(e *Entry) error
+}
+
+// openLevels is how many of the folders that lead to the present one are kept open. A deeper one is found again as "..", and must be the same.
+const openLevels = 16
+
+// listBytes are read of a folder at a time.
+const listBytes = 8 << 10
+
+// level is a folder that the walk is in.
+type level struct {
+	fd       int // -1: closed for now
+	dev, ino uint64
+	at       int64  // where to read on in the folder
+	list     []byte // what rest is a part of
+	rest     []byte // read, but not visited yet
+	path     int    // length of its path
+}
+
+// Walk visits everything below a folder that nobody changes meanwhile, in the order of the file system, and ends with the visitor's error. It follows no link, holds
+// at most openLevels+2 descriptors, and remembers of a folder only where it was in it: the memory that it needs grows with the depth alone. What its
+// owner has closed is opened first.
+func Walk(ctx context.Context, dir string, v Visitor) (err error) {
+	w := walk{ctx: ctx, visitor: v}
+	defer func() {
+		for _, l := range w.levels {
+			if l.fd >= 0 {
+				_ = unix.Close(l.fd)
+			}
+		}
+	}()
+	if err := w.enter(unix.AT_FDCWD, dir); err != nil {
+		return &fs.PathError{Op: "walk", Path: dir, Err: err}
+	}
+	for len(w.levels) > 0 {
+		more, err := w.next()
+		if err == nil && !more {
+			err = w.leave()
+		}
+		if err != nil {
+			return fmt.Errorf("walk %s: at %.200q: %w", dir, w.entry.Path, err)
+		}
+	}
+	return nil
+}
+
+type walk struct {
+	ctx     context.Context
+	visitor Visitor
+	levels  []level
+	entry   Entry
+	path    []byte
+	lists   [][]byte // not in use
+}
+
+// enter goes into a folder.
+func (w *walk) enter(parent int, name string) error {
+	fd, err := openReadable(parent, name)
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return err
+	}
+	if n := len(w.levels) - openLevels; n > 0 && w.levels[n].fd >= 0 { // the folder walked itself stays open
+		w.close(&w.levels[n])
+	}
+	if uid := unix.Geteuid(); uid != 0 && int(st.Uid) == uid && st.Mode&0o500 != 0o500 {
+		_ = unix.Fchmod(fd, 0o700)
+	}
+	w.levels = append(w.levels, level{fd: fd, dev: st.Dev, ino: st.Ino, path: len(w.path)})
+	return nil
+}
+
+func (w *walk) close(l *level) {
+	_ = unix.Close(l.fd)
+	if l.list != nil {
+		w.lists = append(w.lists, l.list)
+	}
+	l.fd, l.list, l.rest = -1, nil, nil
+}
+
+// leave goes back to the folder around the present one.
+func (w *walk) leave() error {
+	last := len(w.levels) - 1
+	l := &w.levels[last]
+	if last > 0 && w.levels[last-1].fd < 0 {
+		around := &w.levels[last-1]
+		fd, err := unix.Openat(l.fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		around.fd = fd
+		var st unix.Stat_t
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		if st.Dev != around.dev || st.Ino != around.ino {
+			return errors.New("a folder was moved while it was read")
+		}
+		if _, err := unix.Seek(fd, around.at, unix.SEEK_SET); err != nil {
+			return err
+		}
+	}
+	w.path = w.path[:l.path]
+	w.close(l)
+	w.levels = w.levels[:last]
+	if last == 0 {
+		return nil
+	}
+	w.entry = Entry{Depth: last, Dir: w.levels[last-1].fd}
+	return w.visitor.Leave(&w.entry)
+}
+
+// next visits what comes next in the present folder, and goes into it if it is a folder. false: there is nothing more.
+func (w *walk) next() (bool, error) {
+	if err := w.ctx.Err(); err != nil {
+		return false, err
+	}
+	l := &w.levels[len(w.levels)-1]
+	if len(l.rest) == 0 {
+		if n := len(w.lists); l.list == nil && n > 0 {
+			l.list, w.lists = w.lists[n-1], w.lists[:n-1]
+		} else if l.list == nil {
+			l.list = make([]byte, listBytes)
+		}
+		n, err := unix.Getdents(l.fd, l.list)
+		if n <= 0 || err != nil {
+			return false, err
+		}
+		l.rest = l.list[:n]
+	}
+	// struct linux_dirent64: ino u64, off s64, reclen u16, type u8, name
+	head := l.rest
+	size := int(binary.NativeEndian.Uint16(head[16:]))
+	l.at = int64(binary.NativeEndian.Uint64(head[8:])) //nolint:gosec // an offset to come back to, of no other meaning
+	name := unix.ByteSliceToString(head[19:size])
+	l.rest = head[size:]
+	if name == "." || name == ".." {
+		return true, nil
+	}
+	return true, w.visit(l, name)
+}
+
+func (w *walk) visit(l *level, name string) error {
+	w.path = w.path[:l.path]
+	if len(w.path) > 0 {
+		w.path = append(w.path, '/')
+	}
+	w.path = append(w.path, name...)
+	w.entry = Entry{Path: w.path, Name: name, Depth: len(w.levels), Dir: l.fd}
+	err := unix.Fstatat(l.fd, name, &w.entry.Stat, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	dir, parent := w.entry.IsDir(), l.fd
+	err = w.visitor.Visit(&w.entry)
+	switch {
+	case dir && errors.Is(err, fs.SkipDir):
+		return nil
+	case err != nil || !dir:
+		return err
+	}
+	return w.enter(parent, name)
+}
+
+// openReadable opens a folder in another one, also if its owner closed it: root can anyway.
+func openReadable(parent int, name string) (int, error) {
+	const folder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(parent, name, folder, 0)
+	if errors.Is(err, unix.EACCES) {
+		if err = allow(parent, name); err == nil {
+			fd, err = unix.Openat(parent, name, folder, 0)
+		}
+	}
+	return fd, err
+}
