@@ -28,6 +28,7 @@ type Config struct {
 	GitHub     GitHub
 	Escalation Escalation
 	Scope      Scope
+	Checkout   Checkout
 	Worker     Worker
 	Recovery   Recovery
 	Stages     []Stage // in the order in which they run
@@ -174,6 +175,24 @@ type Labels struct {
 type Escalation struct {
 	RemindAfter    time.Duration // 0: never
 	IncidentIssues bool
+}
+
+// Checkout is how much an agent may leave in its checkout, and what our git may use for it.
+type Checkout struct {
+	MaxFiles     int
+	MaxEntries   int // in one folder
+	MaxDepth     int
+	MaxPathBytes int
+	MaxBytes     int
+	MaxWorkBytes int
+	Git          time.Duration
+	GitMemory    string // see GitMemoryBytes
+}
+
+// GitMemoryBytes is GitMemory as a number.
+func (c Checkout) GitMemoryBytes() int64 {
+	n, _ := units.RAMInBytes(c.GitMemory)
+	return n
 }
 
 // Scope is what a patch may be, to be pushed.

@@ -102,6 +102,15 @@ func keys(c *Config) []row {
 		{key: "scope.allow_secrets", def: "[]", reason: faultOfGlob, want: globWant, doc: "Files that are not searched for secrets before they are pushed, such as test data with invented ones.", to: &c.Scope.AllowSecrets},
 		{key: "scope.max_file_bytes", def: "10485760", unit: "bytes", min: 1, max: 100 << 20, doc: "Largest file that is pushed, whether new or changed. GitHub takes none above 100 MiB.", to: &c.Scope.MaxFileBytes},
 
+		{key: "checkout.max_files", def: "500000", unit: "files and folders", min: 100, max: 50_000_000, doc: "What a checkout may hold, ignored files included. It is counted before anything is read; a checkout with more is left alone, and a person is asked. So with the other limits.", to: &c.Checkout.MaxFiles},
+		{key: "checkout.max_entries", def: "100000", unit: "files and folders", min: 100, max: 50_000_000, doc: "What one folder of a checkout may hold.", to: &c.Checkout.MaxEntries},
+		{key: "checkout.max_depth", def: "200", unit: "folders", min: 10, max: 2000, doc: "How many folders may lie in each other.", to: &c.Checkout.MaxDepth},
+		{key: "checkout.max_path_bytes", def: "1024", unit: "bytes", min: 100, max: 4000, doc: "Longest path in a checkout.", to: &c.Checkout.MaxPathBytes},
+		{key: "checkout.max_bytes", def: "21474836480", unit: "bytes", min: 1 << 20, max: 1 << 50, doc: "Size of all files of a checkout: what they say or what they use of the disk, whichever is more. A sparse file counts as large as it says.", to: &c.Checkout.MaxBytes},
+		{key: "checkout.max_work_bytes", def: "4294967296", unit: "bytes", min: 1 << 20, max: 1 << 50, doc: "Size of the files that git has to store: neither ignored nor the state of agents, whether changed or not.", to: &c.Checkout.MaxWorkBytes},
+		{key: "checkout.git_seconds", def: "300", unit: "seconds", min: 1, max: day, doc: "Longest run of git on a checkout; it may use twice as much of a processor. A run that asks a server has an hour.", to: &c.Checkout.Git},
+		{key: "checkout.git_memory", def: `"4GiB"`, check: validMemory, want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Address space of each git process.", to: &c.Checkout.GitMemory},
+
 		{key: "worker.fix_attempts", def: "3", unit: "rounds", min: 1, max: 20, doc: "Rounds of CODE and VALIDATE within one attempt, including the first.", to: &c.Worker.FixAttempts},
 
 		{key: "recovery.preset", def: `"director"`, allowed: policy.Presets, doc: "Policy that decides what a failure leads to; docs/specs/error-handling.md compares them.", to: &c.Recovery.Preset},

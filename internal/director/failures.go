@@ -41,7 +41,9 @@ func failed(err error) fsm.EffectEnded {
 				f.Reason = known.reason
 			}
 		}
-		if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
+		if errors.Is(err, workspace.ErrTooMuch) {
+			f.Text, f.Resource = recovery.TooMuch+ws.Detail, "" // nobody else's matter
+		} else if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
 			f.Text += " (" + ws.Next + ")"
 		}
 	case errors.Is(err, container.ErrImageMissing):
@@ -85,6 +87,7 @@ var workspaceCauses = []struct {
 	reason recovery.Reason
 }{
 	{workspace.ErrDiskFull, recovery.DiskFull},
+	{workspace.ErrTooMuch, recovery.ScopeViolation},
 	{workspace.ErrRefused, recovery.PolicyViolation},
 	{workspace.ErrNotThere, recovery.InvalidConfig},
 }

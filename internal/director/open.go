@@ -137,9 +137,17 @@ func (d *daemon) openLocal(o Options) error {
 	uid, gid := d.config.Containers.UIDGID()
 	d.workspace, checkouts = workspace.Open(workspace.Options{
 		Dir: d.config.Director.DataDir, Owner: &workspace.Owner{UID: uid, GID: gid}, Passable: plain,
-		Auth: d.gitAuth(o), Log: d.log, StatePaths: d.config.Agents.StatePaths(d.config.Stages),
+		Auth: d.gitAuth(o), Log: d.log, StatePaths: d.config.Agents.StatePaths(d.config.Stages), Limits: limits(d.config.Checkout),
 	})
 	return errors.Join(problems.Err(), access, binary, environ, checkouts, stages)
+}
+
+// limits are what an agent may leave in its checkout.
+func limits(c config.Checkout) workspace.Limits {
+	return workspace.Limits{
+		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes, Bytes: int64(c.MaxBytes),
+		WorkBytes: int64(c.MaxWorkBytes), GitTime: c.Git, GitMemory: c.GitMemoryBytes(),
+	}
 }
 
 func (d *daemon) plainProcesses() bool {

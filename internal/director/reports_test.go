@@ -39,6 +39,7 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrDiskFull}, recovery.DiskFull, false, time.Time{}, recovery.Host},
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubGit},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrTooMuch}, recovery.ScopeViolation, false, time.Time{}, ""},
 		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}, recovery.GitHubGit},
 		{&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true, time.Time{}, recovery.Host},

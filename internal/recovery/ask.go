@@ -55,6 +55,7 @@ const (
 	isLink      = "link"
 	isLabelled  = "labelled"   // a label lets it through
 	isNotPushed = "not pushed" // a patch, for another rule of ours
+	isTooMuch   = "too much"   // a checkout beyond our limits
 
 	isOutOfTurns = "turns" // an agent's own limit
 )
@@ -64,6 +65,9 @@ const OwnSecret = "Retake's own "
 
 // NotPushed begins the cause of a patch that our own rules keep on the machine; the first path follows.
 const NotPushed = "nothing was pushed: "
+
+// TooMuch begins the cause of a checkout that is beyond a limit; what it is and the key of the limit follow.
+const TooMuch = "the checkout is beyond a limit: "
 
 // wording is what a person is told of a reason at a place. Placeholders: see fill and plainWords.
 type wording struct {
@@ -138,6 +142,9 @@ func (c *Case) places() []string {
 				places = append(places, kind.place)
 			}
 		}
+	}
+	if strings.HasPrefix(c.Cause, TooMuch) {
+		places = append(places, isTooMuch)
 	}
 	if words := strings.ReplaceAll(c.Cause, "_", " "); c.Reason == NeedsHuman && strings.Contains(words, "max turns") {
 		places = append(places, isOutOfTurns)

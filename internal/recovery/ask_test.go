@@ -25,6 +25,7 @@ func askCases() (all []Case) {
 				{Cause: NotPushed + "l: a symbolic link that leaves the tree"},
 				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (no label in scope.allow lets it through)"},
 				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (the label \"ci-ok\" lets it through)"},
+				{Cause: TooMuch + "a path is longer than 1024 bytes (checkout.max_path_bytes): a/b"},
 				{Cause: "Error: Reached max turns (2)", Command: "claude -p", Program: "claude", Pull: 22},
 				{Guard: "iteration_budget"},
 				{Guard: "paid_call_budget"},

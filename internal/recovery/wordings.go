@@ -52,6 +52,11 @@ var wordings = []wording{
 		"/agent retry Make the change smaller, and leave generated files out.",
 	},
 	{
+		ScopeViolation, isTooMuch, "what the agent left is too much to look at",
+		"This comment has Retake begin with a new checkout; a text behind it can say what to leave out. Or, if so much is right, raise the limit that the cause names.",
+		"/agent fresh",
+	},
+	{
 		ScopeViolation, isLabelled, "{path} may not be changed by Retake",
 		"Have the file left alone with this comment. Or, if the change is wanted, put the label {label} on this issue and comment `/agent resume`.",
 		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",

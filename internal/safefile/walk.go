@@ -24,7 +24,7 @@ func (e *Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // Visitor is told of what Walk meets.
 type Visitor interface {
-	// Visit is called for everything below the folder; a folder comes before what is in it. fs.SkipDir: it is not gone into.
+	// Visit is called for everything below the folder; a folder comes before what is in it. fs.SkipDir: a folder is not gone into.
 	Visit(e *Entry) error
 	// Leave is called once all that is in a folder was visited. Of e it has nothing but Depth.
 	Leave(e *Entry) error
@@ -46,7 +46,7 @@ type level struct {
 	path     int    // length of its path
 }
 
-// Walk visits everything below a folder that nobody changes meanwhile, in the order of the file system, and ends with the visitor's error. It follows no link, holds
+// Walk visits everything below a folder that nobody changes meanwhile, in the order of the file system, and ends with the visitor's error as it is. It follows no link, holds
 // at most openLevels+2 descriptors, and remembers of a folder only where it was in it: the memory that it needs grows with the depth alone. What its
 // owner has closed is opened first.
 func Walk(ctx context.Context, dir string, v Visitor) (err error) {
@@ -67,6 +67,9 @@ func Walk(ctx context.Context, dir string, v Visitor) (err error) {
 			err = w.leave()
 		}
 		if err != nil {
+			if w.ended {
+				return err
+			}
 			return fmt.Errorf("walk %s: at %.200q: %w", dir, w.entry.Path, err)
 		}
 	}
@@ -80,6 +83,7 @@ type walk struct {
 	entry   Entry
 	path    []byte
 	lists   [][]byte // not in use
+	ended   bool     // by the visitor
 }
 
 // enter goes into a folder.
@@ -140,7 +144,9 @@ func (w *walk) leave() error {
 		return nil
 	}
 	w.entry = Entry{Depth: last, Dir: w.levels[last-1].fd}
-	return w.visitor.Leave(&w.entry)
+	err := w.visitor.Leave(&w.entry)
+	w.ended = err != nil
+	return err
 }
 
 // next visits what comes next in the present folder, and goes into it if it is a folder. false: there is nothing more.
@@ -190,9 +196,10 @@ func (w *walk) visit(l *level, name string) error {
 	dir, parent := w.entry.IsDir(), l.fd
 	err = w.visitor.Visit(&w.entry)
 	switch {
-	case dir && errors.Is(err, fs.SkipDir):
+	case errors.Is(err, fs.SkipDir):
 		return nil
 	case err != nil || !dir:
+		w.ended = err != nil
 		return err
 	}
 	return w.enter(parent, name)

@@ -28,29 +28,31 @@ type change struct {
 	is   string // in the second tree; of no meaning without content
 }
 
-// changes lists what differs between two trees, in git's order, renames as a deletion and an addition.
+// changes lists what differs between two trees, in git's order, renames as a deletion and an addition. ErrTooMuch: more than is kept.
 func (w *Workspaces) changes(ctx context.Context, t task, from, to string) ([]change, error) {
-	out, err := w.git.run(ctx, t.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to))
-	if err != nil {
-		return nil, err
-	}
 	var all []change
-	for out != "" {
-		// :<old mode> <new mode> <old sha> <new sha> <status> NUL <path> NUL
-		head, rest, _ := strings.Cut(out, "\x00")
-		name, rest, ok := strings.Cut(rest, "\x00")
-		fields := strings.Fields(head)
-		if !ok || len(fields) != 5 {
-			return nil, refuse(t.op, "", "git compares two trees to %.80q", head)
+	var next *change // its path comes now
+	// :<old mode> <new mode> <old sha> <new sha> <status> NUL <path> NUL
+	err := w.git.records(ctx, t.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to), 0, func(record []byte) error {
+		if next != nil {
+			next.path = string(record)
+			all, next = append(all, *next), nil
+			return nil
 		}
-		c := change{path: name, mode: fields[1], is: fields[3]}
+		fields := strings.Fields(string(record))
+		if len(fields) != 5 {
+			return refuse(t.op, "", "git compares two trees to %.80q", record)
+		}
+		next = &change{mode: fields[1], is: fields[3]}
 		if had := strings.TrimPrefix(fields[0], ":"); had != modeNone && had != modeSubmodule {
-			c.was = fields[2]
+			next.was = fields[2]
 		}
-		all = append(all, c)
-		out = rest
+		return nil
+	})
+	if err == nil && next != nil {
+		err = refuse(t.op, "", "git compares two trees, and does not say all")
 	}
-	return all, nil
+	return all, err
 }
 
 // treeUpdate brings changes into a checkout. The tree is untrusted: paths are walked inside of it only, and a link is

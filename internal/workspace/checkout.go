@@ -70,7 +70,9 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 	reused := err == nil
 	switch {
 	case reused:
-		err = q.belongs(op, rec)
+		if err = q.belongs(op, rec); err == nil {
+			err = w.measure(ctx, t)
+		}
 	case !errors.Is(err, ErrNoCheckout):
 	case rec.Fresh:
 		if err = q.belongs(op, rec); err == nil {
@@ -82,7 +84,7 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 	if err != nil {
 		return Checkout{}, err
 	}
-	if err := w.prepareForWorker(t); err != nil {
+	if err := w.prepareForWorker(ctx, t); err != nil {
 		return Checkout{}, system(op, err)
 	}
 	if !reused {
@@ -137,7 +139,7 @@ func writeFile(path, text string) error {
 }
 
 // prepareForWorker makes the tree ready: .retake is a real folder, everything belongs to the worker's user.
-func (w *Workspaces) prepareForWorker(t task) error {
+func (w *Workspaces) prepareForWorker(ctx context.Context, t task) error {
 	root, err := os.OpenRoot(t.checkout())
 	if err != nil {
 		return err
@@ -154,7 +156,7 @@ func (w *Workspaces) prepareForWorker(t task) error {
 	if w.owner == nil || os.Geteuid() != 0 {
 		return nil // then it belongs to the right one already: Open saw to it
 	}
-	return chownTree(t.checkout(), *w.owner)
+	return chownTree(ctx, t.checkout(), *w.owner)
 }
 
 // ensureRetakeDir replaces whatever else has that name: an agent may have put a link to somewhere there.

@@ -131,10 +131,13 @@ func (w *Workspaces) lockCheckout(ctx context.Context, op, nonce string) (t task
 }
 
 // snapshot writes what lies in the checkout as a tree object, on top of a base that says which ignored files and which files
-// of agents are tracked all the same. Git sees a staging folder of ours, never the checkout.
+// of agents are tracked all the same. Git sees a staging folder of ours, never the checkout. ErrTooMuch: the checkout is beyond the limits.
 func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree string, err error) {
 	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage()); err != nil {
 		return "", system(t.op, err)
+	}
+	if err := w.measure(ctx, t); err != nil {
+		return "", err
 	}
 	defer func() {
 		if cleanErr := t.clearStage(); cleanErr != nil {
@@ -145,10 +148,13 @@ func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree st
 	if err != nil {
 		return "", err
 	}
-	if err := stageTree(t.checkout(), t.stage(), "", leaveOut); err != nil {
+	if err := stageTree(ctx, t.op, t.checkout(), t.stage(), w.limits.Bytes, leaveOut); err != nil {
 		return "", system(t.op, err)
 	}
 	if _, err := w.staged(ctx, t, "", "read-tree", base); err != nil {
+		return "", err
+	}
+	if err := w.measureWork(ctx, t); err != nil {
 		return "", err
 	}
 	// The exclusion keeps a .retake that the base already has: neither changed nor deleted.
@@ -161,9 +167,13 @@ func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree st
 
 // staged runs git with the staging folder as its work tree.
 func (w *Workspaces) staged(ctx context.Context, t task, stdin string, args ...string) (string, error) {
+	return w.git.run(ctx, t.stagedCall(stdin, args...))
+}
+
+func (t task) stagedCall(stdin string, args ...string) call {
 	c := t.call(args...)
 	c.dir, c.stdin, c.env = t.stage(), strings.NewReader(stdin), []string{"GIT_WORK_TREE=" + t.stage(), "GIT_INDEX_FILE=" + t.index()}
-	return w.git.run(ctx, c)
+	return c
 }
 
 // commitTree makes the same commit for the same arguments.
@@ -211,7 +221,7 @@ func (w *Workspaces) push(ctx context.Context, t task, rec *record, r remote, br
 	}
 	git := func(args ...string) (string, error) {
 		c := t.call(args...)
-		c.op, c.config, c.secrets = op, config, secrets
+		c.op, c.config, c.secrets, c.remote = op, config, secrets, true
 		return w.git.run(ctx, c)
 	}
 	names := []string{branch, branch + "-" + t.nonce}

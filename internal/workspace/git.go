@@ -38,6 +38,7 @@ const (
 type program struct {
 	path   string
 	env    []string
+	limits Limits
 	merges bool // new enough for Sync
 	log    *zap.Logger
 }
@@ -54,7 +55,10 @@ type call struct {
 	lock    *fileLock // inherited by git
 	secrets []string  // masked in what git says
 	asks    bool      // exit code 1 is an answer: run returns what git printed, and errNo
-	most    int       // bytes of the answer that are kept; 0: all
+	most    int       // bytes of the answer that are kept; 0: all, and more than maxAnswer are ErrTooMuch
+	remote  bool      // it talks to a server: what that takes and sends is not the agent's
+	// unbounded: what it lists is looked at as it comes, and not kept
+	unbounded bool
 }
 
 // errNo is git's no to a call that asks.
@@ -89,6 +93,12 @@ var baseConfig = [][2]string{
 	{"push.recurseSubmodules", "no"},
 	{"diff.ignoreSubmodules", "all"},
 	{"protocol.allow", "never"},
+	// So that it fits into Limits.GitMemory, whatever the size of a repository and the number of processors.
+	{"core.packedGitWindowSize", "32m"},
+	{"core.packedGitLimit", "512m"},
+	{"core.bigFileThreshold", "128m"},
+	{"pack.threads", "2"},
+	{"pack.windowMemory", "256m"},
 	// A dead connection ends after a minute of less than 1 kB/s instead of never.
 	{"http.lowSpeedLimit", "1000"},
 	{"http.lowSpeedTime", "60"},
@@ -96,13 +106,13 @@ var baseConfig = [][2]string{
 
 var gitVersion = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
 
-func findGit(log *zap.Logger) (*program, error) {
+func findGit(log *zap.Logger, limits Limits) (*program, error) {
 	const install = "install git 2.32 or newer and have it on the PATH"
 	path, err := exec.LookPath("git")
 	if err != nil {
 		return nil, &Error{Kind: Permanent, Op: "find git", Detail: err.Error(), Next: install, Err: err}
 	}
-	p := &program{path: path, env: ownEnvironment(), log: log}
+	p := &program{path: path, env: ownEnvironment(), limits: limits, log: log}
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
 	out, err := p.run(ctx, call{op: "git --version", dir: "/", args: []string{"--version"}})
@@ -131,7 +141,7 @@ func ownEnvironment() []string {
 	env := []string{
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1",
 		"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_PROTOCOL_FROM_USER=0",
-		"LC_ALL=C", "LANGUAGE=C", "HOME=/nonexistent",
+		"LC_ALL=C", "LANGUAGE=C", "HOME=/nonexistent", "MALLOC_ARENA_MAX=2",
 	}
 	for _, name := range passedOn {
 		if v, ok := os.LookupEnv(name); ok {
@@ -168,52 +178,158 @@ func (p *program) command(ctx context.Context, c call) *exec.Cmd {
 	return cmd
 }
 
+// maxAnswer bounds what git may answer if all of it is kept, and what it may list.
+const maxAnswer = 16 << 20
+
 // run runs git to its end and returns what it printed.
 func (p *program) run(ctx context.Context, c call) (string, error) {
-	stdout := &head{max: c.most}
-	stderr := ring.New(tailBytes)
-	cmd := p.command(ctx, c)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	started := time.Now()
-	err := cmd.Run()
-	p.log.Debug("git", zap.String("effect", c.op), zap.Duration("took", time.Since(started)), zap.Bool("ok", err == nil))
+	stdout := &head{max: c.most, op: c.op}
+	err := p.feed(ctx, c, stdout)
+	if err != nil && !errors.Is(err, errNo) {
+		return "", err
+	}
+	return stdout.String(), err
+}
+
+// records runs git and hands out what it prints, in pieces that end in end, one by one as they come. A piece is valid until the next one. With
+// an error of each git is ended.
+func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
+	out := &splitter{end: end, each: each, op: c.op, bounded: !c.unbounded}
+	err := p.feed(ctx, c, out)
 	if err == nil {
-		return stdout.String(), nil
+		err = out.finish()
+	}
+	return err
+}
+
+// answer takes what git prints.
+type answer interface {
+	io.Writer
+	said() string  // for errors
+	failed() error // why it took no more
+}
+
+// feed runs git to its end. What it prints goes to out.
+func (p *program) feed(ctx context.Context, c call, out answer) error {
+	limited, cancel := context.WithTimeout(ctx, p.timeFor(c))
+	defer cancel()
+	stderr := ring.New(tailBytes)
+	cmd := p.command(limited, c)
+	cmd.Stdout, cmd.Stderr = out, stderr
+	started := time.Now()
+	err := p.start(cmd, c)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	p.log.Debug("git", zap.String("effect", c.op), zap.Duration("took", time.Since(started)), zap.Bool("ok", err == nil))
+	if own := out.failed(); own != nil {
+		return own
+	}
+	if err == nil {
+		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return "", &Error{Kind: Transient, Op: c.op, Detail: "ended by us: " + cause.Error(), Err: ctx.Err()}
+		return &Error{Kind: Transient, Op: c.op, Detail: "ended by us: " + cause.Error(), Err: ctx.Err()}
+	}
+	if limited.Err() != nil {
+		return p.tookTooLong(c)
 	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
-		return "", system(c.op, err)
+		return system(c.op, err)
 	}
 	if c.asks && exit.ExitCode() == 1 {
-		return stdout.String(), errNo
+		return errNo
 	}
-	said := lastLines(redact.New(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(stdout.String())))
+	said := lastLines(redact.New(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(out.said())))
+	if why := p.overLimit(c, exit, said); why != "" {
+		return tooMuch(c.op, "git was ended: %s", why)
+	}
 	failed := gitFailed(c.op, said, err)
 	if !exit.Exited() { // killed, and not by us
 		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
 	}
-	return "", failed
+	return failed
 }
 
-// head keeps the first max bytes; all, if max is 0.
+// head keeps the first max bytes; all that maxAnswer allows, if max is 0.
 type head struct {
 	kept bytes.Buffer // no embedding: its ReadFrom would pass Write by
 	max  int
+	op   string
+	err  error
 }
 
 func (h *head) Write(p []byte) (int, error) {
 	keep := p
 	if h.max > 0 {
 		keep = p[:min(len(p), max(h.max-h.kept.Len(), 0))]
+	} else if h.kept.Len()+len(p) > maxAnswer {
+		h.err = tooMuchSaid(h.op)
+		return 0, h.err
 	}
 	h.kept.Write(keep)
 	return len(p), nil
 }
 
 func (h *head) String() string { return h.kept.String() }
+func (h *head) said() string   { return h.kept.String() }
+func (h *head) failed() error  { return h.err }
+
+func tooMuchSaid(op string) error {
+	return tooMuch(op, "git has more to say about it than the %d bytes that are looked at: so many files are not one piece of work", maxAnswer)
+}
+
+// maxRecord bounds one piece of a splitter: a path and what git says of it.
+const maxRecord = 64 << 10
+
+// splitter hands out pieces.
+type splitter struct {
+	end     byte
+	each    func([]byte) error
+	op      string
+	bounded bool
+	taken   int
+	part    []byte // of a piece that has not come to its end
+	err     error
+}
+
+func (s *splitter) Write(p []byte) (int, error) {
+	n := len(p)
+	if s.taken += n; s.bounded && s.taken > maxAnswer {
+		s.err = tooMuchSaid(s.op)
+	}
+	for s.err == nil {
+		i := bytes.IndexByte(p, s.end)
+		if i < 0 {
+			break
+		}
+		record := p[:i]
+		if len(s.part) > 0 {
+			s.part = append(s.part, record...)
+			record = s.part
+		}
+		s.err, s.part, p = s.each(record), s.part[:0], p[i+1:]
+	}
+	if s.err == nil && len(s.part)+len(p) > maxRecord {
+		s.err = refuse(s.op, "", "git says something of more than %d bytes: %.80q", maxRecord, s.part)
+	}
+	if s.err != nil {
+		return 0, s.err
+	}
+	s.part = append(s.part, p...)
+	return n, nil
+}
+
+func (s *splitter) said() string  { return "" }
+func (s *splitter) failed() error { return s.err }
+
+func (s *splitter) finish() error {
+	if len(s.part) > 0 {
+		return refuse(s.op, "", "git did not say all: %.80q", s.part)
+	}
+	return nil
+}
 
 // onlyRejections keeps of `push --porcelain` the lines that say why a ref was refused.
 func onlyRejections(stdout string) string {

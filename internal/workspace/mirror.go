@@ -28,7 +28,7 @@ func (w *Workspaces) fetchBase(ctx context.Context, repo, branch string, r remot
 	// The branch's name in hex: no two of them can stand in each other's way as file and folder.
 	ref := "refs/retake/base/" + hex.EncodeToString([]byte(branch))
 	_, err = w.git.run(ctx, call{
-		op: op, dir: dir, gitDir: dir, config: config, secrets: secrets, lock: lock,
+		op: op, dir: dir, gitDir: dir, config: config, secrets: secrets, lock: lock, remote: true,
 		args: []string{
 			"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules",
 			"--force", "--", r.url, "+refs/heads/" + branch + ":" + ref,

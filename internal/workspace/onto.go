@@ -204,7 +204,7 @@ func (w *Workspaces) pushTo(ctx context.Context, t task, rec *record, r remote, 
 		return system(op, err)
 	}
 	c := t.call(pushArgs(r, branch, sha, there)...)
-	c.op, c.config, c.secrets = op, config, secrets
+	c.op, c.config, c.secrets, c.remote = op, config, secrets, true
 	if _, err = w.git.run(ctx, c); err != nil && KindOf(err) == Conflict {
 		return moved(op, branch)
 	}

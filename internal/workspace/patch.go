@@ -64,42 +64,53 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 			ask.WriteString(c.is + "\n")
 		}
 	}
-	sizes, err := p.cat(ctx, "--batch-check=%(objectsize)", ask.String())
-	if err != nil {
-		return nil, err
+	next := 0 // answered next
+	skip := func() {
+		for next < len(files) && !p.hasContent(p.changes[next]) {
+			next++
+		}
 	}
-	answers := strings.Fields(sizes)
-	for i, c := range p.changes {
-		if !p.hasContent(c) {
-			continue
+	sizes := p.task.call("cat-file", "--batch-check=%(objectsize)")
+	sizes.stdin = strings.NewReader(ask.String())
+	skip()
+	err := p.w.git.records(ctx, sizes, '\n', func(record []byte) (err error) {
+		if next == len(files) {
+			return refuse(p.task.op, "", "git says how large something else is: %.80q", record)
 		}
-		if len(answers) == 0 {
-			return nil, refuse(p.task.op, "", "git does not say how large %.80q is", c.path)
+		if files[next].Bytes, err = strconv.ParseInt(string(record), 10, 64); err != nil {
+			return refuse(p.task.op, "", "git says %.80q is as large as %.80q", files[next].Path, record)
 		}
-		if files[i].Bytes, err = strconv.ParseInt(answers[0], 10, 64); err != nil {
-			return nil, refuse(p.task.op, "", "git says %.80q is as large as %.80q", c.path, answers[0])
-		}
-		answers = answers[1:]
+		next++
+		skip()
+		return nil
+	})
+	if err == nil && next < len(files) {
+		err = refuse(p.task.op, "", "git does not say how large %.80q is", files[next].Path)
 	}
-	return files, nil
+	return files, err
 }
 
 func (p *Patch) hasContent(c change) bool { return c.mode != modeNone && c.mode != modeSubmodule }
 
-// batchBytes are read at a time, or one file.
-const batchBytes = 8 << 20
+const (
+	batchBytes = 8 << 20 // are read at a time, or one file
+	batchFiles = 10_000  // at most, however small
+	maxHead    = 32      // bytes around a file: its size in digits, and two line breaks
+)
 
 // Read reads the contents of files of Files, in their order.
 func (p *Patch) Read(ctx context.Context, files []PatchFile, each func(f PatchFile, content string) error) error {
 	for len(files) > 0 {
 		n, size := 0, int64(0)
 		var ask strings.Builder
-		for n < len(files) && (n == 0 || size+files[n].Bytes <= batchBytes) {
+		for n < len(files) && n < batchFiles && (n == 0 || size+files[n].Bytes <= batchBytes) {
 			size += files[n].Bytes
 			ask.WriteString(files[n].is + "\n")
 			n++
 		}
-		out, err := p.cat(ctx, "--batch=%(objectsize)", ask.String())
+		c := p.task.call("cat-file", "--batch=%(objectsize)")
+		c.stdin, c.most = strings.NewReader(ask.String()), int(size)+n*maxHead
+		out, err := p.w.git.run(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -128,12 +139,5 @@ func (p *Patch) ReadBase(ctx context.Context, f PatchFile) (string, error) {
 	}
 	c := p.task.call("cat-file", "blob", f.was)
 	c.most = baseBytes
-	return p.w.git.run(ctx, c)
-}
-
-// cat asks git for objects.
-func (p *Patch) cat(ctx context.Context, format, names string) (string, error) {
-	c := p.task.call("cat-file", format)
-	c.stdin = strings.NewReader(names)
 	return p.w.git.run(ctx, c)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"syscall"
 	"time"
@@ -143,10 +144,10 @@ func readState(dir *os.Root) (s State, err error) {
 	return s, err
 }
 
-// replaceState writes STATE.json. The folder that an agent may have put in its place goes.
+// replaceState writes STATE.json. The folder that an agent may have put in its place makes way, whatever is in it.
 func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
-		if err := dir.RemoveAll(stateFile); err != nil {
+		if err := dir.Rename(stateFile, fmt.Sprintf("%s.in-the-way-%08x", stateFile, rand.Uint32())); err != nil {
 			return err
 		}
 	}

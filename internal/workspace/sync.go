@@ -173,7 +173,7 @@ func (w *Workspaces) applyMerge(ctx context.Context, t task, rec *record, m merg
 			return system(t.op, err)
 		}
 	}
-	if err := errors.Join(u.apply(), w.prepareForWorker(t)); err != nil {
+	if err := errors.Join(u.apply(), w.prepareForWorker(ctx, t)); err != nil {
 		return system(t.op, err)
 	}
 	rec.BaseSHA, rec.Merge, rec.Conflicts = m.To, nil, m.Conflicts

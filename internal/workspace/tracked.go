@@ -11,15 +11,23 @@ import (
 	"go.uber.org/zap"
 )
 
-// baseFiles lists the files of a commit.
-func (w *Workspaces) baseFiles(ctx context.Context, t task, base string) ([]string, error) {
-	out, err := w.git.run(ctx, t.call("ls-tree", "-r", "-z", "--name-only", base))
-	return splitNames(out), err
-}
-
-// splitNames reads names that end in NUL.
-func splitNames(out string) []string {
-	return slices.DeleteFunc(strings.Split(out, "\x00"), func(name string) bool { return name == "" })
+// baseFiles lists those files of a commit that are wanted.
+func (w *Workspaces) baseFiles(ctx context.Context, t task, base string, wanted func(name string) bool) (names []string, err error) {
+	c := t.call("ls-tree", "-r", "-z", "--name-only", base)
+	c.unbounded = true
+	size := 0
+	err = w.git.records(ctx, c, 0, func(record []byte) error {
+		name := string(record)
+		if !wanted(name) {
+			return nil
+		}
+		if size += len(name); size > maxAnswer {
+			return tooMuchSaid(t.op)
+		}
+		names = append(names, name)
+		return nil
+	})
+	return names, err
 }
 
 // leaveOutState returns what tells the state of agents from work: a file that the base has is work.
@@ -27,7 +35,7 @@ func (w *Workspaces) leaveOutState(ctx context.Context, t task, base string) (fu
 	if len(w.state) == 0 {
 		return func(string) bool { return false }, nil
 	}
-	files, err := w.baseFiles(ctx, t, base)
+	files, err := w.baseFiles(ctx, t, base, w.state.Match)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +44,7 @@ func (w *Workspaces) leaveOutState(ctx context.Context, t task, base string) (fu
 		tracked[name] = true
 	}
 	return func(name string) bool {
-		if tracked[name] || !w.state.Match(name) {
+		if !w.state.Match(name) || tracked[name] {
 			return false
 		}
 		w.log.Debug("left out: an agent's own file", zap.String("task", t.nonce), zap.String("file", name))
@@ -60,34 +68,38 @@ func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string,
 		return nil, false, err
 	}
 	defer t.lock.unlock()
-	files, err := w.baseFiles(ctx, t, rec.BaseSHA)
+	ignores := func(name string) bool { return path.Base(name) == ".gitignore" }
+	files, err := w.baseFiles(ctx, t, rec.BaseSHA, func(name string) bool { return ignores(name) || w.state.Match(name) })
 	if err != nil {
 		return nil, false, err
 	}
-	ignored, err := w.trackedIgnored(ctx, t, rec.BaseSHA, files)
+	var ignoreFiles []string
+	for _, name := range files {
+		if ignores(name) {
+			ignoreFiles = append(ignoreFiles, name)
+		}
+		if w.state.Match(name) {
+			names = append(names, name)
+		}
+	}
+	ignored, err := w.trackedIgnored(ctx, t, rec.BaseSHA, ignoreFiles)
 	if err != nil {
 		return nil, false, err
 	}
-	names = append(slices.DeleteFunc(files, func(name string) bool { return !w.state.Match(name) }), ignored...)
+	names = append(names, ignored...)
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > maxTracked {
 		w.log.Warn("many tracked files are ignored ones: an agent that changes only those may look idle", zap.String("task", nonce),
-			zap.Int("files", len(names)), zap.Int("known to the worker", maxTracked))
+			zap.Int("files at least", len(names)), zap.Int("known to the worker", maxTracked))
 		return names[:maxTracked], false, nil
 	}
 	return names, true, nil
 }
 
-// trackedIgnored asks git, in a staging folder that has nothing but the base's .gitignore files.
-func (w *Workspaces) trackedIgnored(ctx context.Context, t task, base string, files []string) (names []string, err error) {
-	var ignoreFiles strings.Builder
-	for _, name := range files {
-		if path.Base(name) == ".gitignore" {
-			ignoreFiles.WriteString(name + "\x00")
-		}
-	}
-	if ignoreFiles.Len() == 0 {
+// trackedIgnored asks git, in a staging folder that has nothing but the base's .gitignore files. It returns at most maxTracked+1 names.
+func (w *Workspaces) trackedIgnored(ctx context.Context, t task, base string, ignoreFiles []string) (names []string, err error) {
+	if len(ignoreFiles) == 0 {
 		return nil, nil
 	}
 	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage(), os.Mkdir(t.stage(), 0o700)); err != nil {
@@ -97,9 +109,18 @@ func (w *Workspaces) trackedIgnored(ctx context.Context, t task, base string, fi
 	if _, err := w.staged(ctx, t, "", "read-tree", base); err != nil {
 		return nil, err
 	}
-	if _, err := w.staged(ctx, t, ignoreFiles.String(), "checkout-index", "--quiet", "--force", "-z", "--stdin"); err != nil {
+	if _, err := w.staged(ctx, t, strings.Join(ignoreFiles, "\x00")+"\x00", "checkout-index", "--quiet", "--force", "-z", "--stdin"); err != nil {
 		return nil, err
 	}
-	out, err := w.staged(ctx, t, "", "ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore")
-	return splitNames(out), err
+	err = w.git.records(ctx, t.stagedCall("", "ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore"), 0, func(name []byte) error {
+		if len(names) > maxTracked {
+			return errEnough
+		}
+		names = append(names, string(name))
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return names, err
 }

@@ -1,130 +1,156 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
-	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"retake/internal/safefile"
 )
 
-// chownTree gives everything to the owner, links themselves and not what they point to. Files that belong to it already
-// are left alone, so a reused tree costs one lstat per file.
-func chownTree(dir string, o Owner) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == o.UID && int(st.Gid) == o.GID {
-			return nil
-		}
-		return os.Lchown(path, o.UID, o.GID)
-	})
+// chown gives everything to an owner, links themselves and not what they point to. Files that belong to it already are left alone,
+// so a reused tree costs one look per file.
+type chown Owner
+
+func chownTree(ctx context.Context, dir string, o Owner) error {
+	return errors.Join(os.Lchown(dir, o.UID, o.GID), safefile.Walk(ctx, dir, chown(o)))
 }
+
+// Visit gives one entry away.
+func (o chown) Visit(e *safefile.Entry) error {
+	if int(e.Stat.Uid) == o.UID && int(e.Stat.Gid) == o.GID {
+		return nil
+	}
+	return unix.Fchownat(e.Dir, e.Name, o.UID, o.GID, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// Leave does nothing.
+func (chown) Leave(*safefile.Entry) error { return nil }
 
 // stageTree builds at dst what git shall see of src: the same files by hard link (copied where a link can't be), the same
 // symbolic links, no folder or file named .git anywhere, no .retake at the top, nothing that leaveOut names, no sockets, pipes
-// or devices. Names are compared as a careless file system would, so that ".GIT" gets no further than ".git". folder is where
-// src lies in the tree: empty, or with a slash at its end.
-func stageTree(src, dst, folder string, leaveOut func(name string) bool) error {
-	entries, err := readDir(src)
-	if err != nil {
-		return err
-	}
+// or devices. Names are compared as a careless file system would, so that ".GIT" gets no further than ".git". most bounds what is copied.
+func stageTree(ctx context.Context, op, src, dst string, most int64, leaveOut func(name string) bool) (err error) {
 	if err := os.Mkdir(dst, 0o700); err != nil {
 		return err
 	}
-	for _, e := range entries {
-		name := folder + e.Name()
-		if strings.EqualFold(e.Name(), ".git") || name == retakeDir || !e.IsDir() && leaveOut(name) {
-			continue
-		}
-		from, to := filepath.Join(src, e.Name()), filepath.Join(dst, e.Name())
-		switch e.Type() {
-		case fs.ModeDir:
-			err = stageTree(from, to, name+"/", leaveOut)
-		case 0:
-			err = stageFile(from, to)
-		case fs.ModeSymlink:
-			err = stageLink(from, to)
-		default:
-			continue
-		}
-		if err != nil {
+	fd, err := unix.Open(dst, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	s := stager{at: fd, leaveOut: leaveOut, left: most, op: op, root: os.Geteuid() == 0}
+	defer func() { err = errors.Join(err, unix.Close(s.at)) }()
+	return safefile.Walk(ctx, src, &s)
+}
+
+// stager follows a walk through a checkout in the staging folder, which is ours alone.
+type stager struct {
+	at       int // the folder there that is like the present one
+	leaveOut func(name string) bool
+	left     int64 // bytes that may be copied
+	op       string
+	root     bool
+}
+
+// Visit puts one entry into the staging folder.
+func (s *stager) Visit(e *safefile.Entry) error {
+	dir := e.IsDir()
+	if strings.EqualFold(e.Name, ".git") || e.Depth == 1 && e.Name == retakeDir || !dir && s.leaveOut(string(e.Path)) {
+		return fs.SkipDir
+	}
+	switch e.Stat.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		if err := unix.Mkdirat(s.at, e.Name, 0o700); err != nil {
 			return err
 		}
+		return s.move(e.Name, unix.O_NOFOLLOW)
+	case unix.S_IFREG:
+		return s.file(e)
+	case unix.S_IFLNK:
+		return s.link(e)
 	}
 	return nil
 }
 
-func stageLink(from, to string) error {
-	target, err := os.Readlink(from)
+// Leave goes back.
+func (s *stager) Leave(*safefile.Entry) error { return s.move("..", 0) }
+
+func (s *stager) move(name string, flags int) error {
+	fd, err := unix.Openat(s.at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
 		return err
 	}
-	return os.Symlink(target, to)
+	_ = unix.Close(s.at)
+	s.at = fd
+	return nil
 }
 
-func stageFile(from, to string) error {
-	if err := makeReadable(from); err != nil {
+func (s *stager) link(e *safefile.Entry) error {
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(e.Dir, e.Name, target)
+	if err != nil {
 		return err
 	}
-	err := os.Link(from, to)
-	if errors.Is(err, syscall.EMLINK) || errors.Is(err, syscall.EXDEV) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOTSUP) {
-		return copyFile(from, to)
+	return unix.Symlinkat(string(target[:n]), s.at, e.Name)
+}
+
+func (s *stager) file(e *safefile.Entry) error {
+	if !s.root && e.Stat.Mode&0o400 == 0 {
+		if err := makeReadable(e); err != nil {
+			return err
+		}
+	}
+	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
+	if errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
+		return s.copy(e)
 	}
 	return err
 }
 
-// copyFile opens without following a link and without waiting for a pipe's other end.
-func copyFile(from, to string) (err error) {
-	in, err := os.OpenFile(from, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+// copy opens without following a link and without waiting for a pipe's other end. A file that grows meanwhile is not followed either.
+func (s *stager) copy(e *safefile.Entry) (err error) {
+	fd, err := unix.Openat(e.Dir, e.Name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
+	in := os.NewFile(uintptr(fd), "")
 	defer func() { _ = in.Close() }()
 	info, err := in.Stat()
 	if err != nil {
 		return err
 	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s changed while it was read", from)
+	if !info.Mode().IsRegular() || info.Size() != e.Stat.Size {
+		return fmt.Errorf("%s changed while it was read", shortened(e.Path))
 	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600|info.Mode().Perm()&0o100)
+	if s.left -= info.Size(); s.left < 0 {
+		return tooMuch(s.op, "the files cannot be linked, and are too much to copy: more than checkout.max_bytes")
+	}
+	to, err := unix.Openat(s.at, e.Name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600|uint32(info.Mode().Perm()&0o100))
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	out := os.NewFile(uintptr(to), "")
+	_, err = io.Copy(out, io.LimitReader(in, info.Size()))
 	return errors.Join(err, out.Close())
 }
 
-// readDir reads a folder, also one that its owner closed (root can anyway).
-func readDir(dir string) ([]fs.DirEntry, error) {
-	entries, err := os.ReadDir(dir)
-	if !errors.Is(err, fs.ErrPermission) {
-		return entries, err
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		return nil, err
-	}
-	return os.ReadDir(dir)
-}
-
-// makeReadable matters only to a director that is not root.
-func makeReadable(file string) error {
-	if os.Geteuid() == 0 {
-		return nil
-	}
-	info, err := os.Lstat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o400 != 0 {
+// makeReadable matters only to a director that is not root. fchmodat(2) would follow a link.
+func makeReadable(e *safefile.Entry) error {
+	fd, err := unix.Openat(e.Dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
 		return err
 	}
-	return os.Chmod(file, info.Mode().Perm()|0o400)
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return err
+	}
+	return os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), fs.FileMode(st.Mode&0o777|0o400))
 }

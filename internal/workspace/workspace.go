@@ -31,6 +31,8 @@ type Options struct {
 	StatePaths []string
 	// Auth gives the credentials for http(s) remotes, asked before each use; nil: none.
 	Auth func(ctx context.Context) (user, token string, err error)
+	// Limits of the checkouts.
+	Limits Limits
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -41,6 +43,7 @@ type Workspaces struct {
 	owner    *Owner
 	passable bool
 	state    worktree.Globs
+	limits   Limits
 	auth     func(ctx context.Context) (user, token string, err error)
 	git      *program
 	log      *zap.Logger
@@ -68,7 +71,7 @@ func Open(o Options) (*Workspaces, error) {
 	if err != nil {
 		return nil, refuse("open", "correct state_paths", "%v", err)
 	}
-	git, err := findGit(o.Log)
+	git, err := findGit(o.Log, o.Limits.orDefaults())
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +89,7 @@ func Open(o Options) (*Workspaces, error) {
 	if err := checkWritable(filepath.Join(dir, "locks")); err != nil {
 		return nil, system("open "+dir, err)
 	}
-	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, state: state, auth: o.Auth, git: git, log: o.Log}, nil
+	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, state: state, limits: o.Limits.orDefaults(), auth: o.Auth, git: git, log: o.Log}, nil
 }
 
 func checkOwner(o *Owner, uid, gid int) error {

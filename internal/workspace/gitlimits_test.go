@@ -1,0 +1,125 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestGitHasLimits asks a program that git starts, as an alias, what limits it has: they were there before git started anything.
+func TestGitHasLimits(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{Limits: Limits{GitMemory: 3 << 30, GitTime: time.Minute, WorkBytes: 1 << 30, Bytes: 1 << 32}})
+	checkout(t, w, o, nonceB)
+	for range 20 { // the limits come from outside: it must not be a race
+		for remote, files := range map[bool]int64{false: 1<<30 + maxAnswer, true: 1 << 32} {
+			c := w.task("", nonceB, nil).call("-c", "alias.limits=!cat /proc/self/limits", "limits")
+			c.remote = remote
+			out, err := w.git.run(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for line := range strings.Lines(out) {
+				if len(line) > 26 {
+					got[strings.TrimSpace(line[:26])] = strings.Fields(line[26:])[0]
+				}
+			}
+			cpu := "120"
+			if remote {
+				cpu = "7200"
+			}
+			for name, want := range map[string]string{"Max address space": fmt.Sprint(int64(3 << 30)), "Max cpu time": cpu, "Max file size": fmt.Sprint(files), "Max core file size": "0"} {
+				if got[name] != want {
+					t.Fatalf("remote %v: %s is %q, want %s", remote, name, got[name], want)
+				}
+			}
+		}
+	}
+}
+
+// TestGitBeyondItsLimits: each ends it, and says so.
+func TestGitBeyondItsLimits(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	for _, c := range []struct {
+		limits Limits
+		alias  string
+		text   string
+	}{
+		{Limits{GitTime: time.Second}, "sleep 60", "checkout.git_seconds"},
+		{Limits{GitTime: time.Second}, "while :; do :; done", "checkout.git_seconds"},
+		{Limits{GitMemory: 64 << 20}, "exec git hash-object --stdin < /dev/zero", "checkout.git_memory"},
+		{Limits{WorkBytes: 1 << 20}, "", "checkout.max_work_bytes"},
+	} {
+		w := open(t, Options{Limits: c.limits})
+		checkout(t, w, o, nonceB)
+		busy := w.task("", nonceB, nil).call("-c", "alias.busy=!"+c.alias, "busy")
+		if c.alias == "" {
+			large := filepath.Join(t.TempDir(), "noise")
+			noise(t, large, 64<<20)
+			busy.args = []string{"hash-object", "-w", large}
+		}
+		began := time.Now()
+		_, err := w.git.run(t.Context(), busy)
+		if !errors.Is(err, ErrTooMuch) || !strings.Contains(err.Error(), c.text) || time.Since(began) > 10*time.Second {
+			t.Errorf("%s: %v after %s", c.alias, err, time.Since(began))
+		}
+	}
+}
+
+// noise is a file that cannot be compressed.
+func noise(t *testing.T, path string, size int) {
+	t.Helper()
+	data := make([]byte, size)
+	x := uint32(1)
+	for i := range data {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		data[i] = byte(x)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnswersAreBounded: neither what is kept nor what is listed grows without bound, and git ends with it.
+func TestAnswersAreBounded(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{})
+	checkout(t, w, o, nonceB)
+	endless := w.task("", nonceB, nil).call("-c", "alias.endless=!exec yes "+strings.Repeat("x", 500), "endless")
+	_, before := peak(t)
+	began := time.Now()
+	if _, err := w.git.run(t.Context(), endless); !errors.Is(err, ErrTooMuch) {
+		t.Errorf("kept: %v", err)
+	}
+	n := 0
+	if err := w.git.records(t.Context(), endless, '\n', func([]byte) error { n++; return nil }); !errors.Is(err, ErrTooMuch) || n > maxAnswer/501 || n < maxAnswer/501-200 {
+		t.Errorf("listed: %v after %d lines", err, n)
+	}
+	endless.unbounded = true
+	stop := errors.New("stop")
+	n = 0
+	err := w.git.records(t.Context(), endless, '\n', func([]byte) error {
+		if n++; n == 1_000_000 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || n != 1_000_000 {
+		t.Errorf("streamed: %v after %d lines", err, n)
+	}
+	if err := w.git.records(t.Context(), endless, 0, func([]byte) error { return nil }); err == nil || !strings.Contains(err.Error(), "more than 65536 bytes") {
+		t.Errorf("one endless line: %v", err)
+	}
+	after, _ := peak(t)
+	t.Logf("%s, memory grew by %d MiB at most", time.Since(began).Round(time.Millisecond), (after-before)>>20)
+	if after-before > 100<<20 {
+		t.Errorf("memory grew by %d bytes", after-before)
+	}
+}

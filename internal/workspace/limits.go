@@ -1,0 +1,172 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"retake/internal/safefile"
+)
+
+// ErrTooMuch is wrapped when a checkout, or what would be made of it, is beyond Limits; Error.Detail says which one. Nothing of it was read.
+var ErrTooMuch = errors.New("workspace: more than the limits allow")
+
+// Limits bound what an agent may leave in a checkout, and what our git may use for it. A zero is the default.
+type Limits struct {
+	Files     int           // files, links and folders; 500,000
+	Entries   int           // of them in one folder; 100,000
+	Depth     int           // folders in each other; 200
+	PathBytes int           // of a path relative to the checkout; 1024, at most 4000: git takes no longer ones
+	Bytes     int64         // of all files: what they say or what they use of the disk, whichever is more; 20 GiB
+	WorkBytes int64         // of the files that git would store: neither ignored nor the state of agents; 4 GiB
+	GitTime   time.Duration // of a run of git that asks no server, and twice as much of a processor; 5 minutes
+	GitMemory int64         // address space of a git process; 4 GiB
+}
+
+func (l Limits) orDefaults() Limits {
+	return Limits{
+		Files: cmp.Or(l.Files, 500_000), Entries: cmp.Or(l.Entries, 100_000), Depth: cmp.Or(l.Depth, 200), PathBytes: cmp.Or(l.PathBytes, 1024),
+		Bytes: cmp.Or(l.Bytes, 20<<30), WorkBytes: cmp.Or(l.WorkBytes, 4<<30), GitTime: cmp.Or(l.GitTime, 5*time.Minute), GitMemory: cmp.Or(l.GitMemory, 4<<30),
+	}
+}
+
+// maxRules bounds a file that git reads as a whole before it looks at any other: .gitignore and .gitattributes.
+const maxRules = 1 << 20
+
+const nextTooMuch = "raise the limit, or begin with a clean checkout"
+
+func tooMuch(op, format string, args ...any) error {
+	return &Error{Kind: Permanent, Op: op, Detail: fmt.Sprintf(format, args...), Next: nextTooMuch, Err: ErrTooMuch}
+}
+
+// size is what a checkout holds, counted while it is walked.
+type size struct {
+	limits Limits
+	op     string
+
+	files          int
+	apparent, used int64
+	entries        []int // so far, by depth
+}
+
+// measure walks a checkout and ends at the first limit that it is beyond. It reads names and sizes only.
+func (w *Workspaces) measure(ctx context.Context, t task) error {
+	s := size{limits: w.limits, op: t.op}
+	return system(t.op, safefile.Walk(ctx, t.checkout(), &s))
+}
+
+// Visit counts one entry.
+func (s *size) Visit(e *safefile.Entry) error {
+	for len(s.entries) < e.Depth {
+		s.entries = append(s.entries, 0)
+	}
+	s.files++
+	s.entries[e.Depth-1]++
+	rules := e.Name == ".gitignore" || e.Name == ".gitattributes"
+	if mode := e.Stat.Mode & unix.S_IFMT; mode == unix.S_IFREG || mode == unix.S_IFLNK {
+		s.apparent += e.Stat.Size
+	}
+	s.used += e.Stat.Blocks * 512 // of folders, too: a million names are megabytes
+	switch l := s.limits; {
+	case s.files > l.Files:
+		return tooMuch(s.op, "the checkout has more than %d files and folders (checkout.max_files)", l.Files)
+	case s.entries[e.Depth-1] > l.Entries:
+		return tooMuch(s.op, "a folder has more than %d entries (checkout.max_entries): %s", l.Entries, shortened(parentOf(e.Path)))
+	case e.Depth > l.Depth:
+		return tooMuch(s.op, "folders lie more than %d deep in each other (checkout.max_depth): %s", l.Depth, shortened(e.Path))
+	case len(e.Path) > l.PathBytes:
+		return tooMuch(s.op, "a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes, shortened(e.Path))
+	case max(s.apparent, s.used) > l.Bytes || s.apparent < 0:
+		return tooMuch(s.op, "the files say that they have %d bytes, and use %d of the disk, with more to come: more than %d (checkout.max_bytes); the last one was %s with %d bytes",
+			s.apparent, s.used, l.Bytes, shortened(e.Path), e.Stat.Size)
+	case rules && e.Stat.Size > maxRules && e.Stat.Mode&unix.S_IFMT == unix.S_IFREG:
+		return tooMuch(s.op, "%s has %d bytes; git would read it as a whole, and more than %d are too many", shortened(e.Path), e.Stat.Size, maxRules)
+	}
+	return nil
+}
+
+// Leave begins to count anew for the next folder at this depth.
+func (s *size) Leave(e *safefile.Entry) error {
+	if len(s.entries) > e.Depth {
+		s.entries[e.Depth] = 0
+	}
+	return nil
+}
+
+func parentOf(path []byte) []byte {
+	if i := strings.LastIndexByte(string(path), '/'); i >= 0 {
+		return path[:i]
+	}
+	return []byte(".")
+}
+
+// shortened is a path for people.
+func shortened(path []byte) string {
+	const most = 120
+	if len(path) <= most {
+		return printable(string(path))
+	}
+	return printable(strings.ToValidUTF8(string(path[:most/2]), "")) + " ... " + printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
+}
+
+// measureWork counts the bytes that git would store of the staging folder, before it does. The index holds the base.
+func (w *Workspaces) measureWork(ctx context.Context, t task) error {
+	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return system(t.op, err)
+	}
+	defer func() { _ = unix.Close(stage) }()
+	var bytes int64
+	c := t.stagedCall("", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	c.unbounded = true
+	return w.git.records(ctx, c, 0, func(name []byte) error {
+		var st unix.Stat_t
+		if err := unix.Fstatat(stage, string(name), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			return nil //nolint:nilerr // deleted, or in the place of a folder; a submodule
+		}
+		if bytes += st.Size; bytes > w.limits.WorkBytes {
+			return tooMuch(t.op, "the work has more than %d bytes (checkout.max_work_bytes), with %s: is there something in it that .gitignore should name?",
+				w.limits.WorkBytes, shortened(name))
+		}
+		return nil
+	})
+}
+
+// Used returns what a task's checkout uses of the disk, in bytes, counting until the limit of files at most. A worker may be running in it: what
+// is removed meanwhile is left out. Zero: there is none.
+func (w *Workspaces) Used(ctx context.Context, nonce string) (int64, error) {
+	op := "measure " + nonce
+	if err := checkNonce(op, nonce); err != nil {
+		return 0, err
+	}
+	u := usage{most: w.limits.Files}
+	err := safefile.Walk(ctx, w.task(op, nonce, nil).checkout(), &u)
+	if errors.Is(err, errEnough) || errors.Is(err, unix.ENOENT) || ctx.Err() == nil && u.files > 0 {
+		err = nil // it changes while it is walked
+	}
+	return u.bytes, system(op, err)
+}
+
+var errEnough = errors.New("workspace: enough")
+
+type usage struct {
+	files, most int
+	bytes       int64
+}
+
+// Visit counts one entry.
+func (u *usage) Visit(e *safefile.Entry) error {
+	u.bytes += e.Stat.Blocks * 512
+	if u.files++; u.files > u.most {
+		return errEnough
+	}
+	return nil
+}
+
+// Leave does nothing.
+func (u *usage) Leave(*safefile.Entry) error { return nil }
