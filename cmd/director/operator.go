@@ -36,6 +36,7 @@ func operatorCommands(o *options) []*cobra.Command {
 		healthCommand(o), statusCommand(o), tasksCommand(o), drainCommand(o),
 		o.asking("pause", "Start no new attempts; workers stop before their next stage", sendCommand(fsm.Pause)),
 		o.asking("resume", "End a pause or a drain", sendCommand(fsm.Resume)),
+		cooldownCommand(o),
 	}
 }
 
@@ -136,13 +137,25 @@ func statusCommand(o *options) *cobra.Command {
 	})
 }
 
-// cooldownLine says what is left alone and for how long; of an incident also in which issues it was seen.
+// incidentPrefix begins the name of an incident among the cooldowns of a snapshot.
+const incidentPrefix = "incident/"
+
+func isIncident(c wire.SnapshotCooldown) bool { return strings.HasPrefix(c.Resource, incidentPrefix) }
+
+// cooldownLine says what is left alone, for how long, and on whose word; of an incident also in which issues it was seen.
 func cooldownLine(c wire.SnapshotCooldown) string {
 	until := " until " + c.Until.Format(time.TimeOnly)
-	key, incident := strings.CutPrefix(c.Resource, "incident/")
-	if !incident {
-		return "cooldown\t" + key + until + ": " + c.Why
+	if !isIncident(c) {
+		line := "cooldown\t" + c.Resource + " until " + c.Until.Format(time.DateTime)
+		if c.Since != nil {
+			line += ", since " + c.Since.Format(time.DateTime)
+		}
+		if len(c.StatedBy) > 0 {
+			line += ", on the word of " + wordOf(c)
+		}
+		return line + ": " + c.Why
 	}
+	key := strings.TrimPrefix(c.Resource, incidentPrefix)
 	if c.State != string(recovery.BreakerOpen) { // otherwise it ends with a success, not by time
 		until = ""
 	}

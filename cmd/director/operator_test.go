@@ -64,7 +64,10 @@ func TestWhatOperatorsRead(t *testing.T) {
 func TestStatusNamesTheTasksOfAnIncident(t *testing.T) {
 	at := wire.At(time.Date(2026, 11, 21, 10, 1, 0, 0, time.UTC))
 	for want, c := range map[string]wire.SnapshotCooldown{
-		"cooldown\tgithub.write until 10:01:00: secondary limit": {Resource: "github.write", Until: at, Why: "secondary limit"},
+		"cooldown\tgithub.write until 2026-11-21 10:01:00: secondary limit": {Resource: "github.write", Until: at, Why: "secondary limit"},
+		"cooldown\tmodel.x until 2026-11-21 10:01:00, since 2026-11-21 10:01:00, on the word of a/a#1, attempt 2: 429": {
+			Resource: "model.x", Until: at, Since: &at, Why: "429", StatedBy: []wire.SnapshotStated{{Issue: "a/a#1", Attempt: 2}},
+		},
 		"incident\tgithub.git/network_transient open until 10:01:00: network_transient: reset; failed in a/a#1, a/a#2, b/b#1": {
 			Resource: "incident/github.git/network_transient", Until: at, Why: "network_transient: reset", State: "open",
 			Tasks: []string{"a/a#1", "a/a#2", "b/b#1"},

@@ -6,6 +6,9 @@
 //	           │ ─▶ no lease free? (busy) ─▶ too soon? (spacing) │      │ └────▶ Report: may close the resource
 //	           └─────────────────────────────────────────────────┘      └─ expires
 //
+// A worker's own pool believes each report. The director's only notes what it asks for (Note): for how long one worker's word closes
+// a resource for the others is the machine's decision, and Close carries it out.
+//
 // Invariants, per resource:
 //   - At most MaxConcurrent leases at a time, at least Spacing between two grants, none while the resource is closed.
 //     (Adopt records what somebody else granted, and may exceed that.)
@@ -14,7 +17,7 @@
 //   - First come, first served. Nobody is notified: who was told to wait keeps the place by asking again in time, at most
 //     placeKept late. Who does not loses it and delays nobody.
 //   - Everything is bounded: resources, places in a queue, leases and places of one worker.
-//   - A cooldown is prolonged by a later one, never cut short.
+//   - A cooldown is prolonged by a later one; nothing but Open cuts it short.
 //
 // Clock assumption: none. Every method takes the time; a time that goes back counts as the newest one seen.
 //

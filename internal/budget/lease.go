@@ -41,6 +41,16 @@ func (p *Pool) Release(now time.Time, id, worker string) {
 // closes the resource for everybody: for retryAfter (at most a day), or for the limits' Cooldown if that is 0. It returns
 // the cooldown if it is new or longer than before.
 func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
+	c := p.Note(now, id, worker, s, retryAfter)
+	if c == nil || !p.Close(c.Resource, c.Until) {
+		return nil
+	}
+	return c
+}
+
+// Note is Report for an owner that decides itself for how long others are to wait: it returns what the report asks for, or nil, and
+// closes nothing. One lease at a time is granted from then on, until a call has gone well.
+func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	now = p.advance(now)
 	r, i := p.find(id, worker)
 	if r == nil {
@@ -50,27 +60,38 @@ func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter tim
 		r.leases[i].failed, r.careful = false, false
 		return nil
 	}
-	r.leases[i].failed = true
+	r.leases[i].failed, r.careful = true, true
 	if retryAfter <= 0 {
 		retryAfter = p.limits.Cooldown
 	}
-	return r.close(now, now.Add(min(retryAfter, longestCooldown)), string(s))
+	return &Cooldown{Resource: r.name, Until: now.Add(min(retryAfter, longestCooldown)), Why: string(s)}
 }
 
-// Close closes a resource until a moment, for a reason that the pool cannot know: the journal at boot, or an
-// operator.
-func (p *Pool) Close(name string, until time.Time, why string) {
-	if r := p.resource(name); r != nil {
-		r.close(p.now, until, why)
-	}
-}
-
-func (r *resource) close(now, until time.Time, why string) *Cooldown {
-	if !until.After(now) || !until.After(r.closed) {
-		return nil
+// Close closes a resource until a moment, as its owner has decided or been told. It reports whether that is later than before.
+func (p *Pool) Close(name string, until time.Time) bool {
+	r := p.resource(name)
+	if r == nil || !until.After(p.now) || !until.After(r.closed) {
+		return false
 	}
 	r.closed, r.careful = until, true
-	return &Cooldown{Resource: r.name, Until: until, Why: why}
+	return true
+}
+
+// Open ends a cooldown, as an operator wants it. Until a call has gone well there is one lease at a time. Who was told to wait for
+// the cooldown's end and does not ask again soon loses the place.
+func (p *Pool) Open(now time.Time, name string) {
+	now = p.advance(now)
+	for _, r := range p.resources {
+		if r.name != name || !r.closed.After(now) {
+			continue
+		}
+		r.closed = now
+		for i := range r.queue {
+			if latest := now.Add(askAgain); r.queue[i].due.After(latest) {
+				r.queue[i].due = latest
+			}
+		}
+	}
 }
 
 // Adopt records a lease that somebody else granted: it counts from now on, whatever the limits.

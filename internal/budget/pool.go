@@ -30,10 +30,11 @@ const (
 
 // Waits that do not follow from a limit.
 const (
-	pollWait   = time.Second     // until a lease may be free: short against a model call, long against what asking costs
-	fullWait   = 5 * time.Second // until a bound may be left again
-	refuseWait = time.Minute     // an invalid name: asking again is a fault
-	placeKept  = 5 * time.Second // how late a waiter may come back
+	pollWait   = time.Second      // until a lease may be free: short against a model call, long against what asking costs
+	fullWait   = 5 * time.Second  // until a bound may be left again
+	refuseWait = time.Minute      // an invalid name: asking again is a fault
+	placeKept  = 5 * time.Second  // how late a waiter may come back
+	askAgain   = 30 * time.Second // how seldom workers ask that were told to wait for long
 	// longestCooldown bounds what a report may ask for: quotas are counted by the day at most.
 	longestCooldown = 24 * time.Hour
 )

@@ -114,8 +114,10 @@ func TestCooldownWithoutAWordEndsByTheLimits(t *testing.T) {
 
 func TestCloseAndAdopt(t *testing.T) {
 	p := New("local", reference)
-	p.Close(model, at(60), "primed from the journal")
-	p.Close(model, at(30), "never shorter")
+	p.Close(model, at(60))
+	if p.Close(model, at(30)) {
+		t.Error("made shorter")
+	}
 	expect(t, p, 0, "a", "cooldown 60")
 	p.Adopt(at(60), model, "run_1.7", "a", time.Minute)
 	expect(t, p, 61, "a", "busy 1")
@@ -124,6 +126,39 @@ func TestCloseAndAdopt(t *testing.T) {
 	if r := p.resources[0]; r.closed != at(60) {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestNote: what a report asks for is its owner's to decide; until then one lease is granted at a time.
+func TestNote(t *testing.T) {
+	p := New("run_1", Limits{MaxConcurrent: 3, Cooldown: 10 * time.Second})
+	a := expect(t, p, 0, "a", "lease")
+	if c := p.Note(at(1), a.ID, "a", RateLimited, time.Hour); c == nil || *c != (Cooldown{model, at(3601), "rate_limited"}) {
+		t.Errorf("%+v", c)
+	}
+	expect(t, p, 1, "b", "busy 1")
+	p.Release(at(2), a.ID, "a")
+	b := expect(t, p, 2, "b", "lease")
+	if c := p.Note(at(3), b.ID, "b", OK, 0); c != nil {
+		t.Errorf("%+v", c)
+	}
+	expect(t, p, 3, "c", "lease")
+}
+
+// TestOpen: an operator ends a cooldown. Places that were kept for its end do not block those who ask now.
+func TestOpen(t *testing.T) {
+	p := New("run_1", Limits{MaxConcurrent: 3})
+	p.Expire(at(0))
+	p.Close(model, at(3600))
+	expect(t, p, 0, "gone", "cooldown 3600")
+	expect(t, p, 1, "here", "cooldown 3599")
+	p.Open(at(2), model)
+	expect(t, p, 3, "here", "queue 1")
+	for now := 4.0; now < 37; now++ {
+		expect(t, p, now, "here", "queue 1")
+	}
+	expect(t, p, 37.1, "here", "lease") // 30 s for who asks seldom, 5 s to be late
+	expect(t, p, 38, "next", "busy 1")  // the first call is alone
+	p.Open(at(39), "model.none")
 }
 
 func TestDrop(t *testing.T) {

@@ -141,6 +141,7 @@ type ModelLimits struct {
 	MaxConcurrentRequests int
 	MinBetweenRequests    time.Duration // from start to start; 0: no spacing
 	CooldownOnError       time.Duration // after a rate limit or an error that does not say how long
+	MaxWait               time.Duration // for which one task's word closes a model for others
 }
 
 // SyncMain is how far a checkout may fall behind its base branch. Beyond either limit the two are merged before the next attempt.

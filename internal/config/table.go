@@ -74,6 +74,7 @@ func keys(c *Config) []row {
 		{key: "rate_limits.model.max_concurrent_requests", def: "1", unit: "requests", min: 1, max: 1000, doc: "Requests to one model provider at the same time, over all workers that ask the director for leave.", to: &c.RateLimits.Model.MaxConcurrentRequests},
 		{key: "rate_limits.model.min_seconds_between_requests", def: "1", unit: "seconds", min: 0, max: 3600, doc: "Time between the starts of two requests to one model provider.", to: &c.RateLimits.Model.MinBetweenRequests},
 		{key: "rate_limits.model.cooldown_on_error_seconds", def: "10", unit: "seconds", min: 0, max: day, doc: "Pause for a model provider after a rate limit or an error that does not say how long.", to: &c.RateLimits.Model.CooldownOnError},
+		{key: "rate_limits.model.max_wait_seconds", def: "900", unit: "seconds", min: 1, max: day, doc: "For how long one task's word that a model is limited closes it for the others, in sum over a day. It stays closed beyond that as far as a second task says the same.", to: &c.RateLimits.Model.MaxWait},
 
 		{key: "policy.sync_main.max_commits_behind", def: "20", unit: "commits", min: 0, max: 1_000_000, doc: "A checkout that is more commits behind its base branch is merged with it before the next attempt. 0: whenever it is behind.", to: &c.SyncMain.MaxCommitsBehind},
 		{key: "policy.sync_main.max_seconds_behind", def: "86400", unit: "seconds", min: 0, max: 52 * week, doc: "The same for a checkout that has been behind for longer. 0: whenever it is behind.", to: &c.SyncMain.MaxBehind},

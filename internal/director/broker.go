@@ -32,7 +32,7 @@ func (s *session) newBroker(ctx context.Context, m *fsm.Machine) *broker {
 	})}
 	b.pool.Expire(b.now())
 	for _, c := range m.Cooldowns() {
-		b.pool.Close(c.Resource, c.Until, c.Why)
+		b.pool.Close(c.Resource, c.Until)
 	}
 	return b
 }
@@ -53,7 +53,7 @@ func (b *broker) Release(worker string, r wire.BudgetRelease) {
 	b.pool.Release(b.now(), r.GrantID, worker)
 }
 
-// Report records how a call went; a limit closes the resource for every worker.
+// Report records how a call went. For how long that closes the resource for other workers is the machine's decision.
 func (b *broker) Report(worker string, r wire.BudgetReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,20 +61,29 @@ func (b *broker) Report(worker string, r wire.BudgetReport) {
 	if limit, ok := retryafter.ReadLimit(r.Headers, now); ok && limit.Wait(now) > 0 { // whatever the status: nothing is left
 		status, wait = budget.RateLimited, max(wait, limit.Wait(now))
 	}
-	c := b.pool.Report(now, r.GrantID, worker, status, wait)
+	c := b.pool.Note(now, r.GrantID, worker, status, wait)
 	if c == nil {
 		return
 	}
-	b.log.Info("a model is closed for all workers", zap.String("resource", c.Resource), zap.Time("until", c.Until),
-		zap.String("reason", c.Why), zap.String("worker", worker))
-	b.owner.send(b.ctx, fsm.CooldownReported{Resource: c.Resource, Until: c.Until, Why: c.Why}, nil)
+	text := c.Why + " without a stated wait"
+	if wait > 0 {
+		text = c.Why + ", wait " + wait.Round(time.Second).String()
+	}
+	b.log.Debug("a worker reports a limit", zap.String("resource", c.Resource), zap.Time("until", c.Until), zap.String("reason", text), zap.String("worker", worker))
+	b.owner.send(b.ctx, fsm.LimitReported{Worker: worker, Resource: c.Resource, Until: c.Until, Text: text}, nil)
 }
 
-// close shuts a resource that the machine closed, and drop forgets a worker that is gone.
+// close shuts a resource that the machine closed, open opens it again, and drop forgets a worker that is gone.
 func (b *broker) close(c fsm.CooldownSet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pool.Close(c.Resource, c.Until, c.Why)
+	b.pool.Close(c.Resource, c.Until)
+}
+
+func (b *broker) open(resource string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pool.Open(b.now(), resource)
 }
 
 func (b *broker) drop(worker string) {

@@ -26,6 +26,9 @@ func (s *session) react(f fsm.Fact) {
 		}
 	case fsm.CooldownSet:
 		s.broker.close(f)
+	case fsm.CooldownLifted:
+		s.broker.open(f.Resource)
+		s.github.Lift(f.Resource)
 	}
 }
 
@@ -55,7 +58,10 @@ func (s *session) logFact(f fsm.Fact) {
 				zap.Int("tasks", len(i.Breaker.Strikes)), zap.Time("until", i.Breaker.Until), zap.String("canary", i.Breaker.Canary))
 		}
 	case fsm.CooldownSet:
-		s.log.Warn("cooldown", zap.String("resource", f.Resource), zap.Time("until", f.Until), zap.String("reason", f.Why))
+		s.log.Warn("cooldown", zap.String("resource", f.Resource), zap.Time("until", f.Until), zap.String("reason", f.Why),
+			zap.String("said_by", fsm.Cooldown(f).Origin()))
+	case fsm.CooldownLifted:
+		s.log.Warn("an operator lifted a cooldown", zap.String("resource", f.Resource), zap.Int("tasks", len(f.Tasks)))
 	case fsm.EffectDone:
 		if f.Failed != "" {
 			s.log.Error("effect given up", zap.String("issue", string(f.Task)), zap.String("effect", f.Effect), zap.String("error", f.Failed))

@@ -40,6 +40,13 @@ type BudgetReset struct {
 	Problem       string `json:"problem,omitempty"` // why it was refused
 }
 
+// CooldownLift is what is posted to /cooldown/lift, and its answer.
+type CooldownLift struct {
+	Resources []string                `json:"resources,omitempty"` // empty: all that are closed
+	Lifted    []wire.SnapshotCooldown `json:"lifted"`
+	Problem   string                  `json:"problem,omitempty"` // why nothing was lifted
+}
+
 // listenOperator begins to listen.
 func (s *session) listenOperator(ctx context.Context) (net.Listener, error) {
 	path := filepath.Join(s.config.Director.DataDir, SocketName)
@@ -69,6 +76,7 @@ func (s *session) serveOperator(ctx context.Context, listener net.Listener) erro
 	})
 	mux.HandleFunc("POST /{command}", s.operate)
 	mux.HandleFunc("POST /budget/reset", s.resetBudget)
+	mux.HandleFunc("POST /cooldown/lift", s.liftCooldowns)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // nobody waits for an answer that the end interrupts
 	defer stop()
@@ -113,6 +121,38 @@ func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
 		s.log.Info("budget reset", zap.String("issue", b.Issue), zap.Int64("paid_calls_used", b.PaidCallsUsed))
 		respond(w, http.StatusOK, b)
 	}
+}
+
+// liftCooldowns opens resources. All that are named must be closed, or nothing is done.
+func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
+	var l CooldownLift
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 8<<10)).Decode(&l); err != nil {
+		respond(w, http.StatusBadRequest, CooldownLift{Problem: `want {"resources": ["model.anthropic"]}, or {} for all`})
+		return
+	}
+	closed, err := look(r.Context(), s.owner, func(d *fsm.Driver) []fsm.Cooldown { return d.Machine().Cooldowns() })
+	if err != nil {
+		return
+	}
+	l.Lifted = []wire.SnapshotCooldown{}
+	for _, c := range closed {
+		if len(l.Resources) == 0 || slices.Contains(l.Resources, c.Resource) {
+			l.Lifted = append(l.Lifted, viewCooldown(c))
+		}
+	}
+	for _, name := range l.Resources {
+		if !slices.ContainsFunc(closed, func(c fsm.Cooldown) bool { return c.Resource == name }) {
+			l.Lifted, l.Problem = []wire.SnapshotCooldown{}, name+" is not closed; director cooldown list shows what is"
+			respond(w, http.StatusNotFound, l)
+			return
+		}
+	}
+	for _, c := range l.Lifted {
+		if !s.decided(r.Context(), fsm.LiftCommanded{Resource: c.Resource}) {
+			return
+		}
+	}
+	respond(w, http.StatusOK, l)
 }
 
 func respond(w http.ResponseWriter, status int, body any) {
@@ -181,6 +221,12 @@ func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) erro
 		err = errors.New("director: " + b.Problem)
 	}
 	return err
+}
+
+// LiftCooldowns opens resources that are closed; none named: all of them. It returns, when that is in the journal, what was closed. An
+// answer with a problem says why nothing was lifted.
+func LiftCooldowns(ctx context.Context, dataDir string, resources []string) (CooldownLift, error) {
+	return ask[CooldownLift](ctx, dataDir, http.MethodPost, "/cooldown/lift", CooldownLift{Resources: resources})
 }
 
 // askTimeout bounds one question to a director on the same machine.
@@ -259,7 +305,7 @@ func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
 		}
 	}
 	for _, c := range m.Cooldowns() {
-		out.Cooldowns = append(out.Cooldowns, wire.SnapshotCooldown{Resource: c.Resource, Until: wire.At(c.Until), Why: c.Why})
+		out.Cooldowns = append(out.Cooldowns, viewCooldown(c))
 	}
 	for _, i := range m.Incidents() {
 		until := i.Breaker.NextDeadline(m.Now())
@@ -277,6 +323,18 @@ func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
 	slices.Sort(out.Queue.EligibleIssueNumbers)
 	slices.Sort(out.Queue.ClaimedIssueNumbers)
 	return out
+}
+
+func viewCooldown(c fsm.Cooldown) wire.SnapshotCooldown {
+	v := wire.SnapshotCooldown{Resource: c.Resource, Until: wire.At(c.Until), Why: c.Why}
+	if !c.Since.IsZero() {
+		v.Since = new(wire.At(c.Since))
+	}
+	for _, s := range c.By {
+		v.Tasks = append(v.Tasks, string(s.Task))
+		v.StatedBy = append(v.StatedBy, wire.SnapshotStated{Issue: string(s.Task), Attempt: s.Attempt, At: wire.At(s.At), Until: wire.At(s.Until), Text: s.Text})
+	}
+	return v
 }
 
 func viewTask(m *fsm.Machine, t *fsm.Task) wire.SnapshotTask {

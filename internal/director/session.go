@@ -58,8 +58,8 @@ func (d *daemon) machineConfig() fsm.Config {
 		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
 		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter,
 		Policy: d.policy.With(c.Limits()), HasAlternative: alternative(d.stages) != "", Models: models(d.stages),
-		Classify: d.classifier.Classify,
-		Retry:    outbox,
+		MaxStatedWait: c.RateLimits.Model.MaxWait, Classify: d.classifier.Classify,
+		Retry: outbox,
 	}
 }
 

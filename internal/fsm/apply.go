@@ -62,6 +62,29 @@ func (f CooldownSet) apply(m *Machine, _ *Task) {
 	m.hard.Cooldowns = append(m.hard.Cooldowns, Cooldown(f))
 }
 
+func (f CooldownLifted) apply(m *Machine, _ *Task) {
+	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource })
+	for i := range m.hard.Statements {
+		if s := &m.hard.Statements[i]; s.Resource == f.Resource {
+			s.Until = time.Time{}
+		}
+	}
+	for _, k := range f.Tasks {
+		if t := m.Task(k); t != nil && t.State == Backoff {
+			t.Until = m.now
+			m.settle(t)
+		}
+	}
+}
+
+func (f LimitStated) apply(m *Machine, _ *Task) {
+	m.hard.Statements = slices.DeleteFunc(m.hard.Statements, func(s Statement) bool {
+		return s.Resource == f.Resource && s.Task.fold() == f.Task.fold() || m.now.Sub(s.At) >= longestStated
+	})
+	m.hard.Statements = append(m.hard.Statements, Statement(f))
+	m.hard.Statements = m.hard.Statements[max(0, len(m.hard.Statements)-maxStatements):]
+}
+
 func (f IncidentChanged) apply(m *Machine, _ *Task) {
 	m.hard.Incidents = slices.DeleteFunc(m.hard.Incidents, func(i Incident) bool { return i.Key == f.Incident.Key })
 	if !f.Over {

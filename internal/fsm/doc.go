@@ -29,7 +29,8 @@
 //
 // # Where decisions are made
 //
-//	schedule.go   which task goes next (nextReady), which resources are closed
+//	schedule.go   which task goes next (nextReady)
+//	cooldown.go   which resources are closed, for how long a worker's word counts (limitStated)
 //	attempt.go    how an attempt begins and ends, and what is known of its end
 //	liveness.go   whether a worker is there: heartbeats (deadlinePassed), hello, the runtime's list
 //	verdict.go    what a failure leads to, and budgets

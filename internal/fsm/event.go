@@ -195,8 +195,21 @@ type Container struct {
 	Running bool   `json:"running"` // false: exited, dead or never started. A paused container runs.
 }
 
-// CooldownReported says that a resource must not be used until a deadline.
+// CooldownReported says that a resource must not be used until a deadline: the director saw a limit itself.
 type CooldownReported Cooldown
+
+// LimitReported: a worker says that a resource is limited until a deadline, while its attempt goes on.
+type LimitReported struct {
+	Worker   string    `json:"worker"`
+	Resource string    `json:"resource"`
+	Until    time.Time `json:"until"`
+	Text     string    `json:"text"`
+}
+
+// LiftCommanded: an operator opens a resource that is closed.
+type LiftCommanded struct {
+	Resource string `json:"resource"`
+}
 
 // EffectEnded is the outcome of an effect. Failure is nil on success; one of the results is set where the effect's
 // kind has one.
@@ -266,6 +279,8 @@ func (WorkerSeen) eventKind() string        { return "heard" }
 func (ReportReceived) eventKind() string    { return "reported" }
 func (ContainersListed) eventKind() string  { return "listed" }
 func (CooldownReported) eventKind() string  { return "cooldown_reported" }
+func (LimitReported) eventKind() string     { return "limit_reported" }
+func (LiftCommanded) eventKind() string     { return "lift_commanded" }
 func (EffectEnded) eventKind() string       { return "effect_ended" }
 
 // Cause is an event as the journal keeps it: its kind and its small form, without bulk evidence.

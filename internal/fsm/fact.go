@@ -43,6 +43,15 @@ type CursorAdvanced RepoCursor
 // CooldownSet closes a resource.
 type CooldownSet Cooldown
 
+// CooldownLifted opens one again: an operator says so. What was said of it before counts no more.
+type CooldownLifted struct {
+	Resource string     `json:"resource"`
+	Tasks    []IssueKey `json:"tasks,omitempty"` // in Backoff because of it, which go on now
+}
+
+// LimitStated is what a worker said of a limit, as it counts from now on.
+type LimitStated Statement
+
 // IncidentChanged is what is now known of an incident.
 type IncidentChanged struct {
 	Incident Incident `json:"incident"`
@@ -244,6 +253,8 @@ var facts = []factRow{
 	kindOf[PhaseChanged]("phase_changed"),
 	kindOf[CursorAdvanced]("cursor_advanced"),
 	kindOf[CooldownSet]("cooldown_set"),
+	kindOf[CooldownLifted]("cooldown_lifted"),
+	kindOf[LimitStated]("limit_stated"),
 	kindOf[IncidentChanged]("incident_changed"),
 	kindOf[TaskQueued]("task_queued"),
 	kindOf[TaskRenamed]("task_renamed"),

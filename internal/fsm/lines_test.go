@@ -22,7 +22,15 @@ func factLine(f Fact) string {
 	case CursorAdvanced:
 		return fmt.Sprintf("%s read up to %s", f.Repo, f.Cursor)
 	case CooldownSet:
-		return fmt.Sprintf("%s closed until %s: %s", f.Resource, clock(f.Until), f.Why)
+		line := fmt.Sprintf("%s closed until %s: %s", f.Resource, clock(f.Until), f.Why)
+		if origin := Cooldown(f).Origin(); origin != "" {
+			line += " (on the word of " + origin + ")"
+		}
+		return line
+	case CooldownLifted:
+		return fmt.Sprintf("%s lifted, for %v", f.Resource, f.Tasks)
+	case LimitStated:
+		return fmt.Sprintf("#%d says that %s is limited until %s, and has closed it alone for %s", f.Task.Number(), f.Resource, clock(f.Until), f.Alone)
 	case IncidentChanged:
 		if f.Over {
 			return fmt.Sprintf("incident %s: forgotten", f.Incident.Key)

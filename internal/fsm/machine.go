@@ -35,8 +35,10 @@ type Config struct {
 	HasAlternative bool
 	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins. Empty: any
 	// model may be used.
-	Models   []string
-	Classify func(recovery.Evidence) recovery.Finding
+	Models []string
+	// MaxStatedWait is for how long one task's word closes a resource for others, in sum over a day; 0: it closes nothing.
+	MaxStatedWait time.Duration
+	Classify      func(recovery.Evidence) recovery.Finding
 	// Retry paces failed effects; its Max should be minutes, since an outbox waits for as long as an outage lasts.
 	Retry recovery.Backoff
 }

@@ -85,10 +85,10 @@ func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
 		d.Tries++
 		d.Until = m.now.Add(m.cfg.Retry.Delay(d.Tries, p.Effect.ID))
 		if f.Resource == recovery.GitHubAPI && f.Transient && d.Tries%githubDownAfter == 0 {
-			m.coolDown(GitHubRead, m.now.Add(githubDownFor), "GitHub fails repeatedly: "+f.Text)
+			m.coolDown(Cooldown{Resource: GitHubRead, Until: m.now.Add(githubDownFor), Why: "GitHub fails repeatedly: " + f.Text})
 		}
 	} else if f.Resource == recovery.GitHubAPI {
-		m.coolDown(GitHubWrite, f.Until, f.Text)
+		m.coolDown(Cooldown{Resource: GitHubWrite, Until: f.Until, Why: f.Text})
 	}
 	d.Until = later(d.Until, m.now.Add(minRetryWait))
 	m.record(d)

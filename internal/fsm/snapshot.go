@@ -16,12 +16,13 @@ type hardState struct {
 	Decided     time.Time      `json:"decided"` // when the last fact was
 	RunID       string         `json:"run_id"`
 	Phase       Phase          `json:"phase"`
-	Intent      Phase          `json:"intent,omitempty"`   // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
-	PausedAt    time.Time      `json:"paused_at,omitzero"` // when the last pause began
-	StaleClaims []IssueKey     `json:"stale,omitempty"`    // given back without progress, newest last, at most maxStale
-	Commands    []takenCommand `json:"commands,omitempty"` // of people; newest last, at most maxCommands
-	Seq         uint64         `json:"seq"`                // tasks so far
-	Cooldowns   []Cooldown     `json:"cooldowns"`          // at most one for each resource, in order of last use
+	Intent      Phase          `json:"intent,omitempty"`     // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
+	PausedAt    time.Time      `json:"paused_at,omitzero"`   // when the last pause began
+	StaleClaims []IssueKey     `json:"stale,omitempty"`      // given back without progress, newest last, at most maxStale
+	Commands    []takenCommand `json:"commands,omitempty"`   // of people; newest last, at most maxCommands
+	Seq         uint64         `json:"seq"`                  // tasks so far
+	Cooldowns   []Cooldown     `json:"cooldowns"`            // at most one for each resource, in order of last use
+	Statements  []Statement    `json:"statements,omitempty"` // one for each resource and task, in order of last use, at most maxStatements
 	Cursors     []RepoCursor   `json:"cursors"`
 	Incidents   []Incident     `json:"incidents"` // at most maxIncidents, in order of last change
 	Tasks       []*Task        `json:"tasks"`     // in order of arrival

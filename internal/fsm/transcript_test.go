@@ -219,6 +219,10 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 	"cooldown": func(s *stage, a []string, n map[string]string) EventBody {
 		return CooldownReported{Resource: a[0], Until: s.now.Add(s.duration(a[1])), Why: n["why"]}
 	},
+	"limit": func(s *stage, a []string, n map[string]string) EventBody {
+		return LimitReported{Worker: a[0], Resource: a[1], Until: s.now.Add(s.duration(a[2])), Text: n["text"]}
+	},
+	"lift":   func(_ *stage, a []string, _ map[string]string) EventBody { return LiftCommanded{Resource: a[0]} },
 	"done":   (*stage).done,
 	"lost":   (*stage).lost,
 	"failed": (*stage).failed,
@@ -311,7 +315,7 @@ func (s *stage) issues(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// report k21-1 e1 build_failed cause=… [stage=VALIDATE] [provider=anthropic] [signature=…] | report k21-1 r1 ok | … notice | … paid=3
+// report k21-1 e1 build_failed cause=… [stage=VALIDATE] [provider=anthropic] [signature=…] [wait=5h] | report k21-1 r1 ok | … notice | … paid=3
 func (s *stage) report(args []string, named map[string]string) EventBody {
 	r := newReport(args[1], args[2], named, slices.Contains(args, "notice"))
 	if paid, ok := named["paid"]; ok {
@@ -322,13 +326,14 @@ func (s *stage) report(args []string, named map[string]string) EventBody {
 
 func newReport(id, means string, named map[string]string, notice bool) Report {
 	r := Report{Ref: ReportRef{ID: id, Seq: 7, SHA256: "5f0c"}, Final: !notice, Stage: named["stage"]}
+	wait, _ := time.ParseDuration(named["wait"])
 	switch means {
 	case "ok":
 		r.OK = true
 	case "exit":
 		r.Exit = true
 	default:
-		r.Evidence = recovery.Evidence{Message: named["cause"], Provider: named["provider"], Stdout: named["signature"], Assertion: recovery.Assertion{ErrorType: means}}
+		r.Evidence = recovery.Evidence{Message: named["cause"], Provider: named["provider"], Stdout: named["signature"], RetryAfter: wait, Assertion: recovery.Assertion{ErrorType: means}}
 	}
 	return r
 }

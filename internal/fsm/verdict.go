@@ -25,8 +25,12 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	m.noteHealthEvidence(t, f, stage)
 	v, incident := m.applyBreaker(t, f, stage, v)
 	m.record(VerdictMade{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
-	if r := t.cooledResource(f, stage, v); r != "" { // no other task shall run into the same limit
-		m.coolDown(r, m.now.Add(v.Delay), f.Cause)
+	switch r := t.cooledResource(f, stage, v); { // no other task shall run into the same limit
+	case r == "":
+	case t.Ending.Finding != nil && !t.Ending.certain(): // so the worker says
+		m.limitStated(t, r, m.now.Add(v.Delay), f.Cause)
+	default:
+		m.coolDown(Cooldown{Resource: r, Until: m.now.Add(v.Delay), Why: f.Cause})
 	}
 	switch {
 	case v.Action.Again():

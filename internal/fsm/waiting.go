@@ -48,7 +48,7 @@ func (m *Machine) waitsForTurn(t *Task) Waiting {
 	case m.githubOpensAt().After(m.now):
 		return Waiting{"GitHub, which asked for a pause", m.githubOpensAt()}
 	case m.modelOpensAt().After(m.now):
-		return Waiting{"the model, which is closed for now", m.modelOpensAt()}
+		return m.waitsForModel()
 	case !m.admits(t):
 		if issue := m.incidentIssue(t); issue != "" {
 			return Waiting{For: "the end of the incident in " + string(issue)}
@@ -56,4 +56,14 @@ func (m *Machine) waitsForTurn(t *Task) Waiting {
 		return Waiting{For: "the end of an incident"}
 	}
 	return Waiting{For: "a free worker (director.max_workers)"}
+}
+
+// waitsForModel says which model is closed, and on whose word.
+func (m *Machine) waitsForModel() Waiting {
+	c := m.opens(m.usesModel)
+	w := Waiting{"the model, which is closed for now", c.Until}
+	if origin := c.Origin(); origin != "" {
+		w.For = fmt.Sprintf("%s, which is closed on the word of %s", c.Resource, origin)
+	}
+	return w
 }

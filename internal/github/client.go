@@ -95,6 +95,9 @@ func New(o Options) (*Client, error) {
 // Prime shuts a resource as a journal remembers it. It does not call OnCooldown.
 func (c *Client) Prime(cd Cooldown) { c.transport.gate.prime(cd) }
 
+// Lift opens a resource that is shut, as an operator wants it; any other name changes nothing. GitHub's next refusal shuts it again.
+func (c *Client) Lift(resource string) { c.transport.gate.lift(resource) }
+
 // self is the login that our token belongs to. It is asked for once.
 func (c *Client) self(ctx context.Context, l lane) (string, error) {
 	if login := c.login.Load(); login != nil {

@@ -246,6 +246,17 @@ func (g *gate) prime(c Cooldown) {
 	g.extend(c)
 }
 
+// lift opens a resource, and has those who wait look again. The next limit without a stated wait is a first one.
+func (g *gate) lift(resource string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, shut := g.shut[resource]; shut {
+		delete(g.shut, resource)
+		g.strikes = 0
+		g.notify()
+	}
+}
+
 // refusal is the error of a resource that is shut, nil if it is open.
 func (g *gate) refusal(resource string, now time.Time) error {
 	c := g.shut[resource]

@@ -171,6 +171,26 @@ func TestPrimeShutsWithoutReporting(t *testing.T) {
 	})
 }
 
+func TestLiftOpensTheGate(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		for _, r := range []string{ResourceRead, ResourceWrite} {
+			c.Prime(Cooldown{r, time.Now().Add(10 * time.Minute), "from the journal"})
+		}
+		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindRateLimited {
+			w.Fatalf("not shut: %v", err)
+		}
+		c.Lift(ResourceRead)
+		c.Lift("model.x")
+		if _, err := c.Issue(w.Context(), w.key); err != nil {
+			w.Errorf("lifted: %v", err)
+		}
+		if _, err := c.Claim(w.Context(), claimRequest(w, testNonce)); kindOf(err) != KindRateLimited {
+			w.Errorf("what was not lifted: %v", err)
+		}
+	})
+}
+
 func TestWriteCooldownLeavesReadsOpen(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

@@ -176,7 +176,7 @@ func TestAgentWaitsForItsLease(t *testing.T) {
 				p := agentPlan(t, "claude-code", nil)
 				bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}, onRun: prints(claudeWell)}
 				l := &lender{pool: budget.New("run_1", budget.Limits{MaxConcurrent: 1, Spacing: time.Second, Cooldown: 10 * time.Second})}
-				l.pool.Close("model.anthropic", time.Now().Add(row.closed), "quota")
+				l.pool.Close("model.anthropic", time.Now().Add(row.closed))
 				bus.budget = l.answer
 				began := time.Now()
 				if code := testWorker(t, p, bus, r).run(t.Context()); code != row.code {

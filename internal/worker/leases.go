@@ -57,9 +57,10 @@ func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetG
 	case !answered:
 		return c.pool.Acquire(now, resource, c.worker).Message()
 	case g.GrantID != "":
+		c.pool.Open(now, resource) // whatever was said before: the director knows better
 		c.pool.Adopt(now, resource, g.GrantID, c.worker, duration(g.LeaseSeconds, budget.DefaultLease))
 	case g.Why == budget.WhyCooldown:
-		c.pool.Close(resource, now.Add(duration(g.WaitSeconds, 0)), budget.WhyCooldown)
+		c.pool.Close(resource, now.Add(duration(g.WaitSeconds, 0)))
 	}
 	return g
 }

@@ -102,7 +102,7 @@ func TestLeaseClientByItself(t *testing.T) {
 func TestLeaseClientRemembersTheDirectorsCooldown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, bus, l := testLeaseClient(t)
-		l.pool.Close("model.x", time.Now().Add(time.Minute), "quota")
+		l.pool.Close("model.x", time.Now().Add(time.Minute))
 		if g := k.acquire(t.Context(), "model.x"); g.Why != budget.WhyCooldown || g.WaitSeconds != 60 {
 			t.Errorf("%+v", g)
 		}
@@ -110,6 +110,26 @@ func TestLeaseClientRemembersTheDirectorsCooldown(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		if g := k.acquire(t.Context(), "model.x"); g.Why != budget.WhyCooldown || g.WaitSeconds != 1 {
 			t.Errorf("%+v", g)
+		}
+	})
+}
+
+// TestLeaseClientRemembersALift: the director's lease shows that the resource is open again, also once the director is away.
+func TestLeaseClientRemembersALift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, bus, l := testLeaseClient(t)
+		l.pool.Close("model.x", time.Now().Add(time.Hour))
+		k.acquire(t.Context(), "model.x")
+		l.pool.Open(time.Now(), "model.x")
+		g := k.acquire(t.Context(), "model.x")
+		if g.GrantID == "" {
+			t.Fatalf("%+v", g)
+		}
+		k.release(t.Context(), g.GrantID)
+		bus.set(func() { bus.down = true })
+		time.Sleep(2 * time.Second)
+		if g := k.acquire(t.Context(), "model.x"); g.GrantID == "" {
+			t.Errorf("closed still: %+v", g)
 		}
 	})
 }

@@ -112,7 +112,19 @@ type SnapshotCooldown struct {
 	Until    Time     `json:"until"`
 	Why      string   `json:"why"`
 	State    string   `json:"state,omitempty"` // of an incident: open, half_open, ramp, or told, which keeps nothing back
-	Tasks    []string `json:"tasks,omitempty"` // that made it: owner/repo#n
+	Tasks    []string `json:"tasks,omitempty"` // that made it: owner/repo#n; of a resource: whose workers' word closes it
+	Since    *Time    `json:"since,omitempty"` // when the resource was closed; absent: not known
+	// StatedBy is what those workers said; empty: the director saw the limit itself.
+	StatedBy []SnapshotStated `json:"stated_by,omitempty"`
+}
+
+// SnapshotStated is what a worker said of a limit.
+type SnapshotStated struct {
+	Issue   string `json:"issue"` // owner/repo#n
+	Attempt int    `json:"attempt"`
+	At      Time   `json:"at"`
+	Until   Time   `json:"until"` // as it said
+	Text    string `json:"text"`
 }
 
 // BudgetGrant answers a BudgetAcquire: a lease, or how long to wait and why. An empty one acknowledges a BudgetRelease

@@ -66,7 +66,7 @@ var messages = []MessageRow{
 	{"project_state_snapshot.v1", RoleDirector, "snapshot", func() Payload { return new(Snapshot) }, []Field{
 		need("director"), need("director.run_id", filled), need("director.phase", filled), need("director.since", moment),
 		need("workers"), need("workers[].worker_id", filled), need("queue"), need("tasks"), need("tasks[].issue", filled), may("tasks[].next_deadline", moment),
-		need("cooldowns"), need("cooldowns[].resource", filled), need("cooldowns[].until", moment),
+		need("cooldowns"), need("cooldowns[].resource", filled), need("cooldowns[].until", moment), may("cooldowns[].since", moment),
 	}},
 
 	{"budget_acquire.v1", RoleWorker, "budget.acquire", func() Payload { return new(BudgetAcquire) }, []Field{

@@ -124,6 +124,8 @@ const (
 	limitReported
 	signalled
 	outage
+	limitStated
+	limitLifted
 	sites
 
 	faults = busDrop // the first of them
@@ -154,4 +156,5 @@ var siteTable = [sites]siteInfo{
 	leaderStale: {"a second director takes over", 80}, staleHears: {"the stale director hears it", 500}, clockSkewed: {"clocks differ", 500},
 	asleep: {"the director is suspended", 60}, outcomeTwice: {"an outcome is told twice", 50}, limitReported: {"a limit is reported", 200},
 	signalled: {"the director is told to end", 20}, outage: {"every attempt fails alike for a while", 200},
+	limitStated: {"a worker says that a model is limited", 300}, limitLifted: {"an operator lifts a cooldown", 200},
 }

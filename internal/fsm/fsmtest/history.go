@@ -25,6 +25,7 @@ type history struct {
 	taken     map[fsm.CommandRef]string    // commands, and why they were refused
 	listens   map[string]int64             // by repository: since when the director hears what is said, in seconds
 	phase     fsm.Phase
+	limits    *limits
 	closed    time.Time      // the end of the last cooldown so far
 	open      map[string]int // durable effects that are planned and not done: how often they were planned
 	twin      *fsm.Machine   // of the machine before the step under way, now and then
@@ -78,7 +79,7 @@ type ending struct {
 }
 
 func newHistory(w *world) *history {
-	return &history{w: w, strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor, open: map[string]int{}, taken: map[fsm.CommandRef]string{}, listens: map[string]int64{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
+	return &history{w: w, limits: newLimits(), strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor, open: map[string]int{}, taken: map[fsm.CommandRef]string{}, listens: map[string]int64{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
 }
 
 func (h *history) claim(k fsm.IssueKey) *claim {
@@ -108,6 +109,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			h.closed = at
 		}
 	}
+	h.limits.take(at, f)
 	if about := h.subject(f); about != nil {
 		h.takeReview(about, f)
 	}
@@ -133,6 +135,13 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	case fsm.CooldownSet:
 		if f.Until.After(h.closed) {
 			h.closed = f.Until
+		}
+	case fsm.CooldownLifted:
+		h.closed = at
+		for _, until := range h.limits.until {
+			if until.After(h.closed) {
+				h.closed = until
+			}
 		}
 	case fsm.TaskQueued:
 		h.claims = append(h.claims, &claim{key: f.Task, nonce: f.Nonce, state: fsm.Queued, confirmed: true, byReason: map[string]int{}})

@@ -51,6 +51,8 @@ var invariants = []Invariant{
 	{Name: "BudgetsNeverExceeded", Says: "dispatches between two answers of a human stay within director.max_retries and the policy's rows, and each of them is charged, a wait, or an incident's; an attempt that goes over its task's paid calls or cost is stopped; when these or the iterations are used up no further one begins until a human or the operator resets them", fact: withinBudget, step: affords},
 	{Name: "SlotsNeverExceeded", Says: "no more tasks hold a slot than there are workers", fact: slotsHeld},
 	{Name: "NoGitHubCallInCooldown", Says: "no effect that uses GitHub is decided while GitHub is closed", step: githubOpen},
+	{Name: "OneTaskClosesLittle", Says: "what the workers of one task say of limits closes a resource for others no longer than max_wait_seconds, in sum over a day; beyond that it is closed until the earlier deadline that two tasks have said within twice that time, since it was lifted last", fact: oneTaskClosesLittle, step: wordsAreWords},
+	{Name: "LiftedIsOpen", Says: "a resource that an operator lifts is open, and the tasks that waited for it may go on", step: liftedIsOpen},
 	{Name: "OneOpenEscalationPerBlock", Says: "a blocked task has asked once, and nobody else asks", fact: asksOnce},
 	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the stop of the last one was confirmed, and is numbered next", fact: beginsAfterStop},
 	{Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from where the task was", fact: inTheTable},

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/bus/wire"
+	"retake/internal/director"
+)
+
+func cooldownCommand(o *options) *cobra.Command {
+	c := &cobra.Command{Use: "cooldown", Short: "Show which resources are closed because of a limit, or open them again"}
+	c.AddCommand(cooldownListCommand(o), cooldownLiftCommand(o))
+	return c
+}
+
+func cooldownListCommand(o *options) *cobra.Command {
+	var asJSON bool
+	c := o.asking("list", "List the resources that are closed: until when, since when, and on whose word",
+		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+			s, err := director.AskSnapshot(ctx, dataDir)
+			if err != nil {
+				return err
+			}
+			closed := []wire.SnapshotCooldown{}
+			for _, c := range s.Cooldowns {
+				if !isIncident(c) {
+					closed = append(closed, c)
+				}
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(closed)
+			}
+			return showCooldowns(cmd.OutOrStdout(), closed, time.Now())
+		})
+	c.Flags().BoolVar(&asJSON, "json", false, "print the cooldowns of the project_state_snapshot.v1 payload")
+	return c
+}
+
+// showCooldowns writes a row for each closed resource, and below it what workers said of it.
+func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) error {
+	if len(closed) == 0 {
+		_, err := fmt.Fprintln(to, "nothing is closed")
+		return err
+	}
+	w := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
+	fmt.Fprint(w, "RESOURCE\tUNTIL (UTC)\tLEFT\tSINCE\tON THE WORD OF\tWHY\n")
+	for _, c := range closed {
+		since := "-"
+		if c.Since != nil {
+			since = c.Since.Format(time.DateTime)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Resource, c.Until.Format(time.DateTime), max(c.Until.Sub(now), 0).Round(time.Second), since, wordOf(c), c.Why)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, c := range closed {
+		for _, s := range c.StatedBy {
+			fmt.Fprintf(to, "%s: %s, attempt %d, said on %s that it is limited until %s: %s\n", c.Resource, s.Issue, s.Attempt,
+				s.At.Format(time.DateTime), s.Until.Format(time.DateTime), s.Text)
+		}
+	}
+	return nil
+}
+
+// wordOf says whose word closes a resource.
+func wordOf(c wire.SnapshotCooldown) string {
+	var said []string
+	for _, s := range c.StatedBy {
+		said = append(said, fmt.Sprintf("%s, attempt %d", s.Issue, s.Attempt))
+	}
+	if said == nil {
+		return "the director"
+	}
+	return strings.Join(said, ", and ")
+}
+
+func cooldownLiftCommand(o *options) *cobra.Command {
+	var all, asJSON bool
+	c := &cobra.Command{
+		Use: "lift RESOURCE...|--all", Short: "Open resources again that are closed because of a limit",
+		Long: "Open resources again that are closed because of a limit: model.*, or github.read and github.write. Tasks that wait for them go on.\n" +
+			"What workers said before counts no more; what they or GitHub say next counts as ever.\n" +
+			"Exit 0: opened, and that is in the journal; 1: one of them is not closed, so nothing was done; 2: cannot be done.",
+		Example: "  director cooldown lift model.anthropic\n  director cooldown lift --all",
+	}
+	c.Flags().BoolVar(&all, "all", false, "every resource that is closed")
+	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
+	c.RunE = func(cmd *cobra.Command, resources []string) error {
+		if all != (len(resources) == 0) {
+			return errors.New("name the resources, or say --all: cooldown list shows what is closed")
+		}
+		cfg, err := o.load()
+		if err != nil {
+			return err
+		}
+		l, err := director.LiftCooldowns(cmd.Context(), cfg.Director.DataDir, resources)
+		switch {
+		case err != nil:
+			return err
+		case l.Problem != "":
+			return noBecause{errors.New(l.Problem)}
+		case asJSON:
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(l)
+		case len(l.Lifted) == 0:
+			fmt.Fprintln(cmd.OutOrStdout(), "nothing is closed")
+		}
+		for _, x := range l.Lifted {
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is open again; it was closed until %s on the word of %s: %s\n",
+				x.Resource, x.Until.Format(time.DateTime), wordOf(x), x.Why)
+		}
+		return nil
+	}
+	return c
+}

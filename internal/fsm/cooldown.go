@@ -1,0 +1,229 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// The resources that limits close, beside those of failures.
+const (
+	GitHubRead  = "github.read"
+	GitHubWrite = "github.write"
+)
+
+// Cooldown is a deadline before which a resource is not used.
+type Cooldown struct {
+	Resource string    `json:"resource"`
+	Until    time.Time `json:"until"`
+	Why      string    `json:"why"`
+	Since    time.Time `json:"since,omitzero"` // when it was closed; zero: an older version did not say
+	// By are the workers' statements that it rests on: one, or two of different tasks. Empty: the director saw the limit itself.
+	By []Stated `json:"by,omitempty"`
+}
+
+// Stated is what a worker said of a limit.
+type Stated struct {
+	Task    IssueKey  `json:"task"`
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Until   time.Time `json:"until"` // at most longestStated after At
+	Text    string    `json:"text"`
+}
+
+// Statement is what the workers of one task have said of one resource, as far as it still matters.
+type Statement struct {
+	Resource string `json:"resource"`
+	Stated          // the last; Until is the latest deadline of those that count, zero: none, since the resource was lifted
+	// Alone is for how long the resource was closed on this task's word alone, in the day that began at From.
+	From  time.Time     `json:"from"`
+	Alone time.Duration `json:"alone,omitempty"`
+}
+
+// Bounds of what workers say: quotas are counted by the day at most; so many resources of one task, and so many statements in all.
+const (
+	longestStated   = 24 * time.Hour
+	maxStatedOfTask = 4
+	maxStatements   = 256
+)
+
+// Cooldowns lists the resources that are closed now.
+func (m *Machine) Cooldowns() []Cooldown {
+	return slices.DeleteFunc(slices.Clone(m.hard.Cooldowns), func(c Cooldown) bool { return !c.Until.After(m.now) })
+}
+
+func (c CooldownReported) step(m *Machine) { m.coolDown(Cooldown(c)) }
+
+// A worker whose attempt is over says nothing.
+func (l LimitReported) step(m *Machine) {
+	if t, current := m.Worker(l.Worker); current {
+		m.limitStated(t, l.Resource, l.Until, l.Text)
+	}
+}
+
+// coolDown closes a resource, if that is news.
+func (m *Machine) coolDown(c Cooldown) {
+	known := m.closed(c.Resource)
+	if !c.Until.After(later(m.now, known.Until)) {
+		return
+	}
+	c.Until, c.Since = c.Until.Round(0).UTC(), m.now
+	if known.Until.After(m.now) {
+		c.Since = known.Since
+	}
+	m.record(CooldownSet(c))
+	m.githubClosed = m.githubOpensAt().After(m.now)
+	if m.hard.Phase == PhaseMonitor && m.githubClosed {
+		m.setPhase(PhaseCooldown, c.Resource+": "+c.Why)
+	}
+}
+
+// limitStated closes a resource for others because a worker says that it is limited: here one task's word is bounded. Alone it closes
+// the resource for at most MaxStatedWait, in sum over a day. It goes on to the earlier of two deadlines that different tasks have
+// stated within twice that time: whoever tries after the cap runs into the same limit, if there is one.
+func (m *Machine) limitStated(t *Task, resource string, until time.Time, text string) {
+	s, known := m.statement(resource, t.Key)
+	until = sooner(until, m.now.Add(longestStated)).Round(0).UTC()
+	if !until.After(m.now) || !known && m.statementsOf(t.Key) >= maxStatedOfTask {
+		return
+	}
+	was := s.Until
+	if !m.counts(s) {
+		was = m.now
+	}
+	s.Resource = resource
+	s.Stated = Stated{Task: t.Key, Attempt: t.Attempt, At: m.now, Until: later(until, was), Text: text}
+	if !m.now.Before(s.From.Add(longestStated)) {
+		s.From, s.Alone = m.now, 0
+	}
+	closed := later(m.now, m.closed(resource).Until)
+	to, by, charge := closed, []Stated(nil), time.Duration(0)
+	if second, ok := m.secondOf(s); ok {
+		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
+	}
+	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), closed.Add(m.cfg.MaxStatedWait-s.Alone))
+	if alone.After(to) {
+		to, by, charge = alone, []Stated{s.Stated}, alone.Sub(closed)
+	}
+	switch {
+	case m.isNews(closed, to):
+		s.Alone += charge
+	case m.isNews(was, s.Until): // it is evidence, though it closes nothing
+		by = nil
+	default:
+		return
+	}
+	m.record(LimitStated(s))
+	if by != nil {
+		m.coolDown(Cooldown{Resource: resource, Until: to, Why: text, By: by})
+	}
+}
+
+// isNews reports whether a deadline is worth a record after another one. Who was told to wait for the resource says so itself, with a
+// few seconds on top, and says nothing new.
+func (m *Machine) isNews(was, is time.Time) bool {
+	return is.Sub(was) >= max(time.Second, was.Sub(m.now)/20)
+}
+
+// counts reports whether a statement is evidence still: within the cap that it may have led to, or right after it.
+func (m *Machine) counts(s Statement) bool {
+	return s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait
+}
+
+// secondOf returns the statement of another task that reaches furthest of those that still count.
+func (m *Machine) secondOf(s Statement) (second Statement, ok bool) {
+	for _, o := range m.hard.Statements {
+		if o.Resource == s.Resource && o.Task.fold() != s.Task.fold() && m.counts(o) && o.Until.After(second.Until) {
+			second, ok = o, true
+		}
+	}
+	return second, ok
+}
+
+func (m *Machine) statement(resource string, k IssueKey) (Statement, bool) {
+	for _, s := range m.hard.Statements {
+		if s.Resource == resource && s.Task.fold() == k.fold() {
+			return s, true
+		}
+	}
+	return Statement{}, false
+}
+
+func (m *Machine) statementsOf(k IssueKey) (n int) {
+	for _, s := range m.hard.Statements {
+		if s.Task.fold() == k.fold() && m.now.Sub(s.At) < longestStated {
+			n++
+		}
+	}
+	return n
+}
+
+// An operator opens a resource. Whoever waits for it goes on: the tasks that were told to, and GitHub's effects.
+func (l LiftCommanded) step(m *Machine) {
+	if !m.closed(l.Resource).Until.After(m.now) {
+		return
+	}
+	f := CooldownLifted{Resource: l.Resource}
+	for _, t := range m.hard.Tasks {
+		if t.State == Backoff && t.Until.After(m.now) && t.Next.Action.About().Free && t.failedResource(t.Next.Reason, t.Ending.Stage) == l.Resource {
+			f.Tasks = append(f.Tasks, t.Key)
+		}
+	}
+	m.record(f)
+	m.dispatchableSince = m.now
+	m.revisitAll()
+	if !ofGitHub(l.Resource) {
+		return
+	}
+	for _, t := range m.hard.Tasks {
+		if len(t.Outbox) > 0 && t.soft.inFlight == "" && t.Outbox[0].NotBefore.After(m.now) && slices.Contains(githubEffects, t.Outbox[0].Effect.Kind) {
+			p := t.Outbox[0]
+			m.record(EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: m.now, Why: "an operator lifted the wait for " + l.Resource})
+		}
+	}
+}
+
+// closed is the last cooldown of one resource; it may be over. The zero value: there is none.
+func (m *Machine) closed(resource string) Cooldown {
+	for _, c := range m.hard.Cooldowns {
+		if c.Resource == resource {
+			return c
+		}
+	}
+	return Cooldown{}
+}
+
+func ofGitHub(resource string) bool { return strings.HasPrefix(resource, "github.") }
+
+// githubOpensAt is when GitHub may be used again. A limit on any of its resources stops intake, re-reads and writes.
+func (m *Machine) githubOpensAt() time.Time { return m.opens(ofGitHub).Until }
+
+// modelOpensAt is when the models that the stages use may be used again.
+func (m *Machine) modelOpensAt() time.Time { return m.opens(m.usesModel).Until }
+
+// usesModel reports whether attempts wait for a model.
+func (m *Machine) usesModel(r string) bool {
+	return r == recovery.ModelDefault || slices.Contains(m.cfg.Models, r) || len(m.cfg.Models) == 0 && strings.HasPrefix(r, recovery.ModelPrefix)
+}
+
+// opens is the cooldown of some resources that lasts longest.
+func (m *Machine) opens(of func(resource string) bool) (last Cooldown) {
+	for _, c := range m.hard.Cooldowns {
+		if of(c.Resource) && c.Until.After(last.Until) {
+			last = c
+		}
+	}
+	return last
+}
+
+// Origin says in words whose word closed the resource; empty: the director saw the limit itself.
+func (c Cooldown) Origin() string {
+	var said []string
+	for _, s := range c.By {
+		said = append(said, fmt.Sprintf("%s, attempt %d", s.Task, s.Attempt))
+	}
+	return strings.Join(said, ", and ")
+}

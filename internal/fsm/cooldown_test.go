@@ -1,0 +1,263 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+const claude = "model.anthropic"
+
+// limit is a failure because of a limit, with a stated wait.
+func limit(wait time.Duration) recovery.Evidence {
+	return recovery.Evidence{Provider: "anthropic", Message: "429", RetryAfter: wait, Assertion: recovery.Assertion{ErrorType: "rate_limited"}}
+}
+
+// runningFleet lets each task come to a running worker.
+func runningFleet(t *testing.T, n int) (*fleet, []IssueKey) {
+	var keys []IssueKey
+	for i := range n {
+		keys = append(keys, IssueKey(fmt.Sprintf("a/a#%d", i+1)))
+	}
+	f := newFleet(t, keys...)
+	f.m.cfg.HeartbeatTTL, f.m.cfg.Watchdog, f.m.cfg.ClaimStale = 100*time.Hour, 100*time.Hour, 0 // nothing here is about them
+	for _, k := range keys {
+		f.carryOut(k)
+	}
+	return f, keys
+}
+
+// says lets a task's worker state a limit.
+func (f *fleet) says(k IssueKey, wait time.Duration) {
+	f.t.Helper()
+	f.step(LimitReported{Worker: f.m.Task(k).AttemptID(), Resource: claude, Until: f.now.Add(time.Second + wait), Text: "429"})
+}
+
+// closedFor is how much longer the model is closed.
+func (f *fleet) closedFor() time.Duration { return max(f.m.closed(claude).Until.Sub(f.now), 0) }
+
+func (f *fleet) later(d time.Duration) {
+	f.t.Helper()
+	f.now = f.now.Add(d - time.Second)
+	f.step(Tick{})
+}
+
+// TestOneTaskClosesAModelForACap: alone a task closes a model for MaxStatedWait, in sum over a day, however often and in whatever way its
+// workers say that it is limited.
+func TestOneTaskClosesAModelForACap(t *testing.T) {
+	f, k := runningFleet(t, 2)
+	f.says(k[0], 999999*time.Second)
+	if got := f.closedFor(); got != 15*time.Minute {
+		t.Errorf("closed for %s", got)
+	}
+	for range 20 {
+		f.later(5 * time.Minute)
+		f.says(k[0], 24*time.Hour)
+	}
+	if got := f.closedFor(); got != 0 {
+		t.Errorf("repeated for more than an hour: closed for %s more", got)
+	}
+	f.fails(k[0], "CODE", limit(5*time.Hour), nil)
+	if got := f.closedFor(); got != 0 {
+		t.Errorf("its attempt's end closes the model for %s more", got)
+	}
+	if own := f.m.Task(k[0]).Until.Sub(f.now); f.state(k[0]) != Backoff || own < 5*time.Hour-time.Minute {
+		t.Errorf("its own task is %s for %s, it was told 5h", f.state(k[0]), own)
+	}
+	f.later(24 * time.Hour)
+	f.carryOut(k[0])
+	f.says(k[0], time.Hour)
+	if got := f.closedFor(); got != 15*time.Minute {
+		t.Errorf("on the next day: closed for %s", got)
+	}
+}
+
+// TestAVerdictClosesForACap: what the report of an attempt's end says is one task's word, too, whatever resource the policy makes of it.
+func TestAVerdictClosesForACap(t *testing.T) {
+	f, k := runningFleet(t, 1)
+	f.fails(k[0], "CODE", limit(5*time.Hour), nil)
+	if got := f.closedFor(); got > 15*time.Minute || got < 14*time.Minute {
+		t.Errorf("closed for %s", got)
+	}
+	c := f.m.Cooldowns()[0]
+	if len(c.By) != 1 || c.By[0].Task != k[0] || c.By[0].Attempt != 1 || c.Since.IsZero() || c.Origin() != "a/a#1, attempt 1" {
+		t.Errorf("of unknown origin: %+v", c)
+	}
+	if own := f.m.Task(k[0]).Until.Sub(f.now); own < 5*time.Hour-time.Minute {
+		t.Errorf("the task waits %s, it was told 5h", own)
+	}
+}
+
+// TestASecondTaskIsEvidence: a limit that two tasks state goes on to the earlier of both deadlines.
+func TestASecondTaskIsEvidence(t *testing.T) {
+	for name, c := range map[string]struct {
+		by     int           // who says it second
+		after  time.Duration // the first
+		says   time.Duration
+		closed time.Duration // then
+	}{
+		"another within the cap":               {1, time.Minute, 5 * time.Hour, 5*time.Hour - time.Minute - time.Second},
+		"another right after it":               {1, 16 * time.Minute, 5 * time.Hour, 5*time.Hour - 16*time.Minute - time.Second},
+		"another that knows of less":           {1, time.Minute, 2 * time.Hour, 2 * time.Hour},
+		"another that knows of more":           {1, time.Minute, 20 * time.Hour, 5*time.Hour - time.Minute - time.Second},
+		"another that was told of the closing": {1, time.Minute, 14*time.Minute + 9*time.Second, 14*time.Minute - time.Second},
+		"another long after the cap":           {1, 31 * time.Minute, 5 * time.Hour, 15 * time.Minute},
+		"the same again":                       {0, 16 * time.Minute, 5 * time.Hour, 0},
+	} {
+		f, k := runningFleet(t, 2)
+		f.says(k[0], 5*time.Hour)
+		f.later(c.after)
+		f.says(k[c.by], c.says)
+		if got := f.closedFor(); got != c.closed {
+			t.Errorf("%s: closed for %s, want %s", name, got, c.closed)
+		}
+	}
+}
+
+// TestNoEvidenceOfOneTask: neither two attempts of a task nor a second claim of its issue are two tasks.
+func TestNoEvidenceOfOneTask(t *testing.T) {
+	f, k := runningFleet(t, 1)
+	f.fails(k[0], "CODE", limit(20*time.Minute), nil)
+	first := f.m.Task(k[0]).AttemptID()
+	f.later(21 * time.Minute)
+	f.carryOut(k[0])
+	if second := f.m.Task(k[0]).AttemptID(); second == first {
+		t.Fatalf("no second attempt: %s", f.state(k[0]))
+	}
+	f.says(k[0], 10*time.Hour)
+	if got := f.closedFor(); got != 0 {
+		t.Errorf("two attempts of one task close the model for %s", got)
+	}
+}
+
+// TestAQuotaOfFiveHours: the task that meets it waits for it; another one tries after the cap, and then all know.
+func TestAQuotaOfFiveHours(t *testing.T) {
+	f, k := runningFleet(t, 1)
+	resets := f.now.Add(5 * time.Hour)
+	f.fails(k[0], "CODE", limit(resets.Sub(f.now)), nil)
+	f.seen("a/a#2", "a/a#3")
+	if f.state("a/a#2") != Queued || f.m.WaitsFor(f.m.Task("a/a#2")).For != "model.anthropic, which is closed on the word of a/a#1, attempt 1" {
+		t.Errorf("#2 is %s and waits for %+v", f.state("a/a#2"), f.m.WaitsFor(f.m.Task("a/a#2")))
+	}
+	f.later(15 * time.Minute)
+	f.carryOut("a/a#2")
+	f.fails("a/a#2", "CODE", limit(resets.Sub(f.now)), nil)
+	if got := f.m.closed(claude); got.Until.Sub(resets).Abs() > time.Minute || len(got.By) != 2 {
+		t.Errorf("after the second: %+v, it resets at %s", got, resets)
+	}
+	f.seen("a/a#4")
+	for _, late := range []IssueKey{"a/a#4"} {
+		if f.state(late) != Queued {
+			t.Errorf("%s is %s", late, f.state(late))
+		}
+	}
+	f.now = resets.Add(time.Minute)
+	f.step(Tick{})
+	if f.state("a/a#4") != Claiming {
+		t.Errorf("after the reset #4 is %s", f.state("a/a#4"))
+	}
+}
+
+// TestStatementsAreBounded: by the resources that one task names, and in all; a limit that rises bit by bit is not recorded each time.
+func TestStatementsAreBounded(t *testing.T) {
+	f, k := runningFleet(t, 1)
+	for n := range 20 {
+		f.step(LimitReported{Worker: f.m.Task(k[0]).AttemptID(), Resource: fmt.Sprintf("model.m%d", n), Until: f.now.Add(time.Hour)})
+	}
+	if got := len(f.m.Cooldowns()); got != maxStatedOfTask {
+		t.Errorf("one task closes %d resources", got)
+	}
+	for n := range maxStatements + 10 {
+		f.m.Apply(f.now, LimitStated{Resource: claude, Stated: Stated{Task: IssueKey(fmt.Sprintf("a/b#%d", n)), At: f.now}})
+	}
+	if got := len(f.m.hard.Statements); got != maxStatements {
+		t.Errorf("%d statements", got)
+	}
+	g, k := runningFleet(t, 1)
+	facts := 0
+	for n := range 10_000 {
+		at := g.now.Add(time.Duration(n) * time.Millisecond)
+		said, _ := g.m.Step(Event{At: at, Body: LimitReported{Worker: g.m.Task(k[0]).AttemptID(), Resource: claude, Until: at.Add(time.Minute)}})
+		facts += len(said)
+	}
+	if facts > 20 {
+		t.Errorf("10,000 reports in ten seconds made %d facts", facts)
+	}
+}
+
+// TestAStatementOfTheDeadCountsForNothing: the worker's attempt is over, or was never ours.
+func TestAStatementOfTheDeadCountsForNothing(t *testing.T) {
+	f, _ := runningFleet(t, 1)
+	f.step(LimitReported{Worker: "aa1-7", Resource: claude, Until: f.now.Add(time.Hour)})
+	f.step(LimitReported{Worker: "nobody-1", Resource: claude, Until: f.now.Add(time.Hour)})
+	if got := f.closedFor(); got != 0 {
+		t.Errorf("closed for %s", got)
+	}
+}
+
+// TestLift: an operator opens a resource; who waited for it goes on at once, and what was said before counts no more.
+func TestLift(t *testing.T) {
+	f, k := runningFleet(t, 2)
+	f.fails(k[0], "CODE", limit(5*time.Hour), nil)
+	f.says(k[1], 5*time.Hour)
+	f.seen("a/a#3")
+	if got := f.closedFor(); got < 4*time.Hour {
+		t.Fatalf("closed for %s", got)
+	}
+	f.step(LiftCommanded{Resource: claude})
+	if got := f.m.Cooldowns(); len(got) != 0 || f.state("a/a#3") != Claiming {
+		t.Errorf("lifted, and there is %+v; #3 is %s", got, f.state("a/a#3"))
+	}
+	if !f.m.Task(k[0]).plans(DoRecheck) {
+		t.Errorf("#1 is %s until %s", f.state(k[0]), f.m.Task(k[0]).Until)
+	}
+	f.says(k[1], 5*time.Hour)
+	if got := f.closedFor(); got != 15*time.Minute {
+		t.Errorf("one task's word after the lift closes it for %s", got)
+	}
+	before := len(f.m.facts)
+	f.step(LiftCommanded{Resource: "model.open"})
+	if len(f.m.facts) != 0 || before == 0 {
+		t.Errorf("lifting what is open decided %v", f.m.facts)
+	}
+}
+
+// TestLiftGitHub: a wait for GitHub ends with it, for the director and for the effects that were put off.
+func TestLiftGitHub(t *testing.T) {
+	f := newFleet(t, "a/a#1")
+	f.step(EffectEnded{Task: "a/a#1", Effect: f.m.Task("a/a#1").Outbox[0].Effect.ID, Failure: &EffectError{
+		Reason: recovery.RateLimited, Text: "429", Transient: true, Resource: recovery.GitHubAPI, Until: f.now.Add(time.Hour),
+	}})
+	if f.m.Phase() != PhaseCooldown || f.m.githubOpensAt().Before(f.now) {
+		t.Fatalf("phase %s", f.m.Phase())
+	}
+	f.step(LiftCommanded{Resource: GitHubWrite})
+	if t1 := f.m.Task("a/a#1"); f.m.Phase() != PhaseMonitor || t1.soft.inFlight == "" {
+		t.Errorf("phase %s, #1 waits for %+v", f.m.Phase(), t1.Outbox)
+	}
+}
+
+// TestCooldownsOfOldJournals: facts without an origin are read, and lifted.
+func TestCooldownsOfOldJournals(t *testing.T) {
+	records, err := ReadBatch([]byte(`{"at":"2026-11-21T10:00:00Z","cause":{"kind":"cooldown_reported","body":{}},"facts":[` +
+		`{"kind":"cooldown_set","body":{"resource":"model.anthropic","until":"2026-11-22T10:00:00Z","why":"rate_limited"}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := New(testConfig())
+	m.Replay(records)
+	c := m.Cooldowns()
+	if len(c) != 1 || !c[0].Since.IsZero() || c[0].Origin() != "" {
+		t.Fatalf("%+v", c)
+	}
+	mustStep(t, m, epoch.Add(time.Hour), LiftCommanded{Resource: claude})
+	if len(m.Cooldowns()) != 0 {
+		t.Error("not lifted")
+	}
+	if kinds := slices.IndexFunc(facts, func(r factRow) bool { return r.kind == "cooldown_lifted" }); kinds < 0 {
+		t.Error("no such kind")
+	}
+}
