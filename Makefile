@@ -69,6 +69,12 @@ images: ## Build the images for docker-compose.yml (BASE_IMAGE: one with git and
 demo: build ## Show it: thirteen real failures and recoveries in containers, on a stand-in GitHub
 	$(BIN)/demo
 
+.PHONY: attacks
+attacks: ## Attack a running director for real, row by row: held, or what got through (exit 1); from containers, too, if an engine answers (ONLY=hellos)
+	@mkdir -p $(BIN)
+	@{ $(GO) test -count=1 -timeout 90m -v ./internal/attack -args -attacks -only '$(ONLY)' 2>&1; echo "exit $$?"; } | \
+	  tee $(BIN)/attacks.log | grep --line-buffered '^|'; grep -qx 'exit 0' $(BIN)/attacks.log || { echo "see $(BIN)/attacks.log" >&2; exit 1; }
+
 .PHONY: agents agents-install
 AGENTS_DIR := $(or $(RETAKE_AGENTS_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/retake/agents)
 agents: ## Run every installed and known agent CLI through all cases of the provider stand-in; writes docs/specs/agents-matrix.md (ONLY=crush)

@@ -1,0 +1,566 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// onMachine are attacks on what is around it: the first process, the kernel, the bus, the worker's folder and socket. What got
+// through is said in a line that begins with "through:".
+var onMachine = map[string]func(args []string) (string, error){
+	"firstprocess": firstProcess,
+	"trace":        trace,
+	"signal":       signalFirst,
+	"search":       search,
+	"privileges":   privileges,
+	"sockets":      sockets,
+	"readonly":     readonly,
+	"forkbomb":     forkBomb,
+	"hang":         func([]string) (string, error) { time.Sleep(time.Hour); return "", nil },
+	"eat":          eat,
+	"feed":         feed,
+	"flood":        flood,
+	"print": func(args []string) (string, error) {
+		fmt.Fprint(os.Stderr, args[0])
+		fmt.Print(args[0])
+		return "", nil
+	},
+	"question": question,
+	"folder":   folder,
+	"logfile":  logFile,
+	"leases":   leases,
+	"bus":      bus,
+	"detach":   detach,
+	"ticking":  ticking,
+	"ticks":    ticks,
+	"filltmp":  fillTmp,
+	"stdin":    stdin,
+}
+
+// firstProcess reads what /proc shows of process 1.
+func firstProcess([]string) (string, error) {
+	var out strings.Builder
+	for _, name := range []string{"environ", "mem", "maps", "smaps", "auxv", "io", "stack", "syscall", "task/1/environ", "task/1/mem", "map_files", "fd", "fdinfo", "root", "cwd", "exe", "ns/net"} {
+		path := "/proc/1/" + name
+		var err error
+		var got string
+		switch name {
+		case "fd", "fdinfo", "map_files":
+			var list []os.DirEntry
+			list, err = os.ReadDir(path)
+			got = fmt.Sprintf("%d entries", len(list))
+		case "root", "cwd", "exe", "ns/net":
+			got, err = os.Readlink(path)
+		default:
+			var f *os.File
+			if f, err = os.OpenFile(path, os.O_RDONLY, 0); err == nil {
+				buffer := make([]byte, 4096)
+				var n int
+				n, err = f.Read(buffer)
+				_ = f.Close()
+				got = fmt.Sprintf("%d bytes", n)
+			}
+		}
+		if err == nil {
+			fmt.Fprintf(&out, "through: /proc/1/%s: %s\n", name, got)
+		}
+	}
+	for i := range 64 {
+		if f, err := os.Open("/proc/1/fd/" + strconv.Itoa(i)); err == nil {
+			fmt.Fprintf(&out, "through: opened descriptor %d\n", i)
+			_ = f.Close()
+		}
+	}
+	argv, _ := os.ReadFile("/proc/1/cmdline")
+	fmt.Fprintf(&out, "argv %q\n", argv)
+	return out.String(), nil
+}
+
+// trace tries to get into process 1.
+func trace([]string) (string, error) {
+	var out strings.Builder
+	buffer := make([]byte, 64)
+	local := [2]uintptr{uintptr(unsafe.Pointer(&buffer[0])), 64}
+	remote := [2]uintptr{0x400000, 64}
+	const (
+		attach, seize                                         = 16, 0x4206
+		vmRead, vmWrite, pidfdOpen, pidfdGet, kcmp, perf, mad = 310, 311, 434, 438, 312, 298, 440
+	)
+	for _, c := range []struct {
+		name string
+		args [7]uintptr
+	}{
+		{"PTRACE_ATTACH", [7]uintptr{syscall.SYS_PTRACE, attach, 1}},
+		{"PTRACE_SEIZE", [7]uintptr{syscall.SYS_PTRACE, seize, 1}},
+		{"process_vm_readv", [7]uintptr{vmRead, 1, uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1}},
+		{"process_vm_writev", [7]uintptr{vmWrite, 1, uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1}},
+		{"kcmp", [7]uintptr{kcmp, 1, uintptr(os.Getpid()), 0, 0, 0}},
+		{"perf_event_open", [7]uintptr{perf, uintptr(unsafe.Pointer(&local)), 1, ^uintptr(0), ^uintptr(0), 0}},
+	} {
+		_, _, e := syscall.Syscall6(c.args[0], c.args[1], c.args[2], c.args[3], c.args[4], c.args[5], c.args[6])
+		if e == 0 {
+			fmt.Fprintf(&out, "through: %s\n", c.name)
+		} else {
+			fmt.Fprintf(&out, "%s: %v\n", c.name, e)
+		}
+	}
+	if pidfd, _, e := syscall.Syscall(pidfdOpen, 1, 0, 0); e == 0 {
+		for i := range uintptr(64) {
+			if _, _, e := syscall.Syscall(pidfdGet, pidfd, i, 0); e == 0 {
+				fmt.Fprintf(&out, "through: took descriptor %d\n", i)
+			}
+		}
+	}
+	return out.String(), nil
+}
+
+// signalFirst sends process 1 every signal but SIGTERM, which it obeys.
+func signalFirst([]string) (string, error) {
+	sent := 0
+	for s := syscall.Signal(1); s < 65; s++ {
+		if s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP {
+			continue
+		}
+		if syscall.Kill(1, s) == nil {
+			sent++
+		}
+	}
+	time.Sleep(time.Second)
+	status, err := os.ReadFile("/proc/1/status")
+	for line := range strings.Lines(string(status)) {
+		if strings.HasPrefix(line, "State:") {
+			return fmt.Sprintf("%d signals; %s", sent, line), err
+		}
+	}
+	return "", err
+}
+
+// patterns are how credentials look in plans and memory.
+var patterns = [][]byte{[]byte(`"sign_key":"`), []byte(`"seed":"SU`), []byte("eyJ0eXAiOiJKV1Qi"), []byte(`"password":"`), []byte("BEGIN NATS USER JWT")}
+
+// search reads every file that it may, and every environment.
+func search([]string) (string, error) {
+	var out strings.Builder
+	files := 0
+	look := func(path string) {
+		f, err := os.Open(path)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		buffer := make([]byte, 32<<20)
+		n, _ := f.Read(buffer)
+		files++
+		if self, _ := os.Executable(); path == self {
+			return // these very patterns
+		}
+		for _, p := range patterns {
+			if i := bytes.Index(buffer[:n], p); i >= 0 && path != "/retake/worker" {
+				fmt.Fprintf(&out, "through: %s holds %q\n", path, buffer[i:min(i+40, n)])
+			}
+		}
+	}
+	_ = filepath.WalkDir("/", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // what it may not read is no finding
+		case path == "/proc" || path == "/sys" || path == "/dev":
+			return fs.SkipDir
+		case strings.HasSuffix(path, "/plan.json"):
+			fmt.Fprintf(&out, "through: %s is there\n", path)
+		}
+		if d.Type().IsRegular() {
+			look(path)
+		}
+		return nil
+	})
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range processes {
+		for _, name := range []string{"environ", "cmdline"} {
+			look(p + "/" + name)
+		}
+	}
+	fmt.Fprintf(&out, "%d files, %d processes\n", files, len(processes))
+	return out.String(), nil
+}
+
+// privileges tries what needs some.
+func privileges([]string) (string, error) {
+	var out strings.Builder
+	status, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		want := map[string]string{"CapEff": "0000000000000000", "CapBnd": "0000000000000000", "CapPrm": "0000000000000000", "NoNewPrivs": "1", "Seccomp": "2"}[name]
+		if want != "" && value != want {
+			fmt.Fprintf(&out, "through: %s is %s\n", name, value)
+		}
+	}
+	null, _ := syscall.BytePtrFromString("/")
+	for _, c := range []struct {
+		name string
+		err  error
+	}{
+		{"mount", syscall.Mount("none", "/tmp", "tmpfs", 0, "")},
+		{"remount", syscall.Mount("/readonly", "/readonly", "", syscall.MS_REMOUNT|syscall.MS_BIND, "")},
+		{"unshare user", syscall.Unshare(syscall.CLONE_NEWUSER)},
+		{"unshare mount", syscall.Unshare(syscall.CLONE_NEWNS)},
+		{"chroot", syscall.Chroot("/tmp")},
+		{"mknod", syscall.Mknod("/tmp/disk", syscall.S_IFBLK|0o600, 8<<8)},
+		{"setuid", syscall.Setuid(0)},
+		{"sethostname", syscall.Sethostname([]byte("x"))},
+		{"settimeofday", syscall.Settimeofday(&syscall.Timeval{})},
+		{"reboot", syscall.Reboot(0)},
+		{"bpf", call(321, 0)},
+		{"add_key", call(248, uintptr(unsafe.Pointer(null)))},
+		{"init_module", call(175, 0)},
+		{"open_by_handle_at", call(304, 0)},
+		{"userfaultfd", call(323, 0)},
+		{"io_uring_setup", call(425, 1)},
+		{"core_pattern", os.WriteFile("/proc/sys/kernel/core_pattern", []byte("|/tmp/x"), 0)},
+		{"sysrq", os.WriteFile("/proc/sysrq-trigger", []byte("h"), 0)},
+		{"cgroup", os.WriteFile("/sys/fs/cgroup/cgroup.procs", []byte("1"), 0)},
+		{"release_agent", os.WriteFile("/sys/fs/cgroup/memory/release_agent", []byte("/tmp/x"), 0)},
+		{"oom_score_adj", os.WriteFile("/proc/1/oom_score_adj", []byte("-1000"), 0)},
+		{"kmsg", open("/dev/kmsg")},
+		{"mem", open("/dev/mem")},
+		{"disk", open("/dev/vda")},
+		{"passwd", os.WriteFile("/etc/passwd", []byte("x::0:0::/:/x"), 0o644)},
+		{"worker binary", os.WriteFile("/retake/worker", []byte("x"), 0o755)},
+		{"raw socket", rawSocket()},
+	} {
+		if c.err == nil {
+			fmt.Fprintf(&out, "through: %s\n", c.name)
+		}
+	}
+	return out.String(), nil
+}
+
+// call reports why a system call was refused; nil: it was not, its arguments were at most bad.
+func call(n, a uintptr) error {
+	switch _, _, e := syscall.Syscall(n, a, 0, 0); e {
+	case 0, syscall.EFAULT, syscall.EINVAL:
+		return nil
+	default:
+		return e
+	}
+}
+
+func open(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		_ = f.Close()
+	}
+	return err
+}
+
+func rawSocket() error {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_RAW, syscall.IPPROTO_ICMP)
+	if err == nil {
+		_ = syscall.Close(fd)
+	}
+	return err
+}
+
+// sockets looks for those of container engines, and for abstract ones.
+func sockets([]string) (string, error) {
+	var out strings.Builder
+	paths := []string{"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/systemd/private", "/run/dbus/system_bus_socket"}
+	list, _ := os.ReadFile("/proc/net/unix")
+	for line := range strings.Lines(string(list)) {
+		if f := strings.Fields(line); len(f) == 8 && strings.HasPrefix(f[7], "@") {
+			paths = append(paths, f[7])
+		}
+	}
+	for _, p := range paths {
+		if c, err := net.Dial("unix", p); err == nil {
+			_ = c.Close()
+			fmt.Fprintf(&out, "through: %s\n", p)
+		}
+	}
+	return out.String() + fmt.Sprintf("%d sockets tried", len(paths)), nil
+}
+
+// readonly DIR writes where it must not.
+func readonly(args []string) (string, error) {
+	err := os.WriteFile(filepath.Join(args[0], "x"), nil, 0o644)
+	if err == nil {
+		return "through: wrote", nil
+	}
+	return err.Error(), nil
+}
+
+// forkBomb starts itself until nothing more starts.
+func forkBomb([]string) (string, error) {
+	self, err := os.Executable()
+	n := 0
+	for ; err == nil && n < 5000; n++ {
+		cmd := exec.Command(self, "hang")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		err = cmd.Start()
+	}
+	said := fmt.Sprintf("%d processes: %v", n, err)
+	if n >= 1000 {
+		said = "through: " + said
+	}
+	return said, nil
+}
+
+// eat memory for ever.
+func eat([]string) (string, error) {
+	var all [][]byte
+	for range 1 << 14 {
+		block := make([]byte, 1<<20)
+		for i := 0; i < len(block); i += 4096 {
+			block[i] = 1
+		}
+		all = append(all, block)
+	}
+	return fmt.Sprintf("through: %d MB", len(all)), nil
+}
+
+// feed has a child eat.
+func feed([]string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command(self, "eat").Output()
+	return fmt.Sprintf("%s %v", out, err), nil
+}
+
+// flood MB KIND writes to stdout and stderr: lines, or no newline at all.
+func flood(args []string) (string, error) {
+	block := bytes.Repeat([]byte("y"), 1<<20)
+	if args[1] == "lines" {
+		block = bytes.Repeat([]byte("yes\n"), 1<<18)
+	}
+	for range count(args[0]) {
+		if _, err := os.Stdout.Write(block); err != nil {
+			return "", err
+		}
+		if _, err := os.Stderr.Write(block); err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+// question KIND asks a person something monstrous.
+func question(args []string) (string, error) {
+	_ = os.MkdirAll(".retake", 0o755)
+	const path = ".retake/question.md"
+	_ = os.RemoveAll(path)
+	switch args[0] {
+	case "huge":
+		return "", os.WriteFile(path, bytes.Repeat([]byte("why? "), 20<<20), 0o644)
+	case "fifo":
+		return "", syscall.Mkfifo(path, 0o644)
+	case "link":
+		return "", os.Symlink(args[1], path)
+	}
+	return "", errors.New("no such kind")
+}
+
+// folder KIND spoils the worker's folder.
+func folder(args []string) (string, error) {
+	var err error
+	switch args[0] {
+	case "fifos":
+		_ = os.RemoveAll(".retake/spool")
+		err = syscall.Mkfifo(".retake/spool", 0o644)
+		for _, name := range []string{"last_failure.txt", "sync_required.json", "attempt.json"} {
+			_ = os.RemoveAll(".retake/" + name)
+			err = errors.Join(err, syscall.Mkfifo(".retake/"+name, 0o644))
+		}
+	case "links":
+		_ = os.RemoveAll(".retake/spool")
+		err = os.Symlink("/retake", ".retake/spool")
+		for _, name := range []string{"last_failure.txt", "sync_required.json", "attempt.json"} {
+			_ = os.RemoveAll(".retake/" + name)
+			err = errors.Join(err, os.Symlink("/workspace/overwritten", ".retake/"+name))
+		}
+	case "gone":
+		err = errors.Join(os.RemoveAll(".retake"), os.WriteFile(".retake", []byte("x"), 0))
+	}
+	return "", err
+}
+
+// logFile KIND spoils a log file that the profile names.
+func logFile(args []string) (string, error) {
+	_ = os.RemoveAll("logs") // of an earlier attempt
+	_ = os.MkdirAll("logs", 0o755)
+	switch args[0] {
+	case "fifo":
+		return "", syscall.Mkfifo("logs/a.log", 0o644)
+	case "link":
+		return "", errors.Join(os.Symlink("/proc/1/environ", "logs/b.log"), os.Symlink("/proc/self/mem", "logs/c.log"))
+	case "many":
+		for i := range 5000 {
+			if err := os.WriteFile(fmt.Sprintf("logs/%d.log", i), []byte("x\n"), 0o644); err != nil {
+				return "", err
+			}
+		}
+	}
+	f, err := os.Create("logs/d.log")
+	if err == nil {
+		err = errors.Join(f.Truncate(1<<40), f.Close())
+	}
+	return "", err
+}
+
+// leases floods the worker's socket.
+func leases([]string) (string, error) {
+	path := os.Getenv("RETAKE_BUDGET_SOCKET")
+	var open []net.Conn
+	for i := range 2000 {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			continue
+		}
+		if i%2 == 0 {
+			open = append(open, c)
+			continue
+		}
+		_ = c.SetDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = c.Write(bytes.Repeat([]byte("["), 1<<17))
+		_ = c.Close()
+	}
+	for _, c := range open {
+		_ = c.Close()
+	}
+	answered := 0
+	for range 2000 {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			continue
+		}
+		_ = c.SetDeadline(time.Now().Add(time.Second))
+		_, _ = c.Write([]byte(`{"op":"acquire","resource":"model.x"}` + "\n" + `{"op":"report","grant_id":"x","status":"rate_limited","retry_after_seconds":1e300}` + "\n"))
+		if _, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+			answered++
+		}
+		_ = c.Close()
+	}
+	return fmt.Sprintf("%d held open, %d answered", len(open), answered), nil
+}
+
+// remotes are where connections of this network namespace lead: the first process's to the bus is among them.
+func remotes() (all []string) {
+	table, _ := os.ReadFile("/proc/net/tcp")
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[3] != "01" {
+			continue
+		}
+		var a, b, c, d byte
+		var port uint16
+		if _, err := fmt.Sscanf(f[2], "%02X%02X%02X%02X:%04X", &d, &c, &b, &a, &port); err == nil {
+			all = append(all, fmt.Sprintf("%d.%d.%d.%d:%d", a, b, c, d, port))
+		}
+	}
+	return all
+}
+
+// bus speaks to it without a credential.
+func bus([]string) (string, error) {
+	var out strings.Builder
+	id := os.Getenv("RETAKE_ATTEMPT_ID")
+	spoken := 0
+	for _, at := range remotes() {
+		if strings.Contains(os.Getenv("ATTACK_AT"), at) {
+			continue
+		}
+		spoken++
+		for _, connect := range []string{"{}", `{"user":"` + id + `","pass":""}`, `{"user":"worker"}`, `{"user":"director","pass":"demo"}`, `{"user":"director","pass":""}`, `{"auth_token":"` + id + `"}`, `{"jwt":"eyJ","sig":"x"}`} {
+			c, err := net.DialTimeout("tcp", at, 2*time.Second)
+			if err != nil {
+				fmt.Fprintf(&out, "%s: %v\n", at, err)
+				break
+			}
+			_ = c.SetDeadline(time.Now().Add(3 * time.Second))
+			_, _ = fmt.Fprintf(c, "CONNECT %s\r\nSUB > 1\r\nPUB retake.v1.worker.%s.result 2\r\n{}\r\nPING\r\n", connect, id)
+			r := bufio.NewReader(c)
+			var last string
+			for {
+				line, err := r.ReadString('\n')
+				if err != nil {
+					break
+				}
+				if last = strings.TrimSpace(line); last == "PONG" {
+					fmt.Fprintf(&out, "through: %s took %s\n", at, connect)
+					break
+				}
+			}
+			_ = c.Close()
+		}
+	}
+	fmt.Fprintf(&out, "%d servers spoken to\n", spoken)
+	return out.String(), nil
+}
+
+// detach leaves a process of its own session behind.
+func detach([]string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command(self, "ticking")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	time.Sleep(300 * time.Millisecond)
+	_, err = os.Stat("/tmp/ticks")
+	return "", err
+}
+
+// ticking is that process: it blocks what can be blocked.
+func ticking([]string) (string, error) {
+	for {
+		_ = os.WriteFile("/tmp/ticks", []byte(time.Now().Format(time.RFC3339Nano)), 0o644)
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// ticks reports whether it still lives.
+func ticks([]string) (string, error) {
+	before, _ := os.ReadFile("/tmp/ticks")
+	time.Sleep(500 * time.Millisecond)
+	after, err := os.ReadFile("/tmp/ticks")
+	if err == nil && !bytes.Equal(before, after) {
+		return "through: it lives on in the next stage", nil
+	}
+	return "it is gone", nil
+}
+
+// fillTmp fills /tmp.
+func fillTmp([]string) (string, error) { return fill([]string{strconv.Itoa(20 << 30), "/tmp"}) }
+
+// stdin reads what is left on its standard input, and lists its descriptors.
+func stdin([]string) (string, error) {
+	buffer := make([]byte, 65536)
+	n, _ := os.Stdin.Read(buffer)
+	if n > 0 {
+		return fmt.Sprintf("through: %d bytes on stdin", n), nil
+	}
+	to, _ := os.Readlink("/proc/self/fd/0")
+	var others []string
+	for i := 3; i < 256; i++ {
+		if l, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(i)); err == nil && !strings.HasPrefix(l, "anon_inode:") && !strings.HasPrefix(l, "socket:") && !strings.HasPrefix(l, "/proc/") && !strings.HasPrefix(l, "pipe:") && !strings.HasPrefix(l, "/sys/fs/cgroup/cpu") {
+			others = append(others, l)
+		}
+	}
+	return fmt.Sprintf("stdin is %s, others %q", to, others), nil
+}

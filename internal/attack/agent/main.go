@@ -1,0 +1,107 @@
+// Command agent is a hostile coding agent. Run as a stage it asks the suite at ATTACK_AT what to do, says there what it saw,
+// and ends as it is told; with arguments it does one thing to the folder it is in, as user -uid.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// actions are what it can do. What they return is said; an error is said, too.
+var actions = map[string]func(args []string) (string, error){}
+
+func init() {
+	for _, more := range []map[string]func(args []string) (string, error){onCheckout, onMachine} {
+		for name, do := range more {
+			actions[name] = do
+		}
+	}
+}
+
+func main() {
+	uid := flag.Int("uid", 0, "user to become first")
+	flag.Parse()
+	if *uid != 0 {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(*uid), syscall.Setuid(*uid)); err != nil {
+			fmt.Fprintln(os.Stderr, "agent:", err)
+			os.Exit(2)
+		}
+	}
+	if actions[flag.Arg(0)] != nil { // anything else is a prompt, which it knows better than to read
+		said, err := act(flag.Args())
+		fmt.Println(said)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "agent:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(obey())
+}
+
+func act(args []string) (string, error) {
+	do, ok := actions[args[0]]
+	if !ok {
+		return "", fmt.Errorf("no action %q", args[0])
+	}
+	return do(args[1:])
+}
+
+// order is what the suite wants done.
+type order struct {
+	Do   [][]string
+	Exit int
+}
+
+// obey asks, acts and says.
+func obey() int {
+	at := os.Getenv("ATTACK_AT")
+	var attempt struct {
+		Issue struct{ Key string } `json:"issue"`
+	}
+	data, err := os.ReadFile(filepath.Join(".retake", "attempt.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &attempt)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		return 2
+	}
+	var o order
+	query := "?issue=" + strings.ReplaceAll(attempt.Issue.Key, "#", "%23") + "&stage=" + os.Getenv("RETAKE_STAGE")
+	for range 50 {
+		var answer *http.Response
+		if answer, err = http.Get(at + "/order" + query); err == nil {
+			err = json.NewDecoder(answer.Body).Decode(&o)
+			_ = answer.Body.Close()
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "agent: no order:", err)
+		return 2
+	}
+	for _, args := range o.Do {
+		said, err := act(args)
+		if err != nil {
+			said += "\nerror: " + err.Error()
+		}
+		answer, err := http.Post(at+"/said"+query, "text/plain", bytes.NewReader([]byte(said+"\n")))
+		if err == nil {
+			_, _ = io.Copy(io.Discard, answer.Body)
+			_ = answer.Body.Close()
+		}
+	}
+	return o.Exit
+}

@@ -1,0 +1,289 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// checkoutAttacks: what is left in a checkout harms its own task only, and nothing outside is read, run or written.
+var checkoutAttacks = []attack{
+	{
+		name: "2,500 nested folders", kind: onCheckout,
+		does:  "mkdir d; cd d, 2,500 times: a path longer than PATH_MAX",
+		holds: "decided; the folder goes away", before: "not seen: first tried with this suite",
+		run: func(b *battle) error { return b.leave("", []string{"nested", "2500"}) },
+	},
+	{
+		name: "patterns that take for ever to match", kind: onCheckout,
+		does:  ".gitignore and .gitattributes with 120 stars in a line, 600 lines, over 200 names of 240 letters",
+		holds: "decided within 60 s; nothing else is slowed", before: "not seen: first tried with this suite",
+		run: func(b *battle) error { return b.leave("", []string{"globs"}) },
+	},
+	{
+		name: "links out of the tree", kind: onCheckout,
+		does:  "symbolic links to a secret, /etc, /, /proc/self/environ, ../../.., itself; .retake and .gitignore as links; a hard link",
+		holds: "no byte of what they lead to is pushed or written to", before: "held",
+		run: func(b *battle) error {
+			secret, err := b.secret()
+			if err != nil {
+				return err
+			}
+			return errors.Join(b.leave("", []string{"links", secret}), b.unspoilt(secret))
+		},
+	},
+	{
+		name: "folders that turn into links", kind: onCheckout,
+		does:  "swaps .retake, a file and a folder with links to a secret as fast as it can, during the delivery",
+		holds: "no byte of the secret is pushed or written to", before: "held",
+		run: func(b *battle) error {
+			secret, err := b.secret()
+			if err != nil {
+				return err
+			}
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			wg.Go(func() {
+				said, _ := b.agent("swap", "8", secret)
+				b.note("%s", strings.TrimSpace(said))
+			})
+			time.Sleep(200 * time.Millisecond)
+			return errors.Join(b.leave(""), b.unspoilt(secret))
+		},
+	},
+	{
+		name: "fifos and sockets", kind: onCheckout,
+		does:  "fifos as .gitattributes, in the tree, and as every file in .retake; a socket",
+		holds: "nobody waits for a writer", before: "held",
+		run: func(b *battle) error { return b.leave("", []string{"special"}) },
+	},
+	{
+		name: "names that mean something", kind: onCheckout,
+		does:  "leading dash, newline, ESC, invalid UTF-8, quotes, pathspecs, bidi marks, case twins, .GIT, git~1, .g\u200cit",
+		holds: "decided; nothing of a .git of theirs is pushed", before: "held",
+		run: func(b *battle) error {
+			err := b.leave("", []string{"names"})
+			for _, f := range b.delivered(b.me.Task) {
+				_, name, _ := strings.Cut(f, " ")
+				for part := range strings.SplitSeq(strings.ToLower(name), "/") {
+					if part == ".git" {
+						return fmt.Errorf("pushed %q", f)
+					}
+				}
+			}
+			return err
+		},
+	},
+	{
+		name: "a path that the gate refuses, with control characters", kind: onCheckout,
+		does:  "a workflow whose name has ESC sequences, a mention and an HTML comment, which the gate quotes on the issue",
+		holds: "refused; the comment is clean", before: "held",
+		run: func(b *battle) error {
+			err := b.leave("agent-blocked", []string{"write", ".github/workflows/\x1b]52;c;x\x07@octocat --><img src=x>\r\u202e.yml", "on: push\n"})
+			for _, c := range b.github.Issue(b.me.Task).Comments {
+				if strings.ContainsAny(c.Body, "\x1b\x07\r\u202e") || strings.Contains(c.Body, "<img") {
+					return fmt.Errorf("comment: %.200q", c.Body)
+				}
+			}
+			return err
+		},
+	},
+	{
+		name: "hostile git folders", kind: onCheckout,
+		does:  "hooks, fsmonitor, filters, textconv, gpg, credential helpers, ext:: submodules, .git as file to the host's folders, nested and worktree ones",
+		holds: "no program of theirs runs; no gitlink of theirs is pushed", before: "held",
+		run: func(b *battle) error {
+			mark := filepath.Join(b.dir, "mark-"+b.me.id)
+			err := b.leave("", []string{"git", mark})
+			if _, e := os.Stat(mark); e == nil {
+				return errors.New("a program of the agent's ran as the director")
+			}
+			for _, f := range b.delivered(b.me.Task) {
+				if strings.HasPrefix(f, "160000") || strings.Contains(f, ".git/") {
+					return fmt.Errorf("pushed %q", f)
+				}
+			}
+			return err
+		},
+	},
+	{
+		name: "pointers to large files", kind: onCheckout,
+		does:  "LFS pointers of 2^63 bytes, an .lfsconfig with a transfer program",
+		holds: "pushed as the small files that they are; no program runs", before: "held",
+		run: func(b *battle) error {
+			mark := filepath.Join(b.dir, "mark-"+b.me.id)
+			err := b.leave("agent-review", []string{"lfs", mark})
+			if _, e := os.Stat(mark); e == nil {
+				return errors.New("a program of the agent's ran as the director")
+			}
+			return err
+		},
+	},
+	{
+		name: "times that no calendar has", kind: onCheckout,
+		does:  "files of the years 292277026596, -292277022657 and 1900",
+		holds: "delivered", before: "held",
+		run: func(b *battle) error { return b.leave("agent-review", []string{"times"}) },
+	},
+	{
+		name: "modes and attributes", kind: onCheckout,
+		does:  "setuid, setgid, sticky, files and folders that nobody may read, extended attributes, a capability, an ACL",
+		holds: "decided; pushed modes are 100644 and 100755 only; the folder goes away", before: "held",
+		run: func(b *battle) error {
+			err := b.leave("", []string{"modes"})
+			for _, f := range b.delivered(b.me.Task) {
+				if !strings.HasPrefix(f, "100644 ") && !strings.HasPrefix(f, "100755 ") {
+					return fmt.Errorf("pushed %q", f)
+				}
+			}
+			return err
+		},
+	},
+	{
+		name: "growth during the collection", kind: onCheckout,
+		does:  "goes on to make files and folders while its work is collected",
+		holds: "decided; the folder goes away once it ends", before: "not seen: first tried with this suite",
+		run: func(b *battle) error {
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			wg.Go(func() { _, _ = b.agent("grow", "8") })
+			time.Sleep(200 * time.Millisecond)
+			return b.leave("")
+		},
+	},
+	{
+		name: "a file of 700 MB", kind: onCheckout,
+		does:  "one file of real bytes",
+		holds: "refused by scope.max_file_bytes; the director stays small", before: "not seen: first tried with this suite",
+		run: func(b *battle) error { return b.leave("agent-blocked", []string{"fill", "734003200"}) },
+	},
+}
+
+// agentBinary builds the hostile agent, once.
+var agentBinary = sync.OnceValues(func() (string, error) { return build("agent", "./agent") })
+
+// build makes a static program of this module.
+func build(name, source string) (string, error) {
+	dir, err := os.MkdirTemp("", "attack-bin-")
+	if err != nil {
+		return "", err
+	}
+	built = append(built, dir)
+	path := filepath.Join(dir, name)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", source, err, out)
+	}
+	return path, errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o755))
+}
+
+// built are folders of programs; main removes them.
+var built []string
+
+// agent runs the hostile agent in its checkout, as the worker's user.
+func (b *battle) agent(args ...string) (string, error) {
+	binary, err := agentBinary()
+	if err != nil {
+		return "", err
+	}
+	if os.Getuid() == 0 {
+		args = append([]string{"-uid", strconv.Itoa(agentUID)}, args...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Dir = b.me.Checkout
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("the attack was not made: %w: %s", err, out)
+	}
+	return string(out), err
+}
+
+// leave has the agent do things to its checkout, the worker report success, and a person read what becomes of that: a label,
+// or any decision if it is empty. Meanwhile a newcomer starts. Then the issue is closed, and the checkout must go.
+func (b *battle) leave(label string, actions ...[]string) error {
+	for _, args := range actions {
+		said, err := b.agent(args...)
+		if err != nil {
+			return err
+		}
+		if said = strings.TrimSpace(said); said != "" {
+			b.note("%.100s", said)
+		}
+	}
+	b.forget()
+	began := time.Now()
+	if err := b.me.succeed(); err != nil {
+		return err
+	}
+	err := b.newcomer()
+	decided := func() string {
+		for _, l := range []string{"agent-review", "agent-blocked"} {
+			if b.has(b.me.Task, l) {
+				return l
+			}
+		}
+		return ""
+	}
+	most := 60 * time.Second
+	if e := until("it is decided", most-time.Since(began), func() bool { return decided() != "" }); e != nil {
+		err = errors.Join(err, e)
+	} else {
+		b.note("%s after %.1f s", decided(), time.Since(began).Seconds())
+	}
+	if label != "" && decided() != "" && decided() != label {
+		err = errors.Join(err, fmt.Errorf("it is %s, want %s", decided(), label))
+	}
+	began = time.Now()
+	b.github.SetState(b.me.Task, person, "closed")
+	folder := filepath.Dir(b.me.Checkout)
+	if e := until("the folder is removed", 60*time.Second, func() bool {
+		_, err := os.Lstat(folder)
+		return errors.Is(err, os.ErrNotExist)
+	}); e != nil {
+		return errors.Join(err, e)
+	}
+	b.note("folder gone after %.1f s", time.Since(began).Seconds())
+	if n := b.descriptors(); n > 400 {
+		err = errors.Join(err, fmt.Errorf("the director has %d descriptors", n))
+	}
+	return err
+}
+
+const secretText = "the-secret-of-the-host-4711"
+
+// secret is a file of the host that the agent may not read and nobody may push.
+func (b *battle) secret() (string, error) {
+	path := filepath.Join(b.dir, "secret-"+b.me.id)
+	return path, os.WriteFile(path, []byte(secretText), 0o600)
+}
+
+// unspoilt: the secret is as it was, and in no object that was pushed.
+func (b *battle) unspoilt(secret string) error {
+	if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
+		return fmt.Errorf("the secret is %q, %w", text, err)
+	}
+	_, number, _ := strings.Cut(b.me.Task, "#")
+	refs, _ := b.git("for-each-ref", "--format=%(refname)", "refs/heads/retake/"+number+"-*")
+	for ref := range strings.FieldsSeq(refs) {
+		if found, err := b.git("grep", "-l", secretText, ref); err == nil {
+			return fmt.Errorf("the secret was pushed: %s", found)
+		}
+	}
+	for _, f := range b.delivered(b.me.Task) {
+		if strings.HasSuffix(f, "/passwd") || slices.Contains([]string{"100644 hard"}, f) {
+			return fmt.Errorf("pushed %q", f)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package attack
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+)
+
+var (
+	all  = flag.Bool("attacks", false, "run all attacks, not only the quick ones")
+	only = flag.String("only", "", "run the attacks whose kind and name (bus: half-open handshakes) contain this text")
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(shellVariable); path != "" {
+		if err := runShell(path); err != nil {
+			fmt.Fprintln(os.Stderr, "director:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	flag.Parse()
+	code := m.Run()
+	if shown > 0 {
+		fmt.Printf("| %d attacks: %d held, %d got through\n", shown, shown-through, through)
+	}
+	for _, dir := range built {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}

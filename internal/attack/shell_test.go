@@ -1,0 +1,149 @@
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/director"
+)
+
+// shellVariable names the settings of a director that this program is to be.
+const shellVariable = "RETAKE_ATTACK_DIRECTOR"
+
+// settings of such a director.
+type settings struct {
+	Config string // its file
+	Worker string // binary
+	Played string // folder of played workers; empty: the configured runtime
+}
+
+const token = "attack-token"
+
+// runShell is the director until SIGTERM. What a configuration refuses for GitHub's sake is faster here.
+func runShell(path string) error {
+	var s settings
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil {
+		return err
+	}
+	c, problems := config.Load(s.Config, nil, nil)
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	c.RateLimits.GitHub.MinBetweenWrites, c.GitHub.Poll = 20*time.Millisecond, 200*time.Millisecond
+	c.Director.Interval = 500 * time.Millisecond
+	log, err := zap.NewProduction()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	o := director.Options{
+		Config: c, Log: log, WorkerBinary: s.Worker, DriftEvery: time.Minute,
+		Token: func(context.Context) (string, error) { return token, nil },
+	}
+	if s.Played != "" {
+		o.Runtime = playedRuntime{s.Played}
+	}
+	return director.Run(ctx, o)
+}
+
+// playedRuntime is a runtime whose workers are played by the suite, in another process. They meet in a folder: <id>.json is
+// what a worker was given, <id>.exit its exit code once it has ended, <id>.stop that it is to end, <id>.gone that it is removed.
+type playedRuntime struct{ dir string }
+
+var _ container.Runtime = playedRuntime{}
+
+// given is the content of <id>.json.
+type given struct {
+	Task, Checkout string
+	Plan           wire.Plan
+}
+
+func (r playedRuntime) file(id, kind string) string                 { return filepath.Join(r.dir, id+"."+kind) }
+func (playedRuntime) EnsureImage(context.Context, string) error     { return nil }
+func (playedRuntime) EnsureNetwork(context.Context) (string, error) { return "127.0.0.1", nil }
+func (playedRuntime) Adopt(context.Context, string) error           { return nil }
+func (playedRuntime) Workdir(s container.Spec) string               { return s.Workdir }
+func (playedRuntime) Close() error                                  { return nil }
+
+func (r playedRuntime) there(id, kind string) bool {
+	_, err := os.Stat(r.file(id, kind))
+	return err == nil
+}
+
+func (r playedRuntime) Watch(ctx context.Context, changed func()) error {
+	for ctx.Err() == nil {
+		select {
+		case <-time.After(200 * time.Millisecond):
+			changed()
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+func (r playedRuntime) Ensure(_ context.Context, s container.Spec) error {
+	g := given{Task: s.Task, Checkout: s.Checkout}
+	if err := json.Unmarshal(planOf(s), &g.Plan); err != nil {
+		return err
+	}
+	data, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	tmp := r.file(s.AttemptID, "tmp")
+	return errors.Join(os.WriteFile(tmp, data, 0o600), os.Rename(tmp, r.file(s.AttemptID, "json")))
+}
+
+func (r playedRuntime) List(context.Context) (list []container.Status, err error) {
+	files, err := filepath.Glob(filepath.Join(r.dir, "*.json"))
+	for _, f := range files {
+		id := strings.TrimSuffix(filepath.Base(f), ".json")
+		if r.there(id, "gone") {
+			continue
+		}
+		state := container.StateRunning
+		if r.there(id, "exit") {
+			state = container.StateExited
+		}
+		list = append(list, container.Status{AttemptID: id, State: state})
+	}
+	return list, err
+}
+
+func (r playedRuntime) Stop(_ context.Context, id string, _ time.Duration, record container.Recorder) (container.Exit, error) {
+	if !r.there(id, "json") || r.there(id, "gone") {
+		return container.Exit{}, nil
+	}
+	exit := container.Exit{Known: true, ExitCode: 137, Signal: "SIGKILL", Killed: true}
+	if code, err := os.ReadFile(r.file(id, "exit")); err == nil {
+		exit = container.Exit{Known: true}
+		if exit.ExitCode, err = strconv.Atoi(string(code)); err != nil {
+			return exit, err
+		}
+	}
+	if err := os.WriteFile(r.file(id, "stop"), nil, 0o600); err != nil {
+		return exit, err
+	}
+	if err := record.Keep(exit); err != nil {
+		return exit, err
+	}
+	return exit, os.WriteFile(r.file(id, "gone"), nil, 0o600)
+}

@@ -1,0 +1,246 @@
+package attack
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/bus/wire"
+)
+
+// kind is what is attacked.
+type kind string
+
+const (
+	onBus       kind = "bus"
+	onResults   kind = "results"
+	onWaits     kind = "waits"
+	onCheckout  kind = "checkout"
+	onContainer kind = "container"
+)
+
+// attack is one row.
+type attack struct {
+	name   string
+	kind   kind
+	does   string                // what the hostile agent does
+	holds  string                // what must hold
+	before string                // what happened before there was a defence: "got through: ", "held", or "not seen: " and why
+	quick  bool                  // in make test, too
+	most   time.Duration         // deadline; 0: two minutes
+	run    func(b *battle) error // an error: it got through
+}
+
+// battle is one attack under way.
+type battle struct {
+	*world
+	me        *played // who attacks: it was welcomed, and holds its credential
+	neighbour *played // who works beside it
+	watcher   *watcher
+	seen      []string
+}
+
+// note adds to the row's evidence.
+func (b *battle) note(format string, args ...any) {
+	b.seen = append(b.seen, fmt.Sprintf(format, args...))
+}
+
+const longest = 2 * time.Minute
+
+// maxMemory of the director, whatever is done to it, in MiB.
+const maxMemory = 300
+
+// TestAttacks runs the table. What got through fails.
+func TestAttacks(t *testing.T) {
+	var place *world
+	defer func() {
+		if place != nil {
+			place.stop()
+		}
+	}()
+	for _, a := range rows() {
+		if !a.quick && !*all || !strings.Contains(string(a.kind)+": "+a.name, *only) {
+			continue
+		}
+		if place == nil {
+			place = newWorld(t, worldOptions{})
+		}
+		began := time.Now()
+		evidence, err := place.fight(a)
+		if err == nil {
+			show(a, held, began, evidence)
+			continue
+		}
+		show(a, gotThrough, began, append([]string{err.Error()}, evidence...))
+		t.Errorf("%s: %v", a.name, err)
+		place.stop()
+		place = nil
+	}
+}
+
+func rows() (all []attack) {
+	for _, table := range [][]attack{busAttacks, floodAttacks, resultAttacks, waitAttacks, checkoutAttacks} {
+		all = append(all, table...)
+	}
+	return all
+}
+
+// shown counts what was printed.
+var shown, through int
+
+// show prints a row.
+func show(a attack, how string, began time.Time, evidence []string) {
+	if shown++; how != held {
+		through++
+	}
+	fmt.Printf("| %-9s | %-54s | %-11s | %5.1f s | %s | before: %s |\n",
+		a.kind, a.name, how, time.Since(began).Seconds(), strings.ReplaceAll(strings.Join(evidence, "; "), "\n", " "), a.before)
+}
+
+// What show says of an attack.
+const (
+	held       = "held"
+	gotThrough = "GOT THROUGH"
+)
+
+// pair is an attacker and its neighbour, both welcomed.
+type pair struct {
+	me, neighbour *played
+	err           error
+}
+
+// stock is how many pairs are made ready while others fight.
+const stock = 3
+
+// prepare makes one pair ready.
+func (w *world) prepare() {
+	ready := make(chan pair, 1)
+	w.pairs = append(w.pairs, ready)
+	go func() {
+		var p pair
+		mine, theirs := w.issue("hostile"), w.issue("neighbour")
+		if p.me, p.err = w.begin(mine); p.err == nil {
+			p.neighbour, p.err = w.begin(theirs)
+		}
+		ready <- p
+	}()
+}
+
+// fight makes one attack, and looks what became of the director and of the neighbour.
+func (w *world) fight(a attack) (evidence []string, err error) {
+	p, err := w.next()
+	if err != nil {
+		return nil, err
+	}
+	b := &battle{world: w, me: p.me, neighbour: p.neighbour}
+	defer func() {
+		if *all {
+			w.dismiss()
+		}
+	}()
+	if b.watcher, err = w.watch(); err != nil {
+		return nil, err
+	}
+	defer b.watcher.nc.Close()
+	w.forget()
+	done := make(chan error, 1)
+	go func() { done <- a.run(b) }()
+	select {
+	case err = <-done:
+	case <-time.After(cmp.Or(a.most, longest)):
+		err = errors.New("the attack did not come to an end in time")
+	}
+	err = errors.Join(err, b.survived())
+	return b.seen, err
+}
+
+// next is the pair for the next attack: with all of them a new one each time, else the last one if it is fit to fight.
+func (w *world) next() (pair, error) {
+	if w.last.me != nil {
+		t, err := w.last.me.steal()
+		if err == nil {
+			t.Close()
+		}
+		if err == nil && !w.last.me.stopped() && !w.last.neighbour.stopped() && w.last.neighbour.client != nil {
+			return w.last, nil
+		}
+		w.dismiss()
+	}
+	for len(w.pairs) < stock && (*all || len(w.pairs) == 0) {
+		w.prepare()
+	}
+	w.last = <-w.pairs[0]
+	w.pairs = w.pairs[1:]
+	return w.last, w.last.err
+}
+
+// dismiss lets a pair go.
+func (w *world) dismiss() {
+	if w.last.me != nil && w.last.neighbour != nil {
+		w.github.SetState(w.last.me.Task, person, "closed")
+		w.last.me.hush()
+		w.last.neighbour.hush()
+	}
+	w.last = pair{}
+}
+
+// begin has the worker of an issue start, and welcomed.
+func (w *world) begin(key string) (*played, error) {
+	p, err := w.attempt(key)
+	if err == nil {
+		err = p.work()
+	}
+	return p, err
+}
+
+// survived: the director is well, small, and takes the neighbour's work as if nothing had happened.
+func (b *battle) survived() error {
+	began := time.Now()
+	if err := until("the director is well", 20*time.Second, func() bool { return b.well() == nil }); err != nil {
+		return err
+	}
+	if b.neighbour.stopped() {
+		return errors.New("the neighbour was stopped")
+	}
+	if !*all {
+		return b.served(began)
+	}
+	err := b.neighbour.succeed()
+	if err == nil {
+		err = until("the neighbour's work is delivered", 30*time.Second, func() bool { return b.has(b.neighbour.Task, "agent-review") })
+	}
+	_, peak := b.memory()
+	b.note("neighbour delivered in %.1f s", time.Since(began).Seconds())
+	b.note("director %d MB", peak)
+	if err == nil && !slices.Contains(b.delivered(b.neighbour.Task), "100644 work.txt") {
+		err = fmt.Errorf("the neighbour's branch holds %q", b.delivered(b.neighbour.Task))
+	}
+	if peak > maxMemory {
+		err = errors.Join(err, fmt.Errorf("the director took %d MB", peak))
+	}
+	return err
+}
+
+// served: the neighbour, who works on, gets a lease and has a report stored, without waiting.
+func (b *battle) served(began time.Time) error {
+	_, err := b.neighbour.ask(wire.BudgetAcquire{Resource: "model." + b.neighbour.id})
+	if err != nil {
+		return fmt.Errorf("the neighbour's lease: %w", err)
+	}
+	b.neighbour.notices++
+	if err := b.neighbour.report(b.neighbour.notice(fmt.Sprintf("served%d", b.neighbour.notices))); err != nil {
+		return fmt.Errorf("the neighbour's report: %w", err)
+	}
+	took := time.Since(began)
+	b.note("neighbour served in %.1f s", took.Seconds())
+	_, peak := b.memory()
+	b.note("director %d MB", peak)
+	if took > 10*time.Second || peak > maxMemory {
+		return fmt.Errorf("the neighbour was served after %v, and the director took %d MB", took, peak)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package attack
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"retake/internal/bus/wire"
+)
+
+// thief signs in with the attacker's own credential, and is told what the server refuses.
+type thief struct {
+	*nats.Conn
+	mu      sync.Mutex
+	refused []string
+}
+
+// steal signs in as a played worker.
+func (p *played) steal(more ...nats.Option) (*thief, error) {
+	t := &thief{}
+	options := append(stolen(p.Plan), nats.NoReconnect(), nats.Timeout(5*time.Second), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.refused = append(t.refused, err.Error())
+	}))
+	var err error
+	t.Conn, err = nats.Connect(p.Plan.Bus.URL, append(options, more...)...)
+	return t, err
+}
+
+// refusals are what was refused so far; fewer than awaited are waited for.
+func (t *thief) refusals(awaited int) (n int) {
+	_ = t.FlushTimeout(5 * time.Second)
+	_ = until("refusals", 2*time.Second, func() bool {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		n = len(t.refused)
+		return n >= awaited
+	})
+	return n
+}
+
+func subjects(p *played) wire.Subjects { return wire.Subjects{Prefix: p.Plan.Bus.Prefix} }
+
+func (p *played) subject(c wire.Channel) string { return subjects(p).Worker(p.id, c) }
+
+var serial uint64
+
+// message wraps a payload as a worker would, unsigned.
+func (p *played) message(body wire.Payload) []byte {
+	serial++
+	data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: p.id}, serial, time.Now(), body)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// envelope wraps JSON that need not be a valid payload.
+func (p *played) envelope(kind, payload string) []byte {
+	return []byte(fmt.Sprintf(`{"schema_version":%q,"message_type":%q,"sent_at":%q,"sender":{"role":"worker","id":%q},"seq":1,"payload":%s}`,
+		wire.SchemaVersion, kind, time.Now().UTC().Format(time.RFC3339), p.id, payload))
+}
+
+// line is a connection to the bus by hand.
+type line struct {
+	net.Conn
+	r     *bufio.Reader
+	nonce string
+}
+
+// call opens a connection and reads the server's INFO, if it says so at once.
+func (p *played) call() (*line, error) {
+	u, err := url.Parse(p.Plan.Bus.URL)
+	if err != nil {
+		return nil, err
+	}
+	c, err := net.DialTimeout("tcp", u.Host, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &line{Conn: c, r: bufio.NewReader(c)}, nil
+}
+
+// info reads the greeting.
+func (l *line) info() error {
+	_ = l.SetReadDeadline(time.Now().Add(5 * time.Second))
+	text, err := l.r.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	text, ok := strings.CutPrefix(text, "INFO ")
+	var info struct{ Nonce string }
+	if !ok || json.Unmarshal([]byte(text), &info) != nil {
+		return fmt.Errorf("no INFO: %.80q", text)
+	}
+	l.nonce = info.Nonce
+	return nil
+}
+
+// signIn opens a connection and signs in with the credential.
+func (p *played) signIn() (*line, error) {
+	l, err := p.call()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.info(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	_, err = l.Write([]byte(connectLine(p.Plan, l.nonce) + "PING\r\n"))
+	if err == nil {
+		err = l.want("PONG")
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// want reads lines until one begins with a text.
+func (l *line) want(begins string) error {
+	_ = l.SetReadDeadline(time.Now().Add(5 * time.Second))
+	for {
+		text, err := l.r.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(text, "-ERR") {
+			return errors.New(strings.TrimSpace(text))
+		}
+		if strings.HasPrefix(text, begins) {
+			return nil
+		}
+	}
+}
+
+// cutOff reports whether the server ends a connection within a time.
+func (l *line) cutOff(most time.Duration) bool {
+	_ = l.SetReadDeadline(time.Now().Add(most))
+	for {
+		if _, err := l.r.ReadString('\n'); err != nil {
+			var late net.Error
+			return !errors.As(err, &late) || !late.Timeout()
+		}
+	}
+}
+
+// ask sends a request with the thief's own inbox.
+func (t *thief) ask(subject string, data []byte) (*nats.Msg, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	return t.RequestWithContext(ctx, subject, data)
+}

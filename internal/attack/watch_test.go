@@ -1,0 +1,73 @@
+package attack
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"retake/internal/bus"
+)
+
+// watcher is the operator who reads along: reports and dead letters.
+type watcher struct {
+	nc      *nats.Conn
+	prefix  string
+	mu      sync.Mutex
+	reports map[string]int // by subject
+	dead    map[string]int // by the subject that the letter was about
+}
+
+// watch reads along from now on.
+func (w *world) watch() (*watcher, error) {
+	data, err := os.ReadFile(filepath.Join(w.data(), "bus", "operator.json"))
+	if err != nil {
+		return nil, err
+	}
+	url, prefix, options, err := operator(data)
+	if err != nil {
+		return nil, err
+	}
+	v := &watcher{prefix: prefix, reports: map[string]int{}, dead: map[string]int{}}
+	if v.nc, err = nats.Connect(url, options...); err != nil {
+		return nil, err
+	}
+	for _, s := range []string{"worker.*.error", "worker.*.result"} {
+		if _, err := v.nc.Subscribe(prefix+"."+s, func(m *nats.Msg) { v.count(v.reports, m.Subject) }); err != nil {
+			return nil, err
+		}
+	}
+	_, err = v.nc.Subscribe(prefix+".dead.*", func(m *nats.Msg) { v.count(v.dead, m.Header.Get(bus.HeaderSubject)) })
+	if err == nil {
+		err = v.nc.Flush()
+	}
+	return v, err
+}
+
+func (v *watcher) count(in map[string]int, subject string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	in[subject]++
+}
+
+// about counts what was seen on a worker's subjects.
+func (v *watcher) about(in map[string]int, worker string) (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for subject, count := range in {
+		if strings.Contains(subject, "."+worker+".") {
+			n += count
+		}
+	}
+	return n
+}
+
+// deadLettersNaming counts the dead letters about a worker's subjects.
+func (b *battle) deadLettersNaming(worker string) int { return b.watcher.about(b.watcher.dead, worker) }
+
+func entries(dir string) []os.DirEntry {
+	list, _ := os.ReadDir(dir)
+	return list
+}
