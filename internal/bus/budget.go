@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 
@@ -22,8 +21,8 @@ type BudgetHandler interface {
 // ServeBudget answers requests for leases, as a NATS service, until ctx ends; it returns nil then. What cannot be read is
 // a dead letter and gets no answer: the worker then applies its own limits.
 //
-// A lease subject names no worker, so the reply subject names the asker: below its own inbox, and on the
-// embedded server below a token there that only the holder of its password knows.
+// A lease subject names no worker, so the reply subject names the asker: below its own inbox and a token there that only the
+// holder of its credential knows.
 func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	endpoints := map[string]string{}
 	for _, op := range []string{wire.BudgetOpAcquire, wire.BudgetOpRelease, wire.BudgetOpReport} {
@@ -57,11 +56,8 @@ func (b *Bus) answerBudget(r micro.Request, op string, h BudgetHandler) {
 
 // readBudget reads who asks, then for what.
 func (b *Bus) readBudget(r micro.Request, op string) (worker string, p wire.Payload, err error) {
-	crossed := b.crossed(r.Reply())
-	if !crossed {
-		if worker, err = b.asker(r.Reply()); err != nil {
-			return "", nil, err
-		}
+	if worker, err = b.asker(r.Reply()); err != nil {
+		return "", nil, err
 	}
 	if err = wire.CheckSize(r.Data(), b.options.MaxMessageBytes); err != nil {
 		return worker, nil, err
@@ -70,11 +66,7 @@ func (b *Bus) readBudget(r micro.Request, op string) (worker string, p wire.Payl
 	if err != nil {
 		return worker, nil, err
 	}
-	if crossed { // who is who in the workers' account is that server's business
-		worker = e.Sender.ID
-		err = wire.CheckID(worker)
-	}
-	return worker, e.Payload, errors.Join(err, wire.CheckBudget(e, worker, op))
+	return worker, e.Payload, wire.CheckBudget(e, worker, op)
 }
 
 // asker reads the worker out of a reply subject, and checks that no other could have written it.
@@ -84,7 +76,11 @@ func (b *Bus) asker(reply string) (string, error) {
 	if err := ownInbox(worker, reply); err != nil || wire.CheckID(worker) != nil {
 		return "", &wire.Malformed{Cause: wire.CauseForeignSender, Detail: "reply subject: want one below the worker's own inbox"}
 	}
-	if s := b.options.Server; s != nil && !strings.HasPrefix(reply, wire.ProvenInbox(worker, s.Password(worker))+".") {
+	seed, err := b.workers.seed(worker)
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(reply, wire.ProvenInbox(worker, seed)+".") {
 		return "", &wire.Malformed{Cause: wire.CauseForeignSender, Detail: "reply subject: it does not prove that " + worker + " asks"}
 	}
 	return worker, nil

@@ -94,7 +94,7 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 		background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &h) })
 		synctest.Wait()
 		victim, mad := dial(t, b, "victim-1"), dial(t, b, worker)
-		own := wire.ProvenInbox(worker, mad.options.Password)
+		own := wire.ProvenInbox(worker, mad.options.Seed)
 		acquire := func(sender, payload string) []byte {
 			return mustEncode(t, sender, wire.BudgetAcquire{Resource: "model.x", WorkerID: payload})
 		}
@@ -132,17 +132,12 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 	})
 }
 
-// On a server that was joined nothing can be proved: the inbox has to do.
 func TestBudgetOnAJoinedServer(t *testing.T) {
 	out := startOutside(t)
-	b := openBus(t, Options{URL: out.url()})
+	b := openBus(t, out.join())
 	var h counter
 	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, &h) })
-	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := dial(t, b, worker)
 	acquire := func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
 )
 
@@ -24,10 +26,12 @@ type Bus struct {
 	subjects wire.Subjects
 	log      *zap.Logger
 
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	own   *nats.Conn // to the journal's account; nc itself on a server that was joined
-	ownJS jetstream.JetStream
+	sys     *nats.Conn // in the server's account: who may sign in, and who has
+	nc      *nats.Conn // in the workers' account
+	js      jetstream.JetStream
+	own     *nats.Conn // in the director's account, where the streams are
+	ownJS   jetstream.JetStream
+	workers *workersAccount
 
 	dead    *deadLetters
 	journal *Journal
@@ -50,7 +54,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 func (b *Bus) open(ctx context.Context) error {
 	err := b.options.check()
 	if err == nil {
-		err = b.connect()
+		err = b.connect(ctx)
 	}
 	if err == nil {
 		b.js, err = jetstream.New(b.nc)
@@ -65,28 +69,58 @@ func (b *Bus) open(ctx context.Context) error {
 	return b.ensureStreams(ctx)
 }
 
-func (b *Bus) connect() error {
-	options := append(connOptions(b.log), nats.Name("retake director "+b.options.Fleet))
+// connect signs in to the three accounts. The server knows the workers' account only once it was told.
+func (b *Bus) connect(ctx context.Context) error {
 	var err error
-	if s := b.options.Server; s != nil {
-		options = append(options, nats.InProcessServer(s))
-		if b.nc, err = nats.Connect("", append(options, s.Director())...); err != nil {
-			return err
-		}
-		b.own, err = nats.Connect("", append(options, s.Journal())...)
+	if b.sys, err = b.signIn(b.options.Keys.System); err != nil {
 		return err
 	}
-	if b.nc, err = nats.Connect(b.options.URL, options...); err != nil {
-		return fmt.Errorf("no NATS server answers at %s: start it, or leave agent_bus.url empty to use the embedded one: %w", redacted(b.options.URL), err)
+	if b.workers, err = openWorkersAccount(ctx, b.options, b.sys); err != nil {
+		return err
 	}
-	b.own = b.nc
-	return nil
+	if b.nc, err = b.signIn(b.options.Keys.Gatekeeper); err != nil {
+		return err
+	}
+	b.own, err = b.signIn(b.options.Keys.Journal, nats.CustomInboxPrefix(keys.DirectorInbox))
+	return err
+}
+
+// signIn opens one connection as a user of its own.
+func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats.Conn, error) {
+	user, err := make()
+	if err != nil {
+		return nil, err
+	}
+	options := append(connOptions(b.log), nats.Name("retake director "+b.options.Fleet), signInOptions(user.JWT, user.Seed))
+	options = append(options, more...)
+	if s := b.options.Server; s != nil {
+		return nats.Connect("", append(options, nats.InProcessServer(s))...)
+	}
+	url := b.WorkerURL("")
+	trust, err := trustOptions(url, b.options.Keys.CA())
+	if err != nil {
+		return nil, err
+	}
+	nc, err := nats.Connect(url, append(options, trust...)...)
+	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case stranger:
+		return nil, fmt.Errorf("the NATS server at %s shows another certificate than agent_bus.credentials expects: start it with what `director bus init` made beside them, and reach it by a name that was its --host: %w", redacted(b.options.URL), err)
+	case errors.Is(err, nats.ErrAuthorization):
+		return nil, fmt.Errorf("the NATS server at %s refuses the keys of agent_bus.credentials: start it with the nats.conf that `director bus init` wrote beside them: %w", redacted(b.options.URL), err)
+	case err != nil:
+		return nil, fmt.Errorf("no NATS server answers at %s: start it, or leave agent_bus.url empty to use the embedded one: %w", redacted(b.options.URL), err)
+	}
+	return nc, nil
 }
 
 // Close ends the connections and the embedded server. It waits for the server until ctx ends. A second call does nothing.
 func (b *Bus) Close(ctx context.Context) error {
 	b.once.Do(func() {
-		for _, c := range []*nats.Conn{b.nc, b.own} {
+		if b.workers != nil {
+			b.workers.close()
+		}
+		for _, c := range []*nats.Conn{b.nc, b.own, b.sys} {
 			if c != nil {
 				c.Close()
 			}
@@ -99,18 +133,20 @@ func (b *Bus) Close(ctx context.Context) error {
 }
 
 // Connected reports whether the bus can be used at this moment.
-func (b *Bus) Connected() bool { return b.nc.IsConnected() && b.own.IsConnected() }
+func (b *Bus) Connected() bool {
+	return b.nc.IsConnected() && b.own.IsConnected() && b.sys.IsConnected()
+}
 
 // Journal is the director's journal.
 func (b *Bus) Journal() *Journal { return b.journal }
 
 // WorkerURL is what a worker connects to that reaches this machine as host. On a server that was joined it is that
-// server's own address, without the director's credential.
+// server's own address, which always speaks TLS, without what may stand before an @ there.
 func (b *Bus) WorkerURL(host string) string {
 	if b.options.Server != nil {
 		return b.options.Server.URL(host)
 	}
-	return eachURL(b.options.URL, func(u *url.URL) string { u.User = nil; return u.String() })
+	return eachURL(b.options.URL, func(u *url.URL) string { u.Scheme, u.User = schemeTLS, nil; return u.String() })
 }
 
 // eachURL changes every server of a list as agent_bus.url has it. What cannot be read is left out: it may be a credential.
@@ -124,34 +160,44 @@ func eachURL(list string, change func(*url.URL) string) string {
 	return strings.Join(out, ",")
 }
 
-// Credential is how a worker signs in. Empty on a server that was joined: its operator decides how workers sign in there.
-type Credential struct{ User, Password string }
+// Credential is how one worker signs in, and signs.
+type Credential struct {
+	JWT, Seed string
+	CA        string // PEM, for a URL with tls
+	Key       []byte // of the signatures on its reports
+}
 
-// Authorize admits a worker and returns its credential, the same one each time. An id that is no subject token (see
-// wire.CheckID) is not admitted: it could widen its own permissions.
-func (b *Bus) Authorize(worker string) Credential {
-	if b.options.Server == nil {
-		return Credential{}
-	}
+// Authorize admits a worker and makes its credential, which expires by itself. An id that is no subject token (see wire.CheckID)
+// is an error: it could widen its own permissions.
+func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) {
 	if err := wire.CheckID(worker); err != nil {
-		b.log.Error("worker not admitted to the bus", zap.String("worker", worker), zap.Error(err))
-		return Credential{}
+		return Credential{}, err
 	}
-	b.options.Server.Admit(worker)
-	return Credential{User: worker, Password: b.options.Server.Password(worker)}
+	user, err := b.workers.issue(ctx, worker, b.subjects, b.options.MaxMessageBytes)
+	if err != nil {
+		return Credential{}, fmt.Errorf("bus: credential of %s: %w", worker, err)
+	}
+	b.Admit(worker)
+	return Credential{JWT: user.JWT, Seed: user.Seed, CA: b.options.Keys.CA(), Key: b.AttemptKey(worker)}, nil
 }
 
-// Revoke shuts a worker out and closes its connections. Nothing happens on a server that was joined.
-func (b *Bus) Revoke(worker string) {
-	if b.options.Server != nil {
-		b.options.Server.Revoke(worker)
+// Admit takes the messages of a worker that an earlier director has started. Its credential is the one that it has.
+func (b *Bus) Admit(string) {}
+
+// Revoke shuts a worker out: no credential that was made for it so far counts any more, also after a restart of director or
+// server. It returns when the server has closed its connections; ErrNoAnswer: not in time, then it is tried again without end.
+func (b *Bus) Revoke(ctx context.Context, worker string) error {
+	if err := wire.CheckID(worker); err != nil {
+		return err
 	}
+	if err := b.workers.revoke(ctx, worker); err != nil {
+		return fmt.Errorf("bus: revoke %s: %w", worker, err)
+	}
+	return nil
 }
 
-// AttemptKey is the key with which a worker, and nobody else but the director, signs the reports of its attempt. It is the same each time.
-func (b *Bus) AttemptKey(worker string) []byte {
-	return wire.AttemptKey(b.options.AttemptSecret, worker)
-}
+// AttemptKey is what a worker signs its reports with; the same one each time, also after a restart.
+func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(worker) }
 
 // encode wraps a payload of the director's.
 func (b *Bus) encode(p wire.Payload) ([]byte, error) {

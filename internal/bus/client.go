@@ -3,12 +3,12 @@ package bus
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
@@ -16,14 +16,16 @@ import (
 
 // ClientOptions say how a worker reaches the bus and who it is.
 type ClientOptions struct {
-	URL, User, Password string
-	Prefix              string // default "retake.v1"
-	WorkerID            string
-	Key                 []byte // of the attempt, from the plan: signs reports
-	RunID               string // the director's run, from the plan
-	MaxMessageBytes     int    // of one message; default 65536. Tails of reports are cut to fit
-	OnReconnect         func() // after the connection came back: say hello again, then send what was spooled. May block
-	InProcess           Server // instead of URL: without a socket
+	URL             string
+	JWT, Seed       string // of its credential
+	CA              string // PEM, for a URL with tls
+	Prefix          string // default "retake.v1"
+	WorkerID        string
+	Key             []byte                     // of the attempt, from the plan: signs reports
+	RunID           string                     // the director's run, from the plan
+	MaxMessageBytes int                        // of one message; default 65536. Tails of reports are cut to fit
+	OnReconnect     func()                     // after the connection came back: say hello again, then send what was spooled. May block
+	InProcess       nats.InProcessConnProvider // instead of URL: without a socket
 }
 
 // Client is a worker's side of the bus. Its methods may be called from any goroutine. Errors are transient unless
@@ -33,12 +35,10 @@ type Client struct {
 	subjects wire.Subjects
 	from     wire.Sender
 	nc       *nats.Conn
-	js       jetstream.JetStream
 	seq      atomic.Uint64
 }
 
-// Dial connects once. Whoever dials tries again: the server may not be up yet, and a restarted director may not have
-// admitted this worker again yet. Once connected, the client reconnects for ever. It logs nothing: its owner does.
+// Dial connects once. Whoever dials tries again: the server may not be up yet, or may not know the workers' account yet. Once connected, the client reconnects for ever. It logs nothing: its owner does.
 func Dial(o ClientOptions) (*Client, error) {
 	if err := wire.CheckID(o.WorkerID); err != nil {
 		return nil, err
@@ -56,10 +56,15 @@ func Dial(o ClientOptions) (*Client, error) {
 }
 
 func (c *Client) connect() error {
+	trust, err := trustOptions(c.options.URL, c.options.CA)
+	if err != nil {
+		return err
+	}
 	options := append(connOptions(zap.NewNop()),
 		nats.Name("retake worker "+c.options.WorkerID),
-		nats.UserInfo(c.options.User, c.options.Password),
-		nats.CustomInboxPrefix(wire.ProvenInbox(c.options.WorkerID, c.options.Password)))
+		signInOptions(c.options.JWT, c.options.Seed),
+		nats.CustomInboxPrefix(wire.ProvenInbox(c.options.WorkerID, c.options.Seed)))
+	options = append(options, trust...)
 	if back := c.options.OnReconnect; back != nil {
 		options = append(options, nats.ReconnectHandler(func(*nats.Conn) { back() }))
 	}
@@ -68,10 +73,6 @@ func (c *Client) connect() error {
 	}
 	nc, err := nats.Connect(c.options.URL, options...)
 	if err != nil {
-		return err
-	}
-	if c.js, err = jetstream.New(nc); err != nil {
-		nc.Close()
 		return err
 	}
 	c.nc = nc
@@ -182,9 +183,26 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	messageID := wire.ReportMessageID(c.options.Key, c.options.WorkerID, id)
-	_, err = c.js.Publish(ctx, c.subjects.Worker(c.options.WorkerID, channel), data, jetstream.WithMsgID(messageID))
-	return noAnswer(err)
+	m := nats.NewMsg(c.subjects.Worker(c.options.WorkerID, channel))
+	m.Data = data
+	m.Header.Set(nats.MsgIdHdr, wire.ReportMessageID(c.options.Key, c.options.WorkerID, id))
+	answer, err := c.nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return noAnswer(err)
+	}
+	var stored struct {
+		Stream string
+		Error  *struct{ Description string }
+	}
+	switch err := json.Unmarshal(answer.Data, &stored); {
+	case err != nil:
+		return fmt.Errorf("bus: answer to a report: %w", err)
+	case stored.Error != nil:
+		return fmt.Errorf("bus: report: %s", stored.Error.Description)
+	case stored.Stream == "":
+		return fmt.Errorf("bus: answer to a report: %.200q", answer.Data)
+	}
+	return nil
 }
 
 // Command is a message of the director to this worker.

@@ -211,12 +211,13 @@ func TestSnapshotService(t *testing.T) {
 
 func TestDialTriesOnce(t *testing.T) {
 	out := startOutside(t)
+	o := clientOptions(t, openBus(t, out.join()), worker)
 	out.stop()
-	if _, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker}); !errors.Is(err, nats.ErrNoServers) {
+	if _, err := Dial(o); !errors.Is(err, nats.ErrNoServers) {
 		t.Errorf("without a server: %v", err)
 	}
 	out.start()
-	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker})
+	c, err := Dial(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,11 +228,7 @@ func TestDialTriesOnce(t *testing.T) {
 // that of the connection to come.
 func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	out := startOutside(t)
-	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := dial(t, openBus(t, out.join()), worker)
 	if n := c.Reconnects(); n != 0 {
 		t.Errorf("%d at the beginning", n)
 	}
@@ -247,42 +244,20 @@ func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	}
 }
 
-func TestRevokedWorkerIsCutOff(t *testing.T) {
-	b := openBus(t, Options{})
-	revoked, spared := dial(t, b, worker), dial(t, b, "other-1")
-	b.Revoke(worker)
-	until(t, "the revoked worker is gone", func() bool { return !revoked.Connected() })
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if err := revoked.Report(ctx, failure("late")); err == nil {
-		t.Error("a revoked worker reported")
-	}
-	if !spared.Connected() {
-		t.Error("the other worker was cut off too")
-	}
-	b.Revoke("never-seen") // nothing to do, nothing breaks
-	b.Authorize(worker)
-	until(t, "admitted again, it comes back by itself", revoked.Connected)
-}
-
-func TestIDsThatAreNoTokenAreNotAdmitted(t *testing.T) {
-	b := openBus(t, Options{})
-	for _, odd := range []string{"", ">", "*", "a.b", "@director"} {
-		if c := b.Authorize(odd); c != (Credential{}) {
-			t.Errorf("%q was given a credential", odd)
-		}
-	}
-}
-
 func TestOpenSaysWhatToDo(t *testing.T) {
+	out := startOutside(t)
+	k := out.join().Keys
 	cases := map[string]struct {
 		o    Options
 		want string
 	}{
-		"no server":  {Options{URL: "nats://user:hidden@127.0.0.1:1"}, "leave agent_bus.url empty"},
+		"no server":  {Options{URL: "nats://user:hidden@127.0.0.1:1", Keys: k, Dir: t.TempDir()}, "leave agent_bus.url empty"},
+		"no keys":    {Options{URL: "tls://127.0.0.1:1", Dir: t.TempDir()}, "director bus init"},
+		"no folder":  {Options{URL: "tls://127.0.0.1:1", Keys: k}, "no folder"},
+		"other keys": {Options{URL: out.url(), Keys: startOutside(t).join().Keys, Dir: t.TempDir()}, "another certificate"},
 		"nothing":    {Options{}, "neither"},
-		"bad prefix": {Options{URL: "nats://127.0.0.1:1", Prefix: "a.*"}, "subject prefix"},
-		"bad fleet":  {Options{URL: "nats://127.0.0.1:1", Fleet: "a b"}, "fleet"},
+		"bad prefix": {Options{URL: "nats://127.0.0.1:1", Keys: k, Dir: t.TempDir(), Prefix: "a.*"}, "subject prefix"},
+		"bad fleet":  {Options{URL: "nats://127.0.0.1:1", Keys: k, Dir: t.TempDir(), Fleet: "a b"}, "fleet"},
 	}
 	for name, c := range cases {
 		_, err := Open(ctxFor(t), c.o)
@@ -290,31 +265,6 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func TestAdmittedLater(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := openBus(t, Options{})
-		c := b.Authorize(worker)
-		b.Revoke(worker)
-		time.AfterFunc(time.Minute, func() { b.Authorize(worker) })
-		start := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		o := ClientOptions{User: c.User, Password: c.Password, WorkerID: worker, InProcess: b.options.Server}
-		client, err := Dial(o)
-		for try := 0; err != nil; try++ {
-			if !pause(ctx, backoff(try)) {
-				t.Fatal(err)
-			}
-			client, err = Dial(o)
-		}
-		defer client.Close()
-		// A refusal over the pipe, which has no buffer, can take the server's write deadline of 10 s; then comes the backoff.
-		if took := time.Since(start); took < time.Minute || took > 2*time.Minute {
-			t.Errorf("admitted after %s", took)
-		}
-	})
 }
 
 func TestReportIsCutAndRefusedWhenItIsNone(t *testing.T) {
@@ -353,7 +303,7 @@ func TestDirectorsOwnReport(t *testing.T) {
 func TestCredentialsLeaveNoURL(t *testing.T) {
 	const list = "nats://director:hunter2@a:4222, tls://director:hunter2@b:4222,nats://c:4222,::bad:hunter2"
 	b := &Bus{options: Options{URL: list}}
-	if got, want := b.WorkerURL("x"), "nats://a:4222,tls://b:4222,nats://c:4222"; got != want {
+	if got, want := b.WorkerURL("x"), "tls://a:4222,tls://b:4222,tls://c:4222"; got != want {
 		t.Errorf("workers are told %q, want %q", got, want)
 	}
 	if got, want := redacted(list), "nats://director:xxxxx@a:4222,tls://director:xxxxx@b:4222,nats://c:4222"; got != want {

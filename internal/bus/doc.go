@@ -4,7 +4,7 @@
 //
 // # Subjects and streams
 //
-//	                 account BUS                                     account DIRECTOR
+//	                 account WORKERS                                 account DIRECTOR
 //	workers ──┐   worker.*.error|result ─▶ RETAKE_REPORTS           journal ─▶ RETAKE_JOURNAL
 //	          ├─▶ worker.*.hello|heartbeat|progress (core)          object store RETAKE_SNAPSHOTS
 //	operator ─┘   dead.<cause> ─▶ RETAKE_DEAD
@@ -12,8 +12,9 @@
 //	              budget.* (NATS service; the reply subject proves who asks)
 //	              snapshot (NATS service)
 //
-// On a server that was joined there may be one account; keeping workers away from the journal is then the business of that
-// server's operator.
+// It is the same on the embedded server and on one that was joined (package keys): whoever signs in has a credential that the
+// director signed. A worker's is made at its start, expires by itself, and is revoked at its end, in the claims of the
+// workers' account, which the director pushes to the server when it opens the bus, at each reconnect and at each revocation.
 //
 // # Invariants
 //
@@ -23,6 +24,7 @@
 //   - A report is acknowledged by the caller, never by this package, except when it cannot be read: then it is in the dead
 //     letters first (or over their rate, and counted).
 //   - The subject beats the payload.
+//   - What was revoked stays revoked until it would have expired: it is written down before the server is told.
 //
 // # Clock
 //
@@ -36,5 +38,5 @@
 //
 // # Imports
 //
-// It imports package wire and NATS's client only. The director, the worker and the demo import it; other adapters do not.
+// It imports packages wire, keys and safefile, and NATS's client. The director, the worker and the demo import it; other adapters do not.
 package bus

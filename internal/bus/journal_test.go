@@ -224,21 +224,22 @@ func damage(t *testing.T, b *Bus, seq uint64) {
 
 func TestFleetsShareAServer(t *testing.T) {
 	out := startOutside(t)
-	one := openBus(t, Options{URL: out.url()})
-	two := openBus(t, Options{URL: out.url(), Fleet: "blue", Prefix: "blue.v1"})
+	one, blue := openBus(t, out.join()), out.join()
+	blue.Fleet, blue.Prefix = "blue", "blue.v1"
+	two := openBus(t, blue)
 	for _, b := range []*Bus{one, two} {
 		if seq, err := b.Journal().Append(ctxFor(t), "first", 0, nil); err != nil || seq != 1 {
 			t.Errorf("%s: %d, %v", b.options.Fleet, seq, err)
 		}
 	}
-	if _, err := two.js.Stream(ctxFor(t), "RETAKE_JOURNAL_blue"); err != nil {
+	if _, err := two.ownJS.Stream(ctxFor(t), "RETAKE_JOURNAL_blue"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestAppendWaitsForAServerThatComesBack(t *testing.T) {
 	out := startOutside(t)
-	b := openBus(t, Options{URL: out.url()})
+	b := openBus(t, out.join())
 	out.stop()
 	out.start()
 	until(t, "connected again", b.Connected)

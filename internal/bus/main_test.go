@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"retake/internal/bus/keys"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 )
@@ -76,16 +77,29 @@ func closeBus(t *testing.T, b *Bus) {
 	}
 }
 
-// dial connects an admitted worker without a socket.
+// dial connects an admitted worker; to an embedded server without a socket.
 func dial(t *testing.T, b *Bus, id string) *Client {
 	t.Helper()
-	cred := b.Authorize(id)
-	c, err := Dial(ClientOptions{User: cred.User, Password: cred.Password, WorkerID: id, Key: b.AttemptKey(id), InProcess: b.options.Server})
+	c, err := Dial(clientOptions(t, b, id))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	return c
+}
+
+// clientOptions are those of an admitted worker.
+func clientOptions(t *testing.T, b *Bus, id string) ClientOptions {
+	t.Helper()
+	cred, err := b.Authorize(ctxFor(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := ClientOptions{JWT: cred.JWT, Seed: cred.Seed, Key: cred.Key, WorkerID: id, InProcess: b.options.Server}
+	if b.options.Server == nil {
+		o.URL, o.CA = b.WorkerURL(""), cred.CA
+	}
+	return o
 }
 
 // bubble runs a test on synctest's clock. nats.go keeps its timers in a pool for the whole process, and a timer of one
@@ -152,18 +166,22 @@ func signed(t *testing.T, b *Bus, id string, p wire.Payload) []byte {
 	return data
 }
 
-// outside is a plain NATS server, as an operator would run it; it can be stopped and started again on its port.
+// outside is a NATS server as an operator runs it, with the configuration that `director bus init` writes; it can be stopped
+// and started again on its port.
 type outside struct {
 	t    *testing.T
+	dir  string // of its keys
 	opts natsd.Options
 	s    *natsd.Server
 }
 
 func startOutside(t *testing.T) *outside {
 	t.Helper()
-	o := &outside{t: t, opts: natsd.Options{
-		Host: "127.0.0.1", Port: freePort(t), JetStream: true, StoreDir: filepath.Join(t.TempDir(), "js"), NoLog: true, NoSigs: true,
-	}}
+	o := &outside{t: t, dir: t.TempDir()}
+	made := keys.Init{Hosts: []string{"127.0.0.1"}, Port: freePort(t), Store: t.TempDir(), Prefix: wire.DefaultPrefix}
+	if err := made.Make(o.dir); err != nil {
+		t.Fatal(err)
+	}
 	o.start()
 	t.Cleanup(o.stop)
 	return o
@@ -171,8 +189,12 @@ func startOutside(t *testing.T) *outside {
 
 func (o *outside) start() {
 	o.t.Helper()
-	opts := o.opts
-	s, err := natsd.NewServer(&opts)
+	o.opts = natsd.Options{}
+	if err := o.opts.ProcessConfigFile(filepath.Join(o.dir, keys.DirServer, keys.FileConfig)); err != nil {
+		o.t.Fatal(err)
+	}
+	o.opts.NoLog, o.opts.NoSigs = true, true
+	s, err := natsd.NewServer(&o.opts)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -188,7 +210,17 @@ func (o *outside) stop() {
 	o.s.WaitForShutdown()
 }
 
-func (o *outside) url() string { return "nats://127.0.0.1:" + strconv.Itoa(o.opts.Port) }
+func (o *outside) url() string { return "tls://127.0.0.1:" + strconv.Itoa(o.opts.Port) }
+
+// join are the options of a director that joins the server; each has a folder of its own.
+func (o *outside) join() Options {
+	o.t.Helper()
+	k, err := keys.Load(filepath.Join(o.dir, keys.DirDirector))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	return Options{URL: o.url(), Keys: k, Dir: o.t.TempDir()}
+}
 
 // freePort is one that the tests of other packages, which run beside, do not get by chance while a server is away.
 func freePort(t *testing.T) int {
@@ -210,15 +242,8 @@ func openOperated(t *testing.T, o Options) (*Bus, *nats.Conn) {
 	dir := t.TempDir()
 	o.Server = startServer(t, server.Options{Dir: dir})
 	b := openBus(t, o)
-	var op server.Operator
-	data, err := os.ReadFile(filepath.Join(dir, "operator.json"))
-	if err == nil {
-		err = json.Unmarshal(data, &op)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	nc, err := nats.Connect("", nats.InProcessServer(o.Server), nats.UserInfo(op.User, op.Password))
+	op := person(t, dir)
+	nc, err := nats.Connect("", nats.InProcessServer(o.Server), nats.UserJWTAndSeed(op.JWT, op.Seed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,4 +264,18 @@ func seedObject(t *testing.T, id string) []byte {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// person reads a person's credential.
+func person(t *testing.T, dir string) keys.Person {
+	t.Helper()
+	var p keys.Person
+	data, err := os.ReadFile(filepath.Join(dir, keys.FilePerson))
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -3,15 +3,15 @@ package bus
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"regexp"
+	"time"
 
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
 )
 
@@ -36,25 +36,24 @@ func Permanent(err error) bool {
 // Server is a NATS server that the director runs itself: package bus/server, which the worker does not link.
 type Server interface {
 	InProcessConn() (net.Conn, error) // without a socket
-	Director() nats.Option            // signs in to the account that workers use
-	Journal() nats.Option             // signs in to the account of the journal
+	Keys() *keys.Director             // those that it trusts
+	Dir() string                      // of the bus
 	URL(host string) string           // for a worker that reaches this machine as host
-	Admit(worker string)              // lets a worker in
-	Revoke(worker string)             // shuts it out and closes its connections
-	Password(worker string) string    // of a worker, admitted or not
 	Close(ctx context.Context) error  // waits until ctx ends
 }
 
 // Options say where the bus is and how it is bounded.
 type Options struct {
-	Server          Server // nil: join URL
-	URL             string // of the server to join
-	Prefix          string // of every subject; default wire.DefaultPrefix
-	Fleet           string // names streams; default "default"
-	RunID           string // names this run in the envelopes that the director sends
-	Replicas        int    // of streams; default 1
-	MaxMessageBytes int    // of one worker message, in bytes; default 65536
-	AttemptSecret   []byte // of which the keys of attempts follow, kept as long as workers live; nil: one of this process
+	Server          Server         // nil: join URL
+	URL             string         // of the server to join
+	Keys            *keys.Director // of the server to join
+	Dir             string         // what is kept besides the streams: who is revoked, the attempts' key; default: the embedded server's
+	WorkerLife      time.Duration  // of a worker's credential; default 48 h
+	Prefix          string         // of every subject; default wire.DefaultPrefix
+	Fleet           string         // names streams; default "default"
+	RunID           string         // names this run in the envelopes that the director sends
+	Replicas        int            // of streams; default 1
+	MaxMessageBytes int            // of one worker message, in bytes; default 65536
 	Log             *zap.Logger
 }
 
@@ -62,6 +61,7 @@ type Options struct {
 const (
 	defaultFleet           = "default"
 	defaultMaxMessageBytes = 65_536
+	defaultWorkerLife      = 48 * time.Hour
 )
 
 var fleetName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -71,10 +71,11 @@ func (o Options) withDefaults() Options {
 	o.Fleet = cmp.Or(o.Fleet, defaultFleet)
 	o.Replicas = cmp.Or(o.Replicas, 1)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
-	o.Log = cmp.Or(o.Log, zap.NewNop())
-	if o.AttemptSecret == nil {
-		o.AttemptSecret = []byte(rand.Text())
+	o.WorkerLife = cmp.Or(o.WorkerLife, defaultWorkerLife)
+	if o.Server != nil {
+		o.Keys, o.Dir = o.Server.Keys(), cmp.Or(o.Dir, o.Server.Dir())
 	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	return o
 }
 
@@ -82,6 +83,10 @@ func (o Options) check() error {
 	switch {
 	case o.Server == nil && o.URL == "":
 		return errors.New("neither a server of our own nor the URL of one to join")
+	case o.Keys == nil:
+		return errors.New("a server to join needs keys: make them and its configuration with `director bus init`, and name them in agent_bus.credentials")
+	case o.Dir == "":
+		return errors.New("no folder to keep in who is revoked")
 	case !fleetName.MatchString(o.Fleet):
 		return fmt.Errorf("fleet %q: want 1 to 64 letters, digits, - and _", o.Fleet)
 	default:

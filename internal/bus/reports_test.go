@@ -126,14 +126,10 @@ func TestIdleBusIsQuietAndAwake(t *testing.T) {
 func TestRestartInMidStreamLosesNothing(t *testing.T) {
 	const total = 60
 	out := startOutside(t)
-	b := openBus(t, Options{URL: out.url()})
+	b := openBus(t, out.join())
 	in := &inbox{}
 	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
-	c, err := Dial(ClientOptions{URL: out.url(), WorkerID: worker, Key: b.AttemptKey(worker)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := dial(t, b, worker)
 	for i := range total {
 		if i%20 == 10 {
 			out.stop()
@@ -183,14 +179,11 @@ func TestConsumerThatWasDeletedIsMadeAgain(t *testing.T) {
 
 func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 	o := server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}
-	secret := []byte("kept by the director")
-	b := openBus(t, Options{Server: startServer(t, o), AttemptSecret: secret})
-	cred := b.Authorize(worker)
+	b := openBus(t, Options{Server: startServer(t, o)})
 	back := make(chan struct{}, 8)
-	c, err := Dial(ClientOptions{
-		URL: b.WorkerURL("127.0.0.1"), User: cred.User, Password: cred.Password, WorkerID: worker, Key: b.AttemptKey(worker),
-		OnReconnect: func() { back <- struct{}{} },
-	})
+	opts := clientOptions(t, b, worker)
+	opts.URL, opts.InProcess, opts.OnReconnect = b.WorkerURL("127.0.0.1"), nil, func() { back <- struct{}{} }
+	c, err := Dial(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,11 +191,8 @@ func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 	publishUntilStored(t, c, failure("e1"))
 	closeBus(t, b)
 
-	b = openBus(t, Options{Server: startServer(t, o), AttemptSecret: secret})
-	until(t, "the worker to be outside: the new director has not admitted it yet", func() bool { return !c.Connected() })
-	if again := b.Authorize(worker); again != cred {
-		t.Errorf("credential changed: %v, %v", cred, again)
-	}
+	b = openBus(t, Options{Server: startServer(t, o)})
+	b.Admit(worker) // it comes back with the credential that it has
 	<-back
 	publishUntilStored(t, c, failure("e2"))
 	reports, err := b.ReportsOf(ctxFor(t), worker, 0)

@@ -82,14 +82,14 @@ func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.
 	return b.listen(ctx, func(m *nats.Msg) {
 		worker, e, err := b.read(m.Subject, m.Data)
 		if err == nil {
-			err = b.mayAnswer(worker, m.Reply)
+			err = ownInbox(worker, m.Reply)
 		}
 		if err == nil {
 			b.respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello))) // read has checked that a hello's subject carries a hello
 			return
 		}
 		b.dead.core(err, m.Subject, m.Data)
-		if reasonOf(err).Cause == wire.CauseUnknownVersion && b.mayAnswer(worker, m.Reply) == nil {
+		if reasonOf(err).Cause == wire.CauseUnknownVersion && ownInbox(worker, m.Reply) == nil {
 			b.respond(m.Subject, m.Respond, wire.Incompatibility{
 				Reason: "major_version", ExpectedProtocolVersion: wire.ProtocolVersion, RequiredAction: "sync_main_and_restart",
 			})
@@ -104,21 +104,4 @@ func ownInbox(worker, reply string) error {
 		return nil
 	}
 	return &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("reply subject: want one below %s, got %.200q", wire.Inbox(worker), reply)}
-}
-
-// serviceReply begins the reply subjects that NATS makes itself when a request crosses from one account to another.
-const serviceReply = "_R_."
-
-// crossed reports whether a request came from another account of a joined server, which has replaced the reply subject by
-// one of its own: that leads back into the asker's account only, and no asker can choose it.
-func (b *Bus) crossed(reply string) bool {
-	return b.options.Server == nil && strings.HasPrefix(reply, serviceReply)
-}
-
-// mayAnswer makes sure that an answer reaches nothing that the asker may not reach itself.
-func (b *Bus) mayAnswer(worker, reply string) error {
-	if b.crossed(reply) {
-		return nil
-	}
-	return ownInbox(worker, reply)
 }

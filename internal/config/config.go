@@ -114,6 +114,7 @@ func (c Containers) ParsedMounts() []Mount {
 // AgentBus is NATS, embedded or joined.
 type AgentBus struct {
 	URL               string // empty: embedded
+	Credentials       string // folder of the keys; needed with URL only
 	ListenAddr        string // auto, or an IP address
 	ListenPort        int    // 0: any free one, persisted
 	Prefix            string

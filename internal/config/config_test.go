@@ -114,6 +114,7 @@ func TestEveryKindFromEnvironment(t *testing.T) {
 		"RETAKE_CFG_GITHUB_LABELS_TASK=do it",
 		"RETAKE_CFG_GITHUB_API_URL=http://localhost:8080/api",
 		"RETAKE_CFG_AGENT_BUS_URL=nats://u:hunter2@nats:4222",
+		"RETAKE_CFG_AGENT_BUS_CREDENTIALS=keys/director",
 	}
 	c, p := Load("", env, nil)
 	if len(p) > 0 {
@@ -130,7 +131,7 @@ func TestEveryKindFromEnvironment(t *testing.T) {
 	want.Containers.CPUs = 0.5
 	want.GitHub.Labels.Task = "do it"
 	want.GitHub.APIURL = "http://localhost:8080/api/"
-	want.AgentBus.URL = "nats://u:hunter2@nats:4222"
+	want.AgentBus.URL, want.AgentBus.Credentials = "nats://u:hunter2@nats:4222", "keys/director"
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got\n%v\nwant\n%v", c, want)
 	}

@@ -125,6 +125,7 @@ func TestSingleProblems(t *testing.T) {
 		"agent_bus.heartbeat_interval_seconds = 31":                            "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
 		"agent_bus.replicas = 3":                                               "the embedded server is a single one",
 		"agent_bus.replicas = 2":                                               "want 1, 3 or 5",
+		"agent_bus.url = \"tls://x\"":                                          "agent_bus.credentials to the folder director/",
 		"agent_bus.url = \"http://x\"":                                         "want nats:// or tls:// URLs",
 		"agent_bus.url = \"nats://u:hunter2@x\"":                               "looks like a secret",
 		"agent_bus.url = \"nats://hunter2@x\"":                                 "looks like a secret",
@@ -212,7 +213,7 @@ func TestSingleProblems(t *testing.T) {
 func TestGoodOnes(t *testing.T) {
 	for _, doc := range []string{
 		"",
-		"agent_bus.url = \"nats://a:4222,nats://b:4222\"\nagent_bus.replicas = 3",
+		"agent_bus.url = \"tls://a:4222,tls://b:4222\"\nagent_bus.credentials = \"keys/director\"\nagent_bus.replicas = 3",
 		"[[stage]]\nname = \"START\"\nrun = [\"a\"]\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"a\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]",
 		"stage = [{ name = \"CODE\", run = [\"a\"] }]",
 		"containers.env = { MAX_TOKENS = \"4096\" }",

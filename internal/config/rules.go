@@ -65,6 +65,12 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{keys: []string{"agent_bus.credentials", "agent_bus.url"}, wrong: func(c Config) string {
+		if c.AgentBus.URL != "" && c.AgentBus.Credentials == "" {
+			return "a server at agent_bus.url needs keys: make them and its configuration with `director bus init`, and set agent_bus.credentials to the folder director/ among them"
+		}
+		return ""
+	}},
 	{keys: []string{"github.labels.task", "github.labels.claimed", "github.labels.blocked", "github.labels.review"}, wrong: func(c Config) string {
 		l := c.GitHub.Labels
 		if dup := duplicate([]string{l.Task, l.Claimed, l.Blocked, l.Review}); dup != "" {

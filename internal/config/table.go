@@ -59,6 +59,7 @@ func keys(c *Config) []row {
 		{key: "containers.env", def: "{}", check: validVariable, want: "the name of an environment variable, not beginning with RETAKE_ (those are the director's)", doc: "Variables of the stages, with their values. For secrets: env_passthrough.", to: &c.Containers.Env},
 
 		{key: "agent_bus.url", def: `""`, check: validBusURL, want: "nats:// or tls:// URLs, separated by commas, or nothing", doc: "NATS server to join. Empty: a server embedded in the director.", to: &c.AgentBus.URL},
+		{key: "agent_bus.credentials", def: `""`, want: fileWant, doc: "Folder with the keys of the server at agent_bus.url: director/ of what `director bus init` makes; relative to the working directory. An embedded server has its own.", to: &c.AgentBus.Credentials},
 		{key: "agent_bus.listen_addr", def: `"auto"`, check: validListenAddr, want: `"auto" or an IP address`, doc: "Where the embedded server listens. auto: on loopback, and for containers on the gateway of their network.", to: &c.AgentBus.ListenAddr},
 		{key: "agent_bus.listen_port", def: "8731", unit: "port", min: 0, max: 65535, doc: "Port of the embedded server. 0: any free one, which is kept for the next start, so that workers find it again.", to: &c.AgentBus.ListenPort},
 		{key: "agent_bus.prefix", def: `"retake.v1"`, check: prefixForm.MatchString, want: "words of letters, digits, _ and -, separated by dots", doc: "First part of every subject.", to: &c.AgentBus.Prefix},

@@ -72,7 +72,7 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 // start makes the attempt: the checkout as the last attempt left it, a bus credential of its own, a container.
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if s.alive(ctx, e.Worker) { // an earlier process started it: nobody touches a checkout that a worker is in
-		s.bus.Authorize(e.Worker)
+		s.bus.Admit(e.Worker)
 		return fsm.EffectEnded{}
 	}
 	s.reports.drop(fsm.AttemptID(e.Nonce, e.Attempt-1))
@@ -108,17 +108,20 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	ref := wire.IssueRef{
 		Key: string(e.Task), Number: e.Task.Number(), Title: issue.Title, Body: issue.Body, Labels: issue.Labels, URL: issue.URL,
 	}
-	credential := s.bus.Authorize(e.Worker)
+	credential, err := s.bus.Authorize(ctx, e.Worker)
+	if err != nil {
+		return failed(err)
+	}
 	c := s.config
 	spec := s.spec(e, checkout.Path)
 	plan := wire.Plan{
 		WorkerID: e.Worker, AttemptID: e.Worker, RunID: s.runID, Issue: ref, Attempt: e.Attempt,
 		Branch: branchOf(e), BaseBranch: base, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
 		Bus: wire.PlanBus{
-			URL: s.bus.WorkerURL(s.gateway), User: credential.User, Password: credential.Password,
+			URL: s.bus.WorkerURL(s.gateway), JWT: credential.JWT, Seed: credential.Seed, CA: credential.CA,
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
 		},
-		SignKey: s.bus.AttemptKey(e.Worker),
+		SignKey: credential.Key,
 		Workdir: s.runtime.Workdir(spec), Stages: s.stages, FixAttempts: c.Worker.FixAttempts,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
@@ -173,7 +176,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failed(err)
 	}
-	s.bus.Revoke(e.Worker)
+	s.revoke(ctx, e.Worker)
 	s.broker.drop(e.Worker)
 	stored, err := s.endReports(ctx, e, exit)
 	if err != nil {

@@ -151,13 +151,25 @@ func (s *session) remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err == nil {
 		s.log.Info("removed a container that no task knows", zap.String("worker", e.Worker))
 	}
-	s.bus.Revoke(e.Worker)
+	s.revoke(ctx, e.Worker)
 	return orFailed(fsm.EffectEnded{}, err)
+}
+
+// revokeTimeout bounds the wait for the bus: what it does not know yet it is told as soon as it can be reached.
+const revokeTimeout = 5 * time.Second
+
+// revoke shuts a worker out of the bus.
+func (s *session) revoke(ctx context.Context, worker string) {
+	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
+	defer cancel()
+	if err := s.bus.Revoke(ctx, worker); err != nil {
+		s.log.Warn("a worker's credential is good until the bus is told", zap.String("worker", worker), zap.Error(err))
+	}
 }
 
 // forget removes what a claim that is over has left.
 func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	s.bus.Revoke(e.Worker)
+	s.revoke(ctx, e.Worker)
 	s.reports.drop(e.Worker)
 	return orFailed(fsm.EffectEnded{}, s.workspace.Remove(ctx, e.Nonce))
 }

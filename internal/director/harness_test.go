@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"retake/internal/bus/keys"
 	"retake/internal/config"
 	"retake/internal/github/githubtest"
 )
@@ -226,11 +227,11 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 // publish sends the seed document's object with the operator's credential, as docs/examples does.
 func (s *harness) publish(worker, id string) {
 	s.t.Helper()
-	var operator struct{ URL, User, Password, Prefix string }
+	var operator keys.Person
 	data, err := os.ReadFile(filepath.Join(s.config.Director.DataDir, "bus", "operator.json"))
 	must(s.t, err)
 	must(s.t, json.Unmarshal(data, &operator))
-	nc, err := nats.Connect(operator.URL, nats.UserInfo(operator.User, operator.Password))
+	nc, err := nats.Connect(operator.URL, nats.UserJWTAndSeed(operator.JWT, operator.Seed))
 	must(s.t, err)
 	defer nc.Close()
 	body := `{"error_id":` + id + `,"worker_id":"` + worker + `","issue_number":1,"stage":"VALIDATE","attempt":1,

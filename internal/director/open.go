@@ -3,7 +3,6 @@ package director
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -20,13 +19,13 @@ import (
 	"retake/internal/agent"
 	"retake/internal/audit"
 	"retake/internal/bus"
+	"retake/internal/bus/keys"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/github"
 	"retake/internal/leak"
-	"retake/internal/safefile"
 	"retake/internal/scope"
 	"retake/internal/workspace"
 )
@@ -99,29 +98,6 @@ func (d *daemon) installation() (string, error) {
 	return string(name), nil
 }
 
-// attemptSecret is what the keys of attempts follow from. It is kept, so that the reports of workers that outlive a director count.
-func (d *daemon) attemptSecret() ([]byte, error) {
-	path := filepath.Join(d.config.Director.DataDir, "bus", "attempt-key")
-	secret, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		secret = make([]byte, attemptSecretBytes)
-		_, _ = rand.Read(secret) // never fails
-		if err = os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
-			err = safefile.Write(path, 0o600, secret)
-		}
-	}
-	if err == nil && len(secret) != attemptSecretBytes {
-		err = fmt.Errorf("%s has %d bytes instead of %d: remove it; the reports of running workers do not count then", path, len(secret), attemptSecretBytes)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("director: %w", err)
-	}
-	return secret, nil
-}
-
-// attemptSecretBytes is the size of SHA-256's output.
-const attemptSecretBytes = 32
-
 func (d *daemon) openLocal(o Options) error {
 	tables, problems := d.config.Tables()
 	d.classifier, d.policy = tables.Classifier, tables.Policy
@@ -171,6 +147,9 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 	}
 }
 
+// workerLifeAfter is how much longer a worker's credential is good than its attempt may last: pauses do not count for the watchdog.
+const workerLifeAfter = 24 * time.Hour
+
 func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	if d.runtime == nil {
 		owner, err := d.installation()
@@ -201,19 +180,19 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	}
 	o := bus.Options{
 		URL: b.URL, Prefix: b.Prefix, Fleet: d.config.Director.Fleet, Replicas: b.Replicas, MaxMessageBytes: b.MaxMessageBytes,
+		Dir: filepath.Join(d.config.Director.DataDir, "bus"), WorkerLife: d.config.Timeouts.WorkerWatchdog + workerLifeAfter,
 		RunID: d.runID, Log: d.log,
 	}
-	if o.AttemptSecret, err = d.attemptSecret(); err != nil {
-		return err
-	}
-	if b.URL == "" {
+	if b.URL != "" {
+		o.Keys, err = keys.Load(b.Credentials)
+	} else {
 		o.Server, err = server.Start(ctx, server.Options{
-			Dir: filepath.Join(d.config.Director.DataDir, "bus"), ListenHosts: slices.Compact(hosts), Port: b.ListenPort,
+			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Port: b.ListenPort,
 			Prefix: b.Prefix, Fleet: d.config.Director.Fleet, SyncAlways: b.Sync == "always", Log: d.log,
 		})
-		if err != nil {
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	d.bus, err = bus.Open(ctx, o)
 	return err

@@ -98,7 +98,7 @@ func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
 	}
 	b := a.plan.Bus
 	o := bus.ClientOptions{
-		URL: b.URL, User: b.User, Password: b.Password, Prefix: b.Prefix, WorkerID: a.plan.WorkerID, MaxMessageBytes: b.MaxMessageBytes,
+		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: a.plan.WorkerID, MaxMessageBytes: b.MaxMessageBytes,
 		Key: a.plan.SignKey,
 	}
 	client, err := bus.Dial(o)

@@ -178,7 +178,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	for _, t := range m.Tasks() {
 		nonces = append(nonces, t.Nonce)
 		if t.State.Info().Live && t.Attempt > 0 {
-			s.bus.Authorize(t.AttemptID())
+			s.bus.Admit(t.AttemptID())
 		}
 	}
 	if gone, err := s.workspace.Sweep(ctx, nonces); err != nil {

@@ -215,7 +215,7 @@ func testPlan(t *testing.T) *wire.Plan {
 	t.Helper()
 	p := &wire.Plan{
 		WorkerID: "k3v9qx2m-1", RunID: "run_20261121-095900Z", Attempt: 1, Issue: wire.IssueRef{Key: "acme/widgets#21"},
-		Branch: "retake/21-a1", BaseBranch: "main", BaseSHA: "abc", Bus: wire.PlanBus{URL: "fake://", Password: "bus-password"},
+		Branch: "retake/21-a1", BaseBranch: "main", BaseSHA: "abc", Bus: wire.PlanBus{URL: "fake://", Seed: "bus-seed"},
 		Workdir: t.TempDir(), FixAttempts: 3, StopGraceSeconds: 10, WatchdogSeconds: 3600,
 		Stages: []wire.StagePlan{
 			{Name: wire.StageCode, Run: []string{"agent", "--headless"}, TimeoutSeconds: 1800},
@@ -236,8 +236,8 @@ func testWorker(t *testing.T, p *wire.Plan, bus *fakeBus, r *fakeRunner) *worker
 		log = zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(testLog{t}), zapcore.DebugLevel))
 	}
 	w := newWorker(p, bus.dial, log)
-	w.runner, w.mask = r, redact.New(append(p.Secrets, p.Bus.Password)...)
-	w.env = childEnvironment([]string{"HOME=" + p.Workdir}, p.Bus.Password)
+	w.runner, w.mask = r, redact.New(append(p.Secrets, p.Bus.Seed)...)
+	w.env = childEnvironment([]string{"HOME=" + p.Workdir}, p.Bus.Seed)
 	w.classify = func(recovery.Evidence) recovery.Finding { return recovery.Finding{Reason: recovery.TestsFailed} }
 	return w
 }

@@ -102,7 +102,7 @@ func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]b
 
 // ownSecrets are what a plan has for the worker alone, as they stand in it. No stage sees them, nor any report.
 func ownSecrets(p *wire.Plan) []string {
-	return []string{p.Bus.Password, base64.StdEncoding.EncodeToString(p.SignKey)}
+	return []string{p.Bus.Seed, p.Bus.JWT, base64.StdEncoding.EncodeToString(p.SignKey)}
 }
 
 // removePlan removes the file, or at least its content: a directory of root's allows the second only.

@@ -44,7 +44,7 @@ type Dialer func(*wire.Plan, Listener) (Bus, error)
 // DialBus opens the agent bus: the Dialer of the real program.
 func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	c, err := bus.Dial(bus.ClientOptions{
-		URL: p.Bus.URL, User: p.Bus.User, Password: p.Bus.Password, Prefix: p.Bus.Prefix, MaxMessageBytes: p.Bus.MaxMessageBytes,
+		URL: p.Bus.URL, JWT: p.Bus.JWT, Seed: p.Bus.Seed, CA: p.Bus.CA, Prefix: p.Bus.Prefix, MaxMessageBytes: p.Bus.MaxMessageBytes,
 		WorkerID: p.WorkerID, RunID: p.RunID, Key: p.SignKey, OnReconnect: l.Reconnected,
 	})
 	if err != nil {

@@ -49,7 +49,10 @@ func newWorldAt(t *testing.T, host string) *world {
 	w := &world{t: t, host: host, store: t.TempDir(), out: &buffer{}, err: &buffer{}, pool: budget.New("run_x", budget.Limits{MaxConcurrent: 1})}
 	w.startBus()
 	t.Cleanup(func() { w.stopBus() })
-	cred := w.bus.Authorize("k3v9qx2m-1")
+	cred, err := w.bus.Authorize(t.Context(), "k3v9qx2m-1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	self := testProgram(t)
 	stage := func(name, program string) wire.StagePlan {
@@ -57,8 +60,8 @@ func newWorldAt(t *testing.T, host string) *world {
 	}
 	w.plan = &wire.Plan{
 		WorkerID: "k3v9qx2m-1", RunID: "run_20261121-095900Z", Issue: wire.IssueRef{Key: "acme/widgets#21"}, Attempt: 1, Workdir: dir,
-		Bus:     wire.PlanBus{URL: w.bus.WorkerURL(host), User: cred.User, Password: cred.Password, Prefix: "retake.v1"},
-		SignKey: w.bus.AttemptKey("k3v9qx2m-1"),
+		Bus:     wire.PlanBus{URL: w.bus.WorkerURL(host), JWT: cred.JWT, Seed: cred.Seed, CA: cred.CA, Prefix: "retake.v1"},
+		SignKey: cred.Key,
 		Stages:  []wire.StagePlan{stage(wire.StageCode, "fixer"), stage(wire.StageValidate, "checker")}, FixAttempts: 3,
 		HeartbeatIntervalSeconds: 1, StopGraceSeconds: 1, WatchdogSeconds: 60,
 	}
@@ -75,12 +78,12 @@ func (w *world) startBus() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	b, err := bus.Open(ctx, bus.Options{Server: srv, AttemptSecret: []byte("the same after a restart")})
+	b, err := bus.Open(ctx, bus.Options{Server: srv})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.bus = b
-	b.Authorize("k3v9qx2m-1")
+	b.Admit("k3v9qx2m-1")
 	var running sync.WaitGroup
 	running.Go(func() {
 		_ = b.ServeHello(ctx, func(worker string, h wire.Hello) wire.Payload {
@@ -245,14 +248,14 @@ func TestWholeSecretsStayHere(t *testing.T) {
 	w.setting(0, "TEST_ENV", "1")
 	w.setting(0, "TEST_EXIT", "1")
 	w.plan.Secrets = []string{"model-key-0123456789"}
-	w.env = []string{"MODEL_KEY=model-key-0123456789", "SNEAKY=x" + w.plan.Bus.Password, "RETAKE_BUS_URL=nats://x"}
+	w.env = []string{"MODEL_KEY=model-key-0123456789", "SNEAKY=x" + w.plan.Bus.Seed, "RETAKE_BUS_URL=nats://x"}
 	w.run(t.Context())
 	e := w.onlyError()
 	if !strings.Contains(e.LastStdoutTail, "MODEL_KEY=[REDACTED]") {
 		t.Errorf("the stage got no model key:\n%s", e.LastStdoutTail)
 	}
 	for _, text := range []string{e.LastStdoutTail, w.out.String(), w.err.String()} {
-		for _, no := range []string{"model-key-0123456789", w.plan.Bus.Password, "SNEAKY", "RETAKE_BUS_URL"} {
+		for _, no := range []string{"model-key-0123456789", w.plan.Bus.Seed, "SNEAKY", "RETAKE_BUS_URL"} {
 			if strings.Contains(text, no) {
 				t.Errorf("%q got out", no)
 			}

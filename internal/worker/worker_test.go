@@ -364,13 +364,13 @@ func TestQuestion(t *testing.T) {
 			if _, err := os.Stat(file); err == nil {
 				t.Error("the old question is still there")
 			}
-			ask("Which of the two formats? The password is bus-password. " + strings.Repeat("€", 10_000))
+			ask("Which of the two formats? The seed is bus-seed. " + strings.Repeat("€", 10_000))
 		}
 		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitError {
 			t.Errorf("exit %d", code)
 		}
 		e := bus.onlyError(t)
-		if e.ErrorType != "needs_human" || !e.EscalateToHuman || e.ShouldRetry || !strings.HasPrefix(e.Question, "Which of the two formats? The password is [REDACTED].") || len(e.Question) > maxQuestionBytes {
+		if e.ErrorType != "needs_human" || !e.EscalateToHuman || e.ShouldRetry || !strings.HasPrefix(e.Question, "Which of the two formats? The seed is [REDACTED].") || len(e.Question) > maxQuestionBytes {
 			t.Errorf("%+v", e)
 		}
 	})

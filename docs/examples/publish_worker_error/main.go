@@ -6,6 +6,8 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -42,7 +44,7 @@ func publish(creds, url, prefix, worker string, stdin bool) error {
 	if worker == "" {
 		return fmt.Errorf("-worker is missing: name a running worker (docker ps shows them)")
 	}
-	var operator struct{ URL, User, Password, Prefix string }
+	var operator struct{ URL, JWT, Seed, CA, Prefix string }
 	data, err := os.ReadFile(creds)
 	if err == nil {
 		err = json.Unmarshal(data, &operator)
@@ -56,7 +58,13 @@ func publish(creds, url, prefix, worker string, stdin bool) error {
 			return err
 		}
 	}
-	nc, err := nats.Connect(or(url, operator.URL), nats.UserInfo(operator.User, operator.Password))
+	options := []nats.Option{nats.UserJWTAndSeed(operator.JWT, operator.Seed)}
+	if operator.CA != "" { // the bus speaks TLS, from the first byte, and this is how it is known
+		trusted := x509.NewCertPool()
+		trusted.AppendCertsFromPEM([]byte(operator.CA))
+		options = append(options, nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}), nats.TLSHandshakeFirst())
+	}
+	nc, err := nats.Connect(or(url, operator.URL), options...)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,13 @@
 // Package server is the NATS server with JetStream that the director runs itself, unless agent_bus.url names another one.
 //
-//	worker ──tcp──▶ relay ──▶ in-process connection ──▶ NATS ──Check──▶ account BUS
-//	director ─────────────────in-process connection ──▶ NATS ──Check──▶ account BUS, account DIRECTOR
+//	worker ──tcp──▶ relay ──▶ in-process connection ──▶ NATS ──▶ account WORKERS
+//	director ─────────────────in-process connection ──▶ NATS ──▶ accounts WORKERS, DIRECTOR, SYS
 //
-// # Two accounts
+// # Accounts
 //
-// The journal lives in an account of its own. A publisher may put any subject into a message's reply field, and the server
-// sends its acknowledgement there: were the journal within reach, a worker could append to it.
+// Package keys describes them. The journal lives in an account of its own. A publisher may put any subject into a message's reply
+// field, and the server sends its acknowledgement there: were the journal within reach, a worker could append to it. The
+// server knows the accounts from claims in its folder; those of WORKERS are pushed by the director.
 //
 // # Listening
 //
@@ -17,8 +18,7 @@
 //
 // # Invariants
 //
-//   - A worker signs in only while it is admitted, publishes only on its own subjects, and reads only its own inbox and
-//     commands. Its password survives a restart of the director, because it derives from a key in the folder.
+//   - Nobody signs in without a credential that was signed with the keys. There is no password.
 //   - The port does not change after the first start: running workers know no other.
 //
 // # Failure policy
@@ -28,5 +28,5 @@
 //
 // # Imports
 //
-// It imports packages wire and safefile, but not package bus, whose tests run on it. Only the director's shell, the demo and tests import it.
+// It imports packages keys, wire and safefile, but not package bus, whose tests run on it. Only the director's shell, the demo and tests import it.
 package server

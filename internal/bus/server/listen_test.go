@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/nats-io/nats.go"
 )
 
 func occupy(t *testing.T, port int) int {
@@ -31,14 +29,9 @@ func freePort(t *testing.T) int {
 
 func TestEveryHostIsListenedOnAndNoOther(t *testing.T) {
 	s := start(t, Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1", "127.0.0.2"}})
-	s.Admit(worker)
 	for host, want := range map[string]bool{"127.0.0.1": true, "127.0.0.2": true, "127.0.0.3": false} {
-		nc, err := nats.Connect(s.URL(host), nats.UserInfo(worker, s.Password(worker)))
-		if (err == nil) != want {
+		if _, err := signIn(t, s, host); (err == nil) != want {
 			t.Errorf("%s: %v", host, err)
-		}
-		if err == nil {
-			nc.Close()
 		}
 	}
 }

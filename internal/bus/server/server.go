@@ -3,22 +3,20 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	natsd "github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
 	"retake/internal/safefile"
 )
@@ -30,22 +28,20 @@ const (
 	readyTimeout = 20 * time.Second
 )
 
-// Accounts of the server; doc.go explains why there are two.
+// Files and folders in the bus's folder, besides the streams.
 const (
-	accountBus     = "BUS"
-	accountJournal = "DIRECTOR"
+	filePort    = "port.json"
+	dirKeys     = "keys"
+	dirStreams  = "jetstream"
+	dirAccounts = "accounts" // claims of the accounts, as pushed
 )
 
-// Files in the bus's folder, besides the streams.
-const (
-	filePort     = "port.json"
-	fileSecret   = "worker-secret"
-	fileOperator = "operator.json"
-)
+// authTimeout is how long a connection may stay without signing in.
+const authTimeout = 2 * time.Second
 
 // Options configure the embedded server. Every field but Dir may be left empty.
 type Options struct {
-	Dir         string   // streams, port, secret, operator credential; created with mode 0700
+	Dir         string   // streams, port, keys, operator's credential; created with mode 0700
 	ListenHosts []string // addresses to listen on; none: connections of this process only
 	Port        int      // the port at the first start, 0 to 65535; 0: any free one. The one chosen is persisted
 	Prefix      string   // of every subject; default wire.DefaultPrefix
@@ -58,15 +54,9 @@ type Options struct {
 type Server struct {
 	nats  *natsd.Server
 	relay *relay
+	dir   string
 	port  int
-
-	secret   []byte // worker passwords derive from it; persisted, so that workers survive a restart of the director
-	internal string // password of the director's own connections; of this process only
-	subjects wire.Subjects
-
-	mu       sync.Mutex
-	accounts map[string]*natsd.Account // nil until the server is ready: nobody is let in before
-	workers  map[string][]uint64       // admitted worker → ids of its connections, oldest first
+	keys  *keys.Director
 }
 
 // Start starts the server, then lets clients in. The caller has made sure that no other process uses the folder. Errors say what to do next. ctx
@@ -85,7 +75,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("bus: make a folder for the bus: %w", err)
 	}
-	s := &Server{internal: rand.Text(), subjects: wire.Subjects{Prefix: o.Prefix}, workers: make(map[string][]uint64)}
+	s := &Server{dir: o.Dir}
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
@@ -93,32 +83,15 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context, o Options) error {
-	var err error
-	if s.secret, err = keptSecret(filepath.Join(o.Dir, fileSecret)); err != nil {
-		return err
-	}
-	if s.nats, err = natsd.NewServer(&natsd.Options{
-		ServerName:                 "retake-" + o.Fleet,
-		DontListen:                 true,
-		NoSigs:                     true, // signals are the director's
-		MaxPayload:                 maxPayload,
-		JetStream:                  true,
-		StoreDir:                   filepath.Join(o.Dir, "jetstream"),
-		JetStreamMaxStore:          maxStore,
-		JetStreamMaxMemory:         64 << 20,
-		SyncAlways:                 o.SyncAlways,
-		CustomClientAuthentication: s,
-		Accounts:                   []*natsd.Account{natsd.NewAccount(accountBus), natsd.NewAccount(accountJournal)},
-		DisableJetStreamBanner:     true,
-	}); err != nil {
+	dir := filepath.Join(o.Dir, dirKeys)
+	if err := keys.Ensure(dir); err != nil {
 		return fmt.Errorf("bus: %w", err)
 	}
-	s.nats.SetLogger(serverLog{o.Log.Sugar()}, false, false)
-	s.nats.Start()
-	if !s.nats.ReadyForConnections(readyTimeout) {
-		return fmt.Errorf("bus: the embedded server was not ready within %s: is %s writable, and is there room on its disk?", readyTimeout, o.Dir)
+	var err error
+	if s.keys, err = keys.Load(filepath.Join(dir, keys.DirDirector)); err != nil {
+		return fmt.Errorf("bus: %w", err)
 	}
-	if err := s.openAccounts(); err != nil {
+	if err := s.startNATS(o); err != nil {
 		return err
 	}
 	listeners, port, err := listen(ctx, o)
@@ -131,62 +104,69 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if len(o.ListenHosts) > 0 {
 		host = o.ListenHosts[0]
 	}
-	return writeJSON(filepath.Join(o.Dir, fileOperator), Operator{
-		URL: s.URL(host), User: userOperator, Password: s.derive("operator"), Prefix: o.Prefix,
-	})
+	if err := s.keys.WritePerson(o.Dir, s.URL(host), "", o.Prefix); err != nil {
+		return fmt.Errorf("bus: %w", err)
+	}
+	return nil
 }
 
-// openAccounts gives both accounts their streams back and lets clients in.
-func (s *Server) openAccounts() error {
-	accounts := make(map[string]*natsd.Account, 2)
-	for _, name := range []string{accountBus, accountJournal} {
-		a, err := s.nats.LookupAccount(name)
-		if err != nil {
-			return fmt.Errorf("bus: account %s: %w", name, err)
-		}
-		if err := a.EnableJetStream(nil, nil); err != nil {
-			return fmt.Errorf("bus: streams of account %s: %w", name, err)
-		}
-		accounts[name] = a
+// startNATS starts the server proper. The workers' account comes later: the director pushes it.
+func (s *Server) startNATS(o Options) error {
+	trusted, err := keys.LoadTrusted(filepath.Join(o.Dir, dirKeys, keys.DirServer))
+	if err != nil {
+		return fmt.Errorf("bus: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.accounts = accounts
+	streams := filepath.Join(o.Dir, dirStreams)
+	if err := adoptStreams(streams, trusted); err != nil {
+		return err
+	}
+	resolver, err := natsd.NewDirAccResolver(filepath.Join(o.Dir, dirAccounts), 0, 0, natsd.NoDelete)
+	for account, claims := range trusted.Accounts {
+		if err == nil {
+			err = resolver.Store(account, claims)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("bus: accounts: %w", err)
+	}
+	if s.nats, err = natsd.NewServer(&natsd.Options{
+		ServerName:             "retake-" + o.Fleet,
+		DontListen:             true,
+		NoSigs:                 true, // signals are the director's
+		MaxPayload:             maxPayload,
+		AuthTimeout:            authTimeout.Seconds(),
+		JetStream:              true,
+		StoreDir:               streams,
+		JetStreamMaxStore:      maxStore,
+		JetStreamMaxMemory:     64 << 20,
+		SyncAlways:             o.SyncAlways,
+		TrustedOperators:       []*jwt.OperatorClaims{trusted.Operator},
+		SystemAccount:          trusted.System,
+		AccountResolver:        resolver,
+		DisableJetStreamBanner: true,
+	}); err != nil {
+		return fmt.Errorf("bus: %w", err)
+	}
+	s.nats.SetLogger(serverLog{o.Log.Sugar()}, false, false)
+	s.nats.Start()
+	if !s.nats.ReadyForConnections(readyTimeout) {
+		return fmt.Errorf("bus: the embedded server was not ready within %s: is %s writable, and is there room on its disk?", readyTimeout, o.Dir)
+	}
 	return nil
 }
 
 // InProcessConn connects without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
-// Director signs in as the director, to the account that workers use.
-func (s *Server) Director() nats.Option { return nats.UserInfo(userDirector, s.internal) }
+// Keys are those that the server trusts.
+func (s *Server) Keys() *keys.Director { return s.keys }
 
-// Journal signs in as the director, to the account of the journal.
-func (s *Server) Journal() nats.Option { return nats.UserInfo(userJournal, s.internal) }
+// Dir is the folder of the bus.
+func (s *Server) Dir() string { return s.dir }
 
 // URL is the server's address for a worker that reaches this machine as host.
 func (s *Server) URL(host string) string {
 	return "nats://" + net.JoinHostPort(host, strconv.Itoa(s.port))
-}
-
-// secretBytes is the size of the key that worker passwords derive from: that of SHA-256's output.
-const secretBytes = 32
-
-// keptSecret reads a secret from its file, or makes one at the first start.
-func keptSecret(path string) ([]byte, error) {
-	secret, err := os.ReadFile(path)
-	if err == nil && len(secret) == secretBytes {
-		return secret, nil
-	}
-	if err == nil {
-		return nil, fmt.Errorf("bus: %s has %d bytes instead of %d: remove it; running workers then lose their credentials", path, len(secret), secretBytes)
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("bus: %w", err)
-	}
-	secret = make([]byte, secretBytes)
-	_, _ = rand.Read(secret) // never fails
-	return secret, safefile.Write(path, 0o600, secret)
 }
 
 // writeJSON replaces a file, readable by its owner only.

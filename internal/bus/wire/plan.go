@@ -32,8 +32,9 @@ type Plan struct {
 // PlanBus is how a worker reaches the bus, with a credential of its own.
 type PlanBus struct {
 	URL             string `json:"url"`
-	User            string `json:"user"`
-	Password        string `json:"password"`
+	JWT             string `json:"jwt"`
+	Seed            string `json:"seed"`
+	CA              string `json:"ca,omitempty"` // PEM: what a URL with tls trusts
 	Prefix          string `json:"prefix"`
 	MaxMessageBytes int    `json:"max_message_bytes"`
 }

@@ -70,13 +70,10 @@ func Inbox(worker string) string { return InboxPrefix + worker }
 // proofBytes of a digest are beyond guessing.
 const proofBytes = 16
 
-// ProvenInbox is where a worker has its answers sent: below its inbox and a token that follows from its password. A
+// ProvenInbox is where a worker has its answers sent: below its inbox and a token that follows from its credential. A
 // publisher may write any reply subject, but not this one of another's. Who learns the token cannot sign in with it.
-func ProvenInbox(worker, password string) string {
-	if password == "" { // on a server that was joined, who is who is its operator's business
-		return Inbox(worker)
-	}
-	sum := sha256.Sum256([]byte("retake inbox/" + password))
+func ProvenInbox(worker, seed string) string {
+	sum := sha256.Sum256([]byte("retake inbox/" + seed))
 	return Inbox(worker) + "." + base64.RawURLEncoding.EncodeToString(sum[:proofBytes])
 }
 

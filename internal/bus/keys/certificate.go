@@ -1,0 +1,121 @@
+package keys
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"retake/internal/safefile"
+)
+
+// Life of the certificates. The server's is made anew by the director's start, or by bus init, well before.
+const (
+	authorityLife   = 20 * 365 * 24 * time.Hour
+	certificateLife = 10 * 365 * 24 * time.Hour
+	renewBefore     = 365 * 24 * time.Hour
+	clockSkew       = time.Hour
+)
+
+// makeAuthority makes the certificate that the server's is signed with.
+func makeAuthority(dir string) error {
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "Retake agent bus"}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	}
+	return makeCertificate(template, authorityLife, nil, nil, filepath.Join(dir, fileAuthority), filepath.Join(dir, fileAuthorityKey))
+}
+
+// certify gives the server a certificate that is good for the hosts.
+func certify(director, server string, hosts []string) error {
+	parent, err := tls.LoadX509KeyPair(filepath.Join(director, fileAuthority), filepath.Join(director, fileAuthorityKey))
+	if err != nil {
+		return fmt.Errorf("certificate authority: %w", err)
+	}
+	key, ok := parent.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return errors.New("certificate authority: the key is of another kind than ours")
+	}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "Retake agent bus, server"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, h := range hosts {
+		if ip := net.ParseIP(h); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, h)
+		}
+	}
+	return makeCertificate(template, certificateLife, parent.Leaf, key, filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
+}
+
+// makeCertificate writes a certificate and its key; without a parent it signs itself.
+func makeCertificate(template *x509.Certificate, life time.Duration, parent *x509.Certificate, signer *ecdsa.PrivateKey, file, keyFile string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
+		return err
+	}
+	now := time.Now()
+	template.NotBefore, template.NotAfter = now.Add(-clockSkew), now.Add(life)
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		safefile.Write(keyFile, 0o600, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})),
+		safefile.Write(file, 0o600, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+}
+
+// Certificate is the server's, of the folder that Make made, for every one of the hosts. It is made anew if it is not good
+// for one of them, or not for long any more.
+func Certificate(dir string, hosts []string) (tls.Certificate, error) {
+	server := filepath.Join(dir, DirServer)
+	load := func() (tls.Certificate, error) {
+		return tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
+	}
+	c, err := load()
+	if err == nil && time.Until(c.Leaf.NotAfter) > renewBefore && !slices.ContainsFunc(hosts, func(h string) bool { return c.Leaf.VerifyHostname(h) != nil }) {
+		return c, nil
+	}
+	if err = certify(filepath.Join(dir, DirDirector), server, hosts); err == nil {
+		c, err = load()
+	}
+	if err != nil {
+		return c, fmt.Errorf("keys: the server's certificate: %w", err)
+	}
+	return c, nil
+}
+
+// readAuthority checks that a text has a certificate to trust.
+func readAuthority(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s: want a certificate in PEM", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("keys: %w", err)
+	}
+	return string(text), nil
+}

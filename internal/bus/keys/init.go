@@ -1,0 +1,118 @@
+package keys
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"retake/internal/bus/wire"
+	"retake/internal/safefile"
+)
+
+// FileConfig is what a server to join is started with, in the folder server/.
+const FileConfig = "nats.conf"
+
+// Init says what a server is like that the director is to join.
+type Init struct {
+	Hosts     []string // names and addresses that it is reached by, the first one by people; at least one
+	Port      int
+	Store     string // folder for streams and accounts, as the server sees it
+	ServerDir string // the folder server/, as the server sees it; empty: where it is made
+	Prefix    string // of every subject
+}
+
+// configText is for Sprintf: package text/template would be linked into the worker, too. In this order: address, certificate, key,
+// folder of streams, operator, system account, folder of accounts, accounts.
+const configText = `# NATS for Retake, made by "director bus init". Whoever signs in needs a credential that the director, or whoever has its
+# keys, has signed: there is no password, and nobody comes in without.
+listen: %s
+server_name: retake
+max_payload: 1MB
+max_connections: 4096
+authorization { timeout: 2 } # seconds to sign in
+
+tls {
+  cert_file: %s
+  key_file: %s
+  handshake_first: true
+  timeout: 5
+}
+
+jetstream {
+  store_dir: %s
+  max_file_store: 256GB # bookkeeping only: each stream has its own bound
+}
+
+# SYS is the server's own account, DIRECTOR has the streams. The director adds WORKERS, and who is shut out there.
+operator: %s
+system_account: %s
+resolver { type: full, dir: %s, allow_delete: false }
+resolver_preload {
+%s}
+`
+
+// Make makes the keys below dir, the server's configuration in server/, and a person's credential. ErrThere: as in Make.
+func (i Init) Make(dir string) error {
+	if len(i.Hosts) == 0 || i.Port < 1 || i.Port > 65535 {
+		return fmt.Errorf("keys: hosts %q and port %d: want at least one host, and a port from 1 to 65535", i.Hosts, i.Port)
+	}
+	if err := wire.CheckPrefix(i.Prefix); err != nil {
+		return err
+	}
+	if err := Make(dir, i.Hosts); err != nil {
+		return err
+	}
+	text, err := i.config(dir)
+	if err == nil {
+		err = safefile.Write(filepath.Join(dir, DirServer, FileConfig), 0o600, text)
+	}
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	d, err := Load(filepath.Join(dir, DirDirector))
+	if err != nil {
+		return err
+	}
+	return d.WritePerson(dir, "tls://"+net.JoinHostPort(i.Hosts[0], strconv.Itoa(i.Port)), d.CA(), i.Prefix)
+}
+
+func (i Init) config(dir string) ([]byte, error) {
+	server, err := filepath.Abs(filepath.Join(dir, DirServer))
+	if err != nil {
+		return nil, err
+	}
+	trusted, operator, err := loadTrusted(server)
+	if err != nil {
+		return nil, err
+	}
+	if i.ServerDir != "" {
+		server = i.ServerDir
+	}
+	host := "127.0.0.1"
+	if slices.ContainsFunc(i.Hosts, func(h string) bool { return !Loopback(h) }) {
+		host = "0.0.0.0"
+	}
+	var accounts strings.Builder
+	for _, account := range slices.Sorted(maps.Keys(trusted.Accounts)) {
+		fmt.Fprintf(&accounts, "  %s: %s\n", account, quoted(trusted.Accounts[account]))
+	}
+	return fmt.Appendf(nil, configText,
+		quoted(net.JoinHostPort(host, strconv.Itoa(i.Port))), quoted(filepath.Join(server, fileCertificate)), quoted(filepath.Join(server, fileCertificateKey)),
+		quoted(i.Store), quoted(operator), trusted.System, quoted(filepath.Join(i.Store, "accounts")), accounts.String()), nil
+}
+
+// Loopback: nobody but this machine reaches the host.
+func Loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// quoted is a text of NATS's configuration.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}

@@ -1,0 +1,189 @@
+package keys
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/nkeys"
+
+	"retake/internal/safefile"
+)
+
+// The two folders below the one that is made.
+const (
+	DirDirector = "director"
+	DirServer   = "server"
+)
+
+// Files of the folders.
+const (
+	fileOperatorSeed = "operator.nk"
+	fileSystemSeed   = "system.nk"
+	fileDirectorSeed = "director.nk"
+	fileWorkersSeed  = "workers.nk"
+	fileAuthority    = "ca.crt"
+	fileAuthorityKey = "ca.key"
+
+	fileOperator       = "operator.jwt"
+	fileSystem         = "system.jwt"
+	fileDirector       = "director.jwt"
+	fileCertificate    = "server.crt"
+	fileCertificateKey = "server.key"
+)
+
+// ErrThere: the folder has keys already.
+var ErrThere = errors.New("keys: the folder has keys already")
+
+// Director is what the director signs with. Its methods may be called from any goroutine.
+type Director struct {
+	operator, system, director, workers nkeys.KeyPair
+
+	ca string // PEM
+}
+
+// CA is the certificate, in PEM, by which listeners that speak TLS are known.
+func (d *Director) CA() string { return d.ca }
+
+// Make makes the keys of a bus below dir. hosts are the names and addresses that its certificate is good for. ErrThere: dir
+// has some, or something that looks like it.
+func Make(dir string, hosts []string) error {
+	for _, sub := range []string{DirDirector, DirServer} {
+		if _, err := os.Lstat(filepath.Join(dir, sub)); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fmt.Errorf("%w: %s", ErrThere, filepath.Join(dir, sub)), err)
+		}
+	}
+	// Everything is made beside and moved in one go, the server's part first: a folder director/ is always whole.
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	temp, err := os.MkdirTemp(dir, "keys"+safefile.TempMark)
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	err = makeIn(temp, hosts)
+	for _, sub := range []string{DirServer, DirDirector} {
+		if err == nil {
+			err = os.Rename(filepath.Join(temp, sub), filepath.Join(dir, sub))
+		}
+	}
+	if err = errors.Join(err, os.RemoveAll(temp)); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	return nil
+}
+
+// Ensure makes the keys of a bus that nobody else uses below dir, unless they are there.
+func Ensure(dir string) error {
+	switch _, err := os.Lstat(filepath.Join(dir, DirDirector)); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("keys: %w", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, DirServer)); err != nil { // of a start that was killed: nothing was signed with it
+		return fmt.Errorf("keys: %w", err)
+	}
+	return Make(dir, nil)
+}
+
+func makeIn(dir string, hosts []string) error {
+	var d Director
+	director, server := filepath.Join(dir, DirDirector), filepath.Join(dir, DirServer)
+	if err := errors.Join(os.Mkdir(director, 0o700), os.Mkdir(server, 0o700)); err != nil {
+		return err
+	}
+	for _, k := range d.seeds() {
+		pair, err := nkeys.CreatePair(k.prefix)
+		if err != nil {
+			return err
+		}
+		seed, err := pair.Seed()
+		if err == nil {
+			err = safefile.Write(filepath.Join(director, k.file), 0o600, append(seed, '\n'))
+		}
+		if err != nil {
+			return err
+		}
+		*k.to = pair
+	}
+	if err := makeAuthority(director); err != nil {
+		return err
+	}
+	for file, sign := range map[string]func() (string, error){
+		fileOperator: d.operatorClaims, fileSystem: d.systemAccount, fileDirector: d.directorAccount,
+	} {
+		token, err := sign()
+		if err == nil {
+			err = safefile.Write(filepath.Join(server, file), 0o600, []byte(token+"\n"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return certify(director, server, hosts)
+}
+
+// kept is where one seed is kept.
+type kept struct {
+	file   string
+	prefix nkeys.PrefixByte
+	to     *nkeys.KeyPair
+}
+
+func (d *Director) seeds() []kept {
+	return []kept{
+		{fileOperatorSeed, nkeys.PrefixByteOperator, &d.operator},
+		{fileSystemSeed, nkeys.PrefixByteAccount, &d.system},
+		{fileDirectorSeed, nkeys.PrefixByteAccount, &d.director},
+		{fileWorkersSeed, nkeys.PrefixByteAccount, &d.workers},
+	}
+}
+
+// Load reads the folder director/ of what Make made. Errors say what to do next.
+func Load(dir string) (*Director, error) {
+	d := &Director{}
+	for _, k := range d.seeds() {
+		path := filepath.Join(dir, k.file)
+		data, err := readPrivate(path)
+		if err != nil {
+			return nil, err
+		}
+		pair, err := nkeys.FromSeed(bytes.TrimSpace(data))
+		if err == nil {
+			err = nkeys.CompatibleKeyPair(pair, k.prefix)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("keys: %s: %w: want the seed that `director bus init` wrote", path, err)
+		}
+		*k.to = pair
+	}
+	ca, err := readAuthority(filepath.Join(dir, fileAuthority))
+	if err != nil {
+		return nil, err
+	}
+	d.ca = ca
+	return d, nil
+}
+
+// readPrivate reads a file that nobody else may read.
+func readPrivate(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("keys: %w: want the folder director/ of what `director bus init` made", err)
+	}
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = fmt.Errorf("%s: mode %04o, want 0600: others can read a key of the bus: chmod 600 it, or make new keys if they may have", path, info.Mode().Perm())
+	}
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	return data, nil
+}

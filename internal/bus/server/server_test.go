@@ -1,0 +1,185 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	natsd "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// loopback are the options of a server that listens: signing in goes through the relay, because a refusal over the
+// in-process pipe, which has no buffer, takes the server's write deadline of 10 s.
+func loopback(t *testing.T) Options {
+	t.Helper()
+	return Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}
+}
+
+func start(t *testing.T, o Options) *Server {
+	t.Helper()
+	s, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, s) })
+	return s
+}
+
+func stop(t *testing.T, s *Server) {
+	t.Helper()
+	if err := s.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// signIn connects as the director does, without any of the client's perseverance.
+func signIn(t *testing.T, s *Server, host string, options ...nats.Option) (*nats.Conn, error) {
+	t.Helper()
+	user, err := s.Keys().Journal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(s.URL(host), append(options, nats.UserJWTAndSeed(user.JWT, user.Seed))...)
+	if err == nil {
+		t.Cleanup(nc.Close)
+	}
+	return nc, err
+}
+
+func TestKeysAreMadeOnceAndKept(t *testing.T) {
+	o := loopback(t)
+	s := start(t, o)
+	account := s.Keys().Workers()
+	stop(t, s)
+	if s = start(t, o); s.Keys().Workers() != account {
+		t.Error("other keys after a restart")
+	}
+	if _, err := signIn(t, s, "127.0.0.1"); err != nil {
+		t.Error(err)
+	}
+	stop(t, s)
+
+	// The first start was killed before the keys were whole.
+	if err := os.RemoveAll(filepath.Join(o.Dir, dirKeys, "director")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := signIn(t, start(t, o), "127.0.0.1"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeysThatOthersCanReadAreRefused(t *testing.T) {
+	o := loopback(t)
+	stop(t, start(t, o))
+	if err := os.Chmod(filepath.Join(o.Dir, dirKeys, "director", "workers.nk"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What a version without keys has stored is read on, whenever the move to the new accounts was cut off.
+func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
+	o := loopback(t)
+	store(t, o.Dir)
+	s := start(t, o)
+	to := filepath.Join(o.Dir, dirStreams, "jetstream", account(t, s), "streams")
+	stop(t, s)
+	back := filepath.Join(o.Dir, dirStreams, "jetstream", "BUS", "streams")
+	if err := errors.Join(os.MkdirAll(back, 0o750), os.Rename(filepath.Join(to, "REPORTS"), filepath.Join(back, "REPORTS"))); err != nil {
+		t.Fatal(err) // as if that one had not been moved yet
+	}
+	s = start(t, o)
+	nc, err := signIn(t, s, "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"JOURNAL", "REPORTS"} {
+		stream, err := js.Stream(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := stream.GetMsg(t.Context(), 1); err != nil || string(m.Data) != name {
+			t.Errorf("%s: %+v, %v", name, m, err)
+		}
+		if seq, err := js.Publish(t.Context(), strings.ToLower(name), nil, jetstream.WithExpectLastSequence(1)); err != nil || seq.Sequence != 2 {
+			t.Errorf("%s cannot be written on: %+v, %v", name, seq, err)
+		}
+	}
+	for _, gone := range earlierAccounts {
+		if _, err := os.Lstat(filepath.Join(o.Dir, dirStreams, "jetstream", gone)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is left: %v", gone, err)
+		}
+	}
+}
+
+// store is what the server did before it had keys: two accounts by name.
+func store(t *testing.T, dir string) {
+	t.Helper()
+	users := []*natsd.User{}
+	accounts := []*natsd.Account{}
+	for _, name := range earlierAccounts {
+		a := natsd.NewAccount(name)
+		accounts, users = append(accounts, a), append(users, &natsd.User{Username: name, Password: "x", Account: a})
+	}
+	s, err := natsd.NewServer(&natsd.Options{
+		DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(dir, dirStreams), Accounts: accounts, Users: users,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}()
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("not ready")
+	}
+	for i, name := range []string{"JOURNAL", "REPORTS"} {
+		a, err := s.LookupAccount(earlierAccounts[i])
+		if err == nil {
+			err = a.EnableJetStream(nil, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc, err := nats.Connect("", nats.InProcessServer(s), nats.UserInfo(earlierAccounts[i], "x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		if err == nil {
+			_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{strings.ToLower(name)}})
+		}
+		if err == nil {
+			_, err = js.Publish(t.Context(), strings.ToLower(name), []byte(name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// account is the folder of the director's account, the only one with streams.
+func account(t *testing.T, s *Server) string {
+	t.Helper()
+	all, err := os.ReadDir(filepath.Join(s.Dir(), dirStreams, "jetstream"))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	return all[0].Name()
+}
