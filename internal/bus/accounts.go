@@ -75,7 +75,9 @@ func openWorkersAccount(ctx context.Context, o Options, sys *nats.Conn) (*worker
 	kept, err := os.ReadFile(a.path)
 	switch {
 	case err == nil:
-		if a.revoked, err = a.keys.Revoked(string(kept)); err != nil {
+		known, err := a.keys.Revoked(string(kept))
+		maps.Copy(a.revoked, known)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w: remove it if the keys are meant to be others now", a.path, err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):

@@ -546,6 +546,28 @@ func TestRevocationsThatHaveExpiredAreForgotten(t *testing.T) {
 	}
 }
 
+// The worker of a director that is gone is revoked by the next one, which has not made its credential.
+func TestTheNextDirectorRevokes(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *place) {
+		o := p.tcp(t, worker)
+		if p.Bus.options.Server != nil {
+			p.restart()
+		} else {
+			closeBus(t, p.Bus)
+			p.Bus = openBus(t, p.options)
+		}
+		if got := p.dialRaw(t).signIn(o.JWT, o.Seed); got != "PONG" {
+			t.Fatalf("before: %q", got)
+		}
+		if err := p.Revoke(ctxFor(t), worker); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.dialRaw(t).signIn(o.JWT, o.Seed); got == "PONG" {
+			t.Error("it is let in")
+		}
+	})
+}
+
 // A worker id is used once; should it be used again at once, its new credential is not revoked with the old one.
 func TestCredentialAfterARevocationIsGood(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place) {
