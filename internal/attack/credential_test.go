@@ -1,12 +1,19 @@
 package attack
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 
 	"retake/internal/bus"
+	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 )
@@ -18,21 +25,37 @@ func planOf(s container.Spec) []byte { return s.Stdin }
 func clientOptions(p wire.Plan) bus.ClientOptions {
 	b := p.Bus
 	return bus.ClientOptions{
-		URL: b.URL, User: b.User, Password: b.Password, Prefix: b.Prefix, WorkerID: p.WorkerID, Key: p.SignKey, MaxMessageBytes: b.MaxMessageBytes,
+		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: p.WorkerID, Key: p.SignKey, MaxMessageBytes: b.MaxMessageBytes,
 	}
 }
 
 // stolen is what a thief of the credential signs in with.
 func stolen(p wire.Plan) []nats.Option {
-	return []nats.Option{nats.UserInfo(p.Bus.User, p.Bus.Password), nats.CustomInboxPrefix(inbox(p))}
+	return append(trust(p.Bus.URL, p.Bus.CA), nats.UserJWTAndSeed(p.Bus.JWT, p.Bus.Seed), nats.CustomInboxPrefix(inbox(p)))
+}
+
+// trust are the options of a bus that speaks TLS.
+func trust(url, ca string) []nats.Option {
+	if !strings.HasPrefix(url, "tls://") {
+		return nil
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM([]byte(ca))
+	return []nats.Option{nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}), nats.TLSHandshakeFirst()}
 }
 
 // inbox is where the worker's answers come.
-func inbox(p wire.Plan) string { return wire.ProvenInbox(p.WorkerID, p.Bus.Password) }
+func inbox(p wire.Plan) string { return wire.ProvenInbox(p.WorkerID, p.Bus.Seed) }
 
 // connectLine signs in by hand; nonce is what the server's INFO asks to be signed.
-func connectLine(p wire.Plan, _ string) string {
-	data, _ := json.Marshal(map[string]any{"user": p.Bus.User, "pass": p.Bus.Password, "verbose": false, "pedantic": false, "headers": true})
+func connectLine(p wire.Plan, nonce string) string {
+	var signature []byte
+	if pair, err := nkeys.FromSeed([]byte(p.Bus.Seed)); err == nil {
+		signature, _ = pair.Sign([]byte(nonce))
+	}
+	data, _ := json.Marshal(map[string]any{
+		"jwt": p.Bus.JWT, "sig": base64.RawURLEncoding.EncodeToString(signature), "verbose": false, "pedantic": false, "headers": true,
+	})
 	return "CONNECT " + string(data) + "\r\n"
 }
 
@@ -41,24 +64,47 @@ func budgetSubject(s wire.Subjects, op string, _ wire.Plan) string { return s.Bu
 
 // operator reads the operator's credential: where the bus is, and how a person signs in.
 func operator(data []byte) (url, prefix string, options []nats.Option, err error) {
-	var o struct{ URL, User, Password, Prefix string }
+	var o keys.Person
 	err = json.Unmarshal(data, &o)
-	return o.URL, o.Prefix, []nats.Option{nats.UserInfo(o.User, o.Password)}, err
+	return o.URL, o.Prefix, append(trust(o.URL, o.CA), nats.UserJWTAndSeed(o.JWT, o.Seed)), err
 }
 
 // forged are credentials that somebody makes of what he has and knows.
 func forged(mine, theirs wire.Plan) [][]nats.Option {
 	pair := func(user, password string) []nats.Option { return []nats.Option{nats.UserInfo(user, password)} }
-	return [][]nats.Option{
-		nil, pair("", ""), pair("@director", mine.Bus.Password), pair("@journal", mine.Bus.Password), pair("@operator", mine.Bus.Password),
-		pair(theirs.WorkerID, mine.Bus.Password), pair(mine.WorkerID, ""), pair("sys", "sys"), pair("admin", "s3cr3t"),
-		{nats.Token(mine.Bus.Password)},
+	user := func(token, seed string) []nats.Option { return []nats.Option{nats.UserJWTAndSeed(token, seed)} }
+	all := [][]nats.Option{
+		nil, pair("", ""), pair("@director", mine.Bus.Seed), pair(mine.WorkerID, mine.Bus.Seed), pair("sys", "sys"), pair("admin", "s3cr3t"),
+		{nats.Token(mine.Bus.JWT)},
+		user(theirs.Bus.JWT, mine.Bus.Seed), user("", mine.Bus.Seed),
 	}
+	// Claims of his own making: as himself, as the neighbour, as anybody, signed with the only key that he has or with a new one.
+	own, _ := nkeys.FromSeed([]byte(mine.Bus.Seed))
+	public, _ := own.PublicKey()
+	account, _ := nkeys.CreateAccount()
+	for _, plan := range []wire.Plan{mine, theirs} {
+		known, err := jwt.DecodeUserClaims(plan.Bus.JWT)
+		if err != nil {
+			continue
+		}
+		for _, issuer := range []string{"", known.Issuer} {
+			c := jwt.NewUserClaims(public)
+			c.Name, c.IssuerAccount = plan.WorkerID, issuer
+			token, err := c.Encode(account)
+			if err == nil {
+				all = append(all, user(token, mine.Bus.Seed))
+			}
+		}
+	}
+	for i := range all {
+		all[i] = append(all[i], trust(mine.Bus.URL, mine.Bus.CA)...)
+	}
+	return all
 }
 
 // forgeries are successes that the worker did not sign: unsigned, signed with made-up keys, with a signature of another message.
 func (b *battle) forgeries() (all [][]byte) {
-	for _, key := range [][]byte{nil, make([]byte, 32), []byte(b.me.Plan.Bus.Password), []byte(b.me.id), b.neighbour.Plan.SignKey} {
+	for _, key := range [][]byte{nil, make([]byte, 32), []byte(b.me.Plan.Bus.Seed), []byte(b.me.id), b.neighbour.Plan.SignKey} {
 		data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: b.me.id, Key: key}, 1, time.Now(), b.me.result())
 		if err != nil {
 			panic(err)
