@@ -267,3 +267,23 @@ func TestIncidentsAreBounded(t *testing.T) {
 		t.Errorf("%d incidents, want at most %d with the last one among them", n, maxIncidents)
 	}
 }
+
+// TestNobodyIsTheCanaryTwiceInARow: one task that fails as the canary again and again keeps nobody else back, if others wait to try.
+func TestNobodyIsTheCanaryTwiceInARow(t *testing.T) {
+	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
+	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
+		f.fails(k, "CODE", overloaded, nil)
+	}
+	f.step(IssuesSeen{Repo: "a/a", AskedAt: f.now, Issues: []IssueView{{Key: "a/a#1"}, {Key: "a/a#2"}}}) // both are closed
+	f.carryOut("a/a#1")
+	f.carryOut("a/a#2")
+	f.seen("a/a#4")
+	f.now = f.now.Add(2 * time.Minute)
+	f.step(Tick{})
+	if got := f.m.Incidents()[0].Breaker.Canary; got != "a/a#4" {
+		t.Errorf("the canary is %q, and a/a#3 failed last", got)
+	}
+	if f.state("a/a#4") != Claiming {
+		t.Errorf("a/a#4 is %s", f.state("a/a#4"))
+	}
+}

@@ -1,8 +1,11 @@
 package fsm
 
 import (
+	"cmp"
 	"slices"
 	"time"
+
+	"retake/internal/recovery"
 )
 
 // dispatch fills free slots: tasks that wait for their next attempt first, then the queue, each in order.
@@ -23,12 +26,26 @@ func (m *Machine) nextReady() *Task {
 	if !m.slotFree() || m.modelOpensAt().After(m.now) {
 		return nil
 	}
+	var last *Task
 	for _, t := range m.ready.tasks {
-		if m.admits(t) { // those before it are of a repository that is kept back
+		switch {
+		case !m.admits(t): // it is of a repository that is kept back
+		case m.failedLast(t):
+			last = cmp.Or(last, t)
+		default:
 			return t
 		}
 	}
-	return nil
+	return last
+}
+
+// failedLast reports whether an incident waits for a canary and the task was the last to fail: others try before it does, or one task
+// that fails every time would keep them back.
+func (m *Machine) failedLast(t *Task) bool {
+	return slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
+		n := len(i.Breaker.Strikes)
+		return n > 0 && i.Breaker.Strikes[n-1].Task == string(t.Key) && i.concerns(t) && i.Breaker.State(m.now) == recovery.BreakerHalfOpen
+	})
 }
 
 func (m *Machine) slotFree() bool {

@@ -139,7 +139,7 @@ func liftedIsOpen(_ *history, p *process, _ time.Time, body fsm.EventBody, facts
 // limitSaid lets a worker say that a model is limited, and now and then another one the same a little later.
 func (w *world) limitSaid() {
 	resource := [...]string{"model.anthropic", "model.default"}[w.choices.pick(limitStated, 2)]
-	until := w.now + seconds([...]int{30, 600, 7200, 18000, 999999}[w.choices.pick(limitStated, 5)])
+	until := w.now + seconds([...]int{30, 600, 7200, 18000, 70000}[w.choices.pick(limitStated, 5)])
 	for n := range 1 + w.choices.pick(limitStated, 3) {
 		w.after(int64(n)*w.delay(1800), func() {
 			if len(w.containers) == 0 {

@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,28 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 				if i.Breaker.Canary != string(begins.Effect.Task) {
 					return fmt.Sprintf("%s is dispatched, %s has let %q through", begins.Effect.Task, i.Key, i.Breaker.Canary)
 				}
+			}
+		}
+	}
+	return ""
+}
+
+// canariesTakeTurns: who failed last is the canary only if nobody else waits who could be.
+func canariesTakeTurns(_ *history, p *process, _ time.Time, _ fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+	for _, f := range facts {
+		c, ok := f.(fsm.IncidentChanged)
+		if !ok || c.Over || !c.Incident.Breaker.CanaryUntil.Equal(p.m.Now().Add(recovery.CanaryFor)) { // it was chosen now
+			continue
+		}
+		i, n := c.Incident, len(c.Incident.Breaker.Strikes)
+		if n == 0 || i.Breaker.Strikes[n-1].Task != i.Breaker.Canary || i.Breaker.State(p.m.Now()) != recovery.BreakerHalfOpen {
+			continue
+		}
+		for _, t := range p.m.Tasks() {
+			waits := t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(p.m.Now()) && len(t.Outbox) == 0
+			others := slices.ContainsFunc(p.m.Incidents(), func(o fsm.Incident) bool { return o.Key != i.Key && about(o, t.Key) })
+			if waits && about(i, t.Key) && !others {
+				return fmt.Sprintf("%s failed last in %s and is the canary, and %s waits", i.Breaker.Canary, i.Key, t.Key)
 			}
 		}
 	}

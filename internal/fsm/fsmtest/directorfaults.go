@@ -29,10 +29,6 @@ func (w *world) directorFaults(p *process) {
 		resources := [...]string{fsm.GitHubRead, fsm.GitHubWrite, recovery.ModelDefault, "model.anthropic"}
 		r := resources[w.choices.pick(limitReported, len(resources))]
 		w.offer(p, fsm.CooldownReported{Resource: r, Until: epoch.Add(time.Duration(w.now + w.limit())), Why: "429"}, nil)
-	case w.fault(limitStated):
-		w.limitSaid()
-	case w.fault(limitLifted):
-		w.lift(p)
 	case w.fault(outage):
 		to, way := w.now+w.delay(7200), w.choices.pick(outage, len(failureEvidence)+2)
 		if way >= len(failureEvidence) {
@@ -44,6 +40,10 @@ func (w *world) directorFaults(p *process) {
 		if len(w.containers) > 0 {
 			w.remove(w.containers[w.choices.pick(runtimeBehind, len(w.containers))].attempt)
 		}
+	case w.fault(limitStated):
+		w.limitSaid()
+	case w.fault(limitLifted):
+		w.lift(p)
 	}
 }
 

@@ -62,6 +62,7 @@ var invariants = []Invariant{
 	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime was heard since it was suspected", step: twoWitnesses},
 	{Name: "UsageSurvivesCrashes", Says: "a paid call that was heard of is in the journal before anything else is decided, only rises there, is found by the next director, and is counted before the attempt is judged", fact: usageKept, step: usageDurable, boot: usageRestored},
 	{Name: "NothingIntoAnOutage", Says: "nothing that an incident concerns is dispatched while its breaker is open, and one task while it is half open", fact: canaryStays, step: nothingIntoOutage},
+	{Name: "CanariesTakeTurns", Says: "who failed last in an incident is its canary only if nobody else waits who could be", step: canariesTakeTurns},
 	{Name: "IncidentsKeepToTheirRepository", Says: "what no open incident concerns takes a free slot: that of one repository is no other's", step: othersGoOn},
 	{Name: "IncidentsAreOfWhatFailed", Says: "an incident's failures, and the limits that close a model, are of what the failing part used: the director's effect, or the agent whose stage it was; a command's own connections are nobody else's", fact: ofWhatFailed},
 	{Name: "HealedMeansHealed", Says: "a healed incident opens again only when three tasks have failed since; a checkout that was made ends the wait for git", fact: threeToOpen, step: fetchHeals},

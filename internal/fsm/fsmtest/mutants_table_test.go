@@ -188,6 +188,12 @@ var mutants = []mutant{
 		false,
 	},
 	{
+		"the same canary again", "fsm/schedule.go",
+		"case m.failedLast(t):", "case t == nil:",
+		[]string{"CanariesTakeTurns"},
+		false,
+	},
+	{
 		"who waits first keeps the others back", "fsm/schedule.go",
 		"for _, t := range m.ready.tasks {", "for _, t := range m.ready.tasks[:min(1, len(m.ready.tasks))] {",
 		[]string{"IncidentsKeepToTheirRepository"},
