@@ -197,7 +197,9 @@ func TestPrunedNetworkComesBackTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	remove(t.Context())
-	if exit := run(t, d, spec(t, "exit", "0")); !exit.Known || exit.ExitCode != 0 {
+	s := spec(t, "input") // the first start fails, and must not cost the input
+	s.Stdin = []byte("the plan")
+	if exit := run(t, d, s); !exit.Known || exit.ExitCode != 0 || !strings.HasPrefix(string(exit.Stdout), "8 bytes ") {
 		t.Errorf("got %+v", exit)
 	}
 	if after, err := d.EnsureNetwork(t.Context()); err != nil || after != before {

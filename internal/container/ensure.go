@@ -108,25 +108,34 @@ func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Sp
 	if err := d.copyFiles(ctx, id, spec); err != nil {
 		return err
 	}
-	in, err := d.attach(ctx, id, spec)
-	if err != nil {
-		return err
-	}
-	defer in.close()
-	err = d.api.ContainerStart(ctx, id, apicontainer.StartOptions{})
+	in, err := d.begin(ctx, id, spec)
 	if cerrdefs.IsNotFound(err) { // most likely "docker network prune" while no worker ran
 		if _, err := d.EnsureNetwork(ctx); err != nil {
 			return err
 		}
-		err = d.api.ContainerStart(ctx, id, apicontainer.StartOptions{})
+		in, err = d.begin(ctx, id, spec)
 	}
 	if err != nil {
 		return d.startFailure(ctx, id, spec, err)
 	}
+	defer in.close()
 	if err := in.feed(ctx, spec.Stdin); err != nil { // its first process sees the end too early, and what it makes of that is how it ends
 		d.log.Warn("a worker did not get its whole input", zap.String("worker", spec.AttemptID), zap.Error(err))
 	}
 	return d.follow(ctx, a, id)
+}
+
+// begin starts a created container with its input open. A start that fails ends the input: the next one opens it anew.
+func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error) {
+	in, err := d.attach(ctx, id, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.api.ContainerStart(ctx, id, apicontainer.StartOptions{}); err != nil {
+		in.close()
+		return nil, err
+	}
+	return in, nil
 }
 
 // startFailure distinguishes a program that cannot be executed from a daemon in trouble: for the former the daemon sets the shell's

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -158,14 +159,21 @@ func held(t testing.TB, s container.Spec) bool {
 // playDirector is another process: it starts an attempt, says so, and waits to be killed.
 func playDirector(order string) int {
 	var o struct {
-		Dir, Fleet string
-		Spec       container.Spec
+		container.Options
+		Spec  container.Spec
+		Input int // bytes of Spec.Stdin
 	}
 	err := json.Unmarshal([]byte(order), &o)
 	if err == nil {
-		var p *container.Processes
-		if p, err = container.OpenProcesses(context.Background(), container.Options{Fleet: o.Fleet, Dir: o.Dir}); err == nil {
-			err = p.Ensure(context.Background(), o.Spec)
+		var r container.Runtime
+		if o.Network != "" {
+			r, err = container.OpenDocker(context.Background(), o.Options)
+		} else {
+			r, err = container.OpenProcesses(context.Background(), o.Options)
+		}
+		if err == nil {
+			o.Spec.Stdin = bytes.Repeat([]byte("x"), o.Input)
+			err = r.Ensure(context.Background(), o.Spec)
 		}
 	}
 	if err != nil {
@@ -176,22 +184,67 @@ func playDirector(order string) int {
 	select {}
 }
 
-func TestProcessSurvivesItsDirector(t *testing.T) {
-	s := spec(t, "obey")
-	order, err := json.Marshal(map[string]any{"Dir": processDir(), "Fleet": engine.fleet, "Spec": s})
+// startDirector starts one, with so many bytes of input for its worker.
+func startDirector(t *testing.T, o container.Options, s container.Spec, input int) (director *exec.Cmd, out io.Reader) {
+	t.Helper()
+	order, err := json.Marshal(map[string]any{"Dir": o.Dir, "Fleet": o.Fleet, "Network": o.Network, "Spec": s, "Input": input})
 	if err != nil {
 		t.Fatal(err)
 	}
-	director := exec.Command("/proc/self/exe")
+	director = exec.Command("/proc/self/exe")
 	director.Env = append(os.Environ(), directorEnv+"="+string(order))
 	director.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := director.StdoutPipe()
-	if err != nil {
+	if out, err = director.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := director.Start(); err != nil {
 		t.Fatal(err)
 	}
+	return director, out
+}
+
+// However a director is killed while its worker waits for the input, the worker's reading ends: a container's too early, and a
+// process has all of it from its supervisor.
+func TestInputOfAKilledDirector(t *testing.T) {
+	const size = 3 << 20 // more than pipe, daemon and socket hold together
+	for _, docker := range []bool{true, false} {
+		s := spec(t, "lateinput")
+		o := container.Options{Fleet: engine.fleet, Dir: processDir()}
+		var r container.Runtime = openProcesses(t, engine.fleet)
+		if docker {
+			if engine.why != "" {
+				t.Log("not in a container: " + engine.why)
+				continue
+			}
+			o.Network, r = engine.network, open(t, engine.fleet)
+		}
+		director, _ := startDirector(t, o, s, size)
+		awaitReady(t, s)
+		kill(t, -director.Process.Pid, syscall.SIGKILL)
+		_ = director.Wait()
+		if err := os.WriteFile(filepath.Join(s.Checkout, "go"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the worker's end", func() bool {
+			list, err := r.List(t.Context())
+			return err == nil && slices.ContainsFunc(list, func(c container.Status) bool {
+				return c.AttemptID == s.AttemptID && c.State == container.StateExited
+			})
+		})
+		exit, err := r.Stop(t.Context(), s.AttemptID, 0, nil)
+		var got int
+		if _, scanErr := fmt.Sscanf(string(exit.Stdout), "ready\n%d bytes", &got); err != nil || scanErr != nil || exit.ExitCode != 0 {
+			t.Fatalf("docker %v: %+v, %v, %v", docker, exit, err, scanErr)
+		}
+		if whole := got == size; whole == docker {
+			t.Errorf("docker %v: the worker got %d of %d bytes", docker, got, size)
+		}
+	}
+}
+
+func TestProcessSurvivesItsDirector(t *testing.T) {
+	s := spec(t, "obey")
+	director, out := startDirector(t, container.Options{Dir: processDir(), Fleet: engine.fleet}, s, 0)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "started\n" {
 		t.Errorf("the director said %q, %v", line, err)

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -21,7 +22,7 @@ func (d *Docker) attach(ctx context.Context, id string, spec Spec) (*input, erro
 	}
 	answer, err := d.api.ContainerAttach(ctx, id, apicontainer.AttachOptions{Stream: true, Stdin: true})
 	if err != nil {
-		return nil, failure("attach to "+spec.AttemptID, err)
+		return nil, fmt.Errorf("attach: %w", err)
 	}
 	return &input{answer}, nil
 }

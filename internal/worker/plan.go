@@ -33,8 +33,8 @@ const (
 	defaultMessage   = 65536 // bytes
 )
 
-// planPatience bounds the wait for the plan (1 min): who sends it does so at once, or has ended.
-const planPatience = time.Minute
+// planPatience bounds the wait for the plan: who sends it does so at once, or has ended.
+const planPatience = 30 * time.Second
 
 // FromStdin is the name of the plan that comes through the standard input.
 const FromStdin = "-"

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"retake/internal/container/supervisor"
 )
 
@@ -33,6 +35,7 @@ var commands = map[string]func(args []string) int{
 	"runtmp":    runTmp,
 	"readonce":  readOnce,
 	"input":     input,
+	"lateinput": lateInput,
 	"writefile": writeFile,
 	"env":       env,
 	"dial":      dial,
@@ -204,6 +207,23 @@ func input([]string) int {
 	}
 	fmt.Printf("%d bytes %x\n", len(data), sha256.Sum256(data))
 	return 0
+}
+
+// lateInput is ready when the first of the input is there, and reads it once there is a file "go".
+func lateInput([]string) int {
+	for waiting := 0; waiting == 0; time.Sleep(10 * time.Millisecond) {
+		var err error
+		if waiting, err = unix.IoctlGetInt(0, unix.TIOCINQ); err != nil {
+			return fail(err)
+		}
+	}
+	ready()
+	for {
+		if _, err := os.Stat("go"); err == nil {
+			return input(nil)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // writeFile FILE TEXT
