@@ -187,7 +187,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 		o.Keys, err = keys.Load(b.Credentials)
 	} else {
 		o.Server, err = server.Start(ctx, server.Options{
-			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Port: b.ListenPort,
+			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Names: []string{gateway}, Port: b.ListenPort, MaxWorkers: d.config.Director.MaxWorkers,
 			Prefix: b.Prefix, Fleet: d.config.Director.Fleet, SyncAlways: b.Sync == "always", Log: d.log,
 		})
 	}

@@ -12,9 +12,9 @@
 // # Listening
 //
 // NATS itself listens nowhere (DontListen): it can listen on one host or on all of them, and all is not acceptable. The
-// relay listens on each host and copies every connection to the server's in-process connection, byte for byte. So all
+// relay listens on each host and copies every connection to the server's in-process connection. So all
 // hosts are alike, a taken port is our own error with its own advice, and without any host the server runs without a
-// socket.
+// socket. On every host but loopback it speaks TLS. It bounds connections and bytes; for another server it can do so, too (Relay).
 //
 // # Invariants
 //

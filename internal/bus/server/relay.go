@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -9,25 +11,57 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+)
+
+// Bounds of one connection through a relay. NATS itself closes one that has not signed in within its own time.
+const (
+	handshakeTimeout = 5 * time.Second
+	writeTimeout     = 10 * time.Second // of somebody outside who does not read
+	bytesPerSecond   = 4 << 20          // from outside; more waits
+	bytesBurst       = 8 << 20
+	copyBuffer       = 16 << 10
+	dialTimeout      = 5 * time.Second
 )
 
 // acceptAgain is the pause after a connection could not be accepted.
 const acceptAgain = 100 * time.Millisecond
 
-// relay copies connections from our listeners to the server's in-process connections.
+// entrance is where a relay listens.
+type entrance struct {
+	net.Listener
+	tls *tls.Config // nil: plain
+}
+
+// relay copies connections from our listeners to the server's.
 type relay struct {
-	listeners []net.Listener
-	connect   func() (net.Conn, error)
+	entrances []entrance
+	connect   func(context.Context) (net.Conn, error)
+	gate      *gate
 	log       *zap.Logger
+	seldom    rate.Sometimes // of the words about refusals
 	stopping  context.CancelFunc
 	running   sync.WaitGroup
 }
 
-func startRelay(listeners []net.Listener, connect func() (net.Conn, error), log *zap.Logger) *relay {
+// Relay passes connections that come in at a listener on to a NATS server's address, byte for byte, within the limits, until ctx
+// ends. What is said on them, TLS included, is between both ends.
+func Relay(ctx context.Context, l net.Listener, to string, limits Limits, log *zap.Logger) {
+	connect := func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)
+	}
+	r := startRelay([]entrance{{Listener: l}}, connect, limits, log)
+	<-ctx.Done()
+	r.stop()
+}
+
+func startRelay(entrances []entrance, connect func(context.Context) (net.Conn, error), limits Limits, log *zap.Logger) *relay {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &relay{listeners: listeners, connect: connect, log: log, stopping: cancel}
-	for _, l := range listeners {
-		r.running.Go(func() { r.accept(ctx, l) })
+	r := &relay{
+		entrances: entrances, connect: connect, gate: newGate(limits), log: log, stopping: cancel, seldom: rate.Sometimes{First: 1, Interval: time.Minute},
+	}
+	for _, e := range entrances {
+		r.running.Go(func() { r.accept(ctx, e) })
 	}
 	return r
 }
@@ -35,15 +69,17 @@ func startRelay(listeners []net.Listener, connect func() (net.Conn, error), log 
 // stop closes everything and waits for its goroutines.
 func (r *relay) stop() {
 	r.stopping()
-	if err := closeAll(r.listeners); err != nil {
-		r.log.Warn("bus listener", zap.Error(err))
+	for _, e := range r.entrances {
+		if err := e.Close(); err != nil {
+			r.log.Warn("bus listener", zap.Error(err))
+		}
 	}
 	r.running.Wait()
 }
 
-func (r *relay) accept(ctx context.Context, l net.Listener) {
+func (r *relay) accept(ctx context.Context, e entrance) {
 	for {
-		outside, err := l.Accept()
+		outside, err := e.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -52,25 +88,110 @@ func (r *relay) accept(ctx context.Context, l net.Listener) {
 			time.Sleep(acceptAgain)
 			continue
 		}
-		r.running.Go(func() { r.serve(ctx, outside) })
+		leave, why := r.gate.enter(outside.RemoteAddr())
+		if leave == nil {
+			r.seldom.Do(func() {
+				r.log.Warn("bus connections refused", zap.String("source", outside.RemoteAddr().String()), zap.String("reason", why))
+			})
+			refuse(outside)
+			continue
+		}
+		r.running.Go(func() {
+			defer leave()
+			r.serve(ctx, outside, e.tls)
+		})
 	}
 }
 
+// refuse closes at once, and leaves nothing behind in the kernel.
+func refuse(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
 // serve copies both ways until one side ends, or ctx does.
-func (r *relay) serve(ctx context.Context, outside net.Conn) {
-	inside, err := r.connect()
+func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if secure != nil {
+		c := tls.Server(outside, secure)
+		handshake, done := context.WithTimeout(ctx, handshakeTimeout)
+		err := c.HandshakeContext(handshake)
+		done()
+		if err != nil {
+			refuse(outside)
+			return
+		}
+		outside = c
+	}
+	inside, err := r.connect(ctx)
 	if err != nil {
-		_ = outside.Close()
+		refuse(outside)
 		return
+	}
+	if secure != nil {
+		inside = &greeting{Conn: inside}
 	}
 	closeBoth := func() { _, _ = outside.Close(), inside.Close() }
 	defer context.AfterFunc(ctx, closeBoth)()
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(outside, inside)
+		_ = pass(outside, inside, func(int) error { return outside.SetWriteDeadline(time.Now().Add(writeTimeout)) })
+		cancel()
 		closeBoth()
 	})
-	_, _ = io.Copy(inside, outside)
+	pace := rate.NewLimiter(bytesPerSecond, bytesBurst)
+	_ = pass(inside, outside, func(n int) error { return pace.WaitN(ctx, n) })
 	closeBoth()
 	back.Wait()
+}
+
+// greeting says in the server's first line, which begins what is read from it, that there is TLS: the server itself knows nothing of ours,
+// and a client that was told to have it does not go on without that word.
+type greeting struct {
+	net.Conn
+	rest io.Reader // what is read next; nil: nothing was read so far
+}
+
+func (g *greeting) Read(p []byte) (int, error) {
+	if g.rest == nil {
+		first := make([]byte, len(infoPlain))
+		n, err := io.ReadFull(g.Conn, first)
+		first = first[:n]
+		if string(first) == infoPlain {
+			first = []byte(infoTLS)
+		}
+		g.rest = io.MultiReader(bytes.NewReader(first), g.Conn)
+		if err != nil {
+			g.rest = bytes.NewReader(first)
+		}
+	}
+	return g.rest.Read(p)
+}
+
+// Beginnings of the server's first line.
+const (
+	infoPlain = "INFO {"
+	infoTLS   = infoPlain + `"tls_required":true,`
+)
+
+// pass copies until one of both ends; before each write it asks.
+func pass(to io.Writer, from io.Reader, ask func(n int) error) error {
+	buffer := make([]byte, copyBuffer)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if err := ask(n); err != nil {
+				return err
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

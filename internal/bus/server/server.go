@@ -3,12 +3,14 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,7 +44,9 @@ const authTimeout = 2 * time.Second
 // Options configure the embedded server. Every field but Dir may be left empty.
 type Options struct {
 	Dir         string   // streams, port, keys, operator's credential; created with mode 0700
-	ListenHosts []string // addresses to listen on; none: connections of this process only
+	ListenHosts []string // addresses to listen on, with TLS unless it is loopback; none: connections of this process only
+	Names       []string // more names and addresses that workers reach it by
+	MaxWorkers  int      // bounds the connections; 0: as for many
 	Port        int      // the port at the first start, 0 to 65535; 0: any free one. The one chosen is persisted
 	Prefix      string   // of every subject; default wire.DefaultPrefix
 	Fleet       string   // names the server
@@ -56,6 +60,7 @@ type Server struct {
 	relay *relay
 	dir   string
 	port  int
+	plain []string // hosts that are listened on without TLS
 	keys  *keys.Director
 }
 
@@ -99,15 +104,42 @@ func (s *Server) start(ctx context.Context, o Options) error {
 		return err
 	}
 	s.port = port
-	s.relay = startRelay(listeners, s.nats.InProcessConn, o.Log)
+	entrances, err := s.entrances(o, listeners)
+	if err != nil {
+		return errors.Join(err, closeAll(listeners))
+	}
+	s.relay = startRelay(entrances, func(context.Context) (net.Conn, error) { return s.nats.InProcessConn() }, limitsFor(o.MaxWorkers), o.Log)
 	host := "127.0.0.1"
 	if len(o.ListenHosts) > 0 {
 		host = o.ListenHosts[0]
 	}
-	if err := s.keys.WritePerson(o.Dir, s.URL(host), "", o.Prefix); err != nil {
+	if err := s.keys.WritePerson(o.Dir, s.URL(host), s.keys.CA(), o.Prefix); err != nil {
 		return fmt.Errorf("bus: %w", err)
 	}
 	return nil
+}
+
+// entrances speak TLS wherever others than this machine may listen in.
+func (s *Server) entrances(o Options, listeners []net.Listener) ([]entrance, error) {
+	var all []entrance
+	var secure *tls.Config
+	for i, l := range listeners {
+		e := entrance{Listener: l}
+		if keys.Loopback(o.ListenHosts[i]) {
+			s.plain = append(s.plain, o.ListenHosts[i])
+		} else {
+			if secure == nil {
+				c, err := keys.Certificate(filepath.Join(o.Dir, dirKeys), append([]string{"127.0.0.1"}, append(o.ListenHosts, o.Names...)...))
+				if err != nil {
+					return nil, fmt.Errorf("bus: %w", err)
+				}
+				secure = &tls.Config{Certificates: []tls.Certificate{c}, MinVersion: tls.VersionTLS12}
+			}
+			e.tls = secure
+		}
+		all = append(all, e)
+	}
+	return all, nil
 }
 
 // startNATS starts the server proper. The workers' account comes later: the director pushes it.
@@ -166,7 +198,11 @@ func (s *Server) Dir() string { return s.dir }
 
 // URL is the server's address for a worker that reaches this machine as host.
 func (s *Server) URL(host string) string {
-	return "nats://" + net.JoinHostPort(host, strconv.Itoa(s.port))
+	scheme := "tls"
+	if slices.Contains(s.plain, host) || s.port == 0 {
+		scheme = "nats"
+	}
+	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(s.port))
 }
 
 // writeJSON replaces a file, readable by its owner only.

@@ -1,0 +1,97 @@
+package keys
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestAFolderThatHasKeysIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	made := Init{Hosts: []string{"nats"}, Port: 4222, Store: "/data", Prefix: "retake.v1"}
+	if err := made.Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	seed := filepath.Join(dir, DirDirector, fileOperatorSeed)
+	before, err := os.ReadFile(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []string{"", DirDirector, DirServer} { // one half may have been taken to another machine
+		if gone != "" {
+			if err := os.Rename(filepath.Join(dir, gone), filepath.Join(dir, "moved")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := made.Make(dir); !errors.Is(err, ErrThere) {
+			t.Errorf("without %q: %v", gone, err)
+		}
+		if gone != "" {
+			if err := os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, gone)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if after, err := os.ReadFile(seed); err != nil || string(after) != string(before) {
+		t.Errorf("the keys are others: %v", err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 4 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+func TestCertificateFitsItsHosts(t *testing.T) {
+	dir := t.TempDir()
+	if err := Ensure(dir); err != nil {
+		t.Fatal(err)
+	}
+	first, err := Certificate(dir, []string{"nats", "172.18.0.1"})
+	if err != nil || first.Leaf.VerifyHostname("nats") != nil || first.Leaf.VerifyHostname("172.18.0.1") != nil || first.Leaf.VerifyHostname("other") == nil {
+		t.Fatalf("%+v, %v", first.Leaf, err)
+	}
+	same, err := Certificate(dir, []string{"nats"})
+	if err != nil || !same.Leaf.Equal(first.Leaf) {
+		t.Errorf("it was made anew: %v", err)
+	}
+	if other, err := Certificate(dir, []string{"172.19.0.1"}); err != nil || other.Leaf.VerifyHostname("172.19.0.1") != nil {
+		t.Errorf("%+v, %v", other.Leaf, err)
+	}
+}
+
+func TestClaimsOfOtherKeysAreRefused(t *testing.T) {
+	var all [2]*Director
+	for i := range all {
+		dir := t.TempDir()
+		err := Ensure(dir)
+		if err == nil {
+			all[i], err = Load(filepath.Join(dir, DirDirector))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	token, err := all[0].WorkersAccount(map[string]int64{"U1": 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if revoked, err := all[0].Revoked(token); err != nil || revoked["U1"] != 7 {
+		t.Errorf("%v, %v", revoked, err)
+	}
+	for _, bad := range []string{token[:len(token)-4], "", "x.y.z"} {
+		if _, err := all[0].Revoked(bad); err == nil {
+			t.Errorf("%.20q is taken", bad)
+		}
+	}
+	if _, err := all[1].Revoked(token); err == nil || !strings.Contains(err.Error(), "other keys") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLoadSaysWhatToDo(t *testing.T) {
+	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "director bus init") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+
+	"golang.org/x/time/rate"
+)
+
+// Limits bound the connections through a relay. A source is an IPv4 address, or the /64 that an IPv6 address is in.
+type Limits struct {
+	PerSource int // connections at the same time; of one worker's container, which needs one
+	Local     int // the same for this machine: every worker that is a plain process comes from here
+	Total     int
+}
+
+// DefaultLimits are those of a relay that does not know how many workers there are.
+var DefaultLimits = Limits{PerSource: 16, Local: 256, Total: 1024}
+
+// limitsFor are those of so many workers: none of them can take what the others need.
+func limitsFor(workers int) Limits {
+	if workers == 0 {
+		return DefaultLimits
+	}
+	l := Limits{PerSource: DefaultLimits.PerSource, Local: max(DefaultLimits.PerSource, 4*workers)}
+	l.Total = l.PerSource*(workers+1) + l.Local
+	return l
+}
+
+// Bounds of how often a source may come, and of how many are remembered.
+const (
+	entriesPerSecond = 10
+	entriesBurst     = 64
+	maxSources       = 4096
+)
+
+// gate counts who is in.
+type gate struct {
+	limits Limits
+
+	mu      sync.Mutex
+	total   int
+	sources map[netip.Addr]*source
+}
+
+type source struct {
+	open int
+	pace *rate.Limiter
+}
+
+func newGate(l Limits) *gate { return &gate{limits: l, sources: map[netip.Addr]*source{}} }
+
+// enter lets a connection in, or says why not; leave is called once when it has ended.
+func (g *gate) enter(from net.Addr) (leave func(), why string) {
+	of := sourceOf(from)
+	limit := g.limits.PerSource
+	if of.IsLoopback() {
+		limit = g.limits.Local
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.sources[of]
+	if s == nil {
+		if len(g.sources) >= maxSources && !g.forget() {
+			return nil, "too many sources"
+		}
+		s = &source{pace: rate.NewLimiter(rate.Limit(entriesPerSecond), max(entriesBurst, limit))}
+		g.sources[of] = s
+	}
+	switch {
+	case !s.pace.Allow():
+		return nil, "too many connections of one source in a short time"
+	case s.open >= limit:
+		return nil, "too many connections of one source"
+	case g.total >= g.limits.Total:
+		return nil, "too many connections"
+	}
+	s.open++
+	g.total++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		s.open--
+		g.total--
+	}, ""
+}
+
+// forget drops the sources of which nothing needs to be known any more, and reports whether there were any.
+func (g *gate) forget() bool {
+	before := len(g.sources)
+	for a, s := range g.sources {
+		if s.open == 0 && s.pace.Tokens() >= float64(s.pace.Burst()) {
+			delete(g.sources, a)
+		}
+	}
+	return len(g.sources) < before
+}
+
+func sourceOf(a net.Addr) netip.Addr {
+	p, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	ip := p.Addr().Unmap().WithZone("")
+	if ip.Is4() || ip.IsLoopback() {
+		return ip
+	}
+	net64, err := ip.Prefix(64)
+	if err != nil {
+		return ip
+	}
+	return net64.Addr()
+}
