@@ -199,6 +199,9 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 // AttemptKey is what a worker signs its reports with; the same one each time, also after a restart.
 func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(worker) }
 
+// Seed is that of a worker's credential; the same one each time, also after a restart.
+func (b *Bus) Seed(worker string) (string, error) { return b.workers.seed(worker) }
+
 // encode wraps a payload of the director's.
 func (b *Bus) encode(p wire.Payload) ([]byte, error) {
 	return wire.Encode(b.from(), b.seq.Add(1), time.Now(), p)

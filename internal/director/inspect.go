@@ -36,6 +36,9 @@ func (d *daemon) knownSecrets(ctx context.Context, worker string) *leak.Finder {
 	}
 	if worker != "" {
 		known = append(known, leak.Value{Name: "key of the attempt", Text: string(d.bus.AttemptKey(worker))})
+		if seed, err := d.bus.Seed(worker); err == nil { // the credential's other half is worth nothing without it
+			known = append(known, leak.Value{Name: "bus credential", Text: seed})
+		}
 	}
 	return leak.New(known...)
 }

@@ -3,6 +3,7 @@ package director
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,6 +40,7 @@ var unsafePatches = []unsafePatch{
 	{title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n", reason: "policy_violation", says: []string{"t:2: Retake's own GitHub token"}},
 	{title: "The same in another encoding", path: "b.bin", text: "\x00" + base64.RawURLEncoding.EncodeToString([]byte("x token-of-the-director")), reason: "policy_violation", says: []string{"b.bin:1: Retake's own GitHub token, base64"}},
 	{title: "The key of its attempt", path: "k", reason: "policy_violation", says: []string{"k:1: Retake's own key of the attempt, base64"}},
+	{title: "Its credential", path: "s", reason: "policy_violation", says: []string{"s:1: Retake's own bus credential, hexadecimal"}},
 	{title: "What a container was given", path: "c", text: "Xk29-fjQ\n  -7mmPz0aa", reason: "policy_violation", says: []string{"c:1: Retake's own MODEL_AUTH"}},
 	{title: "Name", path: "notes/" + fakeToken, text: "hello\n", reason: "policy_violation", says: []string{"github-pat"}},
 	{title: "Workflow", path: ".github/workflows/x.yml", text: "on: push\n", reason: "scope_violation", says: []string{".github/workflows/x.yml", "scope.deny", "ci-ok"}},
@@ -68,8 +70,11 @@ func TestNothingUnsafeIsPushed(t *testing.T) {
 	left := map[string]unsafePatch{}
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		p := left[a.task]
-		if p.path == "k" {
+		switch p.path {
+		case "k":
 			p.text = base64.StdEncoding.EncodeToString(a.plan.SignKey)
+		case "s":
+			p.text = hex.EncodeToString([]byte(a.plan.Bus.Seed))
 		}
 		if err := p.leave(a.checkout); err != nil {
 			return 1
