@@ -240,40 +240,6 @@ var busAttacks = []attack{
 		},
 	},
 	{
-		name: "hoarded connections", kind: onBus,
-		does:  "signs in 300 times with one credential and stays",
-		holds: "at most 4 stay; the neighbour is served", before: "held on the embedded bus (the oldest is closed)",
-		run: func(b *battle) error {
-			var open []*line
-			defer func() {
-				for _, l := range open {
-					l.Close()
-				}
-			}()
-			for range 300 {
-				if l, err := b.me.signIn(); err == nil {
-					open = append(open, l)
-				}
-			}
-			time.Sleep(time.Second)
-			var alive atomic.Int64
-			var wg sync.WaitGroup
-			for _, l := range open {
-				wg.Go(func() {
-					if !l.cutOff(2 * time.Second) {
-						alive.Add(1)
-					}
-				})
-			}
-			wg.Wait()
-			b.note("%d signed in, %d stayed", len(open), alive.Load())
-			if alive.Load() > 4 {
-				return fmt.Errorf("%d connections stay", alive.Load())
-			}
-			return nil
-		},
-	},
-	{
 		name: "unauthenticated bytes", kind: onBus,
 		does:  "64 connections at a time that send junk as fast as they can, and new ones for those that are closed, for 20 s",
 		holds: "director below 300 MB; the neighbour is served", before: "got through: 775 MB",
@@ -354,6 +320,45 @@ var busAttacks = []attack{
 				sent++
 			}
 			b.note("%d requests whose answers nobody reads", sent)
+			return nil
+		},
+	},
+	{
+		name: "subscriptions without end", kind: onBus,
+		does:  "SUB 50,000 times below its own inbox, and SUB/UNSUB 100,000 times",
+		holds: "at most 8 stay; bounded memory", before: "got through: every one was taken",
+		run: func(b *battle) error {
+			l, err := b.me.signIn()
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			var text strings.Builder
+			for i := range 50_000 {
+				fmt.Fprintf(&text, "SUB %s.s%d %d\r\n", inbox(b.me.Plan), i, i+1)
+			}
+			_ = l.SetDeadline(time.Now().Add(20 * time.Second))
+			go func() {
+				_, _ = l.Write([]byte(text.String()))
+				_, _ = l.Write([]byte("PING\r\n"))
+			}()
+			if err := l.want("PONG"); err == nil {
+				return errors.New("50,000 subscriptions were taken")
+			} else {
+				b.note("%v", err)
+			}
+			again, err := b.me.signIn()
+			if err != nil {
+				return nil // cut off for good: as well
+			}
+			defer again.Close()
+			_ = again.SetDeadline(time.Now().Add(20 * time.Second))
+			for i := range 100_000 {
+				if _, err := fmt.Fprintf(again, "SUB %s.u 1\r\nUNSUB 1\r\n", inbox(b.me.Plan)); err != nil {
+					b.note("cut off after %d changes", i)
+					break
+				}
+			}
 			return nil
 		},
 	},

@@ -17,10 +17,34 @@ import (
 // checkoutAttacks: what is left in a checkout harms its own task only, and nothing outside is read, run or written.
 var checkoutAttacks = []attack{
 	{
+		name: "a sparse file of 8 TB", kind: onCheckout,
+		does:  "ftruncate of one file to 8 TB",
+		holds: "a person is asked within 30 s; the folder goes away", before: "got through: git add without a deadline, a core busy, closing the issue did not end it",
+		run: func(b *battle) error { return b.leave("agent-blocked", []string{"sparse", "8796093022208"}) },
+	},
+	{
+		name: "150,000 files at paths of 3.8 KB", kind: onCheckout, most: 5 * time.Minute,
+		does:  "150,000 empty files below 15 folders with names of 250 letters",
+		holds: "decided, and the director stays small", before: "got through: director 2.77 GB, git 1.1 GB",
+		run: func(b *battle) error { return b.leave("", []string{"many", "150000", "15"}) },
+	},
+	{
+		name: "60,000 nested folders", kind: onCheckout, most: 5 * time.Minute,
+		does:  "mkdir d; cd d, 60,000 times",
+		holds: "a person is asked; the folder goes away without running out of descriptors", before: "got through: EMFILE at 20,000, the folder stayed for ever",
+		run: func(b *battle) error { return b.leave("agent-blocked", []string{"nested", "60000"}) },
+	},
+	{
 		name: "2,500 nested folders", kind: onCheckout,
 		does:  "mkdir d; cd d, 2,500 times: a path longer than PATH_MAX",
 		holds: "decided; the folder goes away", before: "not seen: first tried with this suite",
 		run: func(b *battle) error { return b.leave("", []string{"nested", "2500"}) },
+	},
+	{
+		name: "a million files in one folder", kind: onCheckout, most: 8 * time.Minute,
+		does:  "a million empty files in one folder",
+		holds: "a person is asked, the director stays small, the folder goes away", before: "not seen: first tried with this suite",
+		run: func(b *battle) error { return b.leave("agent-blocked", []string{"many", "1000000", "0"}) },
 	},
 	{
 		name: "patterns that take for ever to match", kind: onCheckout,

@@ -173,6 +173,10 @@ var containerAttacks = []inside{
 		code:   [][]string{{"logfile", "link"}}, exit: 1, label: "agent-blocked",
 	},
 	{
+		attack: attack{name: "log files without end", does: "5,000 log files, one of 1 TB", holds: "bounded; the worker reports", before: "not seen: first tried with this suite"},
+		code:   [][]string{{"logfile", "many"}}, exit: 1, label: "agent-blocked",
+	},
+	{
 		attack: attack{name: "the lease socket", does: "2,000 connections held open or with junk, 2,000 requests", holds: "the worker lives and reports", before: "held"},
 		code:   [][]string{{"leases"}},
 	},

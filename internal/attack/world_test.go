@@ -480,3 +480,8 @@ func (p *played) lease(resource string) (wire.BudgetGrant, error) {
 	})
 	return g, err
 }
+
+func (p *played) askBudget(r wire.BudgetReport) error {
+	_, err := p.ask(r)
+	return err
+}
