@@ -23,7 +23,11 @@ func answering(t *testing.T, h director.Health, s wire.Snapshot) (dir string) {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	for path, body := range map[string]any{"/healthz": h, "/snapshot": s} {
+	lift := director.CooldownLift{Lifted: s.Cooldowns}
+	if len(s.Cooldowns) == 0 {
+		lift.Problem = "model.none is not closed; director cooldown list shows what is"
+	}
+	for path, body := range map[string]any{"/healthz": h, "/snapshot": s, "/cooldown/lift": lift} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(body) })
 	}
 	server := &http.Server{Handler: mux} //nolint:gosec // of a test
@@ -53,6 +57,42 @@ func TestWhatOperatorsRead(t *testing.T) {
 		{well, "director tasks", 0, "a/b#3"},
 		{well, "director tasks", 0, "an answer of a person\n"},
 		{ill, "director tasks", 0, "no tasks\n"},
+	} {
+		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)
+		if exit != c.exit || !strings.Contains(out, c.says) {
+			t.Errorf("%s\n  exit %d, want %d, saying %q\n%s", c.command, exit, c.exit, c.says, out)
+		}
+	}
+}
+
+func TestCooldownCommands(t *testing.T) {
+	moment := func(minute int) wire.Time { return wire.At(time.Date(2026, 11, 21, 10, minute, 0, 0, time.UTC)) }
+	closed := answering(t, director.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{
+		{Resource: "github.write", Until: moment(5), Why: "secondary limit"},
+		{Resource: "model.x", Until: moment(15), Since: new(moment(0)), Why: "wait 24h", StatedBy: []wire.SnapshotStated{
+			{Issue: "a/b#1", Attempt: 2, At: moment(0), Until: moment(59), Text: "wait 24h"}, {Issue: "a/b#7", Attempt: 1, At: moment(1), Until: moment(58), Text: "429"},
+		}},
+	}})
+	open := answering(t, director.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{}})
+	incident := answering(t, director.Health{}, wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{{Resource: "incident/host/disk_full", Until: moment(1)}}})
+	for _, c := range []struct {
+		dir, command string
+		exit         int
+		says         string
+	}{
+		{closed, "director cooldown list", 0, "model.x        2026-11-21 10:15:00   0s     2026-11-21 10:00:00   a/b#1, attempt 2, and a/b#7, attempt 1   wait 24h\n"},
+		{closed, "director cooldown list", 0, "github.write   2026-11-21 10:05:00   0s     -                     the director                             secondary limit\n"},
+		{closed, "director cooldown list", 0, "model.x: a/b#7, attempt 1, said on 2026-11-21 10:01:00 that it is limited until 2026-11-21 10:58:00: 429\n"},
+		{open, "director cooldown list", 0, "nothing is closed\n"},
+		{open, "director cooldown list --json", 0, "[]\n"},
+		{incident, "director cooldown list", 0, "nothing is closed\n"},
+		{closed, "director cooldown list --json", 0, `"stated_by":[{"issue":"a/b#1","attempt":2,`},
+		{closed, "director cooldown lift --all", 0, "model.x is open again; it was closed until 2026-11-21 10:15:00 on the word of a/b#1, attempt 2, and a/b#7, attempt 1: wait 24h\n"},
+		{closed, "director cooldown lift model.x --json", 0, `{"lifted":[{"resource":"github.write",`},
+		{open, "director cooldown lift model.none", 1, "model.none is not closed; director cooldown list shows what is\n"},
+		{closed, "director cooldown lift", 2, "name the resources, or say --all"},
+		{closed, "director cooldown lift model.x --all", 2, "name the resources, or say --all"},
+		{t.TempDir(), "director cooldown list", 2, "no answer"},
 	} {
 		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)
 		if exit != c.exit || !strings.Contains(out, c.says) {
