@@ -208,7 +208,11 @@ type Scope struct {
 // Worker is about what happens within an attempt.
 type Worker struct {
 	FixAttempts int
+	Validate    string // inside | fresh
 }
+
+// ValidatesFresh: work is validated by an attempt of its own, in a clean container.
+func (c Config) ValidatesFresh() bool { return c.Worker.Validate == "fresh" }
 
 // Stage is one step of an attempt.
 type Stage = agent.Stage

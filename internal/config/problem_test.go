@@ -195,8 +195,13 @@ func TestSingleProblems(t *testing.T) {
 		stage + "[[stage]]\nname = \"START\"\nrun = [\"x\"]":                   "START after CODE",
 		stage + "timeout_seconds = 3601":                                       "c.toml:4:1: stage[0].timeout_seconds: 3601 is longer than",
 		"timeouts.worker_watchdog_seconds = 1000\n" + stage:                    "c.toml:2:3: stage[0].timeout_seconds: 1800 is longer than",
-		"a = ghp_0123456789abcdefghij":                                         "c.toml:1:5: not TOML",
-		"ghp_0123456789abcdefghij = 1":                                         "unknown key",
+		"worker.validate = \"outside\"":                                        `want one of "inside", "fresh"`,
+		"worker.validate = \"fresh\"\ncontainers.runtime = \"process\"":        "c.toml:1:8: worker.validate: plain processes have no clean container to validate in",
+		"worker.validate = \"fresh\"\n" + stage:                                "c.toml:1:8: worker.validate: no stage VALIDATE, so nothing would be validated",
+		"worker.validate = \"fresh\"\n" + stage + "[[stage]]\nname = \"VALIDATE\"\nagent = \"codex\"":                     "VALIDATE calls a model, and a clean container has no keys",
+		"worker.validate = \"fresh\"\n" + stage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\nresource = \"model.x\"": "VALIDATE calls a model",
+		"a = ghp_0123456789abcdefghij": "c.toml:1:5: not TOML",
+		"ghp_0123456789abcdefghij = 1": "unknown key",
 	} {
 		_, got := text(t, doc)
 		if !strings.Contains(got, want) || strings.Contains(got, "\n") {

@@ -91,6 +91,13 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{keys: []string{"worker.validate", "containers.runtime"}, wrong: func(c Config) string {
+		if c.ValidatesFresh() && c.Containers.Runtime == "process" {
+			return `plain processes have no clean container to validate in, want containers.runtime = "docker", or worker.validate = "inside"`
+		}
+		return ""
+	}},
+	{keys: []string{"worker.validate"}, wrong: wrongFreshStages},
 	{keys: []string{"containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
 		for _, name := range c.Containers.EnvPassthrough {
 			if _, ok := c.Containers.Env[name]; ok {
@@ -99,6 +106,23 @@ var rules = []rule{
 		}
 		return ""
 	}},
+}
+
+// wrongFreshStages checks what is to run in a clean container: nobody has the keys there that an agent needs.
+func wrongFreshStages(c Config) string {
+	from := slices.IndexFunc(c.Stages, func(s Stage) bool { return s.Name == "VALIDATE" })
+	switch {
+	case !c.ValidatesFresh() || len(c.Stages) == 0:
+		return ""
+	case from < 0:
+		return `no stage VALIDATE, so nothing would be validated: want one, or worker.validate = "inside"`
+	}
+	for _, s := range c.Stages[from:] {
+		if s.Agent != "" || s.Resource != "" {
+			return fmt.Sprintf("%s calls a model, and a clean container has no keys for one: want a program, or worker.validate = %q", s.Name, "inside")
+		}
+	}
+	return ""
 }
 
 // duplicate returns the first text that occurs a second time, in any case.

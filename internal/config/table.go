@@ -114,6 +114,7 @@ func keys(c *Config) []row {
 		{key: "checkout.git_memory", def: `"4GiB"`, check: validMemory, want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Address space of each git process.", to: &c.Checkout.GitMemory},
 
 		{key: "worker.fix_attempts", def: "3", unit: "rounds", min: 1, max: 20, doc: "Rounds of CODE and VALIDATE within one attempt, including the first.", to: &c.Worker.FixAttempts},
+		{key: "worker.validate", def: `"inside"`, allowed: []string{"inside", "fresh"}, doc: "Where VALIDATE runs. inside: in the agent's container, in rounds with CODE. fresh: after the agent's container is gone, in a new one that has a copy of what would be delivered, no agent, no variables of env_passthrough, and nothing that an agent can write to; then fix_attempts does not count.", to: &c.Worker.Validate},
 
 		{key: "recovery.preset", def: `"director"`, allowed: policy.Presets, doc: "Policy that decides what a failure leads to; docs/specs/error-handling.md compares them.", to: &c.Recovery.Preset},
 		{key: "recovery.continue_on_error", def: "false", doc: "Whether the other tasks go on after one has failed for good, even where the preset would stop them.", to: &c.Recovery.ContinueOnError},

@@ -46,7 +46,7 @@ func apiConfig(spec Spec, fleet, owner, network string) (*apicontainer.Config, *
 		IpcMode:     apicontainer.IPCModePrivate,
 		CapDrop:     []string{"ALL"},
 		SecurityOpt: []string{"no-new-privileges"},
-		Tmpfs:       map[string]string{"/tmp": tmpOptions},
+		Tmpfs:       tmpfs(spec),
 		Mounts:      apiMounts(spec),
 		Init:        &noInit,
 		Resources: apicontainer.Resources{
@@ -57,6 +57,14 @@ func apiConfig(spec Spec, fleet, owner, network string) (*apicontainer.Config, *
 		},
 	}
 	return config, host
+}
+
+func tmpfs(spec Spec) map[string]string {
+	all := map[string]string{"/tmp": tmpOptions}
+	for _, p := range spec.Scratch {
+		all[p] = tmpOptions
+	}
+	return all
 }
 
 func apiMounts(spec Spec) []mount.Mount {

@@ -50,6 +50,9 @@ func checkProcess(spec Spec) error {
 	if !clean(spec.Entrypoint[0]) {
 		return refused(doing, "entrypoint %q: want an absolute path", spec.Entrypoint[0])
 	}
+	if len(spec.Scratch) > 0 {
+		return refused(doing, "scratch %q: a plain process has the machine's folders", spec.Scratch)
+	}
 	for _, m := range spec.Mounts {
 		if err := checkProcessMount(m); err != nil {
 			return &Error{Kind: ErrSpec, Doing: doing, Cause: err, Next: "give it the same path on both sides, or run workers in Docker"}

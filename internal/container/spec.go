@@ -38,6 +38,7 @@ type Spec struct {
 	WorkerBinary string   // static executable readable by this process, put at WorkerPath; knows supervisor.Command
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional
+	Scratch      []string // optional; paths in the container where everybody may write, empty at first, in its memory
 	Memory       int64    // bytes, at least 6 MiB; swap does not come on top of it, tmpfs counts
 	CPUs         float64  // above 0
 	Pids         int64    // at least 1; threads count
@@ -88,6 +89,11 @@ func (s Spec) validate() error {
 	for _, e := range s.Env {
 		if strings.Index(e, "=") < 1 {
 			return refused(doing, "env: want KEY=VALUE") // without the text: it may be a secret
+		}
+	}
+	for _, p := range s.Scratch {
+		if !clean(p) || p == "/" || within(p, Dir) || within(Dir, p) {
+			return refused(doing, "scratch %q: want a clean absolute path, not / and not in %s", p, Dir)
 		}
 	}
 	for _, f := range s.Files {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/fsm"
@@ -75,6 +77,10 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.bus.Admit(e.Worker)
 		return fsm.EffectEnded{}
 	}
+	rejected, err := s.rejection(ctx, e)
+	if err != nil {
+		return failed(err)
+	}
 	s.reports.drop(fsm.AttemptID(e.Nonce, e.Attempt-1))
 	s.reports.begin(e.Worker)
 	issue, err := s.github.Issue(ctx, string(e.Task))
@@ -114,6 +120,11 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	c := s.config
 	spec := s.spec(e, checkout.Path)
+	if e.Start.Validate {
+		if spec, err = s.cleanSpec(ctx, e); err != nil {
+			return failed(err)
+		}
+	}
 	plan := wire.Plan{
 		WorkerID: e.Worker, AttemptID: e.Worker, RunID: s.runID, Issue: ref, Attempt: e.Attempt,
 		Branch: branchOf(e), BaseBranch: base, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
@@ -122,11 +133,13 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
 		},
 		SignKey: credential.Key,
-		Workdir: s.runtime.Workdir(spec), Stages: s.stages, FixAttempts: c.Worker.FixAttempts,
+		Workdir: s.runtime.Workdir(spec), Stages: s.stagesOf(e.Start), Rejected: rejected, ValidateOnly: e.Start.Validate,
+		FixAttempts:              c.Worker.FixAttempts,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
-		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all, ValidateFirst: e.Start.Action == recovery.Revalidate,
-		AttemptFile: attemptFile(e, ref, alternative(s.stages), conflicts),
+		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all && !e.Start.Validate,
+		ValidateFirst: e.Start.Action == recovery.Revalidate && !e.Start.Validate,
+		AttemptFile:   attemptFile(e, ref, alternative(s.stages), conflicts),
 		Budget: &wire.PlanBudget{
 			MaxConcurrent: c.RateLimits.Model.MaxConcurrentRequests, SpacingSeconds: c.RateLimits.Model.MinBetweenRequests.Seconds(),
 			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),
@@ -181,6 +194,9 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	stored, err := s.endReports(ctx, e, exit)
 	if err != nil {
 		return failed(err)
+	}
+	if err := s.workspace.DropValidation(ctx, e.Nonce); err != nil {
+		s.log.Warn("the copy that was validated is left", zap.String("worker", e.Worker), zap.Error(err))
 	}
 	s.recordEnd(ctx, e, exit, stored)
 	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.config.Containers.Memory}

@@ -72,6 +72,9 @@ func advice(order *fsm.StartOrder, inReview bool) string {
 		return "The work is in a pull request already, and the work tree has what people pushed to its branch: keep that. What its checks or people say " +
 			"against the work stands below: mend that, don't begin again."
 	}
+	if order.Validate { // nobody is told anything
+		return ""
+	}
 	return actionAdvice[order.Action]
 }
 

@@ -64,6 +64,7 @@ func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 func progressView(p *fsm.ProgressView) github.ProgressView {
 	view := github.ProgressView{State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Attempts: attemptLines(p.History)}
+	view.Validates = p.Validates
 	if p.State == fsm.Parked {
 		view.PutOff = p.Until
 	}

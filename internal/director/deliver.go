@@ -46,17 +46,25 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if order == nil { // planned by an earlier version
 		order = &fsm.DeliverOrder{}
 	}
-	mayValidate := order.Validate && s.validates()
+	mayValidate := order.Validate && len(s.validateStages()) > 0
 	if behind != "" && mayValidate {
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	}
 	message := fmt.Sprintf("%s\n\nRefs #%d", s.github.CommitSubject(issue), issue.Number)
 	request := s.pushRequest(e, issue, branchOf(e), message)
+	if order.Validated {
+		request.Validated = e.Worker
+	}
 	work, err := s.workspace.Deliver(ctx, request)
 	moved := errors.Is(err, workspace.ErrBranchMoved)
 	switch {
 	case moved && mayValidate:
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
+	case errors.Is(err, workspace.ErrNotValidated) && mayValidate:
+		s.log.Warn("validated again", zap.String("issue", string(e.Task)), zap.Error(err))
+		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Changed: true}}
+	case errors.Is(err, workspace.ErrNotValidated), moved && order.Validated:
+		return fsm.EffectEnded{Failure: notValidated(err)}
 	case moved:
 		work, err = s.pushJoined(ctx, e, request)
 	}
@@ -98,20 +106,10 @@ func (s *session) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, s.config.GitHub.BaseBranch), nil
 }
 
-// validates reports whether a stage checks the work.
-func (s *session) validates() bool {
-	for _, g := range s.stages {
-		if g.Name == wire.StageValidate {
-			return true
-		}
-	}
-	return false
-}
-
 // draftNote says why nobody should take the work for validated; empty: it is.
 func (s *session) draftNote(behind string, moved bool) string {
 	switch {
-	case !s.validates():
+	case len(s.validateStages()) == 0:
 		return "Not validated: no VALIDATE stage is configured."
 	case behind != "":
 		return "Not validated on today's base branch: it is " + behind + ", and the budget for attempts is used up."
@@ -160,7 +158,7 @@ func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.D
 	r := github.DeliverRequest{
 		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
 		PullRequest: gh.Delivery == deliverPullRequest, Watch: gh.Review && gh.Delivery == deliverPullRequest, Draft: note != "", Note: note,
-		Summary: summary, Checks: checks, Attempts: failedLines(e.Failures, e.Work != nil && e.Work.PullRequest > 0),
+		Summary: summary, Checks: checks, Clean: order.Validated, Attempts: failedLines(e.Failures, e.Work != nil && e.Work.PullRequest > 0),
 		Usage: github.UsageLine{
 			Attempts: e.Attempt, Tokens: order.Spent.Tokens, PaidCalls: order.Spent.PaidCalls, CostUSD: order.Spent.CostUSD,
 		},

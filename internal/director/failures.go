@@ -90,6 +90,7 @@ var workspaceCauses = []struct {
 	{workspace.ErrTooMuch, recovery.ScopeViolation},
 	{workspace.ErrRefused, recovery.PolicyViolation},
 	{workspace.ErrNotThere, recovery.InvalidConfig},
+	{workspace.ErrNotValidated, recovery.Validation},
 }
 
 var workspaceFailures = map[workspace.Kind]meaning{

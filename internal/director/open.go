@@ -168,6 +168,9 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 			return err
 		}
 	}
+	if d.config.ValidatesFresh() && d.plainProcesses() {
+		return errors.New(`director: worker.validate = "fresh" needs containers, and workers run as plain processes here: give it Docker, or set worker.validate = "inside"`)
+	}
 	gateway, err := d.runtime.EnsureNetwork(ctx)
 	if err != nil {
 		return err

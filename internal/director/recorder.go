@@ -145,7 +145,7 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 }
 
 // outcomes say what a move means for the attempt that it ends.
-var outcomes = map[fsm.Trigger]string{fsm.OnGoneOK: audit.OutcomeOK, fsm.OnGoneWithdrawn: audit.OutcomeWithdrawn}
+var outcomes = map[fsm.Trigger]string{fsm.OnGoneOK: audit.OutcomeOK, fsm.OnValidate: audit.OutcomeOK, fsm.OnGoneWithdrawn: audit.OutcomeWithdrawn}
 
 func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	if t == nil {

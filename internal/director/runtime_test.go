@@ -30,6 +30,7 @@ type fakeRuntime struct {
 // fakeWorker is one running "container".
 type fakeWorker struct {
 	plan     wire.Plan
+	spec     container.Spec
 	checkout string
 	client   *bus.Client
 	stop     chan string            // reasons that the director gave
@@ -68,7 +69,7 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 	if _, there := h.workers[s.AttemptID]; there {
 		return nil
 	}
-	a := &fakeWorker{checkout: s.Checkout, task: s.Task, stop: make(chan string, 8), behind: make(chan wire.SyncRequired, 64)}
+	a := &fakeWorker{spec: s, checkout: s.Checkout, task: s.Task, stop: make(chan string, 8), behind: make(chan wire.SyncRequired, 64)}
 	if err := json.Unmarshal(s.Stdin, &a.plan); err != nil {
 		return err
 	}

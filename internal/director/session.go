@@ -57,6 +57,7 @@ func (d *daemon) machineConfig() fsm.Config {
 	return fsm.Config{
 		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
 		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter,
+		CleanValidation: c.ValidatesFresh() && len(d.validateStages()) > 0, FixRounds: c.Worker.FixAttempts,
 		Policy: d.policy.With(c.Limits()), HasAlternative: alternative(d.stages) != "", Models: models(d.stages),
 		MaxStatedWait: c.RateLimits.Model.MaxWait, Classify: d.classifier.Classify,
 		Retry: outbox,

@@ -112,7 +112,7 @@ func (f Moved) apply(m *Machine, t *Task) {
 
 func (f AttemptBegan) apply(_ *Machine, t *Task) {
 	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
-	t.Next, t.Ending = Next{}, Ending{}
+	t.Next, t.Ending, t.Validates = Next{}, Ending{}, f.Next.Validate
 	t.soft = soft{inFlight: t.soft.inFlight}
 }
 
@@ -159,6 +159,10 @@ func (f EndingSet) apply(_ *Machine, t *Task) {
 	}
 }
 
+func (f ValidationDue) apply(_ *Machine, t *Task) {
+	t.Next = Next{Action: recovery.Revalidate, Validate: true}
+}
+
 // The verdict charges the tally; nothing else does.
 func (f VerdictMade) apply(m *Machine, t *Task) {
 	t.History = append(t.History, Failure{
@@ -167,7 +171,7 @@ func (f VerdictMade) apply(m *Machine, t *Task) {
 	})
 	t.History = t.History[max(0, len(t.History)-maxHistory):]
 	t.Tally = t.Tally.After(f.Finding, f.Verdict)
-	t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason}
+	t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate}
 	t.Incident = f.Incident
 	if f.Verdict.Row == rowIncident {
 		t.IncidentWaits++

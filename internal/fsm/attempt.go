@@ -14,8 +14,13 @@ func (m *Machine) begin(t *Task) {
 	if t.State == Backoff {
 		on = OnStillOurs
 	}
-	order := &StartOrder{Action: t.Next.Action, Fresh: t.Next.Fresh, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints, WatchdogAt: m.now.Add(m.cfg.Watchdog)}
-	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: t.Next, WatchdogAt: order.WatchdogAt})
+	next := t.Next
+	next.Validate = next.Validate && m.cfg.CleanValidation
+	order := &StartOrder{
+		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
+		WatchdogAt: m.now.Add(m.cfg.Watchdog),
+	}
+	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, WatchdogAt: order.WatchdogAt})
 	m.plan(t, Effect{Kind: DoStart, Start: order})
 	m.move(t, on, string(order.Action), time.Time{})
 }
@@ -68,13 +73,16 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 	if used := t.used(); used != (recovery.Usage{}) {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used, Ended: true, Spent: t.Spent.Plus(used)})
 	}
-	switch t.Ending.Outcome {
-	case OutcomeOK:
+	switch done := t.Ending.Outcome == OutcomeOK; {
+	case done && m.cfg.CleanValidation && !t.Validates:
+		m.record(ValidationDue{OfTask: OfTask{t.Key}, Attempt: t.Attempt})
+		m.move(t, OnValidate, "", m.now)
+	case done:
 		m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
-			Validate: m.cfg.Policy.Forbids(t.Tally) == "", Hints: t.Hints, Spent: t.Spent,
+			Validate: m.cfg.Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,
 		}})
 		m.move(t, OnGoneOK, "", time.Time{})
-	case OutcomeWithdrawn:
+	case t.Ending.Outcome == OutcomeWithdrawn:
 		m.release(t, OnGoneWithdrawn, ReleaseNote{Why: t.Ending.Withdrawn, Taken: t.Ending.Taken})
 	default:
 		f := t.Ending.Finding
@@ -156,24 +164,32 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 	}
 }
 
-// validateAgain lets another attempt validate the work on the base branch that was merged into it. The delivery asked for it only because
-// there was budget for it; the operator may have used that up since.
-func (m *Machine) validateAgain(t *Task) {
+// Why a delivery asks for another validation, by the row of its verdict.
+const (
+	rowBaseMoved   = "director.base_moved"
+	rowWorkChanged = "director.work_changed"
+
+	baseMoved   = "the base branch had moved on and was merged into the work, which is to be validated again"
+	workChanged = "the work is not what was validated, and is to be validated again"
+)
+
+// validateAgain lets another attempt validate the work: on the base branch that was merged into it, or because it is not what was validated.
+// The delivery asked for it only because there was budget for it; the operator may have used that up since.
+func (m *Machine) validateAgain(t *Task, row, why string) {
 	if m.blockUsedUp(t) {
 		return
 	}
-	const why = "the base branch had moved on and was merged into the work, which is to be validated again"
 	m.record(VerdictMade{
-		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: "SYNC_MAIN",
-		Finding: recovery.Finding{Reason: recovery.Validation, Cause: why, Rule: "director.base_moved", Confidence: 1},
-		Verdict: recovery.Verdict{Action: recovery.Revalidate, Charges: recovery.Infrastructure, Reason: recovery.Validation, Row: "director.base_moved", Why: why},
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: "SYNC_MAIN", Validate: m.cfg.CleanValidation,
+		Finding: recovery.Finding{Reason: recovery.Validation, Cause: why, Rule: row, Confidence: 1},
+		Verdict: recovery.Verdict{Action: recovery.Revalidate, Charges: recovery.Infrastructure, Reason: recovery.Validation, Row: row, Why: why},
 	})
 	m.move(t, OnRetry, why, m.now)
 }
 
 // delivered reports whether the outcome is that of a delivery that has delivered something.
 func (e *EffectEnded) delivered() bool {
-	return e.Failure == nil && e.Delivery != nil && !e.Delivery.Nothing && !e.Delivery.Merged
+	return e.Failure == nil && e.Delivery != nil && !e.Delivery.Nothing && !e.Delivery.Merged && !e.Delivery.Changed
 }
 
 // deliveryEnded takes the outcome of a delivery.
@@ -184,7 +200,9 @@ func (m *Machine) deliveryEnded(t *Task, e EffectEnded) {
 	case e.Failure != nil: // the work is done: another attempt would do it again, and not deliver it either
 		m.giveUp(t, failureOf(e.Failure), "COMMIT", "director.deliver", "the work is done and kept, but it cannot be delivered")
 	case e.Delivery != nil && e.Delivery.Merged:
-		m.validateAgain(t)
+		m.validateAgain(t, rowBaseMoved, baseMoved)
+	case e.Delivery != nil && e.Delivery.Changed:
+		m.validateAgain(t, rowWorkChanged, workChanged)
 	case e.delivered() && e.Delivery.PullRequest > 0: // the checkout stays, for what the review asks for
 		m.record(LabelsConfirmed{OfTask{t.Key}})
 		m.move(t, OnInReview, e.Delivery.Branch, time.Time{})

@@ -53,8 +53,15 @@ func (t *Task) failedResource(r recovery.Reason, stage string) string {
 	return recovery.Origin{Director: e.Known == r, Uses: e.Resource, Stage: stage, Provider: e.Provider}.Resource(r)
 }
 
-// concerns reports whether the incident keeps this task back.
-func (i *Incident) concerns(t *Task) bool { return i.Repo == "" || i.Repo == t.Key.Repo() }
+// concerns reports whether the incident keeps this task back. What only validates uses no model.
+func (i *Incident) concerns(t *Task) bool {
+	if t.Next.Validate && i.ofModel() {
+		return false
+	}
+	return i.Repo == "" || i.Repo == t.Key.Repo()
+}
+
+func (i *Incident) ofModel() bool { return strings.HasPrefix(i.Key, recovery.ModelPrefix) }
 
 // Incidents lists the outages that keep work back now, or let only a little of it through, and what is only told.
 func (m *Machine) Incidents() []Incident {
@@ -183,8 +190,8 @@ func (m *Machine) noteHealthEvidence(t *Task, f recovery.Finding, stage string) 
 	key, _ := t.incidentOf(f, stage)
 	m.countSuccess(t, func(i *Incident) bool {
 		works := !t.UpAt.IsZero() && i.Reason != recovery.DiskFull && (i.Reason != recovery.BusDisconnect || stage != "")
-		if strings.HasPrefix(i.Key, recovery.ModelPrefix) {
-			works = stage == "VALIDATE" || f.Reason == recovery.NoProgress
+		if i.ofModel() {
+			works = stage == "VALIDATE" && !t.Validates || f.Reason == recovery.NoProgress
 		}
 		return works && i.Repo == "" && i.Key != key
 	})
@@ -200,14 +207,27 @@ func (m *Machine) countSuccess(t *Task, disproves func(*Incident) bool) {
 	}
 }
 
-// slotReleased updates the incidents of a task that no longer holds a slot: it has done well, or it has failed for reasons of its own.
-func (m *Machine) slotReleased(t *Task, well bool) {
-	m.countSuccess(t, func(*Incident) bool { return well })
+// slotReleased updates the incidents of a task that no longer holds a slot: what it did disproves some, or it has failed for reasons of its
+// own.
+func (m *Machine) slotReleased(t *Task, disproves func(*Incident) bool) {
+	m.countSuccess(t, disproves)
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		if i.Breaker.Canary == string(t.Key) {
 			m.updateIncident(i, i.Breaker.Left(string(t.Key)))
 		}
 	}
+}
+
+// provesWell reports whether an attempt that ended in this way disproves an incident: what has only validated has used no model, and what
+// is still to be validated has passed no check.
+func (t *Task) provesWell(on Trigger, i *Incident) bool {
+	switch on {
+	case OnValidate:
+		return i.Repo == ""
+	case OnGoneOK:
+		return !t.Validates || !i.ofModel()
+	}
+	return false
 }
 
 // provenAt is when a canary has done well enough; zero: there is none, or it does not run yet.

@@ -191,7 +191,7 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	}
 	r := &Reply{CommandRef: s.CommandRef, On: s.On, Command: s.Command, Refused: refused, Known: t != nil}
 	if t != nil {
-		r.View = ProgressView{State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Incident: m.incidentIssue(t)}
+		r.View = ProgressView{State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Incident: m.incidentIssue(t), Validates: t.validates()}
 		r.Waits = m.WaitsFor(t)
 	}
 	m.emit(t, Effect{Kind: DoReply, Task: s.Task, Reply: r})

@@ -33,7 +33,7 @@
 //	cooldown.go   which resources are closed, for how long a worker's word counts (limitStated)
 //	attempt.go    how an attempt begins and ends, and what is known of its end
 //	liveness.go   whether a worker is there: heartbeats (deadlinePassed), hello, the runtime's list
-//	verdict.go    what a failure leads to, and budgets
+//	verdict.go    what a failure leads to, budgets, and who mends what a clean container refused
 //	claim.go      whether a claim is won, lost (claimChecked), withdrawn or stale
 //	breaker.go    many tasks that fail alike
 //	intake.go     what changed on GitHub, what people answered

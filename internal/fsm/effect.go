@@ -90,20 +90,24 @@ type Effect struct {
 type StartOrder struct {
 	Action recovery.Action `json:"action,omitempty"` // empty: the first attempt
 	// Alternative: the other model, since a verdict asked for it; until a human answers.
-	Alternative bool      `json:"alternative,omitempty"`
-	Fresh       bool      `json:"fresh,omitempty"` // the checkout begins anew at the base branch
-	Failures    []Failure `json:"failures,omitempty"`
-	Hints       []Hint    `json:"hints,omitempty"`
-	WatchdogAt  time.Time `json:"watchdog_at"`
+	Alternative bool `json:"alternative,omitempty"`
+	Fresh       bool `json:"fresh,omitempty"` // the checkout begins anew at the base branch
+	// Validate: only VALIDATE runs, in a clean container, on what would be delivered.
+	Validate   bool      `json:"validate_only,omitempty"`
+	Failures   []Failure `json:"failures,omitempty"`
+	Hints      []Hint    `json:"hints,omitempty"`
+	WatchdogAt time.Time `json:"watchdog_at"`
 }
 
 // DeliverOrder says how the work is to be handed in.
 type DeliverOrder struct {
 	// Validate: if the base branch has to be merged first, another attempt may validate what comes of it. Otherwise the work is shown as
 	// not validated.
-	Validate bool           `json:"validate,omitempty"`
-	Hints    []Hint         `json:"said,omitempty"` // what people said
-	Spent    recovery.Usage `json:"spent,omitzero"` // by all attempts
+	Validate bool `json:"validate,omitempty"`
+	// Validated: only what this attempt has validated in its clean container may be handed in.
+	Validated bool           `json:"validated,omitempty"`
+	Hints     []Hint         `json:"said,omitempty"` // what people said
+	Spent     recovery.Usage `json:"spent,omitzero"` // by all attempts
 }
 
 // StopOrder says how gently the attempt is stopped, and why.
@@ -157,6 +161,8 @@ type ProgressView struct {
 	History []Failure
 	Why     string
 	Until   time.Time // Parked: until when
+	// Validates: the attempt under way, or the one that is due, only validates the work.
+	Validates bool
 	// Incident is the issue about the outage that the task waits for; empty: none.
 	Incident IssueKey
 }

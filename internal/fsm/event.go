@@ -250,10 +250,11 @@ type StopResult struct {
 }
 
 // DeliverResult is what was pushed. Nothing: the work tree equals the base. Merged: nothing was pushed, since the base branch had to be
-// merged first, and what came of it is not validated.
+// merged first, and what came of it is not validated. Changed: nothing was pushed, since the work is not what was validated.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`
+	Changed     bool   `json:"changed,omitempty"`
 	Branch      string `json:"branch,omitempty"`
 	SHA         string `json:"sha,omitempty"`
 	URL         string `json:"url,omitempty"`

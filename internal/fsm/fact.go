@@ -156,6 +156,12 @@ type EndingSet struct {
 	Taken    string `json:"taken,omitempty"` // of a withdrawal: the person who takes over
 }
 
+// ValidationDue: the attempt has done well, and the next one, which is free of charge, validates its work in a clean container.
+type ValidationDue struct {
+	OfTask
+	Attempt int `json:"attempt"`
+}
+
 // VerdictMade is what was decided about a failed attempt.
 type VerdictMade struct {
 	OfTask
@@ -165,6 +171,8 @@ type VerdictMade struct {
 	Verdict recovery.Verdict `json:"verdict"`
 	// Incident is the key under which the failure counts with those of other tasks; empty: it is the task's own.
 	Incident string `json:"incident,omitempty"`
+	// Validate: the next attempt only validates the work, in a clean container.
+	Validate bool `json:"validate,omitempty"`
 }
 
 // UsageCounted is what the current attempt has used, or an operator's correction of what the claim has.
@@ -268,6 +276,7 @@ var facts = []factRow{
 	kindOf[HintsGiven]("hints_given"),
 	kindOf[ClaimWentStale]("claim_went_stale"),
 	kindOf[EndingSet]("ending_set"),
+	kindOf[ValidationDue]("validation_due"),
 	kindOf[VerdictMade]("verdict_made"),
 	kindOf[UsageCounted]("usage_counted"),
 	kindOf[TallyReset]("tally_reset"),

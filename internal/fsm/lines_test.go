@@ -71,6 +71,8 @@ func factLine(f Fact) string {
 		return fmt.Sprintf("#%d claim went stale", f.Task.Number())
 	case EndingSet:
 		return fmt.Sprintf("#%d ending: %s", f.Task.Number(), joined(string(f.Outcome), string(f.Known), f.Cause))
+	case ValidationDue:
+		return fmt.Sprintf("#%d attempt %d is to be validated", f.Task.Number(), f.Attempt)
 	case VerdictMade:
 		return fmt.Sprintf("#%d verdict on attempt %d: %s -> %s after %s [%s] %q", f.Task.Number(), f.Attempt,
 			f.Finding.Reason, f.Verdict.Action, f.Verdict.Delay, f.Verdict.Row, f.Finding.Cause)
@@ -120,6 +122,9 @@ func nextLine(n Next) string {
 	if n.Action == "" {
 		return ""
 	}
+	if n.Reason == "" && n.Validate {
+		return " (validates)"
+	}
 	if n.Reason == "" {
 		return fmt.Sprintf(" (%s, as a person wants it)", n.Action)
 	}
@@ -127,7 +132,11 @@ func nextLine(n Next) string {
 	if n.Charges != "" {
 		meter = "charged to " + string(n.Charges)
 	}
-	return fmt.Sprintf(" (%s because of %s, %s)", n.Action, n.Reason, meter)
+	line := fmt.Sprintf(" (%s because of %s, %s", n.Action, n.Reason, meter)
+	if n.Validate {
+		line += ", validates"
+	}
+	return line + ")"
 }
 
 func reportLine(f ReportAccepted) string {

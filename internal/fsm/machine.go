@@ -30,7 +30,10 @@ type Config struct {
 	StopGrace    time.Duration
 	ClaimStale   time.Duration // a claim without progress is given back; 0: never
 	RemindAfter  time.Duration // a question without an answer is raised once more; 0: never
-	Policy       *policy.Policy
+	// CleanValidation: what an attempt has done is delivered only after another one, without an agent, has validated it.
+	CleanValidation bool
+	FixRounds       int // of CODE, the first included, that a clean container may refuse; ≥ 1
+	Policy          *policy.Policy
 	// HasAlternative: another model is configured for the stages.
 	HasAlternative bool
 	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins. Empty: any
@@ -177,7 +180,7 @@ func (m *Machine) move(t *Task, on Trigger, why string, until time.Time) {
 	}
 	m.record(Moved{OfTask: OfTask{t.Key}, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
 	if !t.holdsSlot() { // one in Backoff whose issue is being read again keeps its slot
-		m.slotReleased(t, on == OnGoneOK)
+		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
 	}
 	m.revisit(t)
 	// Before a claim is won there is no comment, Done and Released have comments of their own, and the other states are too short.

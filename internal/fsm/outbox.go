@@ -130,7 +130,7 @@ func (m *Machine) emitFor(t *Task) {
 		t.soft.commentDue = false
 		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{
 			State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy, Incident: m.incidentIssue(t),
-			Until: t.Until,
+			Until: t.Until, Validates: t.validates(),
 		}})
 	}
 	if len(t.Outbox) == 0 || t.soft.inFlight != "" {

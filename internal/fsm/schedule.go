@@ -23,13 +23,14 @@ func (m *Machine) dispatch() {
 
 // nextReady picks the next task, or nil if none may go: here the scheduler chooses.
 func (m *Machine) nextReady() *Task {
-	if !m.slotFree() || m.modelOpensAt().After(m.now) {
+	if !m.slotFree() {
 		return nil
 	}
+	closed := m.modelOpensAt().After(m.now)
 	var last *Task
 	for _, t := range m.ready.tasks {
 		switch {
-		case !m.admits(t): // it is of a repository that is kept back
+		case closed && !t.Next.Validate, !m.admits(t): // it waits for a model, or is of a repository that is kept back
 		case m.failedLast(t):
 			last = cmp.Or(last, t)
 		default:

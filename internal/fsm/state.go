@@ -117,6 +117,7 @@ const (
 	OnSeenAgain      Trigger = "seen_again"
 	OnStillSilent    Trigger = "still_silent"
 	OnGoneOK         Trigger = "gone_ok"
+	OnValidate       Trigger = "validate"
 	OnGoneWithdrawn  Trigger = "gone_withdrawn"
 	OnRetry          Trigger = "retry"
 	OnEscalate       Trigger = "escalate"
@@ -206,6 +207,7 @@ var Transitions = []Transition{
 	{From: begun, On: OnOverspent, To: Stopping, Stop: StopOverBudget, Means: "The attempt exceeded a budget", old: "a budget is overspent"},
 	{From: begun, On: OnWithdrawn, To: Stopping, Stop: StopWithdrawn, Means: "The issue was closed, lost its label or was taken by somebody else", old: "closed, unlabelled or taken"},
 	{From: []State{Stopping}, On: OnGoneOK, To: Delivering, Means: "All stages passed and the container is gone, so the work is being delivered", old: "confirmed gone: ok"},
+	{From: []State{Stopping}, On: OnValidate, To: Backoff, Means: "The agent is done and its container is gone, so the work is validated in a clean one"},
 	{From: []State{Stopping}, On: OnGoneWithdrawn, To: Released, Means: "The container is gone, and the issue is no longer ours", old: "confirmed gone: withdrawn"},
 	{From: []State{Stopping, Delivering, InReview}, On: OnRetry, To: Backoff, Means: "The verdict: another attempt", old: "verdict: another attempt"},
 	{From: []State{Stopping, Delivering, InReview}, On: OnReclaim, To: Released, Means: "The verdict: the issue was given back", old: "verdict: give the issue back"},

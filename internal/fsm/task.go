@@ -69,6 +69,8 @@ type Task struct {
 	WatchdogAt time.Time `json:"watchdog_at,omitzero"`
 	// UpAt is when the start of the current attempt's container was confirmed; zero: it was not.
 	UpAt time.Time `json:"up_at,omitzero"`
+	// Validates: the current or last attempt validates the work in a clean container, and has no agent.
+	Validates bool `json:"validates,omitempty"`
 	// Alternative: since a human last answered, a verdict asked for the other model.
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.
@@ -128,6 +130,8 @@ type Next struct {
 	Charges recovery.Cause  `json:"charges,omitempty"`
 	Reason  recovery.Reason `json:"reason,omitempty"`
 	Fresh   bool            `json:"fresh,omitempty"` // on a checkout that begins at the base branch
+	// Validate: it only validates the work, in a clean container.
+	Validate bool `json:"validate,omitempty"`
 }
 
 // Outcome is how an attempt ended.
@@ -213,6 +217,11 @@ func (t *Task) AttemptID() string { return AttemptID(t.Nonce, t.Attempt) }
 
 // Activity returns what the worker last reported about itself, and when; the zero time if this process has not seen it.
 func (t *Task) Activity() (Activity, time.Time) { return t.soft.Activity, t.soft.seenAt }
+
+// validates reports whether the attempt under way, or else the next one, only validates the work.
+func (t *Task) validates() bool {
+	return t.State.Info().Live && t.Validates || !t.State.Info().Live && t.Next.Validate
+}
 
 // holdsSlot reports whether the task counts against director.max_workers: by its state, or because it is being re-read
 // in order to start.

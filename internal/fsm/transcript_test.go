@@ -68,6 +68,7 @@ type stage struct {
 
 func play(t *testing.T, script string) string {
 	s := &stage{t: t, cfg: testConfig(), now: epoch, ended: map[IssueKey]State{}}
+	s.cfg.CleanValidation = strings.Contains(script, "\n# worker.validate = \"fresh\"\n")
 	s.m = New(s.cfg)
 	s.d = NewDriver(s.m, 0, "p0")
 	for line := range strings.Lines(script) {
@@ -370,7 +371,7 @@ func (s *stage) done(args []string, _ map[string]string) EventBody {
 		e.Claim = &ClaimResult{Ours: true}
 	case DoDeliver:
 		e.Delivery = &DeliverResult{
-			Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args, "nothing"), Merged: slices.Contains(args, "merged"),
+			Branch: "retake/" + strconv.Itoa(e.Task.Number()), SHA: "4b825dc", Nothing: slices.Contains(args, "nothing"), Merged: slices.Contains(args, "merged"), Changed: slices.Contains(args, "changed"),
 		}
 		if slices.Contains(args, "pr") {
 			e.Delivery.PullRequest = 7

@@ -22,9 +22,14 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own budget: it does not reset
 		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
 	}
+	if m.mayFix(t, f, stage) {
+		v = m.fixRound(t, f)
+	}
 	m.noteHealthEvidence(t, f, stage)
 	v, incident := m.applyBreaker(t, f, stage, v)
-	m.record(VerdictMade{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident})
+	m.record(VerdictMade{
+		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident, Validate: m.stillToValidate(t, f, v),
+	})
 	switch r := t.cooledResource(f, stage, v); { // no other task shall run into the same limit
 	case r == "":
 	case t.Ending.Finding != nil && !t.Ending.certain(): // so the worker says
@@ -44,6 +49,35 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	}
 	// Escalate, skip, stop and abort mean the same for this issue: a human has to look.
 	m.askHuman(t, f, stage, v)
+}
+
+// rowFixRound names the verdict on work that a clean container has refused.
+const rowFixRound = "director.validate_fresh"
+
+// mayFix reports whether the agent mends what a clean container has refused: it may as often as in its own, where no policy is asked about
+// that either.
+func (m *Machine) mayFix(t *Task, f recovery.Finding, stage string) bool {
+	about, _ := recovery.Describe(f.Reason)
+	rounds := t.Tally.Counter(rowFixRound)
+	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && stage == "VALIDATE" && about.Cause == recovery.Agent &&
+		rounds.N+1 < m.cfg.FixRounds && m.usedUp(t) == ""
+}
+
+// fixRound is that verdict. No cause is charged: the rounds have a bound of their own, and agents pay for what they do.
+func (m *Machine) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
+	rounds := t.Tally.Counter(rowFixRound)
+	return recovery.Verdict{
+		Action: recovery.FixAttempt, Reason: f.Reason, Row: rowFixRound, Counter: rowFixRound, NextIfAgain: recovery.FixAttempt,
+		Why: fmt.Sprintf("%s in a clean container: fix round %d of %d", f.Reason, rounds.N+2, m.cfg.FixRounds),
+	}
+}
+
+// stillToValidate reports whether the attempt that a verdict grants only validates, too: the one that failed did, and what failed was not
+// the work. An agent is not paid for doing what is done.
+func (m *Machine) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
+	about, _ := recovery.Describe(f.Reason)
+	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
+	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
 }
 
 // cooledResource names the resource that a verdict closes, or nothing. It is the one that failed where the policy says "model", or
@@ -103,7 +137,7 @@ func (t *Task) used() recovery.Usage {
 
 // enforceBudget ends an attempt that spends more than its task may. One that uses its budget up exactly may finish.
 func (m *Machine) enforceBudget(t *Task) {
-	if !t.watched() {
+	if !t.watched() || t.Validates { // what it validates is paid for
 		return
 	}
 	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {
@@ -115,7 +149,7 @@ func (b BudgetEdited) step(m *Machine) {
 	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, PaidCalls: &b.PaidCalls})
 		m.enforceBudget(t)
-		if t.State == Backoff || t.State == Parked {
+		if (t.State == Backoff || t.State == Parked) && (!t.Next.Validate || t.Next.Charges != "") {
 			m.blockUsedUp(t)
 		}
 	}

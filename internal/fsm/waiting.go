@@ -47,7 +47,7 @@ func (m *Machine) waitsForTurn(t *Task) Waiting {
 		return Waiting{For: phases[m.hard.Phase]}
 	case m.githubOpensAt().After(m.now):
 		return Waiting{"GitHub, which asked for a pause", m.githubOpensAt()}
-	case m.modelOpensAt().After(m.now):
+	case m.modelOpensAt().After(m.now) && !t.Next.Validate:
 		return m.waitsForModel()
 	case !m.admits(t):
 		if issue := m.incidentIssue(t); issue != "" {

@@ -23,6 +23,7 @@ type DeliverRequest struct {
 	Note     string        // one line above the rest, e.g. why it is a draft
 	Summary  string        // what was changed, in the agent's own words
 	Checks   []CheckLine   // ours, that passed
+	Clean    bool          // they ran in a container without an agent, on what is delivered
 	Attempts []AttemptLine // what failed before
 	Answers  []AnswerLine  // what people said, oldest first
 	Usage    UsageLine

@@ -49,6 +49,9 @@ func TestDeliveryTexts(t *testing.T) {
 			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Summary: delivery.Summary}, 0, "https://github.test/acme/widgets/tree/retake/1-a2",
 		}),
 		"pullrequest": noClosing(c.page("pullrequest", pullRequestPage{delivery, 1})),
+		"pullrequest-clean": c.page("pullrequest", pullRequestPage{DeliverRequest{
+			Nonce: testNonce, Clean: true, Checks: delivery.Checks[1:], Usage: UsageLine{Attempts: 2},
+		}, 1}),
 		"pullrequest-draft": c.page("pullrequest", pullRequestPage{DeliverRequest{
 			Nonce: testNonce, Draft: true, Note: "the check `go test ./...` did not pass.", Summary: strings.Repeat("One more paragraph of what was done.\n\n", 40),
 		}, 1}),

@@ -23,12 +23,13 @@ func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 // ProgressView is what the progress comment shows. The same view gives the same text, and the same text is not sent again:
 // put nothing into it that changes with time alone.
 type ProgressView struct {
-	State    string    // of the task
-	Attempt  int       // 0: none yet
-	Review   int       // the pull request that is in review; 0: none
-	PutOff   time.Time // Parked: until when; zero: not known
-	Note     string
-	Attempts []AttemptLine // finished ones
+	State     string    // of the task
+	Attempt   int       // 0: none yet
+	Validates bool      // the attempt under way, or the next one, only validates the work
+	Review    int       // the pull request that is in review; 0: none
+	PutOff    time.Time // Parked: until when; zero: not known
+	Note      string
+	Attempts  []AttemptLine // finished ones
 }
 
 // progressPage is what pages/progress.md shows.

@@ -71,6 +71,10 @@ func TestCommentTexts(t *testing.T) {
 		"question":         c.escalationText(question),
 		"claim":            c.page("claim", testNonce),
 		"progress":         c.page("progress", progressPage{ProgressView: ProgressView{State: "Running", Attempt: 2, Attempts: sample.Attempts[:1]}, Nonce: testNonce}),
+		"validating":       c.page("progress", progressPage{ProgressView: ProgressView{State: "Running", Attempt: 3, Validates: true, Attempts: sample.Attempts[:1]}, Nonce: testNonce}),
+		"to-validate": c.page("progress", progressPage{
+			ProgressView: ProgressView{State: "Backoff", Attempt: 2, Validates: true}, Nonce: testNonce,
+		}),
 		"waits": c.page("progress", progressPage{
 			ProgressView{State: "Blocked", Attempt: 2, Attempts: sample.Attempts},
 			testNonce,

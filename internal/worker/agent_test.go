@@ -422,6 +422,34 @@ func TestValidateFirstTellsTheAgent(t *testing.T) {
 	})
 }
 
+// TestRejectionOfACleanContainerIsTold: in the prompt of the first CODE run, and in files.
+func TestRejectionOfACleanContainerIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := agentPlan(t, "claude-code", nil)
+		p.Stages = p.Stages[:1]
+		p.AttemptFile.Action = "fix_attempt"
+		p.Rejected = &wire.Rejection{Stage: "VALIDATE", ExitCode: 2, Message: "VALIDATE: make returned exit code 2", StdoutTail: "--- FAIL: TestParse", StderrTail: "make: *** [test] Error 1"}
+		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0)}, onRun: prints(claudeWell)}
+		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult || len(r.runs) != 1 {
+			t.Fatalf("exit %d after %d runs", code, len(r.runs))
+		}
+		for _, want := range []string{"is not accepted as it stands. Mend it", "> VALIDATE: make returned exit code 2", "> --- FAIL: TestParse", "> make: *** [test] Error 1"} {
+			if prompt := r.runs[0].argv[2]; !strings.Contains(prompt, want) {
+				t.Errorf("no %q in\n%s", want, prompt)
+			}
+		}
+		var last lastFailure
+		data, err := os.ReadFile(filepath.Join(p.Workdir, failureJSON))
+		if err = errors.Join(err, json.Unmarshal(data, &last)); err != nil || last.Stage != "VALIDATE" || last.ExitCode != 2 || last.FixRound != 0 || last.StdoutTail != "--- FAIL: TestParse" {
+			t.Errorf("%+v, %v", last, err)
+		}
+		text, err := os.ReadFile(filepath.Join(p.Workdir, failureText))
+		if err != nil || !strings.Contains(string(text), "make: *** [test] Error 1") {
+			t.Errorf("%s, %v", text, err)
+		}
+	})
+}
+
 // TestAgentThatIsMissing is no paid call, and is looked for once more.
 func TestAgentThatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,9 @@
 // With validate_first the first round has no CODE: work that is there already is validated as it stands, and CODE begins with the
 // reason if it is refused. A plan without VALIDATE ends well at once then.
 //
+// With validate_only there is no agent: VALIDATE judges a copy of the work, and no program gets leases. With rejected the first CODE is told why
+// such an attempt has refused the work.
+//
 // A stop.v1, the watchdog or SIGTERM ends it in every state; ExitCode and Exits list how.
 //
 // Invariants:

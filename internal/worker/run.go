@@ -61,7 +61,7 @@ func Run(ctx context.Context, o Options) ExitCode {
 	w.runner = &processRunner{
 		reaper: reaper, mask: mask, stdout: stdout, stderr: stderr, memory: containerMemory,
 	}
-	w.offersLeases = true
+	w.offersLeases = !plan.ValidateOnly
 	w.classify = classifyFailure
 	code := w.run(ctx)
 	log.Info("exit", zap.Int("code", int(code)))

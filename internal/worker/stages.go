@@ -158,6 +158,9 @@ func (a *attempt) prepare() error {
 			return err
 		}
 	}
+	if err := a.takeRejection(); err != nil {
+		a.log.Warn("the agent cannot see why validation failed", zap.Error(err))
+	}
 	home, err := writableHome(a.env["HOME"], os.TempDir(), filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
 		return err
@@ -355,11 +358,27 @@ func (a *attempt) rejection(f *failure) string {
 		a.mask.Text(f.exit.stdout.text(tailBytes)), a.mask.Text(f.exit.stderr.text(tailBytes)))
 }
 
+// takeRejection tells the agent why the work that is there was refused, as after a fix round.
+func (a *attempt) takeRejection() error {
+	r := a.plan.Rejected
+	if r == nil {
+		return nil
+	}
+	a.rejected = fmt.Sprintf("%s\n\n--- stdout ---\n%s\n--- stderr ---\n%s\n", r.Message, r.StdoutTail, r.StderrTail)
+	return a.writeFailure(lastFailure{
+		Stage: r.Stage, ExitCode: r.ExitCode, At: wire.At(time.Now()), Message: r.Message, StdoutTail: r.StdoutTail, StderrTail: r.StderrTail,
+	})
+}
+
 // writeLastFailure writes down why validation failed, for programs and for prompts.
 func (a *attempt) writeLastFailure(f *failure) error {
 	last := lastFailure{
 		Stage: f.stage, Command: f.command, ExitCode: f.exit.code, FixRound: a.runs[wire.StageCode], At: wire.At(time.Now()),
 		Message: a.summary(f), StdoutTail: a.mask.Text(f.exit.stdout.text(tailBytes)), StderrTail: a.mask.Text(f.exit.stderr.text(tailBytes)),
 	}
+	return a.writeFailure(last)
+}
+
+func (a *attempt) writeFailure(last lastFailure) error {
 	return errors.Join(a.folder.writeJSON(failureJSON, 0o644, last), a.folder.write(failureText, 0o644, []byte(a.rejected)))
 }

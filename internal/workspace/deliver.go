@@ -33,6 +33,8 @@ type DeliverRequest struct {
 	Unfinished bool
 	// Shown is a commit that people can see already; empty: none. A tree like its is nothing to deliver.
 	Shown string
+	// Validated is an attempt that has validated the work; empty: any tree may go. Another tree than Validation gave it is ErrNotValidated.
+	Validated string
 	// AuthoredAt is author and committer date, whole seconds, UTC. The same time, message and tree give the same SHA.
 	AuthoredAt time.Time
 	// Check looks at what would be pushed. With its error nothing is, and Deliver fails with it; nothing is pushed unseen.
@@ -73,6 +75,9 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	defer t.lock.unlock()
 	tree, err := w.snapshot(ctx, t, rec.known())
 	if err != nil {
+		return Delivery{}, err
+	}
+	if err := rec.checkValidated(t.op, q.Validated, tree); err != nil {
 		return Delivery{}, err
 	}
 	changes, err := w.changes(ctx, t, rec.BaseSHA, tree)

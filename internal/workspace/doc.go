@@ -7,6 +7,7 @@
 //	<dir>/tasks/<nonce>/git            the task's git directory; borrows the mirror's objects
 //	<dir>/tasks/<nonce>/task.json      repository, base commit, branches pushed, conflicts left; written last, so it marks a whole checkout
 //	<dir>/tasks/<nonce>/checkout/.retake/STATE.json   what the director knows of the task, for whoever looks in
+//	<dir>/tasks/<nonce>/validation     a copy of what would be delivered, for an attempt that only validates; gone with its container
 //	<dir>/locks/                       one lock file per mirror and per task
 //
 // # Invariants
@@ -26,6 +27,10 @@
 // and so do, whatever an ignore file says, .retake/ and the state of agents (StatePaths), unless the base has the file.
 //
 // Nothing is pushed that DeliverRequest.Check did not see: the check gets the very objects that would go.
+//
+// An attempt that only validates gets the tree that Deliver would commit, written out by git from its objects into a folder of its own: nothing
+// that is only in the checkout gets there. The tree is on record before, and Deliver, asked for what that attempt has validated, hands in that
+// tree or nothing.
 //
 // A branch that was delivered once only moves forward: a further delivery is a child of what is there, and of the base if that
 // was merged since. What people pushed to it is never pushed over: Join merges it into the work first, and if they push between

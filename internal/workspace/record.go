@@ -58,6 +58,8 @@ type record struct {
 	Conflicts []leftover `json:"conflicts,omitempty"`
 	// Fresh: the work tree was thrown away, and the next checkout makes another.
 	Fresh bool `json:"fresh,omitempty"`
+	// Validation is what the last attempt was given that only validated.
+	Validation *validation `json:"validation,omitempty"`
 	// Merge is a merge that has begun to reach the work tree; settle finishes it.
 	Merge *merge `json:"merge,omitempty"`
 }

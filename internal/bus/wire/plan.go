@@ -18,6 +18,8 @@ type Plan struct {
 	Stages                   []StagePlan  `json:"stages"`
 	FixAttempts              int          `json:"fix_attempts"`
 	ValidateFirst            bool         `json:"validate_first,omitempty"` // the work is there: CODE runs only if VALIDATE refuses it
+	ValidateOnly             bool         `json:"validate_only,omitempty"`  // what others did is only validated: no agent, no leases
+	Rejected                 *Rejection   `json:"rejected,omitempty"`       // why the work was refused in its clean container; null: it was not
 	HeartbeatIntervalSeconds float64      `json:"heartbeat_interval_seconds"`
 	StopGraceSeconds         float64      `json:"stop_grace_seconds"`
 	WatchdogSeconds          float64      `json:"watchdog_seconds"`
@@ -27,6 +29,15 @@ type Plan struct {
 	StatePaths               []string     `json:"state_paths,omitempty"`  // globs of what is no work although it changes, see package worktree
 	Tracked                  []string     `json:"tracked,omitempty"`      // files of the base that are work although state_paths or a .gitignore match them
 	Unchanged                bool         `json:"unchanged,omitempty"`    // the checkout has no work of an earlier attempt: nothing could be delivered yet
+}
+
+// Rejection is what an attempt that only validated has reported.
+type Rejection struct {
+	Stage      string `json:"stage"`
+	ExitCode   int    `json:"exit_code"`
+	Message    string `json:"message"`
+	StdoutTail string `json:"stdout_tail"`
+	StderrTail string `json:"stderr_tail"`
 }
 
 // PlanBus is how a worker reaches the bus, with a credential of its own.

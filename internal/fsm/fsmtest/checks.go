@@ -114,6 +114,10 @@ func successDelivered(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	}
 	switch c := h.claim(m.Task); {
 	case c == nil:
+	case c.outcome == fsm.OutcomeOK && h.w.cfg.CleanValidation && !c.validates:
+		if m.On != fsm.OnValidate {
+			return fmt.Sprintf("attempt %d of %s ended well, is to be validated, and went to %s", c.attempt, c.key, m.To)
+		}
 	case c.outcome == fsm.OutcomeOK && m.To != fsm.Delivering, c.outcome == fsm.OutcomeWithdrawn && m.To != fsm.Released,
 		c.outcome != fsm.OutcomeOK && m.To == fsm.Delivering:
 		return fmt.Sprintf("attempt %d of %s ended %q and went to %s", c.attempt, c.key, c.outcome, m.To)

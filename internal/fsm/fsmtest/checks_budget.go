@@ -14,6 +14,9 @@ func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 		return ""
 	}
 	c := h.claim(b.Task)
+	if afterSuccess(b.Next) { // validatedCleanly bounds these
+		return ""
+	}
 	if c == nil || c.last == nil {
 		if c != nil && b.Next.Charges != "" {
 			return fmt.Sprintf("attempt %d of %s is charged without a verdict", b.N, b.Task)
@@ -31,11 +34,13 @@ func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 	case !c.last.Action.Again():
 		return fmt.Sprintf("attempt %d of %s begins, the verdict was %s", b.N, b.Task, c.last.Action)
 	case c.granted: // before a person set the meters
-	case c.last.Row != rowBaseMoved && c.byReason[c.counter()] >= retries(p.cfg.Policy, reason, c.caller):
+	case c.fixRounds >= p.cfg.FixRounds && p.cfg.CleanValidation:
+		return fmt.Sprintf("attempt %d of %s: %d fix rounds, and the first", b.N, b.Task, c.fixRounds)
+	case !noPolicys(c.last.Row) && c.byReason[c.counter()] >= retries(p.cfg.Policy, reason, c.caller):
 		return fmt.Sprintf("attempt %d of %s: %s has used up %d", b.N, b.Task, c.counter(), c.byReason[c.counter()])
 	case b.Next.Charges != "" && c.redispatches >= h.w.maxRetries:
 		return fmt.Sprintf("attempt %d of %s: director.max_retries = %d used up", b.N, b.Task, h.w.maxRetries)
-	case b.Next.Charges == "" && h.w.preset == "director" && !c.last.Action.About().Free:
+	case b.Next.Charges == "" && h.w.preset == "director" && c.last.Row != rowFixRound && !c.last.Action.About().Free:
 		return fmt.Sprintf("attempt %d of %s: %s is free of charge", b.N, b.Task, c.last.Action)
 	}
 	return ""
@@ -67,6 +72,9 @@ func (c *claim) usedUp(g policy.Guards) string {
 func affords(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
 	t, current := p.m.Worker(speaker(body))
 	if _, hello := body.(fsm.Hello); hello || !current || t.State == fsm.Stopping {
+		return ""
+	}
+	if t.Validates { // it spends nothing
 		return ""
 	}
 	calls, cost := t.Used.PaidCalls, t.Used.CostUSD

@@ -22,7 +22,7 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 			continue
 		}
 		for _, i := range p.m.Incidents() {
-			if !about(i, begins.Effect.Task) {
+			if !about(i, begins.Effect.Task, validatesNext(p, begins.Effect.Task)) {
 				continue
 			}
 			switch i.Breaker.State(p.m.Now()) {
@@ -49,10 +49,14 @@ func canariesTakeTurns(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 		if n == 0 || i.Breaker.Strikes[n-1].Task != i.Breaker.Canary || i.Breaker.State(p.m.Now()) != recovery.BreakerHalfOpen {
 			continue
 		}
+		closed := slices.ContainsFunc(p.m.Cooldowns(), func(c fsm.Cooldown) bool { return strings.HasPrefix(c.Resource, "model.") })
 		for _, t := range p.m.Tasks() {
+			if closed && !t.Next.Validate { // it waits for the model
+				continue
+			}
 			waits := t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(p.m.Now()) && len(t.Outbox) == 0
-			others := slices.ContainsFunc(p.m.Incidents(), func(o fsm.Incident) bool { return o.Key != i.Key && about(o, t.Key) })
-			if waits && about(i, t.Key) && !others {
+			others := slices.ContainsFunc(p.m.Incidents(), func(o fsm.Incident) bool { return o.Key != i.Key && about(o, t.Key, t.Next.Validate) })
+			if waits && about(i, t.Key, t.Next.Validate) && !others {
 				return fmt.Sprintf("%s failed last in %s and is the canary, and %s waits", i.Breaker.Canary, i.Key, t.Key)
 			}
 		}
@@ -74,10 +78,16 @@ func canaryStays(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 }
 
 // about reports whether an incident keeps a task back: a failure of what all use is everybody's, another its repository's; what fails
-// like that again in any case keeps back nobody.
-func about(i fsm.Incident, k fsm.IssueKey) bool {
-	everybodys := strings.HasPrefix(i.Key, "model.") || strings.HasPrefix(i.Key, "host/") || strings.HasPrefix(i.Key, "github.")
+// like that again in any case keeps back nobody. What only validates uses no model.
+func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
+	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") || strings.HasPrefix(i.Key, "github.")
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason]
+}
+
+// validatesNext reports whether the next attempt of a task only validates.
+func validatesNext(p *process, k fsm.IssueKey) bool {
+	t := p.m.Task(k)
+	return t != nil && t.Next.Validate
 }
 
 // deterministic are the failures that neither time nor a canary heals. (Written down once more: the table is what is searched.)
@@ -189,7 +199,7 @@ func othersGoOn(h *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fa
 		case t.State.Info().Slot || t.State == fsm.Backoff && len(t.Outbox) > 0:
 			slots++
 		case waits == "" && (t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(p.m.Now())):
-			if !concerned(open, t.Key) {
+			if !concerned(open, t) {
 				waits = fmt.Sprintf("%s waits beside a free slot, and none of %d incidents is about it", t.Key, len(open))
 			}
 		}
@@ -200,9 +210,9 @@ func othersGoOn(h *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fa
 	return waits
 }
 
-func concerned(open []fsm.Incident, k fsm.IssueKey) bool {
+func concerned(open []fsm.Incident, t *fsm.Task) bool {
 	for _, i := range open {
-		if about(i, k) {
+		if about(i, t.Key, t.Next.Validate) {
 			return true
 		}
 	}

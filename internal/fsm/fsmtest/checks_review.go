@@ -24,7 +24,7 @@ func (h *history) takeReview(c *claim, f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.VerdictMade:
 		c.granted = false
-		if f.Verdict.Row == rowBaseMoved {
+		if again(f.Verdict.Row) {
 			c.unvalidated = c.attempt
 		}
 	case fsm.ReviewNoted:
@@ -52,7 +52,17 @@ func headsOf(was, is fsm.Reviewed) (heads []string) {
 	return heads
 }
 
-const rowBaseMoved = "director.base_moved"
+const (
+	rowBaseMoved   = "director.base_moved"
+	rowWorkChanged = "director.work_changed"
+	rowFixRound    = "director.validate_fresh"
+)
+
+// again reports whether a verdict is a delivery's, which wants the work validated once more.
+func again(row string) bool { return row == rowBaseMoved || row == rowWorkChanged }
+
+// noPolicys reports whether no row of a policy has made a verdict, whose bounds are others then.
+func noPolicys(row string) bool { return row == rowIncident || row == rowFixRound || again(row) }
 
 // commandOnce: a command is taken once for each of its edits.
 func commandOnce(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {

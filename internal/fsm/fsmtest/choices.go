@@ -108,6 +108,7 @@ const (
 	nothingDone
 	baseMoves
 	baseConflicts
+	workChanges
 	checksFail
 	humanMeddles
 	operatorSays
@@ -149,7 +150,7 @@ var siteTable = [sites]siteInfo{
 	runtimeBehind: {"container is removed behind the director's back", 20},
 	githubLimit:   {"GitHub limits", 100}, githubFails: {"GitHub fails", 150}, githubHalf: {"GitHub does it, and the answer is lost", 150},
 	githubRefuses: {"GitHub refuses for good", 30}, githubTaken: {"somebody else claims", 50}, nothingDone: {"nothing to deliver", 100},
-	baseMoves: {"the base branch moved on", 200}, baseConflicts: {"the base branch conflicts", 100}, checksFail: {"a check of the pull request fails", 300},
+	baseMoves: {"the base branch moved on", 200}, baseConflicts: {"the base branch conflicts", 100}, workChanges: {"the checkout changes after its validation", 400}, checksFail: {"a check of the pull request fails", 300},
 	humanMeddles: {"somebody closes or relabels", 300}, operatorSays: {"the operator says something", 300},
 	journalFails: {"append fails", 20}, journalSilent: {"append lands, its answer is lost", 20},
 	crashAtAppend: {"crash at an append", 20}, crashAtEffect: {"crash at an effect", 20}, crashHalf: {"an effect of the dead was carried out", 500},

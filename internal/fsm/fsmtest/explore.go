@@ -8,6 +8,7 @@ func newSmall(s Small) *node {
 	w.choices = newChoices(1)
 	w.limits.MaxRetries = s.Retries
 	w.cfg = machineConfig(s.Workers, 0, "director", w.limits)
+	w.cfg.CleanValidation, w.cfg.FixRounds = s.Clean, 2
 	w.withPulls = s.Reviews > 0
 	w.history = newHistory(w)
 	keys := []fsm.IssueKey{"o/x#7", "o/y#7"}

@@ -24,6 +24,10 @@ type issue struct {
 	removed   bool   // a person took the blocked label off
 	pull      *pull
 
+	work        int    // what is in the checkout: each attempt with an agent makes something else of it
+	validated   int    // which of it the last clean container got
+	validatedBy string // its attempt
+
 	deliveredAt int    // the number of that attempt
 	reclaimed   string // the claim whose labels were put back last, between two attempts
 	reclaimedAt int    // after which of its attempts

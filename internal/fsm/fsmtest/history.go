@@ -47,6 +47,7 @@ type claim struct {
 	watchdog  time.Time
 	verdict   int // the last attempt on which a verdict was made
 	outcome   fsm.Outcome
+	validates bool // the current attempt only validates
 	end       ending
 	asked     string // the escalation that is planned or done for it
 	outbox    []string
@@ -65,6 +66,7 @@ type claim struct {
 	reason        recovery.Reason   // that it was about
 	caller        string            // whose failure it was
 	incidentWaits int               // times since then that it was an incident's failure, or healed with it
+	fixRounds     int               // times that a clean container's refusal was the agent's to mend
 	healed        bool              // it goes on because an incident is over
 
 	reviewed
@@ -123,7 +125,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	case fsm.WorkDelivered:
 		if c := h.claim(f.Task); c != nil {
 			if c.work = f.Delivery; f.Delivery.PullRequest > 0 {
-				c.byReason = map[string]int{}
+				c.byReason, c.fixRounds = map[string]int{}, 0
 			}
 		}
 	case fsm.IncidentChanged:
@@ -153,7 +155,8 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		if c := h.claim(f.Task); c != nil {
 			c.attempt, c.confirmed, c.began, c.startedAt, c.outcome, c.mine = f.N, false, at, time.Time{}, "", 0
 			c.watchdog, c.used, c.end = f.WatchdogAt, recovery.Usage{}, ending{}
-			if c.last != nil && c.last.Row != rowIncident && c.last.Row != rowBaseMoved && !c.healed && !c.granted {
+			c.validates = f.Next.Validate
+			if c.last != nil && !noPolicys(c.last.Row) && !c.healed && !c.granted && !afterSuccess(f.Next) {
 				c.byReason[c.counter()]++
 			}
 			if f.Next.Charges != "" && !c.granted {
@@ -193,13 +196,16 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			if v.Row == rowIncident {
 				c.incidentWaits++
 			}
+			if v.Row == rowFixRound {
+				c.fixRounds++
+			}
 			if ofAttempt(f) {
 				c.verdict = f.Attempt
 			}
 		}
 	case fsm.TallyReset:
 		if c := h.claim(f.Task); c != nil {
-			c.redispatches, c.byReason, c.incidentWaits = f.Redispatches, map[string]int{}, 0
+			c.redispatches, c.byReason, c.incidentWaits, c.fixRounds = f.Redispatches, map[string]int{}, 0, 0
 			if c.granted = f.Next.Reason != ""; !c.granted {
 				c.last, c.healed = nil, false
 			}

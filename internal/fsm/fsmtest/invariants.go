@@ -75,6 +75,7 @@ var invariants = []Invariant{
 	{Name: "SnoozedSleeps", Says: "a snoozed task begins nothing before its time, unless a person says so", fact: putOff, step: wokenByPeople},
 	{Name: "WorkGoesOntoWork", Says: "whoever hands in or shows more of a claim's work is told the branch and the pull request of what was shown before", fact: ontoTheLast},
 	{Name: "NothingUnvalidated", Says: "after a delivery that had to merge the base branch first another attempt validates it before anything is delivered", fact: validatedFirst},
+	{Name: cleanlyValidated, Says: "where a clean container validates, nothing is handed in but by an attempt without an agent that has reported success, and only what that attempt was given; each such attempt follows a success of an agent's, or is charged or a wait by a verdict", fact: validatedCleanly, carried: handsInTheValidated},
 	{Name: "OutboxSurvives", Says: "what a new director finds pending is what the journal has planned and not seen done", boot: outboxIsTheJournals},
 	{Name: replaySame, Says: "snapshot and facts give the live hard state, by hash", boot: replayedAtCrash, full: replayed},
 	{Name: decisionsAlike, Says: "the same machine decides the same about the same event", step: decidesAlike},

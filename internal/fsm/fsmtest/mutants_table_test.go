@@ -400,6 +400,54 @@ var mutants = []mutant{
 		[]string{"NothingUnvalidated"},
 		false,
 	},
+	{
+		"an agent's word is enough", "fsm/attempt.go",
+		"case done && m.cfg.CleanValidation && !t.Validates:", "case done && m.cfg.CleanValidation && !t.Validates && t.Attempt < 2:",
+		[]string{cleanlyValidated, "SuccessIsDelivered"},
+		false,
+	},
+	{
+		"whatever there is is handed in", "fsm/attempt.go",
+		"Validated: t.Validates, Hints", "Hints",
+		[]string{cleanlyValidated},
+		false,
+	},
+	{
+		"validated for ever", "fsm/attempt.go",
+		"case done && m.cfg.CleanValidation && !t.Validates:", "case done && m.cfg.CleanValidation:",
+		[]string{cleanlyValidated, "SuccessIsDelivered"},
+		false,
+	},
+	{
+		"what changed counts as delivered", "fsm/attempt.go",
+		" && !e.Delivery.Changed", "",
+		[]string{cleanlyValidated},
+		false,
+	},
+	{
+		"refused work is validated again as it is", "fsm/verdict.go",
+		"elsewhere := about.Cause == recovery.Infrastructure", "elsewhere := about.Cause == recovery.Agent || about.Cause == recovery.Infrastructure",
+		[]string{cleanlyValidated},
+		false,
+	},
+	{
+		"one fix round too many", "fsm/verdict.go",
+		"rounds.N+1 < m.cfg.FixRounds", "rounds.N < m.cfg.FixRounds",
+		[]string{"BudgetsNeverExceeded"},
+		false,
+	},
+	{
+		"fix rounds cost nothing", "fsm/verdict.go",
+		"rounds.N+1 < m.cfg.FixRounds && m.usedUp(t) == \"\"", "rounds.N+1 < m.cfg.FixRounds",
+		[]string{"BudgetsNeverExceeded"},
+		false,
+	},
+	{
+		"a verdict's validation is forgotten", "fsm/apply.go",
+		"t.Validates = Next{}, Ending{}, f.Next.Validate", "t.Validates = Next{}, Ending{}, f.Next.Validate && f.Next.Reason == \"\"",
+		[]string{cleanlyValidated, "SuccessIsDelivered"},
+		false,
+	},
 }
 
 // mutantTails are declarations that some mutants need.

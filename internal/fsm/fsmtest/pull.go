@@ -31,8 +31,19 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 			return fsm.EffectEnded{Failure: conflictWithBase()}
 		case e.Deliver.Validate && w.fault(baseMoves):
 			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
+		case w.fault(workChanges):
+			w.works++
+			i.work = w.works
+		}
+		switch validated := i.validated == i.work && i.validatedBy == e.Worker; {
+		case !e.Deliver.Validated || validated:
+		case e.Deliver.Validate:
+			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Changed: true}}
+		default:
+			return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.Validation, Text: "the work is not what was validated"}}
 		}
 	}
+	w.history.shown(i, e)
 	work := &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}
 	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt // for a director that was replaced meanwhile
 	switch {

@@ -18,6 +18,8 @@ type container struct {
 	oom       bool
 	code      int
 
+	validates bool // it has no agent, and only a copy of the work
+
 	welcomed bool
 	fenced   bool
 	paused   bool
@@ -56,6 +58,15 @@ func (w *world) start(p *process, e fsm.Effect) {
 		b.ends = w.now + seconds(60)
 	}
 	w.containers = append(w.containers, b)
+	i := w.issue(e.Task)
+	if b.validates = e.Start.Validate; b.validates {
+		if i.validatedBy != e.Worker { // the copy of an attempt is made once
+			i.validated, i.validatedBy = i.work, e.Worker
+		}
+	} else {
+		w.works++
+		i.work = w.works
+	}
 	w.after(w.delay(20), func() { w.workerTurn(b) })
 }
 

@@ -10,15 +10,16 @@ type Small struct {
 	Workers int
 	Retries int // director.max_retries
 
-	Drops, Doubles int // messages lost, and delivered twice
-	Failures       int // effects that fail: before they were carried out, or after
-	Deaths         int // workers that end without a report
-	Bad            int // reports of a failure
-	Crashes        int // of the director: at any moment, an append under way lands or not
-	Stale          int // directors that are replaced and do not notice
-	Silence        int // deadlines that pass although something else could happen
-	Reviews        int // reviews, checks and merges of pull requests; without any, work is delivered as a branch
-	Words          int // commands in comments
+	Drops, Doubles int  // messages lost, and delivered twice
+	Failures       int  // effects that fail: before they were carried out, or after
+	Deaths         int  // workers that end without a report
+	Bad            int  // reports of a failure
+	Crashes        int  // of the director: at any moment, an append under way lands or not
+	Stale          int  // directors that are replaced and do not notice
+	Silence        int  // deadlines that pass although something else could happen
+	Reviews        int  // reviews, checks and merges of pull requests; without any, work is delivered as a branch
+	Words          int  // commands in comments
+	Clean          bool // work is validated in a clean container
 }
 
 // left is what may still go wrong.
@@ -40,6 +41,8 @@ var SmallWorlds = []Small{
 	{Name: "one issue, all of people", Issues: 1, Workers: 1, Retries: 2, Reviews: 2, Words: 1},
 	{Name: "one issue, a review, stale", Issues: 1, Workers: 1, Retries: 2, Reviews: 1, Stale: 1},
 	{Name: "one issue, a command, stale", Issues: 1, Workers: 1, Retries: 2, Words: 1, Stale: 1},
+	{Name: "one issue, validated cleanly", Issues: 1, Workers: 1, Retries: 2, Bad: 1, Crashes: 1, Clean: true},
+	{Name: "one issue, validated cleanly, stale", Issues: 1, Workers: 1, Retries: 2, Stale: 1, Clean: true},
 	{Name: "two issues, bus", Issues: 2, Workers: 2, Retries: 2, Drops: 1, Doubles: 1, Bad: 1},
 	{Name: "two issues, three attempts", Issues: 2, Workers: 2, Retries: 2, Bad: 2},
 	{Name: "two issues, a crash", Issues: 2, Workers: 2, Retries: 2, Crashes: 1},

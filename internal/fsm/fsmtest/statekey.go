@@ -49,6 +49,8 @@ func (n *node) sum(letters *[256]byte) uint64 {
 		one.text(x.reclaimed)
 		one.text(x.ended)
 		one.add(uint64(x.reclaimedAt))
+		one.text(x.validatedBy)
+		one.add(boolean(x.validated == x.work))
 		if p := x.pull; p != nil {
 			one.text(p.state)
 			one.add(uint64(p.number) | uint64(p.head)<<32 | uint64(len(p.changes))<<48 | boolean(p.failing)<<60)
@@ -57,7 +59,7 @@ func (n *node) sum(letters *[256]byte) uint64 {
 	h.unordered(len(w.containers), func(i int, one *hash) {
 		b := w.containers[i]
 		one.text(b.attempt)
-		one.add(boolean(b.listed) | boolean(b.running)<<1 | boolean(b.welcomed)<<2 | boolean(b.orphan)<<3 | uint64(b.sent)<<4 | uint64(b.patience)<<8)
+		one.add(boolean(b.listed) | boolean(b.running)<<1 | boolean(b.welcomed)<<2 | boolean(b.orphan)<<3 | uint64(b.sent)<<4 | uint64(b.patience)<<8 | boolean(b.validates)<<16)
 	})
 	h.unordered(len(w.reports), func(i int, one *hash) {
 		r := w.reports[i]

@@ -55,7 +55,7 @@ func (w *world) workerTurn(b *container) {
 	case b.lingering > 0 && w.choices.pick(workerReturns, 2) == 1, w.fault(workerAgain):
 		w.sendUnreliably(b, fsm.Hello{Worker: b.attempt, Token: 1})
 	case w.fault(workerNotes):
-		w.send(b, w.failureReport(false))
+		w.send(b, w.failureReport(b, false))
 	default:
 		w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt, Activity: fsm.Activity{Stage: "CODE", Step: strconv.Itoa(b.sent), Paused: b.paused, Usage: w.usageSoFar(b)}})
 	}
@@ -70,7 +70,7 @@ func (w *world) workerTurn(b *container) {
 
 // spend is what the attempt has used so far. A liar forgets some of it.
 func (w *world) usageSoFar(b *container) *recovery.Usage {
-	if w.faultsStopped || w.choices.pick(atLife, 4) == 0 {
+	if w.faultsStopped || b.validates || w.choices.pick(atLife, 4) == 0 {
 		return nil
 	}
 	b.calls += int64(w.choices.pick(atLife, 3)) / 2
@@ -89,10 +89,13 @@ func (w *world) version() string {
 }
 
 // trouble is a report of a failure.
-func (w *world) failureReport(final bool) fsm.Report {
+func (w *world) failureReport(b *container, final bool) fsm.Report {
 	e := failureEvidence[w.choices.pick(atOutcome, len(failureEvidence))]
 	if w.now < w.outageTo {
 		e = w.outageEnd
+	}
+	if b.validates {
+		e.Stage, e.Provider = "VALIDATE", ""
 	}
 	return fsm.Report{Final: final, Stage: e.Stage, Evidence: e}
 }
@@ -104,7 +107,7 @@ func (w *world) finish(b *container) {
 		w.send(b, fsm.Report{OK: true, Final: true, Stage: "DONE"})
 		return
 	}
-	w.send(b, w.failureReport(true))
+	w.send(b, w.failureReport(b, true))
 }
 
 func (w *world) send(b *container, r fsm.Report) {

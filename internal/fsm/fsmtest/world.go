@@ -40,6 +40,7 @@ type world struct {
 	reports    []*report
 	repos      []string
 	claims     int        // nonces so far
+	works      int        // attempts with an agent so far
 	comments   []*comment // in order of their last edits
 	said       int        // comments so far
 	pulls      int        // pull requests so far
@@ -122,6 +123,7 @@ func (w *world) begin() *world {
 		}
 		w.rates[s] = max(siteTable[s].most/(1+2*t.pick(atShape, 2)), 1)
 	}
+	w.cfg.CleanValidation, w.cfg.FixRounds = t.pick(atShape, 3) == 2, 1+t.pick(atShape, 3)
 	w.boot()
 	w.after(w.delay(10), w.people)
 	return w

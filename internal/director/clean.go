@@ -1,0 +1,106 @@
+package director
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// cleanSpec is the container of an attempt that only validates. It sees a copy of what would be delivered, and nothing that an agent can have
+// written: not the checkout, no mount that workers can write to, an empty folder in its place. It gets no variable of the director's own.
+func (s *session) cleanSpec(ctx context.Context, e fsm.Effect) (container.Spec, error) {
+	copied, _, err := s.workspace.Validation(ctx, e.Nonce, e.Worker)
+	if err != nil {
+		return container.Spec{}, err
+	}
+	spec := s.spec(e, copied)
+	spec.Env, spec.Mounts = nil, nil
+	for _, name := range sortedKeys(s.config.Containers.Env) {
+		spec.Env = append(spec.Env, name+"="+s.config.Containers.Env[name])
+	}
+	mounts := s.config.Containers.ParsedMounts()
+	for _, m := range mounts {
+		if slices.ContainsFunc(mounts, func(other config.Mount) bool { return !other.ReadOnly && shares(m, other) }) {
+			spec.Scratch = append(spec.Scratch, m.Target)
+		} else {
+			spec.Mounts = append(spec.Mounts, container.Mount(m))
+		}
+	}
+	return spec, nil
+}
+
+// shares reports whether two mounts show, in part, the same files.
+func shares(m, other config.Mount) bool {
+	within := func(p, dir string) bool { return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/") }
+	if m.Volume || other.Volume {
+		return m.Volume == other.Volume && m.Source == other.Source
+	}
+	return within(m.Source, other.Source) || within(other.Source, m.Source)
+}
+
+// validateStages are the stages that judge the work, and what follows them.
+func (d *daemon) validateStages() []wire.StagePlan {
+	from := slices.IndexFunc(d.stages, func(g wire.StagePlan) bool { return g.Name == wire.StageValidate })
+	if from < 0 {
+		return nil
+	}
+	return d.stages[from:]
+}
+
+// stagesOf are the stages of an attempt: where a clean container validates, an agent's ends before the first VALIDATE.
+func (d *daemon) stagesOf(o *fsm.StartOrder) []wire.StagePlan {
+	validate := d.validateStages()
+	switch {
+	case o.Validate:
+		return validate
+	case d.config.ValidatesFresh():
+		return d.stages[:len(d.stages)-len(validate)]
+	}
+	return d.stages
+}
+
+// rejection is what the last validation in a clean container said against the work, for the agent that is to mend it; nil: there was none since
+// the work was good, or its report is gone.
+func (s *session) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection, error) {
+	if e.Start.Validate || e.Start.Fresh || !s.config.ValidatesFresh() {
+		return nil, nil
+	}
+	last := e.Attempt
+	for _, f := range slices.Backward(e.Start.Failures) {
+		if f.Attempt < last-1 { // one in between did well
+			return nil, nil
+		}
+		if last = f.Attempt; f.Stage != wire.StageValidate {
+			continue
+		}
+		reports, err := s.reports.of(ctx, fsm.AttemptID(e.Nonce, f.Attempt))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range slices.Backward(reports) {
+			if b, ok := r.Body.(*wire.WorkerError); ok && b.IsFinal() && b.Stage == wire.StageValidate {
+				r := &wire.Rejection{Stage: b.Stage, Message: b.Message, StdoutTail: b.LastStdoutTail, StderrTail: b.LastStderrTail}
+				if b.ExitCode != nil {
+					r.ExitCode = *b.ExitCode
+				}
+				return r, nil
+			}
+		}
+		return nil, nil
+	}
+	return nil, nil
+}
+
+// notValidated is why work is not handed in that nobody has validated, and no attempt is left for it.
+func notValidated(err error) *fsm.EffectError {
+	f := failed(err).Failure
+	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""
+	f.Text = "it is not what was validated, and the budget for validating it is used up: " + f.Text
+	return f
+}

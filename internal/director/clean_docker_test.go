@@ -1,0 +1,179 @@
+package director
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/config"
+)
+
+// cheat is the only program of an image that has nothing else. As CODE it does bad work, and sees to it that VALIDATE does not notice, in each way
+// that is open to it: a cache in its HOME, in a shared volume, and in an ignored folder of the checkout says that all is well, and so does a daemon that
+// it leaves behind. As VALIDATE it is a check that trusts all of these, as build tools trust their caches.
+const cheat = `package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+func places() []string { return []string{"/cache/result", os.Getenv("MYHOME") + "/.cache/result", "build/result"} }
+
+func main() {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == "daemon":
+		l, err := net.Listen("tcp", "127.0.0.1:7777")
+		for err == nil {
+			var c net.Conn
+			if c, err = l.Accept(); err == nil {
+				fmt.Fprintln(c, "all is well")
+				c.Close()
+			}
+		}
+	case os.Getenv("RETAKE_STAGE") == "CODE":
+		said, _ := os.ReadFile(".retake/last_failure.txt")
+		if strings.Contains(string(said), "the work is bad") {
+			os.WriteFile("work.txt", []byte("good\n"), 0o644)
+			return
+		}
+		os.WriteFile("work.txt", []byte("bad\n"), 0o644)
+		for _, p := range places() {
+			os.MkdirAll(filepath.Dir(p), 0o755)
+			if err := os.WriteFile(p, []byte("all is well"), 0o644); err != nil {
+				fmt.Println(err)
+				os.Exit(9)
+			}
+		}
+		d := exec.Command(os.Args[0], "daemon")
+		d.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		d.Start()
+	default:
+		for _, p := range places() {
+			if text, err := os.ReadFile(p); err == nil {
+				fmt.Println("cached in", p, string(text))
+				return
+			}
+			os.MkdirAll(filepath.Dir(p), 0o755)
+			if err := os.WriteFile(p, nil, 0o644); err != nil {
+				fmt.Println("a build must write everywhere:", err)
+				os.Exit(8)
+			}
+			os.Remove(p)
+		}
+		if c, err := net.Dial("tcp", "127.0.0.1:7777"); err == nil {
+			fmt.Println("somebody says that all is well", c.RemoteAddr())
+			return
+		}
+		if key := os.Getenv("MODEL_KEY"); key != "" {
+			fmt.Println("there is a key")
+			os.Exit(7)
+		}
+		if text, _ := os.ReadFile("work.txt"); string(text) != "good\n" {
+			fmt.Println("--- FAIL: TestWork (0.00s)\n    the work is bad\nFAIL")
+			os.Exit(1)
+		}
+		fmt.Println("it is really well")
+	}
+}
+`
+
+// TestCheatedValidation is the attack: what an agent leaves outside of its work passes VALIDATE in its own container, and bad work is delivered. A clean
+// container refuses it, and the agent mends it.
+func TestCheatedValidation(t *testing.T) {
+	image := cheatImage(t)
+	t.Setenv("MODEL_KEY", "key-0123456789")
+	for validate, want := range map[string]struct {
+		branch, work string
+		verdicts     []string
+	}{
+		"inside": {"retake/1-a1", "bad\n", nil},
+		"fresh":  {"retake/1-a4", "good\n", []string{"tests_failed"}},
+	} {
+		t.Run(validate, func(t *testing.T) {
+			name := "retake-cheat-" + strings.ToLower(rand.Text()[:8])
+			s := newHarness(t, nil)
+			buildStatic(t, "retake/cmd/worker", filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"))
+			c := &s.config
+			c.Worker.Validate, c.Director.Fleet = validate, name[len("retake-"):]
+			c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, name, "256MiB"
+			c.Containers.EnvPassthrough, c.Containers.Env = []string{"MODEL_KEY"}, map[string]string{"MYHOME": "/home/me"}
+			c.Containers.Mounts = []string{"volume:" + name + ":/cache", "volume:" + name + "-home:/home/me"}
+			c.Stages = []config.Stage{
+				{Name: "CODE", Run: []string{"/cheat"}, StatePaths: []string{"build/"}, Timeout: time.Minute},
+				{Name: "VALIDATE", Run: []string{"/cheat"}, Timeout: time.Minute},
+			}
+			t.Cleanup(func() {
+				s.stop()
+				dockerLine(t, "network", "rm", name)
+				dockerLine(t, "volume", "rm", name, name+"-home")
+			})
+			key := s.github.CreateIssue(repo, "octocat", "Do good work", "", "agent-task")
+			s.start()
+			s.until("review", s.labelled(key, "agent-review"))
+			if got := s.git("show", want.branch+":work.txt"); got != want.work {
+				t.Errorf("delivered is %q, want %q", got, want.work)
+			}
+			if v := s.verdicts(key); !slices.Equal(v, want.verdicts) {
+				t.Errorf("verdicts %q, want %q", v, want.verdicts)
+			}
+		})
+	}
+}
+
+// cheatImage makes the image, or says why there is none.
+func cheatImage(t *testing.T) string {
+	t.Helper()
+	if out, err := exec.Command("docker", "version", "--format", "{{.Server.Version}}").CombinedOutput(); err != nil {
+		if os.Getenv("RETAKE_REQUIRE_DOCKER") == "1" {
+			t.Fatalf("docker: %v %s", err, out)
+		}
+		t.Skipf("docker: %v %s", err, out)
+	}
+	dir, image := t.TempDir(), "retake-cheat:"+strings.ToLower(rand.Text()[:8])
+	must(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(cheat), 0o600))
+	buildStatic(t, filepath.Join(dir, "main.go"), filepath.Join(dir, "cheat"))
+	program, err := os.ReadFile(filepath.Join(dir, "cheat"))
+	must(t, err)
+	var files bytes.Buffer
+	archive := tar.NewWriter(&files)
+	must(t, archive.WriteHeader(&tar.Header{Name: "cheat", Mode: 0o755, Size: int64(len(program))}))
+	_, err = archive.Write(program)
+	must(t, err)
+	must(t, archive.Close())
+	load := exec.Command("docker", "import", "-", image)
+	load.Stdin = &files
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Fatalf("docker import: %v %s", err, out)
+	}
+	t.Cleanup(func() { dockerLine(t, "rmi", image) })
+	return image
+}
+
+func buildStatic(t *testing.T, what, to string) {
+	t.Helper()
+	build := exec.Command("go", "build", "-o", to, what)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", what, err, out)
+	}
+}
+
+func dockerLine(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command("docker", args...).CombinedOutput(); err != nil {
+		t.Errorf("docker %s: %v %s", strings.Join(args, " "), err, out)
+	}
+}
