@@ -1,8 +1,8 @@
 #!/bin/sh
 # Tries docker-compose.yml with its demo: issues created on the stand-in's page are worked on and delivered, restarts of
-# director and nats in the middle change nothing, and "down -v" leaves nothing. Prints what it checks; exit 0: all holds,
-# 1: something does not, 2: it could not be tried. Needs the images (make images), curl, and a Go toolchain. It has
-# names and a port of its own, so it does not touch a stack that is in use.
+# director and nats in the middle change nothing, an agent that attacks gets nowhere, one that floods the bus disturbs nobody, and
+# "down -v" leaves nothing. Prints what it checks; exit 0: all holds, 1: something does not, 2: it could not be tried. Needs the
+# images (make images), curl, and a Go toolchain. It has keys, names and a port of its own, so it does not touch a stack that is in use.
 #
 # Environment: COMPOSE (default: docker-compose, or else "docker compose"), NATS_IMAGE, KEEP=1 leaves the stack up.
 set -u
@@ -17,6 +17,7 @@ fi
 command -v curl >/dev/null || stop "no curl: install it"
 $COMPOSE version >/dev/null 2>&1 || stop "no compose: install docker-compose or the compose plugin, or set COMPOSE"
 goroot=$(go env GOROOT 2>/dev/null) && [ -x "$goroot/bin/go" ] || stop "no Go toolchain: it judges the demo's work"
+go=$(command -v go)
 for image in retake-director retake-githubsim retake-demo-worker; do
 	docker image inspect "$image:local" >/dev/null 2>&1 || stop "no image $image:local: run \"make images\""
 done
@@ -25,17 +26,18 @@ export NATS_IMAGE="${NATS_IMAGE:-nats:2}"
 
 # A stack of its own, whatever .env says.
 export RETAKE_STACK="try-$$" COMPOSE_PROJECT_NAME="retake-try-$$"
-export RETAKE_CONFIG=./deploy/compose-demo.toml GITHUB_TOKEN=sim-token GITHUBSIM_PORT=0 RETAKE_BUS_PASSWORD="try$$"
+export GITHUB_TOKEN=sim-token GITHUBSIM_PORT=0
 export RETAKE_DATA_SOURCE=data RETAKE_IMAGE=retake-director:local GITHUBSIM_IMAGE=retake-githubsim:local
 RETAKE_DATA_DIR="$(docker info --format '{{.DockerRootDir}}')/volumes/retake-$RETAKE_STACK-data/_data"
 RETAKE_CFG_CONTAINERS_MOUNTS="$goroot:/usr/local/go:ro,volume:retake-$RETAKE_STACK-gocache:/cache"
-RETAKE_CFG_CONTAINERS_IMAGE=retake-demo-worker:local RETAKE_CFG_GITHUB_REPOSITORIES=demo/widgets RETAKE_CFG_GITHUB_WRITES=true
-RETAKE_CFG_DIRECTOR_MAX_WORKERS=2
+RETAKE_CFG_CONTAINERS_IMAGE=retake-try-worker:local RETAKE_CFG_GITHUB_REPOSITORIES=demo/widgets RETAKE_CFG_GITHUB_WRITES=true
+RETAKE_CFG_DIRECTOR_MAX_WORKERS=3
 export RETAKE_DATA_DIR RETAKE_CFG_CONTAINERS_MOUNTS RETAKE_CFG_CONTAINERS_IMAGE RETAKE_CFG_GITHUB_REPOSITORIES
 export RETAKE_CFG_GITHUB_WRITES RETAKE_CFG_DIRECTOR_MAX_WORKERS
 
 compose() { $COMPOSE --profile demo "$@" 2>&1; }
 work=$(mktemp -d)
+export RETAKE_BUS_KEYS="$work/keys" RETAKE_CONFIG="$work/compose.toml"
 wrong=0
 watcher=
 clean() {
@@ -45,6 +47,10 @@ clean() {
 	else
 		deploy/compose-down.sh -v >"$work/down" 2>&1 || cat "$work/down"
 	fi
+	if [ -d "$work/keys" ]; then # root's
+		docker run --rm --network none -v "$work:/work" --entrypoint /bin/rm retake-director:local -rf /work/keys
+	fi
+	docker image rm -f retake-try-worker:local >/dev/null 2>&1
 	rm -rf "$work"
 }
 trap clean EXIT
@@ -124,6 +130,25 @@ middle() {
 	delivered "$1"
 }
 
+# published N: what the intruder of issue N wrote, from the branch that was pushed.
+published() { docker exec "$(container githubsim)" git --git-dir /data/demo/widgets.git show "retake/$1-a1:intruder.txt"; }
+
+echo "== before there are keys"
+: >"$work/no.env"
+refused() { ! env -u RETAKE_BUS_KEYS $COMPOSE --env-file "$work/no.env" --profile demo config >"$work/refused" 2>&1 && grep -q deploy/bus-keys.sh "$work/refused"; }
+check "compose refuses to start, and says what makes them" refused
+mkdir -m 700 "$work/keys"
+docker run --rm --network none --read-only --cap-drop ALL --cap-add DAC_OVERRIDE -v "$work/keys:/keys" retake-director:local \
+	bus init /keys --host nats --store /data --server-dir /etc/nats/retake >"$work/init" 2>&1 || { cat "$work/init"; stop "no keys"; }
+
+# The demo's worker, with an agent in front that attacks when an issue says so.
+mkdir "$work/image"
+CGO_ENABLED=0 "$go" build -trimpath -o "$work/image/intruder" ./internal/demo/intruder || stop "the intruder does not build"
+printf 'FROM retake-demo-worker:local\nCOPY intruder /intruder\n' >"$work/image/Dockerfile"
+docker build -q -t retake-try-worker:local "$work/image" >/dev/null || stop "no image of the intruder"
+sed -e 's|^run = \["/demo-agent"\]|run = ["/intruder", "/demo-agent"]|' -e 's|CGO_ENABLED = "0" }|CGO_ENABLED = "0", INTRUDER_TARGETS = "AT" }|' deploy/compose-demo.toml >"$RETAKE_CONFIG.in"
+sed 's/"AT"/""/' "$RETAKE_CONFIG.in" >"$RETAKE_CONFIG"
+
 docker events --filter "label=retake.fleet=$RETAKE_STACK" --filter type=container --filter event=create \
 	--format '"{{.Action}}" {{index .Actor.Attributes "retake.task"}}' >"$work/events" &
 watcher=$!
@@ -139,12 +164,41 @@ echo "== an issue from the page to a branch"
 check "issue 1: created on the page" same "$(open_issue "Volume discount" 0)" 303
 delivered 1
 
+echo "== an intruder"
+targets=
+for service in nats director githubsim; do
+	targets="$targets,$(inspect "$service" '{{range .NetworkSettings.Networks}}{{.IPAddress}},{{end}}')"
+done
+sed "s/\"AT\"/\"$targets\"/" "$RETAKE_CONFIG.in" >"$RETAKE_CONFIG"
+compose restart director >"$work/restart" || cat "$work/restart"
+check "the director is healthy with it" within 60 healthy
+check "issue 2: created on the page" same "$(open_issue "An intruder" 0)" 303
+delivered 2
+published 2 >"$work/intruder"
+sed 's/^/     /' "$work/intruder"
+check "nothing but the bus was reached, nobody signed in, no credential was found" sh -c "! grep through: '$work/intruder'"
+check "all of it was tried" sh -c "grep -q '^tried [1-9][0-9] addresses beside the bus at [0-9]' '$work/intruder' && grep -q '^7 of 7 were refused' '$work/intruder' && grep -q '^looked into' '$work/intruder'"
+
+echo "== a flood of connections"
+check "issue 3: created on the page" same "$(open_issue "A flood of connections" 0)" 303
+check "issue 3: a worker is at work" within 60 running 3
+check "issue 4: created on the page" same "$(open_issue "An honest neighbour" 5)" 303
+began=$(date +%s)
+delivered 4
+check "issue 4: in $(($(date +%s) - began)) s" [ $(($(date +%s) - began)) -lt 60 ]
+delivered 3
+published 3 | sed 's/^/     /'
+check "the relay and nats were not restarted" same "$(inspect bus '{{.RestartCount}}')$(inspect nats '{{.RestartCount}}')" 00
+
 echo "== restart of director in the middle"
-middle 2 director 25
+middle 5 director 25
 check "the new director adopted the worker" sh -c "docker logs '$(container director)' 2>&1 | grep -q 'adopted a running container'"
 
 echo "== restart of nats in the middle"
-middle 3 nats 26
+middle 6 nats 26
+
+echo "== restart of the relay in the middle"
+middle 7 bus 26
 
 check "no error in the director's log" sh -c "! docker logs '$(container director)' 2>&1 | grep '\"level\":\"error\"'"
 [ "$wrong" = 0 ] || docker logs --tail 40 "$(container director)"

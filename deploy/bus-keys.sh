@@ -1,0 +1,39 @@
+#!/bin/sh
+# Makes the keys of compose's agent bus, once, and names them in .env. Nothing happens if .env names some that are there.
+#
+#   deploy/bus-keys.sh [FOLDER]      default: bus-keys, beside docker-compose.yml
+#
+# Environment: RETAKE_IMAGE (default: retake-director:local). In other words:
+#
+#   docker run --rm -v /path/to/bus-keys:/keys retake-director:local bus init /keys --host nats --store /data --server-dir /etc/nats/retake
+#
+# The files belong to root, which nats and director are inside; operator.json there is a person's credential.
+set -eu
+cd "$(dirname "$0")/.."
+
+fail() {
+	echo "bus-keys: $1" >&2
+	exit 2
+}
+image=${RETAKE_IMAGE:-retake-director:local}
+named=
+if [ -f .env ]; then named=$(sed -n 's/^RETAKE_BUS_KEYS=//p' .env | tail -n 1); fi
+folder=${1:-${named:-bus-keys}}
+case $folder in
+/*) ;;
+*) folder=$PWD/$folder ;;
+esac
+
+if [ -d "$folder/director" ]; then
+	echo "$folder has keys"
+else
+	docker image inspect "$image" >/dev/null 2>&1 || fail "no image $image: run \"make images\" first"
+	mkdir -p -m 700 "$folder"
+	docker run --rm --network none --read-only --cap-drop ALL --cap-add DAC_OVERRIDE --security-opt no-new-privileges:true -v "$folder:/keys" "$image" \
+		bus init /keys --host nats --store /data --server-dir /etc/nats/retake >/dev/null || fail "no keys were made in $folder"
+	echo "made $folder"
+fi
+if [ "$named" != "$folder" ]; then
+	(umask 077 && printf 'RETAKE_BUS_KEYS=%s\n' "$folder" >>.env)
+	echo "added RETAKE_BUS_KEYS=$folder to .env"
+fi
