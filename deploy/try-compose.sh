@@ -198,7 +198,7 @@ echo "== restart of nats in the middle"
 middle 6 nats 26
 
 echo "== restart of the relay in the middle"
-middle 7 bus 26
+middle 7 bus 27
 
 check "no error in the director's log" sh -c "! docker logs '$(container director)' 2>&1 | grep '\"level\":\"error\"'"
 [ "$wrong" = 0 ] || docker logs --tail 40 "$(container director)"
