@@ -65,7 +65,7 @@ var busAttacks = []attack{
 			s, other := subjects(b.me), b.neighbour.id
 			forbidden := []string{
 				">", "*.>", "retake.>", s.Prefix + ".>", s.WorkerTree(other), s.WorkerTree("*"), s.WorkerTree(b.me.id), s.AllWorkers(wire.ChannelHello),
-				s.Control(other), s.Control("*"), s.Journal(), s.Dead("*"), s.Snapshot(), s.Budget(">"), "_INBOX.>", "_INBOX_" + other + ".>", "_INBOX_>", "_INBOX_*.>",
+				s.Control(other), s.Control("*"), s.Journal(), s.Dead("*"), s.Snapshot(), s.Budget("*", ">"), "_INBOX.>", "_INBOX_" + other + ".>", "_INBOX_>", "_INBOX_*.>",
 				inbox(b.neighbour.Plan) + ".>", "$SYS.>", "$JS.>", "$SRV.>", "_R_.>",
 			}
 			var heard atomic.Int64

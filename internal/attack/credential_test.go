@@ -45,7 +45,7 @@ func trust(url, ca string) []nats.Option {
 }
 
 // inbox is where the worker's answers come.
-func inbox(p wire.Plan) string { return wire.ProvenInbox(p.WorkerID, p.Bus.Seed) }
+func inbox(p wire.Plan) string { return wire.Inbox(p.WorkerID) }
 
 // connectLine signs in by hand; nonce is what the server's INFO asks to be signed.
 func connectLine(p wire.Plan, nonce string) string {
@@ -60,7 +60,7 @@ func connectLine(p wire.Plan, nonce string) string {
 }
 
 // budgetSubject is where a worker asks for leases.
-func budgetSubject(s wire.Subjects, op string, _ wire.Plan) string { return s.Budget(op) }
+func budgetSubject(s wire.Subjects, op string, p wire.Plan) string { return s.Budget(op, p.WorkerID) }
 
 // operator reads the operator's credential: where the bus is, and how a person signs in.
 func operator(data []byte) (url, prefix string, options []nats.Option, err error) {

@@ -257,7 +257,7 @@ func TestAWorkerReachesNothingButItsOwn(t *testing.T) {
 		}
 		for _, subject := range []string{
 			s.Worker("other-1", wire.ChannelError), s.Worker("other-1", wire.ChannelHello), s.Control(worker), s.Control("other-1"),
-			s.Budget("acquire") + ".other-1", s.Journal(), s.Dead(wire.CauseNotJSON), s.Snapshot(), wire.Inbox("other-1") + ".x", wire.Inbox(worker) + ".x",
+			s.Budget("acquire", "other-1"), s.Budget("acquire", "*"), s.Journal(), s.Dead(wire.CauseNotJSON), s.Snapshot(), wire.Inbox("other-1") + ".x", wire.Inbox(worker) + ".x",
 			"_INBOX.x", keys.DirectorInbox + ".x", "_R_.x", "$JS.API.INFO", "$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$JS.API.STREAM.PURGE.RETAKE_REPORTS",
 			"$JS.API.STREAM.MSG.GET.RETAKE_JOURNAL", "$JS.ACK.RETAKE_REPORTS.director.1.1.1.1.1", "$JSC.x", "$O.RETAKE_SNAPSHOTS.x", "$KV.x", "$SRV.PING",
 			"$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT." + p.Bus.options.Keys.Workers() + ".CLAIMS.UPDATE", "$SYS.REQ.USER.INFO", "$SYS.REQ.SERVER.PING",
@@ -271,7 +271,7 @@ func TestAWorkerReachesNothingButItsOwn(t *testing.T) {
 		for i, subject := range []string{
 			s.Control("other-1"), s.Control("*"), s.Control(">"), wire.Inbox("other-1") + ".>", wire.Inbox("*") + ".>", "_INBOX.>", keys.DirectorInbox + ".>",
 			s.Worker("other-1", wire.ChannelError), s.Worker(worker, wire.ChannelError), s.WorkerTree("*"), s.Journal(), s.Dead("*"), s.Snapshot(),
-			s.Budget("*"), s.Prefix + ".>", ">", "*", "$SYS.>", "$JS.>", "$SRV.>", "*." + worker,
+			s.Budget("*", worker), s.Budget("*", "*"), s.Prefix + ".>", ">", "*", "$SYS.>", "$JS.>", "$SRV.>", "*." + worker,
 		} {
 			r.send("SUB %s %d", subject, i+1)
 			r.refused("subscribe " + subject)

@@ -28,12 +28,12 @@ type Bus struct {
 
 	sys     *nats.Conn // in the server's account: who may sign in, and who has
 	nc      *nats.Conn // in the workers' account
-	js      jetstream.JetStream
 	own     *nats.Conn // in the director's account, where the streams are
 	ownJS   jetstream.JetStream
 	workers *workersAccount
 
 	dead    *deadLetters
+	intake  *intake
 	journal *Journal
 	seq     atomic.Uint64
 	once    sync.Once // of Close
@@ -57,16 +57,18 @@ func (b *Bus) open(ctx context.Context) error {
 		err = b.connect(ctx)
 	}
 	if err == nil {
-		b.js, err = jetstream.New(b.nc)
-	}
-	if err == nil {
 		b.ownJS, err = jetstream.New(b.own)
 	}
 	if err != nil {
 		return err
 	}
-	b.dead = newDeadLetters(b.nc, b.js, b.subjects, b.options.MaxMessageBytes, b.log)
-	return b.ensureStreams(ctx)
+	b.dead = newDeadLetters(b.own, b.ownJS, b.subjects, b.options.MaxMessageBytes, b.log)
+	b.intake = newIntake(b)
+	if err := b.ensureStreams(ctx); err != nil {
+		return err
+	}
+	_, err = b.intake.open(lineReport, b.intake.takeReport)
+	return err
 }
 
 // connect signs in to the three accounts. The server knows the workers' account only once it was told.
@@ -117,6 +119,9 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 // Close ends the connections and the embedded server. It waits for the server until ctx ends. A second call does nothing.
 func (b *Bus) Close(ctx context.Context) error {
 	b.once.Do(func() {
+		if b.intake != nil {
+			b.intake.close()
+		}
 		if b.workers != nil {
 			b.workers.close()
 		}
@@ -182,7 +187,7 @@ func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) 
 }
 
 // Admit takes the messages of a worker that an earlier director has started. Its credential is the one that it has.
-func (b *Bus) Admit(string) {}
+func (b *Bus) Admit(worker string) { b.intake.admit(worker) }
 
 // Revoke shuts a worker out: no credential that was made for it so far counts any more, also after a restart of director or
 // server. It returns when the server has closed its connections; ErrNoAnswer: not in time, then it is tried again without end.
@@ -190,6 +195,7 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
 	}
+	b.intake.dismiss(worker)
 	if err := b.workers.revoke(ctx, worker); err != nil {
 		return fmt.Errorf("bus: revoke %s: %w", worker, err)
 	}

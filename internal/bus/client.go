@@ -63,7 +63,7 @@ func (c *Client) connect() error {
 	options := append(connOptions(zap.NewNop()),
 		nats.Name("retake worker "+c.options.WorkerID),
 		signInOptions(c.options.JWT, c.options.Seed),
-		nats.CustomInboxPrefix(wire.ProvenInbox(c.options.WorkerID, c.options.Seed)))
+		nats.CustomInboxPrefix(wire.Inbox(c.options.WorkerID)))
 	options = append(options, trust...)
 	if back := c.options.OnReconnect; back != nil {
 		options = append(options, nats.ReconnectHandler(func(*nats.Conn) { back() }))
@@ -121,7 +121,7 @@ func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGr
 		a.WorkerID = c.options.WorkerID
 		ask = a
 	}
-	subject, ok := c.subjects.OfBudget(ask)
+	subject, ok := c.subjects.OfBudget(ask, c.options.WorkerID)
 	if !ok {
 		return wire.BudgetGrant{}, fmt.Errorf("bus: %s is not a lease request", ask.MessageType())
 	}
@@ -169,9 +169,9 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 	return noAnswer(c.nc.Publish(c.subjects.Worker(c.options.WorkerID, channel), data))
 }
 
-// Report publishes a *wire.WorkerError or *wire.WorkerResult and waits until the stream has stored it (5 s, if ctx has no
+// Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if ctx has no
 // deadline). Tails are cut to fit. After a transient error call it again with the same error_id or result_id: it is the
-// duplicate key.
+// duplicate key. ErrRejected: the director will never take it.
 func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	channel, id := wire.ReportID(p)
 	if id == "" {
@@ -183,24 +183,18 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	m := nats.NewMsg(c.subjects.Worker(c.options.WorkerID, channel))
-	m.Data = data
-	m.Header.Set(nats.MsgIdHdr, wire.ReportMessageID(c.options.Key, c.options.WorkerID, id))
-	answer, err := c.nc.RequestMsgWithContext(ctx, m)
+	m, err := c.nc.RequestWithContext(ctx, c.subjects.Worker(c.options.WorkerID, channel), data)
 	if err != nil {
 		return noAnswer(err)
 	}
-	var stored struct {
-		Stream string
-		Error  *struct{ Description string }
-	}
-	switch err := json.Unmarshal(answer.Data, &stored); {
+	var answer storedReport
+	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
 		return fmt.Errorf("bus: answer to a report: %w", err)
-	case stored.Error != nil:
-		return fmt.Errorf("bus: report: %s", stored.Error.Description)
-	case stored.Stream == "":
-		return fmt.Errorf("bus: answer to a report: %.200q", answer.Data)
+	case answer.Error != nil:
+		return fmt.Errorf("%w: %s", ErrRejected, answer.Error.Description)
+	case answer.Stream == "":
+		return fmt.Errorf("bus: answer to a report: %.200q", m.Data)
 	}
 	return nil
 }

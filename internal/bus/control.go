@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -61,7 +59,7 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 	subject := b.subjects.Worker(worker, wire.ChannelHeartbeat)
 	_, e, err := b.read(subject, m.Data)
 	if err != nil {
-		b.dead.core(err, subject, m.Data)
+		b.dead.core(worker, err, subject, m.Data)
 		return wire.Heartbeat{}, err
 	}
 	return *e.Payload.(*wire.Heartbeat), nil // read has checked it
@@ -91,35 +89,28 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	if err := b.nc.Publish(b.subjects.Snapshot(), data); err != nil {
+	if err := b.own.Publish(b.subjects.Snapshot(), data); err != nil {
 		return fmt.Errorf("bus: publish snapshot: %w", err)
 	}
 	return nil
 }
 
-// ServeSnapshot answers requests on the snapshot subject until ctx ends; it returns nil then. latest must not block.
+// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover, until ctx ends; it returns nil
+// then. latest must not block.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
-	endpoints := map[string]string{"default": b.subjects.Snapshot()}
-	return b.serve(ctx, "retake-director", "Retake director of fleet "+b.options.Fleet, endpoints, func(_ string, r micro.Request) {
+	service, err := micro.AddService(b.own, micro.Config{
+		Name: "retake-director", Version: "1.0.0", Description: "Retake director of fleet " + b.options.Fleet,
+		Metadata: map[string]string{"fleet": b.options.Fleet, "protocol_version": wire.ProtocolVersion},
+	})
+	if err != nil {
+		return fmt.Errorf("bus: snapshot service: %w", err)
+	}
+	handler := micro.HandlerFunc(func(r micro.Request) {
 		if r.Reply() != "" { // else it is PublishSnapshot's own message
 			b.respond(r.Subject(), func(data []byte) error { return r.Respond(data) }, latest())
 		}
 	})
-}
-
-// serve runs a NATS service, which tools can discover, until ctx ends; it returns nil then. Endpoints are subjects by name.
-func (b *Bus) serve(ctx context.Context, name, description string, endpoints map[string]string, handle func(endpoint string, r micro.Request)) error {
-	service, err := micro.AddService(b.nc, micro.Config{
-		Name: name, Version: "1.0.0", Description: description,
-		Metadata: map[string]string{"fleet": b.options.Fleet, "protocol_version": wire.ProtocolVersion},
-	})
-	if err != nil {
-		return fmt.Errorf("bus: service %s: %w", name, err)
-	}
-	for _, endpoint := range slices.Sorted(maps.Keys(endpoints)) {
-		handler := micro.HandlerFunc(func(r micro.Request) { handle(endpoint, r) })
-		err = errors.Join(err, service.AddEndpoint(endpoint, handler, micro.WithEndpointSubject(endpoints[endpoint])))
-	}
+	err = service.AddEndpoint("default", handler, micro.WithEndpointSubject(b.subjects.Snapshot()))
 	if err == nil {
 		<-ctx.Done()
 	}
@@ -127,7 +118,7 @@ func (b *Bus) serve(ctx context.Context, name, description string, endpoints map
 		b.log.Warn("bus service", zap.Error(stop))
 	}
 	if err != nil {
-		return fmt.Errorf("bus: service %s: %w", name, err)
+		return fmt.Errorf("bus: snapshot service: %w", err)
 	}
 	return nil
 }

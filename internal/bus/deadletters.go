@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,17 +24,24 @@ const (
 	HeaderBytes     = "Retake-Origin-Bytes"    // the length of the whole message, if the letter holds only its beginning
 )
 
-// Rate of letters that are kept per cause; what is over it is only counted. One faulty worker must fill neither disk nor log.
+// Rate of letters that are kept per cause, and how many are kept of one sender; what is over that is only counted. One faulty worker
+// must fill neither disk nor log, nor leave no room for another's.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50
+
+	deadPerSender = 20
+	deadWindow    = time.Hour
 )
+
+// inStream is the sender of what was stored before it was read: the operator writes into the stream directly.
+const inStream = ""
 
 // DeadLetterCount is how many messages of one cause could not be read since the start.
 type DeadLetterCount struct {
 	Cause   wire.Cause
 	Total   uint64
-	Dropped uint64 // of Total: over the rate, or not storable; counted only
+	Dropped uint64 // of Total: over a bound, or not storable; counted only
 }
 
 // deadLetters keeps what cannot be read.
@@ -46,12 +54,19 @@ type deadLetters struct {
 
 	limits map[wire.Cause]*rate.Limiter
 
-	mu     sync.Mutex
-	counts map[wire.Cause]*DeadLetterCount
+	mu      sync.Mutex
+	counts  map[wire.Cause]*DeadLetterCount
+	senders map[string]*sentLetters // admitted workers, and inStream
+}
+
+// sentLetters are those of one sender that were kept in the last window.
+type sentLetters struct {
+	since time.Time
+	kept  int
 }
 
 func newDeadLetters(nc *nats.Conn, js jetstream.JetStream, s wire.Subjects, maxBytes int, log *zap.Logger) *deadLetters {
-	d := &deadLetters{nc: nc, js: js, subjects: s, maxBytes: maxBytes, log: log, limits: map[wire.Cause]*rate.Limiter{}, counts: map[wire.Cause]*DeadLetterCount{}}
+	d := &deadLetters{nc: nc, js: js, subjects: s, maxBytes: maxBytes, log: log, limits: map[wire.Cause]*rate.Limiter{}, counts: map[wire.Cause]*DeadLetterCount{}, senders: map[string]*sentLetters{}}
 	for _, row := range wire.Causes() {
 		d.counts[row.Cause], d.limits[row.Cause] = &DeadLetterCount{Cause: row.Cause}, rate.NewLimiter(deadPerSecond, deadBurst)
 	}
@@ -69,9 +84,29 @@ func (b *Bus) DeadLetters() []DeadLetterCount {
 	return all
 }
 
-// letter makes the message; m is nil if the rate is used up, then the origin is only to be counted.
-func (d *deadLetters) letter(reason *wire.Malformed, subject string, data []byte) *nats.Msg {
-	if !d.limits[reason.Cause].Allow() {
+// hasRoom reports whether another letter of the sender's may be kept.
+func (d *deadLetters) hasRoom(sender string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.senders[sender]
+	if s == nil || now.Sub(s.since) >= deadWindow {
+		s = &sentLetters{since: now}
+		d.senders[sender] = s
+	}
+	s.kept++
+	return s.kept <= deadPerSender
+}
+
+// forget lets go of a sender that sends no more.
+func (d *deadLetters) forget(sender string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.senders, sender)
+}
+
+// letter makes the message; m is nil if there is no room for it, then the origin is only to be counted.
+func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject string, data []byte) *nats.Msg {
+	if !d.hasRoom(sender, time.Now()) || !d.limits[reason.Cause].Allow() {
 		return nil
 	}
 	m := nats.NewMsg(d.subjects.Dead(reason.Cause))
@@ -88,9 +123,9 @@ func (d *deadLetters) letter(reason *wire.Malformed, subject string, data []byte
 }
 
 // core keeps a core message, fire and forget: the sender's own loss is not worth waiting for.
-func (d *deadLetters) core(err error, subject string, data []byte) {
+func (d *deadLetters) core(sender string, err error, subject string, data []byte) {
 	reason := reasonOf(err)
-	m := d.letter(reason, subject, data)
+	m := d.letter(sender, reason, subject, data)
 	d.count(reason.Cause, m != nil && d.nc.PublishMsg(m) == nil)
 }
 
@@ -98,7 +133,7 @@ func (d *deadLetters) core(err error, subject string, data []byte) {
 // reading of the same origin the same letter.
 func (d *deadLetters) report(ctx context.Context, err error, subject string, seq uint64, data []byte) error {
 	reason := reasonOf(err)
-	m := d.letter(reason, subject, data)
+	m := d.letter(inStream, reason, subject, data)
 	if m == nil {
 		d.count(reason.Cause, false)
 		return nil

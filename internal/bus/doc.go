@@ -4,13 +4,14 @@
 //
 // # Subjects and streams
 //
-//	                 account WORKERS                                 account DIRECTOR
-//	workers ──┐   worker.*.error|result ─▶ RETAKE_REPORTS           journal ─▶ RETAKE_JOURNAL
-//	          ├─▶ worker.*.hello|heartbeat|progress (core)          object store RETAKE_SNAPSHOTS
-//	operator ─┘   dead.<cause> ─▶ RETAKE_DEAD
-//	              control.<id> (core, director → worker)
-//	              budget.* (NATS service; the reply subject proves who asks)
-//	              snapshot (NATS service)
+//	             account WORKERS                              account DIRECTOR
+//	workers ──▶ worker.<id>.error|result ─▶ intake, checked ─▶ RETAKE_REPORTS ◀── operator
+//	        ──▶ worker.<id>.hello|heartbeat|progress (core)    RETAKE_DEAD (dead.<cause>)
+//	        ──▶ budget.<operation>.<id> (requests)             journal ─▶ RETAKE_JOURNAL
+//	        ◀── control.<id> (core)                            object store RETAKE_SNAPSHOTS
+//	                                                           snapshot (NATS service) ◀── operator
+//
+// Nothing crosses from one account to the other but through the director.
 //
 // It is the same on the embedded server and on one that was joined (package keys): whoever signs in has a credential that the
 // director signed. A worker's is made at its start, expires by itself, and is revoked at its end, in the claims of the
@@ -25,6 +26,9 @@
 //     letters first (or over their rate, and counted).
 //   - The subject beats the payload.
 //   - What was revoked stays revoked until it would have expired: it is written down before the server is told.
+//   - Of a worker that is not admitted nothing is read. What one worker sends is bounded (see Offence), and delays nothing that another
+//     sends: each kind of message of each worker has a subscription of its own.
+//   - What is stored, and where answers go, is not the choice of a worker: message ids are ours, reply subjects are below its own inbox.
 //
 // # Clock
 //

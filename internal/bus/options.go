@@ -25,12 +25,14 @@ var (
 	ErrJournalGap = errors.New("bus: the journal has a gap")
 	// ErrNoAnswer: the other side did not answer in time, or nobody listens. Transient.
 	ErrNoAnswer = errors.New("bus: no answer")
+	// ErrRejected: the director takes no such report. Permanent.
+	ErrRejected = errors.New("bus: report rejected")
 )
 
 // Permanent reports whether trying the same again cannot help.
 func Permanent(err error) bool {
 	_, malformed := errors.AsType[*wire.Malformed](err)
-	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrJournalGap)
+	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrRejected) || errors.Is(err, ErrJournalGap)
 }
 
 // Server is a NATS server that the director runs itself: package bus/server, which the worker does not link.
@@ -55,6 +57,9 @@ type Options struct {
 	Replicas        int            // of streams; default 1
 	MaxMessageBytes int            // of one worker message, in bytes; default 65536
 	Log             *zap.Logger
+
+	// OnOffence is told of a worker that was cut off, once, on a goroutine of its own. It may block, but Close waits for it.
+	OnOffence func(Offence)
 }
 
 // Defaults of the configuration reference.

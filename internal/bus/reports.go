@@ -1,11 +1,13 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,6 +35,8 @@ type Report struct {
 	Body     wire.Payload // *wire.WorkerError or *wire.WorkerResult
 	Bare     bool         // the worker_error came without an envelope
 	Signed   bool         // with the attempt's key; false: a person's word, and no result
+	Own      bool         // signed, and the director wrote it
+	Bytes    int          // of the message as stored
 	Ack      func() error // tells the stream that it is dealt with; nil from ReportsOf
 }
 
@@ -65,7 +69,7 @@ func (b *Bus) serveReports(ctx context.Context, handle func(Report)) (served boo
 
 // reportConsumer finds the consumer by its name, or makes it: there is never more than one.
 func (b *Bus) reportConsumer(ctx context.Context) (jetstream.Consumer, error) {
-	return b.js.CreateOrUpdateConsumer(ctx, b.reportsStream(), jetstream.ConsumerConfig{
+	return b.ownJS.CreateOrUpdateConsumer(ctx, b.reportsStream(), jetstream.ConsumerConfig{
 		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckWait: reportAckWait, MaxDeliver: -1, MaxAckPending: 4 * reportBatch, Replicas: b.options.Replicas,
 	})
@@ -116,28 +120,44 @@ func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Rep
 		return Report{}, err
 	}
 	sum := sha256.Sum256(data)
-	return Report{Worker: worker, Seq: seq, SHA256: hex.EncodeToString(sum[:]), Received: at.UTC(), Body: e.Payload, Bare: e.Bare, Signed: signed}, nil
+	return Report{
+		Worker: worker, Seq: seq, SHA256: hex.EncodeToString(sum[:]), Received: at.UTC(), Body: e.Payload, Bare: e.Bare,
+		Signed: signed, Own: signed && e.Sender.Role == wire.RoleDirector, Bytes: len(data),
+	}, nil
 }
 
 // ReportsOf returns every stored report of a worker behind the sequence after (0: all), in the order of the stream, up to the
-// stream's last one at the time of the call. What cannot be read is left out: the consumer keeps it as a dead letter.
+// stream's last one at the time of the call. What cannot be read is left out: the consumer keeps it as a dead letter. Nothing is
+// read of what others wrote: the server finds a subject's messages by its index.
 func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
 	}
-	stream, err := b.js.Stream(ctx, b.reportsStream())
+	stream, err := b.ownJS.Stream(ctx, b.reportsStream())
 	if err != nil {
 		return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
 	}
-	last := stream.CachedInfo().State.LastSeq
 	var all []Report
+	for _, subject := range b.lineSubjects(lineReport, worker) {
+		list, err := b.reportsOn(ctx, stream, subject, after)
+		if err != nil {
+			return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
+		}
+		all = append(all, list...)
+	}
+	slices.SortFunc(all, func(x, y Report) int { return cmp.Compare(x.Seq, y.Seq) })
+	return all, nil
+}
+
+func (b *Bus) reportsOn(ctx context.Context, stream jetstream.Stream, subject string, after uint64) (all []Report, err error) {
+	last := stream.CachedInfo().State.LastSeq
 	for seq := after + 1; seq <= last; seq++ {
-		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(b.subjects.Worker(worker, "*")))
+		m, err := stream.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
+			return nil, err
 		}
 		if seq = m.Sequence; seq > last {
 			break
@@ -161,7 +181,6 @@ func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) err
 	if err != nil {
 		return err
 	}
-	id := wire.ReportMessageID(from.Key, worker, e.ErrorID)
-	_, err = b.js.Publish(ctx, b.subjects.Worker(worker, wire.ChannelError), data, jetstream.WithMsgID(id))
+	_, err = b.store(ctx, b.subjects.Worker(worker, wire.ChannelError), e.ErrorID, data)
 	return noAnswer(err)
 }

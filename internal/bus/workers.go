@@ -2,45 +2,14 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
+	"sync"
 
 	"github.com/nats-io/nats.go"
-	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"retake/internal/bus/wire"
 )
-
-// coreBuffer bounds core messages that wait for their reader; what is over it is lost, as core messages may be.
-const coreBuffer = 1024
-
-// listen hands core messages to handle, one after the other, until ctx ends; it returns nil then. Subscriptions outlive
-// a server that goes away.
-func (b *Bus) listen(ctx context.Context, handle func(*nats.Msg), subjects ...string) error {
-	messages := make(chan *nats.Msg, coreBuffer)
-	for _, subject := range subjects {
-		sub, err := b.nc.ChanSubscribe(subject, messages)
-		if err != nil {
-			return fmt.Errorf("bus: listen on %s: %w", subject, err)
-		}
-		defer b.drop(sub)
-	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case m := <-messages:
-			handle(m)
-		}
-	}
-}
-
-func (b *Bus) drop(sub *nats.Subscription) {
-	if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		b.log.Warn("bus unsubscribe", zap.Error(err))
-	}
-}
 
 // read decodes what came on a worker's subject and holds it against that subject. Every error is a *wire.Malformed.
 func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope, err error) {
@@ -57,51 +26,141 @@ func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope,
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers hands out heartbeats and progress, one at a time, until ctx ends; it returns nil then. What cannot be
-// read goes to the dead letters.
+// WatchWorkers hands out heartbeats and progress, one at a time, until ctx ends; it returns nil then. While a call takes its time,
+// the newest of each worker waits and the older ones are gone: they are soft state. What cannot be read goes to the dead letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat), onProgress func(worker string, p wire.TaskProgress)) error {
-	return b.listen(ctx, func(m *nats.Msg) {
-		worker, e, err := b.read(m.Subject, m.Data)
-		if err != nil {
-			b.dead.core(err, m.Subject, m.Data)
-			return
+	news := newNewest()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, l := range []line{lineHeartbeat, lineProgress} {
+		group.Go(func() error { return b.intake.serve(ctx, l, news.put) })
+	}
+	group.Go(func() error {
+		for m := news.next(ctx); m != nil; m = news.next(ctx) {
+			worker, e, err := b.read(m.Subject, m.Data)
+			if err != nil {
+				b.dead.core(worker, err, m.Subject, m.Data)
+				continue
+			}
+			switch p := e.Payload.(type) {
+			case *wire.Heartbeat:
+				onHeartbeat(worker, *p)
+			case *wire.TaskProgress:
+				onProgress(worker, *p)
+			}
 		}
-		switch p := e.Payload.(type) {
-		case *wire.Heartbeat:
-			onHeartbeat(worker, *p)
-		case *wire.TaskProgress:
-			onProgress(worker, *p)
+		return nil
+	})
+	return group.Wait()
+}
+
+// newest keeps the last message of each subject until it is taken, the subject that waits longest first.
+type newest struct {
+	mu    sync.Mutex
+	order []string
+	last  map[string]*nats.Msg
+	some  chan struct{} // a token while any waits
+}
+
+func newNewest() *newest { return &newest{last: map[string]*nats.Msg{}, some: make(chan struct{}, 1)} }
+
+func (n *newest) put(_ *gate, m *nats.Msg) {
+	n.mu.Lock()
+	if n.last[m.Subject] == nil {
+		n.order = append(n.order, m.Subject)
+	}
+	n.last[m.Subject] = m
+	n.mu.Unlock()
+	select {
+	case n.some <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for a message; nil: ctx ended.
+func (n *newest) next(ctx context.Context) *nats.Msg {
+	for ctx.Err() == nil {
+		if m := n.pop(); m != nil {
+			return m
 		}
-	}, b.subjects.AllWorkers(wire.ChannelHeartbeat), b.subjects.AllWorkers(wire.ChannelProgress))
+		select {
+		case <-n.some:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+func (n *newest) pop() *nats.Msg {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.order) == 0 {
+		return nil
+	}
+	subject := n.order[0]
+	n.order = n.order[1:]
+	m := n.last[subject]
+	delete(n.last, subject)
+	return m
 }
 
 // ServeHello answers hellos with what answer returns: a welcome, an incompatibility, or nil for no answer (the worker
-// asks again). It blocks until ctx ends and returns nil then. A hello that cannot be read is a dead letter; if it is of
-// another major version, its sender is answered with an incompatibility.
+// asks again). It blocks until ctx ends and returns nil then. answer may take its time, and is called at the same time for
+// several workers, but for each only once at a time: of the hellos that come meanwhile the newest waits. A hello that cannot be
+// read is a dead letter; if it is of another major version, its sender is answered with an incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
-	return b.listen(ctx, func(m *nats.Msg) {
-		worker, e, err := b.read(m.Subject, m.Data)
-		if err == nil {
-			err = ownInbox(worker, m.Reply)
-		}
-		if err == nil {
-			b.respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello))) // read has checked that a hello's subject carries a hello
-			return
-		}
-		b.dead.core(err, m.Subject, m.Data)
-		if reasonOf(err).Cause == wire.CauseUnknownVersion && ownInbox(worker, m.Reply) == nil {
-			b.respond(m.Subject, m.Respond, wire.Incompatibility{
-				Reason: "major_version", ExpectedProtocolVersion: wire.ProtocolVersion, RequiredAction: "sync_main_and_restart",
-			})
-		}
-	}, b.subjects.AllWorkers(wire.ChannelHello))
+	d := helloDesk{waiting: map[string]*nats.Msg{}}
+	defer d.answering.Wait()
+	return b.intake.serve(ctx, lineHello, func(g *gate, m *nats.Msg) {
+		d.take(g.worker, m, func(m *nats.Msg) { b.answerHello(m, answer) })
+	})
 }
 
-// ownInbox makes sure that an answer goes to nobody but the worker that asked: the reply subject is the asker's choice,
-// and the director may publish where a worker may not.
-func ownInbox(worker, reply string) error {
-	if strings.HasPrefix(reply, wire.Inbox(worker)+".") {
-		return nil
+func (b *Bus) answerHello(m *nats.Msg, answer func(worker string, h wire.Hello) wire.Payload) {
+	worker, e, err := b.read(m.Subject, m.Data)
+	if err == nil {
+		err = ownInbox(worker, m.Reply)
 	}
-	return &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("reply subject: want one below %s, got %.200q", wire.Inbox(worker), reply)}
+	if err == nil {
+		b.respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello))) // read has checked that a hello's subject carries a hello
+		return
+	}
+	b.dead.core(worker, err, m.Subject, m.Data)
+	if reasonOf(err).Cause == wire.CauseUnknownVersion && ownInbox(worker, m.Reply) == nil {
+		b.respond(m.Subject, m.Respond, wire.Incompatibility{
+			Reason: "major_version", ExpectedProtocolVersion: wire.ProtocolVersion, RequiredAction: "sync_main_and_restart",
+		})
+	}
+}
+
+// helloDesk has one goroutine for each worker whose hello is being answered.
+type helloDesk struct {
+	mu        sync.Mutex
+	waiting   map[string]*nats.Msg // by worker with a goroutine: its next hello; nil: none
+	answering sync.WaitGroup
+}
+
+func (d *helloDesk) take(worker string, m *nats.Msg, answer func(*nats.Msg)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, busy := d.waiting[worker]; busy {
+		d.waiting[worker] = m
+		return
+	}
+	d.waiting[worker] = nil
+	d.answering.Go(func() {
+		for ; m != nil; m = d.nextOf(worker) {
+			answer(m)
+		}
+	})
+}
+
+// nextOf is the worker's next hello; nil: there is none, and the goroutine ends.
+func (d *helloDesk) nextOf(worker string) *nats.Msg {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.waiting[worker]
+	if d.waiting[worker] = nil; m == nil {
+		delete(d.waiting, worker)
+	}
+	return m
 }

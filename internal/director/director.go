@@ -64,6 +64,8 @@ type daemon struct {
 	scope      *scope.Rules // what may be pushed
 	audit      *audit.Writer
 	cooldowns  chan github.Cooldown // from the gate, which must not wait
+	offences   chan bus.Offence     // from the bus
+	closing    chan struct{}        // no session takes any more of them
 	labelled   sync.Map             // repositories that answered and have our labels
 	lock       *os.File
 	aborted    string // why the policy has stopped the run; the owner's while a session lives

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -88,6 +89,7 @@ var examples = []example{
 	{name: "policy_violation-link", reason: recovery.PolicyViolation, stage: "COMMIT", cause: recovery.NotPushed + "etc: a symbolic link that leaves the tree", text: unsafePush},
 	{name: "policy_violation-rules", reason: recovery.PolicyViolation, stage: "COMMIT", cause: "remote: error: GH006: Protected branch update failed for refs/heads/retake/21-a2."},
 	{name: "policy_violation-agent", reason: recovery.PolicyViolation, stage: "CODE", cause: "API Error: 400 Output blocked by content filtering policy", report: failedAs("claude", 1, "API Error: 400 Output blocked by content filtering policy\n")},
+	{name: "policy_violation-cut-off", reason: recovery.PolicyViolation, stage: "CODE", cause: recovery.CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once", report: new(offenceReport(wire.WorkerError{Stage: "CODE"}, bus.Offence{Worker: "k3v9qx2m-2", What: "sent 601 messages within 38ms, and may send 100 a second and 300 at once"}))},
 	{name: "scope_violation", reason: recovery.ScopeViolation, stage: "COMMIT", cause: recovery.NotPushed + `.github/workflows/x.yml: scope.deny has ".github/workflows/" (the label "ci-ok" lets it through)`, text: unsafePush},
 	{name: "contract_violation", reason: recovery.ContractViolation, stage: "START", cause: "the worker speaks version 9.0 of the protocol, the director 1.0"},
 	{name: "needs_human-question", reason: recovery.NeedsHuman, stage: "CODE", cause: "Two formats are described in the issue, and they contradict each other:", report: &wire.WorkerError{Tool: "claude", Question: "Two formats are described in the issue, and they contradict each other:\n\n- **A**: `key=value`, one per line\n- **B**: JSON\n\nWhich of the two is meant?"}},

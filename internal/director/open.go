@@ -36,6 +36,7 @@ func open(ctx context.Context, o Options) (_ *daemon, err error) {
 	d := &daemon{
 		config: o.Config, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
 		driftEvery: cmp.Or(o.DriftEvery, driftEvery), writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
+		offences: make(chan bus.Offence), closing: make(chan struct{}),
 	}
 	defer func() {
 		if err != nil {
@@ -184,7 +185,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	o := bus.Options{
 		URL: b.URL, Prefix: b.Prefix, Fleet: d.config.Director.Fleet, Replicas: b.Replicas, MaxMessageBytes: b.MaxMessageBytes,
 		Dir: filepath.Join(d.config.Director.DataDir, "bus"), WorkerLife: d.config.Timeouts.WorkerWatchdog + workerLifeAfter,
-		RunID: d.runID, Log: d.log,
+		RunID: d.runID, Log: d.log, OnOffence: d.offended,
 	}
 	if b.URL != "" {
 		o.Keys, err = keys.Load(b.Credentials)
@@ -272,6 +273,7 @@ func (d *daemon) remote(repo string) string {
 func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	close(d.closing)
 	var errs []error
 	if d.audit != nil {
 		errs = append(errs, d.audit.Close(ctx))

@@ -40,8 +40,11 @@ func report(r bus.Report) fsm.Report {
 		out.Ref.ID, out.OK, out.Stage, out.Usage = b.ResultID, true, wire.StageDone, usage(b.Usage)
 	case *wire.WorkerError:
 		out.Ref.ID, out.Final, out.Stage, out.Usage = b.ErrorID, b.IsFinal(), b.Stage, usage(b.Usage)
-		out.Exit = r.Signed && b.ErrorID == exitID(r.Worker)
+		out.Exit = r.Own && b.ErrorID == bus.ExitID(r.Worker)
 		out.Evidence = Evidence(b, r.Received)
+		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {
+			out.Evidence.Known, out.Evidence.KnownCause = recovery.PolicyViolation, b.Message
+		}
 		out.Evidence.OOM = out.Evidence.OOM || out.Exit && b.ErrorType == string(recovery.OOMKilled)
 	}
 	return out
@@ -107,25 +110,33 @@ type reportStore interface {
 type reportCache struct {
 	store reportStore
 	mu    sync.Mutex
+	bytes int                     // of all of read, as stored
 	read  map[string][]bus.Report // by worker: all up to the last one, in the order of the stream
 }
 
-// maxCachedWorkers bounds the cache; beyond it everything is read anew.
-const maxCachedWorkers = 256
+// Bounds of the cache; beyond them everything is read anew. What is kept takes a few times its bytes in memory.
+const (
+	maxCachedWorkers = 256
+	maxCachedBytes   = 8 << 20
+)
 
 func newReportCache(store reportStore) *reportCache {
 	return &reportCache{store: store, read: map[string][]bus.Report{}}
 }
 
 // begin is called before a worker can report anything.
-func (c *reportCache) begin(worker string) { c.put(worker, []bus.Report{}) }
+func (c *reportCache) begin(worker string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(worker, []bus.Report{})
+}
 
 // add takes a report from the consumer; one that comes again changes nothing.
 func (c *reportCache) add(r bus.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if list, complete := c.read[r.Worker]; complete && r.Seq > lastSeq(list) {
-		c.read[r.Worker] = append(list, r)
+		c.put(r.Worker, append(list, r))
 	}
 }
 
@@ -139,7 +150,11 @@ func (c *reportCache) of(ctx context.Context, worker string) ([]bus.Report, erro
 		return nil, fmt.Errorf("%w: %w", errBus, err)
 	}
 	list = append(list, rest...)
-	c.put(worker, list)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if lastSeq(list) >= lastSeq(c.read[worker]) { // the consumer may have come further meanwhile
+		c.put(worker, list)
+	}
 	return list, nil
 }
 
@@ -157,21 +172,28 @@ func (c *reportCache) failure(ctx context.Context, worker string, ref *fsm.Repor
 	return nil, false, err
 }
 
+// put is called with the lock held.
 func (c *reportCache) put(worker string, list []bus.Report) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.read) >= maxCachedWorkers {
+	c.bytes += sizeOf(list) - sizeOf(c.read[worker])
+	c.read[worker] = list
+	if len(c.read) > maxCachedWorkers || c.bytes > maxCachedBytes {
 		clear(c.read)
-	}
-	if lastSeq(list) >= lastSeq(c.read[worker]) { // the consumer may have come further meanwhile
-		c.read[worker] = list
+		c.bytes = 0
 	}
 }
 
 func (c *reportCache) drop(worker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.bytes -= sizeOf(c.read[worker])
 	delete(c.read, worker)
+}
+
+func sizeOf(list []bus.Report) (n int) {
+	for _, r := range list {
+		n += r.Bytes
+	}
+	return n
 }
 
 func lastSeq(list []bus.Report) uint64 {
@@ -192,7 +214,7 @@ func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
 		kind = string(recovery.OOMKilled)
 	}
 	r := wire.WorkerError{
-		ErrorID: exitID(e.Worker), WorkerID: e.Worker, AttemptID: e.Worker, IssueNumber: e.Task.Number(), Stage: wire.StageStart,
+		ErrorID: bus.ExitID(e.Worker), WorkerID: e.Worker, AttemptID: e.Worker, IssueNumber: e.Task.Number(), Stage: wire.StageStart,
 		Attempt: e.Attempt, ErrorType: kind, IsTransient: true, ShouldRetry: true, Signal: x.Signal,
 		Message:        "the container ended without a report of its worker",
 		LastStdoutTail: string(x.Stdout), LastStderrTail: string(x.Stderr),
@@ -205,9 +227,6 @@ func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
 	}
 	return r
 }
-
-// exitID marks the director's own report of an attempt.
-func exitID(worker string) string { return worker + "/exit" }
 
 func outputTail(e *wire.WorkerError) string {
 	if e.LastStderrTail != "" && e.LastStdoutTail != "" {

@@ -115,7 +115,7 @@ func TestExitReportIsMarkedAndOrdinary(t *testing.T) {
 	if r := report(bus.Report{Worker: "k3v9qx2m-1", Body: &w}); r.Exit {
 		t.Error("anybody's report of that name counts as the director's")
 	}
-	r := report(bus.Report{Worker: "k3v9qx2m-1", Signed: true, Body: &w})
+	r := report(bus.Report{Worker: "k3v9qx2m-1", Signed: true, Own: true, Body: &w})
 	if !r.Exit || !r.Final || r.OK || *r.Evidence.ExitCode != code {
 		t.Errorf("got %+v; want a final report of an exit with its code", r)
 	}
@@ -216,9 +216,31 @@ func TestReportsAreReadOnce(t *testing.T) {
 	if _, persons, err := c.failure(t.Context(), "k-1", &fsm.ReportRef{Seq: 3}); err != nil || persons {
 		t.Errorf("the worker's own: a person's %v, %v", persons, err)
 	}
+	c.drop("k-1")
+	if c.bytes != 0 {
+		t.Errorf("%d bytes are left", c.bytes)
+	}
 	restarted := newReportCache(stream)
 	restarted.add(late) // the first ones were consumed before
 	if list, err := restarted.of(t.Context(), "k-1"); err != nil || len(list) != 3 {
 		t.Errorf("after a restart: %v, %v", list, err)
+	}
+}
+
+// However much workers report, the cache stays small; what it lets go of is read again.
+func TestReportCacheIsBounded(t *testing.T) {
+	const each = 1 << 20
+	stream := &storedReports{}
+	c := newReportCache(stream)
+	for n := range 100 {
+		c.begin(fmt.Sprintf("k-%d", n))
+		c.add(bus.Report{Worker: fmt.Sprintf("k-%d", n), Seq: uint64(n + 1), Bytes: each, Body: &wire.WorkerError{}})
+		kept := 0
+		for _, list := range c.read {
+			kept += sizeOf(list)
+		}
+		if kept != c.bytes || kept > maxCachedBytes {
+			t.Fatalf("after %d reports: %d bytes, %d counted", n+1, kept, c.bytes)
+		}
 	}
 }

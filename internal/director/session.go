@@ -138,6 +138,7 @@ func (s *session) run(ctx context.Context) error {
 	group.Go(func() error { return s.runtime.Watch(ctx, s.relist) })
 	group.Go(func() error { return s.listContainers(ctx) })
 	group.Go(func() error { return s.watchGate(ctx) })
+	group.Go(func() error { return s.watchOffences(ctx) })
 	group.Go(func() error { return s.watchDrift(ctx) })
 	group.Go(func() error { return s.watchReviews(ctx) })
 	group.Go(func() error { return s.showIncidents(ctx) })

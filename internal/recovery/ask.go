@@ -58,6 +58,7 @@ const (
 	isTooMuch   = "too much"   // a checkout beyond our limits
 
 	isOutOfTurns = "turns" // an agent's own limit
+	isCutOff     = "cut off"
 )
 
 // OwnSecret begins what is said of a value in a patch that Retake was given for itself or for its workers; its name follows.
@@ -68,6 +69,9 @@ const NotPushed = "nothing was pushed: "
 
 // TooMuch begins the cause of a checkout that is beyond a limit; what it is and the key of the limit follow.
 const TooMuch = "the checkout is beyond a limit: "
+
+// CutOff begins the cause of an attempt whose worker was cut off from the bus; what it did follows.
+const CutOff = "the worker was cut off from the bus: it "
 
 // wording is what a person is told of a reason at a place. Placeholders: see fill and plainWords.
 type wording struct {
@@ -145,6 +149,9 @@ func (c *Case) places() []string {
 	}
 	if strings.HasPrefix(c.Cause, TooMuch) {
 		places = append(places, isTooMuch)
+	}
+	if strings.HasPrefix(c.Cause, CutOff) {
+		places = append(places, isCutOff)
 	}
 	if words := strings.ReplaceAll(c.Cause, "_", " "); c.Reason == NeedsHuman && strings.Contains(words, "max turns") {
 		places = append(places, isOutOfTurns)

@@ -26,6 +26,7 @@ func askCases() (all []Case) {
 				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (no label in scope.allow lets it through)"},
 				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (the label \"ci-ok\" lets it through)"},
 				{Cause: TooMuch + "a path is longer than 1024 bytes (checkout.max_path_bytes): a/b"},
+				{Cause: CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once", Command: "claude -p", Program: "claude"},
 				{Cause: "Error: Reached max turns (2)", Command: "claude -p", Program: "claude", Pull: 22},
 				{Guard: "iteration_budget"},
 				{Guard: "paid_call_budget"},
@@ -131,6 +132,11 @@ func TestWordsOfACase(t *testing.T) {
 			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.md:2: " + OwnSecret + "MODEL_KEY, base64 (remove it)"},
 			"a secret of Retake's own in `a.md` must not be pushed",
 			[]string{"/agent retry Take the secret in a.md out", "replace it at its provider"},
+		},
+		{
+			Case{Reason: PolicyViolation, Stage: "CODE", Program: "claude", Cause: CutOff + "said hello 21 times within 4ms, and may do so 10 times a minute"},
+			"the attempt was ended: its worker flooded the director",
+			[]string{yourWord},
 		},
 		{
 			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + `.github/workflows/x.yml: scope.deny has ".github/" (no label)`},

@@ -25,6 +25,12 @@ var wordings = []wording{
 		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew.", goOn,
 	},
 
+	{
+		PolicyViolation, isCutOff, "the attempt was ended: its worker flooded the director",
+		"See in the issue and in the work so far what made it do that: an agent that attacks, or a program that asks without a pause. Then say what is to be done differently.",
+		yourWord,
+	},
+
 	// What may not be pushed.
 	{
 		PolicyViolation, isSecret, "a secret in {path} must not be pushed",

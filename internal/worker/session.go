@@ -192,7 +192,12 @@ func (s *session) deliver(ctx context.Context, bus Bus, item spooled) bool {
 			limited, cancel = context.WithTimeout(ctx, callTimeout)
 			defer cancel()
 		}
-		return bus.Report(limited, item.report)
+		err := bus.Report(limited, item.report)
+		if rejected(err) {
+			s.log.Error("the director takes no such report; it is given up", zap.Error(err))
+			return nil
+		}
+		return err
 	})
 	if !sent || refused {
 		return false
@@ -204,6 +209,9 @@ func (s *session) deliver(ctx context.Context, bus Bus, item spooled) bool {
 		return false
 	}
 }
+
+// rejected reports whether the director will never take a report.
+func rejected(err error) bool { return errors.Is(err, bus.ErrRejected) }
 
 // retry calls do, with callTimeout each, until it succeeds, and at once when the bus is back. false: ctx ended
 // before. Trouble is logged when it begins and when it is over, not in between.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	agentbus "retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
 	"retake/internal/redact"
@@ -397,6 +398,20 @@ func TestReportsFitAndAreMasked(t *testing.T) {
 			if !strings.HasSuffix(s, "the newest [REDACTED] line\n") || !strings.HasPrefix(s, "…[") {
 				t.Errorf("tail %q", s)
 			}
+		}
+	})
+}
+
+// What the director will never take is not sent for ever.
+func TestRejectedReportIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, tries := newFakeBus(), 0
+		b.ack = func(wire.Payload) error {
+			tries++
+			return fmt.Errorf("%w: no further report is taken", agentbus.ErrRejected)
+		}
+		if code := testWorker(t, testPlan(t), b, &fakeRunner{script: []exit{minute(0), minute(0)}}).run(t.Context()); code != ExitResult || tries != 1 {
+			t.Errorf("exit %d after %d tries", code, tries)
 		}
 	})
 }

@@ -29,9 +29,6 @@ const (
 	answerTime          = time.Minute
 )
 
-// workersStreams: the streams of workers' reports are in the workers' account.
-const workersStreams = true
-
 // personInbox is where the tools of people get their answers, and DirectorInbox where the director gets its own in the same
 // account.
 const (
@@ -72,9 +69,6 @@ func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	c.Name = accountWorkers
 	c.Limits.LeafNodeConn, c.Limits.Imports, c.Limits.Exports = 0, 0, 0
 	c.Limits.DisallowBearer = true
-	if workersStreams {
-		c.Limits.JetStreamLimits = unlimited()
-	}
 	c.Revocations = revoked
 	return c.Encode(d.operator)
 }
@@ -133,7 +127,7 @@ func WorkerUser(secret []byte, worker string) (nkeys.KeyPair, error) {
 // one that is no subject token could widen its own permissions.
 func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time) (User, error) {
 	return sign(d.workers, user, worker, func(c *jwt.UserClaims) {
-		c.Pub.Allow.Add(s.WorkerTree(worker), s.Budget("*"), s.Budget("*")+"."+worker)
+		c.Pub.Allow.Add(s.WorkerTree(worker), s.Budget("*", worker))
 		c.Sub.Allow.Add(s.Control(worker), wire.Inbox(worker)+".>")
 		c.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: answerTime}
 		c.Limits.Payload, c.Limits.Subs = int64(maxBytes+headerRoom), workerSubscriptions
@@ -144,11 +138,7 @@ func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, ma
 // Person makes the credential of a person and their tools: report for any worker, watch, ask for the snapshot. Not: speak for
 // a worker that succeeds, control workers, touch streams.
 func (d *Director) Person(s wire.Subjects) (User, error) {
-	account := d.director
-	if workersStreams {
-		account = d.workers
-	}
-	return d.own(account, "operator", func(c *jwt.UserClaims) {
+	return d.own(d.director, "operator", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add(s.AllWorkers(wire.ChannelError), s.Snapshot(), "$SRV.>")
 		c.Sub.Allow.Add(personInbox+".>", s.AllWorkers(wire.ChannelError), s.AllWorkers(wire.ChannelResult), s.Dead("*"), s.Snapshot())
 	})

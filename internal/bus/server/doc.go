@@ -5,7 +5,7 @@
 //
 // # Accounts
 //
-// Package keys describes them. The journal lives in an account of its own. A publisher may put any subject into a message's reply
+// Package keys describes them. Every stream lives in an account that no worker is in. A publisher may put any subject into a message's reply
 // field, and the server sends its acknowledgement there: were the journal within reach, a worker could append to it. The
 // server knows the accounts from claims in its folder; those of WORKERS are pushed by the director.
 //

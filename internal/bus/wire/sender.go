@@ -23,7 +23,7 @@ func CheckBudget(e Envelope, worker, operation string) error {
 	if e.Sender.Role != RoleWorker {
 		return malformed(CauseForeignSender, "sender.role: want worker, got %s", brief(string(e.Sender.Role)))
 	}
-	return checkBody(e, worker, "budget."+operation)
+	return checkBody(e, worker, "budget."+operation+".<id>")
 }
 
 // checkBody: the message's type belongs on the subject, and whoever the message names must be the worker.

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"strings"
 )
@@ -52,13 +50,22 @@ const (
 	BudgetOpReport  = "report"
 )
 
-// Budget is the subject of one operation of the lease service; "*" matches all of them.
-func (s Subjects) Budget(operation string) string { return s.Prefix + ".budget." + operation }
+// Budget is the subject of one operation of the lease service for a worker; "*" matches all operations, or workers.
+func (s Subjects) Budget(operation, worker string) string {
+	return s.Prefix + ".budget." + operation + "." + worker
+}
 
-// OfBudget is the subject of a request to the lease service; false: the payload is none.
-func (s Subjects) OfBudget(p Payload) (string, bool) {
+// OfBudget is the subject of a worker's request to the lease service; false: the payload is none.
+func (s Subjects) OfBudget(p Payload, worker string) (string, bool) {
 	row, _ := rowOf(p.MessageType())
-	return s.Prefix + "." + row.Subject, strings.HasPrefix(row.Subject, "budget.")
+	operation, ok := strings.CutPrefix(strings.TrimSuffix(row.Subject, ".<id>"), "budget.")
+	return s.Budget(operation, worker), ok
+}
+
+// BudgetOp is the operation that a subject of the lease service names.
+func (s Subjects) BudgetOp(subject string) string {
+	operation, _, _ := strings.Cut(strings.TrimPrefix(subject, s.Prefix+".budget."), ".")
+	return operation
 }
 
 // InboxPrefix is what every worker's inbox begins with.
@@ -66,16 +73,6 @@ const InboxPrefix = "_INBOX_"
 
 // Inbox is the prefix of a worker's own inboxes; no other worker may read them.
 func Inbox(worker string) string { return InboxPrefix + worker }
-
-// proofBytes of a digest are beyond guessing.
-const proofBytes = 16
-
-// ProvenInbox is where a worker has its answers sent: below its inbox and a token that follows from its credential. A
-// publisher may write any reply subject, but not this one of another's. Who learns the token cannot sign in with it.
-func ProvenInbox(worker, seed string) string {
-	sum := sha256.Sum256([]byte("retake inbox/" + seed))
-	return Inbox(worker) + "." + base64.RawURLEncoding.EncodeToString(sum[:proofBytes])
-}
 
 // Journal is the subject of the director's journal.
 func (s Subjects) Journal() string { return s.Prefix + ".journal" }

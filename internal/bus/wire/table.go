@@ -69,14 +69,14 @@ var messages = []MessageRow{
 		need("cooldowns"), need("cooldowns[].resource", filled), need("cooldowns[].until", moment), may("cooldowns[].since", moment),
 	}},
 
-	{"budget_acquire.v1", RoleWorker, "budget.acquire", func() Payload { return new(BudgetAcquire) }, []Field{
+	{"budget_acquire.v1", RoleWorker, "budget.acquire.<id>", func() Payload { return new(BudgetAcquire) }, []Field{
 		need("resource", filled), need("worker_id", filled),
 	}},
 	{"budget_grant.v1", RoleDirector, "reply to budget.*", func() Payload { return new(BudgetGrant) }, []Field{
 		may("lease_seconds", atLeast(0)), may("wait_seconds", atLeast(0)),
 	}},
-	{"budget_release.v1", RoleWorker, "budget.release", func() Payload { return new(BudgetRelease) }, []Field{need("grant_id", filled)}},
-	{"budget_report.v1", RoleWorker, "budget.report", func() Payload { return new(BudgetReport) }, []Field{
+	{"budget_release.v1", RoleWorker, "budget.release.<id>", func() Payload { return new(BudgetRelease) }, []Field{need("grant_id", filled)}},
+	{"budget_report.v1", RoleWorker, "budget.report.<id>", func() Payload { return new(BudgetReport) }, []Field{
 		need("grant_id", filled), need("status", oneOf("ok", "rate_limited", "error")), may("retry_after_seconds", atLeast(0)),
 	}},
 }

@@ -1,0 +1,367 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"retake/internal/bus/server"
+	"retake/internal/bus/wire"
+)
+
+// offences collects what OnOffence is told.
+type offences chan Offence
+
+// open opens a bus with a socket: the client of a pipe takes seconds to see that it was cut off.
+func (o offences) open(t *testing.T, maxBytes int) *Bus {
+	t.Helper()
+	return openBus(t, Options{
+		OnOffence: func(f Offence) { o <- f }, MaxMessageBytes: maxBytes, Server: startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}}),
+	})
+}
+
+// dialSocket connects an admitted worker through the socket.
+func dialSocket(t *testing.T, b *Bus, id string) *Client {
+	t.Helper()
+	o := clientOptions(t, b, id)
+	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
+	c, err := Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// flood publishes on one subject as fast as it can until the connection is gone, and says for how long.
+func flood(t *testing.T, c *Client, subject string, data []byte) (took time.Duration, sent int) {
+	t.Helper()
+	began := time.Now()
+	for c.nc.IsConnected() {
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("still connected after %d messages", sent)
+		}
+		if err := c.nc.PublishRequest(subject, wire.Inbox(c.options.WorkerID)+".x", data); err != nil {
+			break
+		}
+		sent++
+	}
+	return time.Since(began), sent
+}
+
+// One worker floods, on each of its lines; another one beside it asks, and is answered as if it were alone.
+func TestFloodOfOneDelaysNobody(t *testing.T) {
+	told := make(offences, 8)
+	b := told.open(t, 0)
+	background(t, func(ctx context.Context) error {
+		return b.ServeHello(ctx, func(_ string, h wire.Hello) wire.Payload { return welcome(h) })
+	})
+	background(t, func(ctx context.Context) error {
+		return b.WatchWorkers(ctx, func(string, wire.Heartbeat) {}, func(string, wire.TaskProgress) {})
+	})
+	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, oneLease{}) })
+	honest := dial(t, b, "honest-1")
+	until(t, "a first answer", func() bool { _, err := honest.Hello(ctxFor(t), helloOf("honest-1")); return err == nil })
+	for n, data := range []struct {
+		subject func(worker string) string
+		data    func(worker string) []byte
+	}{
+		{func(w string) string { return b.subjects.Worker(w, wire.ChannelHello) }, func(w string) []byte { return mustEncode(t, w, helloOf(w)) }},
+		{func(w string) string { return b.subjects.Worker(w, wire.ChannelHeartbeat) }, func(w string) []byte { return mustEncode(t, w, heartbeat()) }},
+		{func(w string) string { return b.subjects.Worker(w, wire.ChannelProgress) }, func(string) []byte { return []byte("noise") }},
+		{func(w string) string { return b.subjects.Budget("acquire", w) }, func(string) []byte { return nil }},
+		{func(w string) string { return b.subjects.Worker(w, wire.ChannelError) }, func(string) []byte { return make([]byte, defaultMaxMessageBytes) }},
+	} {
+		mad := dialSocket(t, b, fmt.Sprintf("mad-%d", n))
+		subject := data.subject(mad.options.WorkerID)
+		var floods sync.WaitGroup
+		var took time.Duration
+		var sent int
+		floods.Go(func() { took, sent = flood(t, mad, subject, data.data(mad.options.WorkerID)) })
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err := honest.AskBudget(ctx, wire.BudgetAcquire{Resource: "model.x"})
+		asked := time.Since(began)
+		floods.Wait()
+		cancel()
+		if err != nil || asked > time.Second {
+			t.Errorf("%s: the honest worker was answered after %s: %v", subject, asked, err)
+		}
+		o := <-told
+		t.Logf("%s: cut off %s after it began, with %d sent; its neighbour was answered in %s: %s", subject, took.Round(time.Microsecond), sent, asked.Round(time.Microsecond), o.What)
+		if o.Worker != mad.options.WorkerID || o.What == "" || took > 5*time.Second {
+			t.Errorf("%+v after %s", o, took)
+		}
+		b.Admit(mad.options.WorkerID) // it does not come back by that
+	}
+	if _, err := honest.Hello(ctxFor(t), helloOf("honest-1")); err != nil {
+		t.Errorf("the honest worker: %v", err)
+	}
+	if len(told) != 0 {
+		t.Errorf("told again: %+v", <-told)
+	}
+	all, err := b.ReportsOf(ctxFor(t), "mad-4", 0)
+	if err != nil || len(all) != 0 {
+		t.Errorf("%d stored, %v", len(all), err)
+	}
+}
+
+func helloOf(worker string) wire.Hello {
+	return wire.Hello{ProtocolVersion: "1.0", Worker: wire.HelloWorker{WorkerID: worker, AttemptID: worker}}
+}
+
+// Messages as long as the server lets through cost the director nothing that stays.
+func TestFloodOfLongMessagesTakesNoMemory(t *testing.T) {
+	const attackers = 8
+	told := make(offences, attackers)
+	const longest = 1<<20 - 4096
+	b := told.open(t, longest)
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, func(r Report) { _ = r.Ack() }) })
+	runtime.GC()
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	long := make([]byte, longest)
+	var peak uint64
+	for n := range attackers {
+		mad := dialSocket(t, b, fmt.Sprintf("mad-%d", n))
+		flood(t, mad, b.subjects.Worker(mad.options.WorkerID, wire.ChannelResult), long)
+		<-told
+		runtime.ReadMemStats(&now)
+		peak = max(peak, now.HeapInuse)
+	}
+	grown := (int64(peak) - int64(before.HeapInuse)) >> 20
+	t.Logf("%d floods of 1 MiB messages: the heap was at most %d MiB above what it was before", attackers, grown)
+	if grown > 150 {
+		t.Errorf("%d MiB more", grown)
+	}
+}
+
+// A hello that takes its time is its worker's matter alone, and of those that it says meanwhile the newest is answered.
+func TestHelloWaitsForNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		var answered []string
+		var mu sync.Mutex
+		background(t, func(ctx context.Context) error {
+			return b.ServeHello(ctx, func(w string, h wire.Hello) wire.Payload {
+				if w == "slow-1" {
+					time.Sleep(time.Second)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				answered = append(answered, w+" "+h.Worker.ImageTag)
+				return welcome(h)
+			})
+		})
+		synctest.Wait()
+		slow, quick := dial(t, b, "slow-1"), dial(t, b, worker)
+		for n := range 5 {
+			h := helloOf("slow-1")
+			h.Worker.ImageTag = fmt.Sprint(n)
+			if err := slow.nc.PublishRequest(b.subjects.Worker("slow-1", wire.ChannelHello), wire.Inbox("slow-1")+".x", mustEncode(t, "slow-1", h)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		began := time.Now()
+		if _, err := quick.Hello(ctxFor(t), hello()); err != nil || time.Since(began) > 0 {
+			t.Errorf("answered after %s: %v", time.Since(began), err)
+		}
+		time.Sleep(time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := []string{worker + " ", "slow-1 0", "slow-1 4"}; !slices.Equal(answered, want) {
+			t.Errorf("answered %q, want %q", answered, want)
+		}
+	})
+}
+
+// Far more heartbeats at once than are handled: of each worker the newest is.
+func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
+	const workers, each = 1000, 20
+	b := openBus(t, Options{})
+	heard := make(map[string]int, workers)
+	var mu sync.Mutex
+	var calls atomic.Int64
+	background(t, func(ctx context.Context) error {
+		return b.WatchWorkers(ctx, func(w string, h wire.Heartbeat) {
+			calls.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			heard[w] = max(heard[w], h.State.Attempt)
+			if len(heard) == 1 {
+				time.Sleep(100 * time.Millisecond) // whoever decides is busy
+			}
+		}, func(string, wire.TaskProgress) {})
+	})
+	nc := b.nc // as a server would deliver it: many connections at once
+	for n := range workers {
+		b.intake.admit(fmt.Sprintf("w-%d", n))
+	}
+	began := time.Now()
+	for beat := 1; beat <= each; beat++ {
+		for n := range workers {
+			w := fmt.Sprintf("w-%d", n)
+			h := heartbeat()
+			h.State.Attempt = beat
+			if err := nc.Publish(b.subjects.Worker(w, wire.ChannelHeartbeat), mustEncode(t, w, h)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	until(t, "the newest of each", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		for n := range workers {
+			if heard[fmt.Sprintf("w-%d", n)] != each {
+				return false
+			}
+		}
+		return true
+	})
+	t.Logf("%d heartbeats of %d workers: %d handed out, the newest of each within %s", workers*each, workers, calls.Load(), time.Since(began).Round(time.Millisecond))
+}
+
+func TestDeadLettersOfOneSenderAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := openBus(t, Options{})
+		mad, other := dial(t, b, worker), dial(t, b, "other-1")
+		send := func(c *Client) {
+			t.Helper()
+			if err := errors.Join(c.nc.Publish(b.subjects.Worker(c.options.WorkerID, wire.ChannelError), []byte("noise")), c.nc.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		for range 100 {
+			send(mad)
+		}
+		send(other)
+		kept := func() uint64 {
+			stream, err := b.ownJS.Stream(ctxFor(t), b.deadStream())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stream.CachedInfo().State.Msgs
+		}
+		if n := totalDead(b); n != 101 || kept() != deadPerSender+1 {
+			t.Errorf("%d counted, %d kept; want 101 and %d", n, kept(), deadPerSender+1)
+		}
+		time.Sleep(deadWindow)
+		send(mad)
+		if kept() != deadPerSender+2 {
+			t.Errorf("%d kept an hour later", kept())
+		}
+	})
+}
+
+// What only the director writes, a worker cannot; and no id of a worker's choosing hides another's report.
+func TestReportsThatAWorkerCannotMake(t *testing.T) {
+	b := openBus(t, Options{})
+	c := dial(t, b, worker)
+	plain := func(from wire.Sender, id string) []byte {
+		data, err := wire.Encode(from, 1, time.Now(), failure(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	key := b.AttemptKey(worker)
+	me := wire.Sender{Role: wire.RoleWorker, ID: worker, Key: key}
+	for name, data := range map[string][]byte{
+		"as the director":               plain(wire.Sender{Role: wire.RoleDirector, ID: "default", Key: key}, "e1"),
+		"as the operator":               plain(wire.Sender{Role: wire.RoleOperator, ID: "me"}, "e2"),
+		"as the operator, signed":       plain(wire.Sender{Role: wire.RoleOperator, ID: "me", Key: key}, "e3"),
+		"unsigned":                      plain(wire.Sender{Role: wire.RoleWorker, ID: worker}, "e4"),
+		"signed with another's key":     plain(wire.Sender{Role: wire.RoleWorker, ID: worker, Key: b.AttemptKey("other-1")}, "e5"),
+		"bare":                          seedObject(t, worker),
+		"the director's exit report":    plain(me, ExitID(worker)),
+		"the director's offence report": plain(me, OffenceID(worker)),
+	} {
+		m, err := c.nc.Request(b.subjects.Worker(worker, wire.ChannelError), data, 5*time.Second)
+		if err != nil || !strings.Contains(string(m.Data), `"code":400`) {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+	if all, err := b.ReportsOf(ctxFor(t), worker, 0); err != nil || len(all) != 0 || totalDead(b) != 8 {
+		t.Errorf("%d stored, %d dead letters, %v", len(all), totalDead(b), err)
+	}
+	for _, id := range []string{"other-1/other-1/result", "other-1/" + ExitID("other-1"), worker + "/" + ExitID(worker)} {
+		m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
+		m.Header.Set(nats.MsgIdHdr, id)
+		m.Data = plain(me, "poison/"+id)
+		if _, err := c.nc.RequestMsg(m, 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := dial(t, b, "other-1")
+	result := wire.WorkerResult{ResultID: "other-1/result", AttemptID: "other-1", IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
+	if err := errors.Join(other.Report(ctxFor(t), &result), b.Report(ctxFor(t), "other-1", *failureOf("other-1", ExitID("other-1"))), b.Report(ctxFor(t), worker, *failure(ExitID(worker)))); err != nil {
+		t.Fatal(err)
+	}
+	for w, want := range map[string]int{"other-1": 2, worker: 4} {
+		if all, err := b.ReportsOf(ctxFor(t), w, 0); err != nil || len(all) != want || all[len(all)-1].Own != true {
+			t.Errorf("%s: %d reports, want %d, %v", w, len(all), want, err)
+		}
+	}
+}
+
+func failureOf(worker, id string) *wire.WorkerError {
+	e := failure(id)
+	e.WorkerID, e.AttemptID = worker, worker
+	return e
+}
+
+func TestReportsOfAnAttemptAreBounded(t *testing.T) {
+	told := make(offences, 2)
+	b := told.open(t, 0)
+	c, other := dialSocket(t, b, worker), dialSocket(t, b, "other-1")
+	for n := range 2 * reportsPerAttempt {
+		e := failure(fmt.Sprintf("e%d", n))
+		err := c.Report(ctxFor(t), e)
+		if n < reportsPerAttempt-1 && err == nil { // the same again costs nothing
+			err = c.Report(ctxFor(t), e)
+		}
+		if stored := n < reportsPerAttempt; stored != (err == nil) || !stored && !errors.Is(err, ErrRejected) {
+			t.Fatalf("report %d: %v", n, err)
+		}
+	}
+	if len(told) != 0 {
+		t.Fatalf("%+v", <-told)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_ = c.Report(ctx, failure("one more")) // whatever it is told, it is cut off
+	if o := <-told; o.Worker != worker {
+		t.Errorf("%+v", o)
+	}
+	if err := other.Report(ctxFor(t), failureOf("other-1", "e1")); err != nil {
+		t.Error(err)
+	}
+	if all, err := b.ReportsOf(ctxFor(t), worker, 0); err != nil || len(all) != reportsPerAttempt {
+		t.Errorf("%d stored, %v", len(all), err)
+	}
+}
+
+// Who is not admitted is not heard.
+func TestUnknownWorkersAreNotHeard(t *testing.T) {
+	b := openBus(t, Options{})
+	c := dial(t, b, worker)
+	b.intake.dismiss(worker) // its credential is good still
+	if err := b.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Report(ctxFor(t), failure("e1")); !errors.Is(err, ErrNoAnswer) || !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("%v", err)
+	}
+}

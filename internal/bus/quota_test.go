@@ -1,0 +1,72 @@
+package bus
+
+import (
+	"testing"
+	"time"
+)
+
+// What a worker sends at a steady rate, and what becomes of it.
+func TestQuota(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		line    line
+		every   time.Duration
+		size, n int
+		dropped int
+		offence string // "": none
+	}{
+		{name: "heartbeats, one a second for an hour", line: lineHeartbeat, every: time.Second, size: 500, n: 3600},
+		{name: "as many at once as there may be", line: lineHeartbeat, size: 500, n: messagesAtOnce},
+		{name: "twice as many", line: lineHeartbeat, size: 500, n: 2 * messagesAtOnce, dropped: messagesAtOnce},
+		{
+			name: "one more", line: lineHeartbeat, every: time.Microsecond, size: 500, n: 2*messagesAtOnce + 1, dropped: messagesAtOnce + 1,
+			offence: "sent 601 messages within 1ms, and may send 100 a second and 300 at once",
+		},
+		{
+			name: "too many for a long time", line: lineHeartbeat, every: 5 * time.Millisecond, size: 500, n: 1200, dropped: 301,
+			offence: "sent 1200 messages within 5.995s, and may send 100 a second and 300 at once",
+		},
+		{name: "a hello every six seconds, for an hour", line: lineHello, every: 6 * time.Second, size: 500, n: 600},
+		{
+			name: "a flood of hellos", line: lineHello, every: time.Millisecond, size: 500, n: 21, dropped: 11,
+			offence: "said hello 21 times within 20ms, and may do so 10 times a minute",
+		},
+		{
+			name: "a flood of bytes", line: lineReport, every: time.Millisecond, size: 1 << 20, n: 9, dropped: 5,
+			offence: "sent 9 MiB within 8ms, and may send 1 MiB a second and 4 MiB at once",
+		},
+	} {
+		q, at := newQuota(), time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+		dropped, offence := 0, ""
+		for range c.n {
+			within, what := q.take(at, c.line, c.size)
+			if !within {
+				dropped++
+			}
+			offence, at = what, at.Add(c.every)
+		}
+		if dropped != c.dropped || offence != c.offence {
+			t.Errorf("%s: %d dropped, %q; want %d, %q", c.name, dropped, offence, c.dropped, c.offence)
+		}
+	}
+}
+
+func TestQuotaOfReports(t *testing.T) {
+	for _, c := range []struct{ size, stored int }{{1000, reportsPerAttempt}, {65_536, reportBytes / 65_536}} {
+		q := newQuota()
+		for range c.stored {
+			if may, offence := q.mayReport(c.size); !may || offence != "" {
+				t.Fatalf("refused after %d: %q", q.reports, offence)
+			}
+			q.reported(c.size)
+		}
+		for range reportsPerAttempt {
+			if may, offence := q.mayReport(c.size); may || offence != "" {
+				t.Fatalf("%v after %d, %q", may, q.reports+q.refused, offence)
+			}
+		}
+		if _, offence := q.mayReport(c.size); offence != "sent 65 reports, and an attempt has 32 of together 2 MiB" {
+			t.Errorf("%q", offence)
+		}
+	}
+}
