@@ -240,6 +240,45 @@ var busAttacks = []attack{
 		},
 	},
 	{
+		name: "half-open handshakes", kind: onBus,
+		does:  "2,000 connections that say nothing, half a CONNECT, a TLS hello, an HTTP request, or junk without a newline",
+		holds: "cut off within 10 s, at most 64 at once; the neighbour is served", before: "got through: 7,300 descriptors and 775 MB with two processes",
+		run: func(b *battle) error {
+			var open []*line
+			starts := []string{"", "CONNECT {\"user\":\"", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", strings.Repeat("A", 4096)}
+			for i := range 2000 {
+				l, err := b.me.call()
+				if err != nil {
+					continue
+				}
+				_, _ = l.Write([]byte(starts[i%len(starts)]))
+				open = append(open, l)
+			}
+			defer func() {
+				for _, l := range open {
+					l.Close()
+				}
+			}()
+			fds := b.descriptors()
+			time.Sleep(10 * time.Second)
+			var alive atomic.Int64
+			var wg sync.WaitGroup
+			for _, l := range open {
+				wg.Go(func() {
+					if !l.cutOff(time.Second) {
+						alive.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			b.note("%d opened, %d descriptors of the director, %d alive after 10 s", len(open), fds, alive.Load())
+			if alive.Load() > 0 || fds > 400 {
+				return fmt.Errorf("%d of %d connections stay, %d descriptors", alive.Load(), len(open), fds)
+			}
+			return nil
+		},
+	},
+	{
 		name: "unauthenticated bytes", kind: onBus,
 		does:  "64 connections at a time that send junk as fast as they can, and new ones for those that are closed, for 20 s",
 		holds: "director below 300 MB; the neighbour is served", before: "got through: 775 MB",

@@ -354,7 +354,7 @@ func TestContainers(t *testing.T) {
 	s := newSiege(t, api)
 	for _, a := range containerAttacks {
 		a.kind = onContainer
-		if !strings.Contains(string(a.kind)+": "+a.name, *only) {
+		if !chosen(a.attack) {
 			continue
 		}
 		began := time.Now()

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,11 +28,13 @@ func TestLoad(t *testing.T) {
 	if !*all {
 		t.Skip("one hostile worker beside nine honest ones: make attacks runs it")
 	}
-	w := newWorld(t, worldOptions{})
-	if _, err := w.shift("warm-up"); err != nil {
-		t.Fatal(err)
+	row := attack{name: "one hostile worker at full force beside nine", kind: "load", before: "not seen as one: its parts stopped all hellos, and the director took 2 GB"}
+	if !chosen(row) {
+		t.Skip("not chosen")
 	}
-	alone, err := w.shift("alone")
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the hostile one has one processor, as a container has by default
+	w := newWorld(t, worldOptions{})
+	alone, workAlone, err := w.shift("alone")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,15 +50,13 @@ func TestLoad(t *testing.T) {
 	var sent, calls atomic.Int64
 	b.rage(&force, stop, &sent, &calls)
 	began := time.Now()
-	beside, err := w.shift("beside")
+	beside, work, err := w.shift("beside")
 	close(stop)
 	force.Wait()
 	_, peak := w.memory()
-	var cpu syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &cpu)
-	row := attack{name: "one hostile worker at full force beside nine", kind: "load"}
 	evidence := []string{
 		fmt.Sprintf("nine honest alone %.1f s, beside it %.1f s: %.2f times", alone.Seconds(), beside.Seconds(), beside.Seconds()/alone.Seconds()),
+		fmt.Sprintf("the slowest from hello to acknowledged result alone %.1f s, beside it %.1f s", workAlone.Seconds(), work.Seconds()),
 		fmt.Sprintf("director %d MB, alone %d MB", peak, before),
 		fmt.Sprintf("%d messages, %d connections, a tree of 150,000 files, 1 GB of disk", sent.Load(), calls.Load()),
 	}
@@ -75,49 +76,55 @@ func TestLoad(t *testing.T) {
 	show(row, held, began, evidence)
 }
 
-// shift is how long nine honest workers take, from the label to the review.
-func (w *world) shift(name string) (time.Duration, error) {
+// shift is how long nine honest workers take, from the label to the review, which is mostly GitHub's pace of one write a second;
+// and how long the slowest of them takes on the bus.
+func (w *world) shift(name string) (all, work time.Duration, err error) {
 	var keys []string
 	for i := range honest {
 		keys = append(keys, w.issue(name+" "+strconv.Itoa(i)))
 	}
 	began := time.Now()
-	errs := make([]error, honest)
-	var all sync.WaitGroup
+	errs, works := make([]error, honest), make([]time.Duration, honest)
+	var group sync.WaitGroup
 	for i, key := range keys {
-		all.Go(func() { errs[i] = w.labour(key) })
+		group.Go(func() { works[i], errs[i] = w.labour(key) })
 	}
-	all.Wait()
-	return time.Since(began), errors.Join(errs...)
+	group.Wait()
+	return time.Since(began), slices.Max(works), errors.Join(errs...)
 }
 
 // labour is one honest attempt: hello, heartbeats, progress, leases, files, a result; until it is in review.
-func (w *world) labour(key string) error {
-	p, err := w.begin(key)
+func (w *world) labour(key string) (work time.Duration, err error) {
+	p, err := w.attempt(key)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	began := time.Now()
 	defer p.hush()
+	if err := p.work(); err != nil {
+		return 0, err
+	}
 	for i := range 10 {
 		g, err := p.ask(wire.BudgetAcquire{Resource: "model." + p.id})
 		if err != nil {
-			return fmt.Errorf("%s: lease: %w", key, err)
+			return 0, fmt.Errorf("%s: lease: %w", key, err)
 		}
 		_ = p.client.Progress(wire.TaskProgress{IssueNumber: p.Plan.Issue.Number, Attempt: 1, Stage: wire.StageCode, Step: strconv.Itoa(i)})
 		if err := os.WriteFile(filepath.Join(p.Checkout, fmt.Sprintf("file%d.txt", i)), []byte(key), 0o644); err != nil {
-			return err
+			return 0, err
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 		if g.GrantID != "" {
 			if _, err := p.ask(wire.BudgetRelease{GrantID: g.GrantID}); err != nil {
-				return fmt.Errorf("%s: release: %w", key, err)
+				return 0, fmt.Errorf("%s: release: %w", key, err)
 			}
 		}
 	}
 	if err := p.succeed(); err != nil {
-		return fmt.Errorf("%s: %w", key, err)
+		return 0, fmt.Errorf("%s: %w", key, err)
 	}
-	return until(key+" is in review", longest, func() bool { return w.has(key, "agent-review") })
+	work = time.Since(began)
+	return work, until(key+" is in review", longest, func() bool { return w.has(key, "agent-review") })
 }
 
 // rage does everything at once until stop is closed: four connections that flood with all kinds of messages, 32 that say

@@ -63,7 +63,7 @@ func TestAttacks(t *testing.T) {
 		}
 	}()
 	for _, a := range rows() {
-		if !a.quick && !*all || !strings.Contains(string(a.kind)+": "+a.name, *only) {
+		if !a.quick && !*all || !chosen(a) {
 			continue
 		}
 		if place == nil {
@@ -81,6 +81,9 @@ func TestAttacks(t *testing.T) {
 		place = nil
 	}
 }
+
+// chosen by -only.
+func chosen(a attack) bool { return strings.Contains(string(a.kind)+": "+a.name, *only) }
 
 func rows() (all []attack) {
 	for _, table := range [][]attack{busAttacks, floodAttacks, resultAttacks, waitAttacks, checkoutAttacks} {

@@ -2,7 +2,6 @@ package attack
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -22,7 +21,7 @@ type watcher struct {
 
 // watch reads along from now on.
 func (w *world) watch() (*watcher, error) {
-	data, err := os.ReadFile(filepath.Join(w.data(), "bus", "operator.json"))
+	data, err := os.ReadFile(w.personFile())
 	if err != nil {
 		return nil, err
 	}

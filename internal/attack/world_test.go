@@ -36,6 +36,7 @@ const (
 type world struct {
 	t      *testing.T
 	dir    string
+	keys   string // folder of a server that was joined
 	github *githubtest.Server
 
 	settings settings
@@ -55,6 +56,7 @@ type worldOptions struct {
 	sections string // of the configuration: more keys and stages, as TOML; it needs a stage
 	director string // more keys of [director]
 	bus      string // more keys of [agent_bus]
+	keys     string // folder of a server that was joined
 	worker   string // binary; empty: played workers
 	files    map[string]string
 }
@@ -95,7 +97,7 @@ incident_issues = false
 // newWorld starts a director. It ends with the test.
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
-	w := &world{t: t, dir: o.dir}
+	w := &world{t: t, dir: o.dir, keys: o.keys}
 	if w.dir == "" {
 		w.dir = t.TempDir()
 		must(t, os.Chmod(w.dir, 0o711), os.Chmod(filepath.Dir(w.dir), 0o711))
@@ -323,7 +325,7 @@ type played struct {
 // attempt waits until an attempt of an issue was started that is not among the earlier ones.
 func (w *world) attempt(key string, earlier ...string) (*played, error) {
 	p := &played{w: w}
-	err := until("an attempt of "+key, 40*time.Second, func() bool {
+	err := until("an attempt of "+key, longest, func() bool {
 		files, _ := filepath.Glob(filepath.Join(w.settings.Played, "*.json"))
 		for _, f := range files {
 			data, err := os.ReadFile(f)

@@ -1,0 +1,90 @@
+package attack
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	natsd "github.com/nats-io/nats-server/v2/server"
+
+	"retake/internal/bus/keys"
+	"retake/internal/bus/wire"
+)
+
+// onJoined are the rows that are run against a server that was joined, too: before there were keys, none of them needed a
+// credential there, and most got through.
+var onJoined = map[string]bool{
+	"publish on what belongs to others": true, "listen to what belongs to others": true, "the credential after the attempt's end": true,
+	"bodies that name somebody else": true, "headers that steer a stream": true, "a credential of its own making": true, "malformed messages": true,
+	"a success of its own making": true, "a success while the real worker fails": true, "a success for a neighbour": true, "a result after the end": true,
+}
+
+// TestJoined runs attacks against a director that has joined a NATS server, with keys and configuration as
+// `director bus init` makes them.
+func TestJoined(t *testing.T) {
+	if !*all {
+		t.Skip("make attacks runs the attacks on a server that was joined")
+	}
+	w := newWorld(t, join(t))
+	for _, a := range rows() {
+		if !onJoined[a.name] {
+			continue
+		}
+		a.name += " (joined)"
+		if !chosen(a) {
+			continue
+		}
+		began := time.Now()
+		evidence, err := w.fight(a)
+		if err == nil {
+			show(a, held, began, evidence)
+			continue
+		}
+		show(a, gotThrough, began, append([]string{err.Error()}, evidence...))
+		t.Errorf("%s: %v", a.name, err)
+	}
+}
+
+// join starts a server from generated keys, and returns what leads to it.
+func join(t *testing.T) worldOptions {
+	dir := t.TempDir()
+	port, err := freePort()
+	must(t, err)
+	made := keys.Init{Hosts: []string{"127.0.0.1"}, Port: port, Store: filepath.Join(dir, "store"), Prefix: wire.DefaultPrefix}
+	must(t, made.Make(filepath.Join(dir, "keys")))
+	var o natsd.Options
+	must(t, o.ProcessConfigFile(filepath.Join(dir, "keys", keys.DirServer, keys.FileConfig)))
+	o.NoLog, o.NoSigs = true, true
+	s, err := natsd.NewServer(&o)
+	must(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the server to join does not start")
+	}
+	return worldOptions{
+		keys: filepath.Join(dir, "keys"),
+		bus:  fmt.Sprintf("url = \"tls://127.0.0.1:%d\"\ncredentials = %q", port, filepath.Join(dir, "keys", keys.DirDirector)),
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, errors.Join(l.Close())
+}
+
+// personFile is the operator's credential: in the data directory, or beside the keys of a server that was joined.
+func (w *world) personFile() string {
+	path := filepath.Join(w.data(), "bus", keys.FilePerson)
+	if _, err := os.Stat(path); err == nil || w.keys == "" {
+		return path
+	}
+	return filepath.Join(w.keys, keys.FilePerson)
+}
