@@ -67,6 +67,9 @@ func (b *Bus) open(ctx context.Context) error {
 	if err := b.ensureStreams(ctx); err != nil {
 		return err
 	}
+	if err := b.intake.watchConnections(); err != nil {
+		return err
+	}
 	_, err = b.intake.open(lineReport, b.intake.takeReport)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -67,13 +68,14 @@ type intake struct {
 	mu        sync.Mutex
 	closed    bool
 	gates     map[string]*gate
-	offenders map[string]bool // never admitted again
-	takers    [lines]*taker   // nil: nobody serves the line, and who asks on it is told so by the server
+	users     map[string]string // public key of an admitted worker's credential → worker
+	offenders map[string]bool   // never admitted again
+	takers    [lines]*taker     // nil: nobody serves the line, and who asks on it is told so by the server
 }
 
 func newIntake(b *Bus) *intake {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &intake{bus: b, ctx: ctx, cancel: cancel, gates: map[string]*gate{}, offenders: map[string]bool{}}
+	return &intake{bus: b, ctx: ctx, cancel: cancel, gates: map[string]*gate{}, users: map[string]string{}, offenders: map[string]bool{}}
 }
 
 // gate is what the messages of one worker pass.
@@ -112,11 +114,16 @@ func (t *taker) end() {
 
 // admit takes the messages of a worker from now on, unless it was cut off before.
 func (i *intake) admit(worker string) {
+	user, _, err := i.bus.workers.user(worker)
+	if err != nil {
+		i.bus.log.Error("a worker is not heard", zap.String("worker", worker), zap.Error(err))
+		return
+	}
 	i.mu.Lock()
 	admits := !i.closed && !i.offenders[worker] && i.gates[worker] == nil
 	if admits {
 		g := &gate{worker: worker, quota: newQuota()}
-		i.gates[worker] = g
+		i.gates[worker], i.users[user] = g, worker
 		for l, t := range i.takers {
 			if err := i.subscribe(g, line(l), t); err != nil {
 				i.bus.log.Error("a worker is not heard", zap.String("worker", worker), zap.Error(err))
@@ -139,6 +146,7 @@ func (i *intake) dismiss(worker string) {
 	}
 	g.shut.Store(true)
 	delete(i.gates, worker)
+	maps.DeleteFunc(i.users, func(_, w string) bool { return w == worker })
 	for l := range g.subs {
 		i.unsubscribe(g, line(l))
 	}
@@ -249,7 +257,24 @@ func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
 	return within
 }
 
-// cutOff ends a worker's connections for good, and says so once. It is called with the gate's lock held.
+// workerOf is the admitted worker with a credential; empty: none.
+func (i *intake) workerOf(user string) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.users[user]
+}
+
+// offend cuts a worker off for what it did elsewhere than in a message.
+func (i *intake) offend(worker, what string) {
+	i.mu.Lock()
+	g := i.gates[worker]
+	i.mu.Unlock()
+	if g != nil {
+		i.cutOff(g, what)
+	}
+}
+
+// cutOff ends a worker's connections for good, and says so once. It takes the intake's lock.
 func (i *intake) cutOff(g *gate, what string) {
 	if g.shut.Swap(true) {
 		return

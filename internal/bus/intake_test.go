@@ -120,6 +120,45 @@ func helloOf(worker string) wire.Hello {
 	return wire.Hello{ProtocolVersion: "1.0", Worker: wire.HelloWorker{WorkerID: worker, AttemptID: worker}}
 }
 
+// A worker has one connection; a thief of its credential who opens many ends it for both.
+func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
+	told := make(offences, 8)
+	b := told.open(t, 0)
+	mad, honest := dialSocket(t, b, worker), dialSocket(t, b, "honest-1")
+	connect := func() (*Client, error) {
+		o := mad.options
+		c, err := Dial(o)
+		if err == nil {
+			t.Cleanup(c.Close)
+		}
+		return c, err
+	}
+	for range 20 { // one after the other is no offence
+		c, err := connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	for range offenceFactor*maxConnections - 1 {
+		if _, err := connect(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	if len(told) != 0 {
+		t.Fatalf("%+v", <-told)
+	}
+	_, _ = connect() // refused by then, perhaps
+	if o := <-told; o.Worker != worker || o.What != "opened 9 connections at the same time, and may have 4" {
+		t.Errorf("%+v", o)
+	}
+	until(t, "cut off", func() bool { return !mad.Connected() })
+	if !honest.Connected() {
+		t.Error("its neighbour was cut off")
+	}
+}
+
 // Messages as long as the server lets through cost the director nothing that stays.
 func TestFloodOfLongMessagesTakesNoMemory(t *testing.T) {
 	const attackers = 8
