@@ -101,6 +101,45 @@ var busAttacks = []attack{
 		},
 	},
 	{
+		name: "reply subjects that lead elsewhere", kind: onBus,
+		does:   "reports, hellos and lease requests whose reply subject is a neighbour's .error, control or inbox, the journal, $JS.API.STREAM.PURGE",
+		holds:  "no answer leaves the asker's inbox; no dead letter in the neighbour's name; the streams stay",
+		before: "got through: dead letter in the neighbour's name",
+		run: func(b *battle) error {
+			t, err := b.me.steal()
+			if err != nil {
+				return err
+			}
+			defer t.Close()
+			s, other := subjects(b.me), b.neighbour.id
+			targets := []string{
+				s.Worker(other, wire.ChannelError), s.Worker(other, wire.ChannelResult), s.Worker(other, wire.ChannelHello), s.Control(other), s.Journal(),
+				inbox(b.neighbour.Plan) + ".x", "_INBOX_" + other + ".x", "$JS.API.STREAM.PURGE.RETAKE_REPORTS", "$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$SYS.REQ.SERVER.PING",
+			}
+			for i, to := range targets {
+				for _, m := range []struct {
+					subject string
+					body    wire.Payload
+				}{
+					{b.me.subject(wire.ChannelError), b.me.notice(fmt.Sprintf("r%d", i))},
+					{b.me.subject(wire.ChannelHello), helloOf(b.me.id)},
+					{budgetSubject(s, wire.BudgetOpAcquire, b.me.Plan), wire.BudgetAcquire{Resource: "model.x", WorkerID: b.me.id}},
+				} {
+					if err := t.PublishRequest(m.subject, to, b.me.message(m.body)); err != nil {
+						break // cut off: as good
+					}
+				}
+			}
+			_ = t.FlushTimeout(5 * time.Second)
+			time.Sleep(time.Second)
+			b.note("%d reply subjects", len(targets))
+			if n := b.deadLettersNaming(other); n > 0 {
+				return fmt.Errorf("%d dead letters on the neighbour's subject", n)
+			}
+			return nil
+		},
+	},
+	{
 		name: "the credential after the attempt's end", kind: onBus,
 		does:  "keeps its connection, and signs in again, after its issue was closed",
 		holds: "cut off, and refused", before: "held",
@@ -332,6 +371,50 @@ var busAttacks = []attack{
 				l.Close()
 			}
 			b.note("%d announced", len(open))
+			return nil
+		},
+	},
+	{
+		name: "a message over the limit", kind: onBus,
+		does:  "publishes twice max_message_bytes and 1 MiB on its subjects, and max_message_bytes + 1; announces 2 GiB and a negative length",
+		holds: "the server refuses it and hangs up; nothing is stored", before: "got through: the server took 1 MiB",
+		run: func(b *battle) error {
+			before := b.reports()
+			for _, n := range []int{2*b.me.Plan.Bus.MaxMessageBytes + 1, 1 << 20} { // the server's limit leaves room for headers
+
+				l, err := b.me.signIn()
+				if err != nil {
+					return err
+				}
+				_, _ = fmt.Fprintf(l, "PUB %s %d\r\n%s\r\nPING\r\n", b.me.subject(wire.ChannelError), n, strings.Repeat("x", n))
+				err = l.want("PONG")
+				l.Close()
+				if err == nil {
+					return fmt.Errorf("%d bytes were taken", n)
+				}
+				b.note("%d bytes: %v", n, err)
+			}
+			t, err := b.me.steal()
+			if err != nil {
+				return err
+			}
+			_, _ = t.ask(b.me.subject(wire.ChannelError), []byte(strings.Repeat("x", b.me.Plan.Bus.MaxMessageBytes+1)))
+			t.Close()
+			for _, n := range []string{"2147483648", "-1", "99999999999999999999"} {
+				l, err := b.me.signIn()
+				if err != nil {
+					return err
+				}
+				_, _ = fmt.Fprintf(l, "PUB %s %s\r\n", b.me.subject(wire.ChannelError), n)
+				gone := l.cutOff(5 * time.Second)
+				l.Close()
+				if !gone {
+					return fmt.Errorf("a length of %s is waited for", n)
+				}
+			}
+			if after := b.reports(); after != before {
+				return fmt.Errorf("%d reports were stored", after-before)
+			}
 			return nil
 		},
 	},

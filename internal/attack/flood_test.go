@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"retake/internal/bus/wire"
@@ -11,6 +13,16 @@ import (
 
 // floodAttacks: too much of what is allowed starves nobody.
 var floodAttacks = []attack{
+	{
+		name: "hellos of another version", kind: onBus, quick: true,
+		does:  "1,100 hellos with protocol_version 9.9.9 at once",
+		holds: "a worker that starts meanwhile is welcomed within 10 s", before: "got through: no hello was answered for minutes, later tasks were blocked",
+		run: func(b *battle) error {
+			h := helloOf(b.me.id)
+			h.ProtocolVersion = "9.9.9"
+			return b.hellos(1100, b.me.message(h))
+		},
+	},
 	{
 		name: "hellos without end", kind: onBus,
 		does:  "400,000 valid hellos",
@@ -26,6 +38,51 @@ var floodAttacks = []attack{
 			h.State.Progress = &wire.Progress{Step: strings.Repeat("x", 4000)}
 			p := wire.TaskProgress{IssueNumber: b.me.Plan.Issue.Number, Attempt: 1, Stage: "CODE", Note: strings.Repeat("x", 8000)}
 			return b.flood(300_000, map[wire.Channel][]byte{wire.ChannelHeartbeat: b.me.message(h), wire.ChannelProgress: b.me.message(p)})
+		},
+	},
+	{
+		name: "reports without end", kind: onBus,
+		does:  "2,000 reports of the longest size that the server takes",
+		holds: "other workers' stored reports stay, director below 300 MB", before: "got through: others' reports were evicted, 2.28 GB",
+		run: func(b *battle) error {
+			if err := b.neighbour.report(b.neighbour.notice("stays")); err != nil {
+				return err
+			}
+			big := b.me.notice("big")
+			big.LastStdoutTail = strings.Repeat("x", b.me.Plan.Bus.MaxMessageBytes-2000)
+			err := b.flood(2000, map[wire.Channel][]byte{wire.ChannelError: b.me.message(big)})
+			b.note("%d seen", b.reports())
+			return err
+		},
+	},
+	{
+		name: "reports of 1 MiB", kind: onBus,
+		does:  "2,000 messages of 1 MiB, 16 times max_message_bytes, as reports",
+		holds: "none is stored, director below 300 MB", before: "got through: others' reports were evicted, 2.28 GB",
+		run: func(b *battle) error {
+			sent := 0
+			junk := strings.Repeat("x", 1<<20)
+			for range 40 {
+				l, err := b.me.signIn()
+				if err != nil {
+					break // shut out
+				}
+				_ = l.SetDeadline(time.Now().Add(10 * time.Second))
+				go func() { _ = l.want("never") }()
+				for range 50 {
+					if _, err := fmt.Fprintf(l, "PUB %s %d\r\n%s\r\n", b.me.subject(wire.ChannelError), len(junk), junk); err != nil {
+						break
+					}
+					sent++
+				}
+				l.Close()
+			}
+			time.Sleep(time.Second)
+			b.note("%d MB written, %d reports stored", sent, b.reports())
+			if b.reports() > 64 {
+				return fmt.Errorf("%d reports were stored", b.reports())
+			}
+			return nil
 		},
 	},
 	{
@@ -52,6 +109,40 @@ var floodAttacks = []attack{
 				return fmt.Errorf("%d letters kept", mine)
 			}
 			return until("the neighbour's one letter is kept", 5*time.Second, func() bool { return b.deadLettersNaming(b.neighbour.id) > 0 })
+		},
+	},
+	{
+		name: "everything at once, on four connections", kind: onBus,
+		does:  "hellos, heartbeats, progress, reports, lease requests, junk for 20 s on four connections",
+		holds: "the neighbour is served, a newcomer is welcomed within 10 s, director below 300 MB", before: "got through: no hello was answered",
+		run: func(b *battle) error {
+			stop := time.Now().Add(20 * time.Second)
+			var sent atomic.Int64
+			var wg sync.WaitGroup
+			for range 4 {
+				wg.Go(func() {
+					for time.Now().Before(stop) {
+						t, err := b.me.steal()
+						if err != nil {
+							time.Sleep(100 * time.Millisecond)
+							continue
+						}
+						bodies := b.everything()
+						for i := 0; time.Now().Before(stop); i++ {
+							m := bodies[i%len(bodies)]
+							if t.PublishRequest(m.subject, inbox(b.me.Plan)+".x", m.data) != nil {
+								break
+							}
+							sent.Add(1)
+						}
+						t.Close()
+					}
+				})
+			}
+			err := b.newcomer()
+			wg.Wait()
+			b.note("%d messages", sent.Load())
+			return err
 		},
 	},
 	{

@@ -66,6 +66,9 @@ func (v *watcher) about(in map[string]int, worker string) (n int) {
 // deadLettersNaming counts the dead letters about a worker's subjects.
 func (b *battle) deadLettersNaming(worker string) int { return b.watcher.about(b.watcher.dead, worker) }
 
+// reports counts those of the attacker.
+func (b *battle) reports() int { return b.watcher.about(b.watcher.reports, b.me.id) }
+
 func entries(dir string) []os.DirEntry {
 	list, _ := os.ReadDir(dir)
 	return list
