@@ -45,6 +45,8 @@ func validMemory(s string) bool {
 	return err == nil && n >= 16<<20 && n <= 16<<40
 }
 
+func validQuota(s string) bool { return s == "" || validMemory(s) }
+
 // systemDirs are places in a container that nothing may be put over.
 var systemDirs = []string{"/", "/retake", "/tmp", "/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr"}
 

@@ -45,6 +45,8 @@ type Director struct {
 	MaxRetries int
 	Fleet      string
 	DataDir    string // as written; relative to the working directory
+	// DiskWatermark is in percent; 0: none.
+	DiskWatermark float64
 }
 
 // Timeouts bound attempts and claims.
@@ -189,6 +191,13 @@ type Checkout struct {
 	MaxWorkBytes int
 	Git          time.Duration
 	GitMemory    string // see GitMemoryBytes
+	Quota        string // see QuotaBytes
+}
+
+// QuotaBytes is Quota as a number; 0: none.
+func (c Checkout) QuotaBytes() int64 {
+	n, _ := units.RAMInBytes(c.Quota)
+	return max(n, 0)
 }
 
 // GitMemoryBytes is GitMemory as a number.

@@ -114,7 +114,7 @@ func (d *daemon) openLocal(o Options) error {
 	uid, gid := d.config.Containers.UIDGID()
 	d.workspace, checkouts = workspace.Open(workspace.Options{
 		Dir: d.config.Director.DataDir, Owner: &workspace.Owner{UID: uid, GID: gid}, Passable: plain,
-		Auth: d.gitAuth(o), Log: d.log, StatePaths: d.config.Agents.StatePaths(d.config.Stages), Limits: limits(d.config.Checkout),
+		Auth: d.gitAuth(o), Log: d.log, StatePaths: d.config.Agents.StatePaths(d.config.Stages), Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
 	})
 	return errors.Join(problems.Err(), access, binary, environ, checkouts, stages)
 }

@@ -140,6 +140,7 @@ func (s *session) run(ctx context.Context) error {
 	group.Go(func() error { return s.watchGate(ctx) })
 	group.Go(func() error { return s.watchOffences(ctx) })
 	group.Go(func() error { return s.watchDrift(ctx) })
+	group.Go(func() error { return s.watchDisk(ctx) })
 	group.Go(func() error { return s.watchReviews(ctx) })
 	group.Go(func() error { return s.showIncidents(ctx) })
 	group.Go(func() error { return s.bus.ServeBudget(ctx, s.broker) })

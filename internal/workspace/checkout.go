@@ -98,7 +98,7 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 
 // newCheckout builds the folder from nothing; what a crash left of an earlier try is removed first.
 func (w *Workspaces) newCheckout(ctx context.Context, t task, q Request, r remote) (record, error) {
-	if err := safefile.RemoveAll(t.dir); err != nil {
+	if err := errors.Join(t.unmount(), safefile.RemoveAll(t.dir)); err != nil {
 		return record{}, system(t.op, err)
 	}
 	sha, err := w.fetchBase(ctx, q.Repo, q.BaseBranch, r)
@@ -122,7 +122,7 @@ func (w *Workspaces) newCheckout(ctx context.Context, t task, q Request, r remot
 			return record{}, system(t.op, err)
 		}
 	}
-	if err := os.Mkdir(t.checkout(), 0o755); err != nil {
+	if err := w.makeCheckout(ctx, t); err != nil {
 		return record{}, system(t.op, err)
 	}
 	if err := w.fill(ctx, t, sha); err != nil {

@@ -4,6 +4,7 @@
 //
 //	<dir>/mirrors/<owner>/<repo>.git   objects of one repository, fetched before each new checkout, never pruned
 //	<dir>/tasks/<nonce>/checkout       the work tree: the only folder that a worker sees, and untrusted from then on
+//	<dir>/tasks/<nonce>/checkout.img   its file system, if there are quotas
 //	<dir>/tasks/<nonce>/git            the task's git directory; borrows the mirror's objects
 //	<dir>/tasks/<nonce>/task.json      repository, base commit, branches pushed, conflicts left; written last, so it marks a whole checkout
 //	<dir>/tasks/<nonce>/checkout/.retake/STATE.json   what the director knows of the task, for whoever looks in

@@ -3,11 +3,8 @@ package workspace
 import (
 	"context"
 	"errors"
-	"os"
 
 	"go.uber.org/zap"
-
-	"retake/internal/safefile"
 )
 
 // Fresh throws a task's work tree away, so that the next Checkout begins at the base branch as it is then. What was pushed stays known:
@@ -32,7 +29,7 @@ func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
 	}
 	// The record first: what is half removed is no checkout any more.
 	rec.Fresh, rec.Merge, rec.Conflicts, rec.Known = true, nil, nil, ""
-	if err := errors.Join(t.save(rec), safefile.RemoveAll(t.checkout()), t.clearStage()); err != nil {
+	if err := errors.Join(t.save(rec), t.removeCheckout(), t.clearStage()); err != nil {
 		return system(op, err)
 	}
 	w.log.Info("checkout thrown away", zap.String("task", nonce))
@@ -45,7 +42,7 @@ func (w *Workspaces) remakeCheckout(ctx context.Context, t task, q Request, r re
 	if err != nil {
 		return record{}, err
 	}
-	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage(), safefile.RemoveAll(t.checkout()), os.Mkdir(t.checkout(), 0o755)); err != nil {
+	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage(), t.removeCheckout(), w.makeCheckout(ctx, t)); err != nil {
 		return record{}, system(t.op, err)
 	}
 	rec.BaseSHA, rec.Fresh = sha, false

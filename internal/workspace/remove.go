@@ -30,7 +30,7 @@ func (w *Workspaces) Remove(ctx context.Context, nonce string) error {
 	if err := os.Remove(t.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return system(op, err)
 	}
-	return system(op, safefile.RemoveAll(t.dir))
+	return system(op, errors.Join(t.unmount(), safefile.RemoveAll(t.dir)))
 }
 
 // Sweep removes the tasks that an earlier process left and nobody wants: those whose nonce is not in keep. No checkout may

@@ -145,6 +145,9 @@ func (w *Workspaces) fetched(ctx context.Context, op string, q Request) (t task,
 // settled loads the record, and finishes a merge that was interrupted.
 func (w *Workspaces) settled(ctx context.Context, t task) (record, error) {
 	rec, err := t.load()
+	if err == nil {
+		err = w.ensureMounted(ctx, t)
+	}
 	if err != nil || rec.Merge == nil {
 		return rec, err
 	}

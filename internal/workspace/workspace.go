@@ -33,6 +33,8 @@ type Options struct {
 	Auth func(ctx context.Context) (user, token string, err error)
 	// Limits of the checkouts.
 	Limits Limits
+	// Quota is what the files of a new checkout may use of the disk, in bytes; 0: as much as there is. It needs root and loop devices.
+	Quota int64
 	// Log may be nil.
 	Log *zap.Logger
 }
@@ -44,6 +46,7 @@ type Workspaces struct {
 	passable bool
 	state    worktree.Globs
 	limits   Limits
+	quota    int64
 	auth     func(ctx context.Context) (user, token string, err error)
 	git      *program
 	log      *zap.Logger
@@ -65,6 +68,9 @@ func Open(o Options) (*Workspaces, error) {
 		return nil, system("open "+o.Dir, err)
 	}
 	if err := checkOwner(o.Owner, os.Geteuid(), os.Getegid()); err != nil {
+		return nil, err
+	}
+	if err := checkQuota(o.Quota); err != nil {
 		return nil, err
 	}
 	state, err := worktree.Compile(o.StatePaths)
@@ -89,7 +95,7 @@ func Open(o Options) (*Workspaces, error) {
 	if err := checkWritable(filepath.Join(dir, "locks")); err != nil {
 		return nil, system("open "+dir, err)
 	}
-	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, state: state, limits: o.Limits.orDefaults(), auth: o.Auth, git: git, log: o.Log}, nil
+	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, state: state, limits: o.Limits.orDefaults(), quota: o.Quota, auth: o.Auth, git: git, log: o.Log}, nil
 }
 
 func checkOwner(o *Owner, uid, gid int) error {
