@@ -130,7 +130,7 @@ func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, ma
 		c.Pub.Allow.Add(s.WorkerTree(worker), s.Budget("*", worker))
 		c.Sub.Allow.Add(s.Control(worker), wire.Inbox(worker)+".>")
 		c.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: answerTime}
-		c.Limits.Payload, c.Limits.Subs = int64(maxBytes+headerRoom), workerSubscriptions
+		c.Limits.Payload, c.Subs = int64(maxBytes+headerRoom), workerSubscriptions
 		c.Expires = expires.Unix()
 	})
 }
