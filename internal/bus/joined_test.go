@@ -2,8 +2,14 @@ package bus
 
 import (
 	"context"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 
+	"go.uber.org/zap"
+
+	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 )
 
@@ -63,3 +69,35 @@ func (oneLease) Acquire(worker string, _ wire.BudgetAcquire) wire.BudgetGrant {
 }
 func (oneLease) Release(string, wire.BudgetRelease) {}
 func (oneLease) Report(string, wire.BudgetReport)   {}
+
+// Before a server that was joined stands a relay of its own: TLS, signing in and being cut off go through it.
+func TestAWorkerBehindARelay(t *testing.T) {
+	out := startOutside(t)
+	b := openBus(t, out.join())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		server.Relay(ctx, l, strings.TrimPrefix(out.url(), "tls://"), server.DefaultLimits, zap.NewNop())
+	})
+	defer running.Wait()
+	defer stop()
+	o := clientOptions(t, b, worker)
+	o.URL = "tls://" + l.Addr().String()
+	c, err := Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := b.Revoke(ctxFor(t), worker); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the revoked worker is gone", func() bool { return !c.Connected() })
+	if again, err := Dial(o); err == nil {
+		again.Close()
+		t.Error("it is let in again")
+	}
+}
