@@ -28,8 +28,10 @@ type Bus struct {
 
 	sys     *nats.Conn // in the server's account: who may sign in, and who has
 	nc      *nats.Conn // in the workers' account
-	own     *nats.Conn // in the director's account, where the streams are
+	own     *nats.Conn // in the director's account, where journal and snapshots are
 	ownJS   jetstream.JetStream
+	stored  *nats.Conn // in the account of reports and dead letters, where people are
+	reports jetstream.JetStream
 	workers *workersAccount
 
 	dead    *deadLetters
@@ -59,10 +61,13 @@ func (b *Bus) open(ctx context.Context) error {
 	if err == nil {
 		b.ownJS, err = jetstream.New(b.own)
 	}
+	if err == nil {
+		b.reports, err = jetstream.New(b.stored)
+	}
 	if err != nil {
 		return err
 	}
-	b.dead = newDeadLetters(b.own, b.ownJS, b.subjects, b.options.MaxMessageBytes, b.log)
+	b.dead = newDeadLetters(b.stored, b.reports, b.subjects, b.options.MaxMessageBytes, b.log)
 	b.intake = newIntake(b)
 	if err := b.ensureStreams(ctx); err != nil {
 		return err
@@ -74,7 +79,7 @@ func (b *Bus) open(ctx context.Context) error {
 	return err
 }
 
-// connect signs in to the three accounts. The server knows the workers' account only once it was told.
+// connect signs in to the four accounts. The server knows the workers' account only once it was told.
 func (b *Bus) connect(ctx context.Context) error {
 	var err error
 	if b.sys, err = b.signIn(b.options.Keys.System); err != nil {
@@ -86,7 +91,10 @@ func (b *Bus) connect(ctx context.Context) error {
 	if b.nc, err = b.signIn(b.options.Keys.Gatekeeper); err != nil {
 		return err
 	}
-	b.own, err = b.signIn(b.options.Keys.Journal, nats.CustomInboxPrefix(keys.DirectorInbox))
+	if b.own, err = b.signIn(b.options.Keys.Journal); err != nil {
+		return err
+	}
+	b.stored, err = b.signIn(b.options.Keys.Reports, nats.CustomInboxPrefix(keys.DirectorInbox))
 	return err
 }
 
@@ -128,7 +136,7 @@ func (b *Bus) Close(ctx context.Context) error {
 		if b.workers != nil {
 			b.workers.close()
 		}
-		for _, c := range []*nats.Conn{b.nc, b.own, b.sys} {
+		for _, c := range []*nats.Conn{b.nc, b.stored, b.own, b.sys} {
 			if c != nil {
 				c.Close()
 			}
@@ -142,7 +150,7 @@ func (b *Bus) Close(ctx context.Context) error {
 
 // Connected reports whether the bus can be used at this moment.
 func (b *Bus) Connected() bool {
-	return b.nc.IsConnected() && b.own.IsConnected() && b.sys.IsConnected()
+	return b.nc.IsConnected() && b.own.IsConnected() && b.stored.IsConnected() && b.sys.IsConnected()
 }
 
 // Journal is the director's journal.

@@ -89,7 +89,7 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	if err := b.own.Publish(b.subjects.Snapshot(), data); err != nil {
+	if err := b.stored.Publish(b.subjects.Snapshot(), data); err != nil {
 		return fmt.Errorf("bus: publish snapshot: %w", err)
 	}
 	return nil
@@ -98,7 +98,7 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 // ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover, until ctx ends; it returns nil
 // then. latest must not block.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
-	service, err := micro.AddService(b.own, micro.Config{
+	service, err := micro.AddService(b.stored, micro.Config{
 		Name: "retake-director", Version: "1.0.0", Description: "Retake director of fleet " + b.options.Fleet,
 		Metadata: map[string]string{"fleet": b.options.Fleet, "protocol_version": wire.ProtocolVersion},
 	})

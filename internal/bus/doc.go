@@ -4,14 +4,16 @@
 //
 // # Subjects and streams
 //
-//	             account WORKERS                              account DIRECTOR
+//	             account WORKERS                              account REPORTS
 //	workers ──▶ worker.<id>.error|result ─▶ intake, checked ─▶ RETAKE_REPORTS ◀── operator
 //	        ──▶ worker.<id>.hello|heartbeat|progress (core)    RETAKE_DEAD (dead.<cause>)
-//	        ──▶ budget.<operation>.<id> (requests)             journal ─▶ RETAKE_JOURNAL
-//	        ◀── control.<id> (core)                            object store RETAKE_SNAPSHOTS
-//	                                                           snapshot (NATS service) ◀── operator
+//	        ──▶ budget.<operation>.<id> (requests)             snapshot (NATS service) ◀── operator
+//	        ◀── control.<id> (core)
+//	                                                          account DIRECTOR
+//	                                                           journal ─▶ RETAKE_JOURNAL
+//	                                                           object store RETAKE_SNAPSHOTS
 //
-// Nothing crosses from one account to the other but through the director.
+// Nothing crosses from one account to another but through the director.
 //
 // It is the same on the embedded server and on one that was joined (package keys): whoever signs in has a credential that the
 // director signed. A worker's is made at its start, expires by itself, and is revoked at its end, in the claims of the
@@ -29,6 +31,7 @@
 //   - Of a worker that is not admitted nothing is read. What one worker sends is bounded (see Offence), and delays nothing that another
 //     sends: each kind of message of each worker has a subscription of its own.
 //   - What is stored, and where answers go, is not the choice of a worker: message ids are ours, reply subjects are below its own inbox.
+//   - Nobody but the director is in the account of the journal: a reply subject reaches no further than its account.
 //
 // # Clock
 //

@@ -368,7 +368,7 @@ func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jets
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	worker, _, _ := b.subjects.ParseWorker(subject)
-	return b.ownJS.Publish(ctx, subject, data, jetstream.WithMsgID(wire.ReportMessageID(b.AttemptKey(worker), worker, id)))
+	return b.reports.Publish(ctx, subject, data, jetstream.WithMsgID(wire.ReportMessageID(b.AttemptKey(worker), worker, id)))
 }
 
 // storedReport is the answer to a report. It is that of a stream, so that other clients understand it.

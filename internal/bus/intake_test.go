@@ -287,7 +287,7 @@ func TestDeadLettersOfOneSenderAreBounded(t *testing.T) {
 		}
 		send(other)
 		kept := func() uint64 {
-			stream, err := b.ownJS.Stream(ctxFor(t), b.deadStream())
+			stream, err := b.reports.Stream(ctxFor(t), b.deadStream())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,7 +69,7 @@ func (b *Bus) serveReports(ctx context.Context, handle func(Report)) (served boo
 
 // reportConsumer finds the consumer by its name, or makes it: there is never more than one.
 func (b *Bus) reportConsumer(ctx context.Context) (jetstream.Consumer, error) {
-	return b.ownJS.CreateOrUpdateConsumer(ctx, b.reportsStream(), jetstream.ConsumerConfig{
+	return b.reports.CreateOrUpdateConsumer(ctx, b.reportsStream(), jetstream.ConsumerConfig{
 		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
 		AckWait: reportAckWait, MaxDeliver: -1, MaxAckPending: 4 * reportBatch, Replicas: b.options.Replicas,
 	})
@@ -133,7 +133,7 @@ func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Rep
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
 	}
-	stream, err := b.ownJS.Stream(ctx, b.reportsStream())
+	stream, err := b.reports.Stream(ctx, b.reportsStream())
 	if err != nil {
 		return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
 	}

@@ -142,7 +142,7 @@ func TestRestartInMidStreamLosesNothing(t *testing.T) {
 		return len(slices.Compact(ids))
 	}
 	until(t, "all reports", func() bool { return distinct() == total })
-	stream, err := b.ownJS.Stream(ctxFor(t), b.reportsStream())
+	stream, err := b.reports.Stream(ctxFor(t), b.reportsStream())
 	if err != nil || stream.CachedInfo().State.Consumers != 1 {
 		t.Errorf("consumers piled up: %+v, %v", stream.CachedInfo().State, err)
 	}
@@ -169,7 +169,7 @@ func TestConsumerThatWasDeletedIsMadeAgain(t *testing.T) {
 	c := dial(t, b, worker)
 	publishUntilStored(t, c, failure("e1"))
 	until(t, "first", func() bool { return len(in.seen()) == 1 })
-	if err := b.ownJS.DeleteConsumer(ctxFor(t), b.reportsStream(), consumerName); err != nil {
+	if err := b.reports.DeleteConsumer(ctxFor(t), b.reportsStream(), consumerName); err != nil {
 		t.Fatal(err)
 	}
 	publishUntilStored(t, c, failure("e2"))
@@ -253,7 +253,7 @@ func TestDeadLettersByCause(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stream, err := b.ownJS.Stream(ctxFor(t), b.deadStream())
+	stream, err := b.reports.Stream(ctxFor(t), b.deadStream())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestDeadLettersByCause(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes", c.cause, m.Header, len(m.Data))
 		}
 	}
-	consumer, err := b.ownJS.Consumer(ctxFor(t), b.reportsStream(), consumerName)
+	consumer, err := b.reports.Consumer(ctxFor(t), b.reportsStream(), consumerName)
 	if err != nil {
 		t.Fatal(err)
 	}

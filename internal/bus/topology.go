@@ -70,7 +70,7 @@ func (b *Bus) journalConfig() jetstream.StreamConfig {
 // ensureStreams creates what is missing and leaves what is there as it was created, but for what may be changed.
 func (b *Bus) ensureStreams(ctx context.Context) error {
 	for _, c := range b.streams() {
-		if _, err := b.ensureStream(ctx, b.ownJS, c); err != nil {
+		if _, err := b.ensureStream(ctx, b.reports, c); err != nil {
 			return err
 		}
 	}

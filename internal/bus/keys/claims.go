@@ -19,6 +19,7 @@ import (
 const (
 	accountSystem   = "SYS"
 	accountDirector = "DIRECTOR"
+	accountReports  = "REPORTS"
 	accountWorkers  = "WORKERS"
 )
 
@@ -27,6 +28,12 @@ const (
 	workerSubscriptions = 8
 	headerRoom          = 1 << 10 // bytes: the server counts a message's headers, the configuration does not
 	answerTime          = time.Minute
+)
+
+// Bounds of a person's credential. Whatever workers may send, a person's report fits in the default of agent_bus.max_message_bytes.
+const (
+	personBytes         = 1 << 16
+	personSubscriptions = 32
 )
 
 // personInbox is where the tools of people get their answers, and DirectorInbox where the director gets its own in the same
@@ -49,14 +56,18 @@ func (d *Director) systemAccount() (string, error) {
 }
 
 func (d *Director) directorAccount() (string, error) {
-	c := jwt.NewAccountClaims(public(d.director))
-	c.Name = accountDirector
-	c.Limits.JetStreamLimits = unlimited()
-	return c.Encode(d.operator)
+	return d.streamsAccount(d.director, accountDirector)
 }
 
-func unlimited() jwt.JetStreamLimits {
-	return jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+func (d *Director) reportsAccount() (string, error) {
+	return d.streamsAccount(d.reports, accountReports)
+}
+
+func (d *Director) streamsAccount(account nkeys.KeyPair, name string) (string, error) {
+	c := jwt.NewAccountClaims(public(account))
+	c.Name = name
+	c.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+	return c.Encode(d.operator)
 }
 
 // Workers is the public key of the workers' account.
@@ -91,8 +102,11 @@ type User struct{ JWT, Seed string }
 // Gatekeeper is the director among the workers: it may do everything there.
 func (d *Director) Gatekeeper() (User, error) { return d.own(d.workers, "@gatekeeper", nil) }
 
-// Journal is the director in its own account.
+// Journal is the director in its own account, where nobody else is.
 func (d *Director) Journal() (User, error) { return d.own(d.director, "@director", nil) }
+
+// Reports is the director where reports and dead letters are.
+func (d *Director) Reports() (User, error) { return d.own(d.reports, "@director", nil) }
 
 // System is the director in the server's account: it tells the server about the workers' account and hears of connections.
 func (d *Director) System() (User, error) {
@@ -138,9 +152,10 @@ func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, ma
 // Person makes the credential of a person and their tools: report for any worker, watch, ask for the snapshot. Not: speak for
 // a worker that succeeds, control workers, touch streams.
 func (d *Director) Person(s wire.Subjects) (User, error) {
-	return d.own(d.director, "operator", func(c *jwt.UserClaims) {
+	return d.own(d.reports, "operator", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add(s.AllWorkers(wire.ChannelError), s.Snapshot(), "$SRV.>")
 		c.Sub.Allow.Add(personInbox+".>", s.AllWorkers(wire.ChannelError), s.AllWorkers(wire.ChannelResult), s.Dead("*"), s.Snapshot())
+		c.Limits.Payload, c.Limits.Subs = personBytes+headerRoom, personSubscriptions
 	})
 }
 
@@ -173,9 +188,9 @@ func public(k nkeys.KeyPair) string {
 
 // Trusted is what a server must know from its start.
 type Trusted struct {
-	Operator         *jwt.OperatorClaims
-	System, Director string            // public keys of the accounts that are there before the director
-	Accounts         map[string]string // their claims, by public key
+	Operator                  *jwt.OperatorClaims
+	System, Director, Reports string            // public keys of the accounts that are there before the director
+	Accounts                  map[string]string // their claims, by public key
 }
 
 // LoadTrusted reads the folder server/ of what Make made.
@@ -193,7 +208,7 @@ func loadTrusted(dir string) (t Trusted, operator string, err error) {
 	if err != nil {
 		return t, "", err
 	}
-	for file, name := range map[string]*string{fileSystem: &t.System, fileDirector: &t.Director} {
+	for file, name := range map[string]*string{fileSystem: &t.System, fileDirector: &t.Director, fileReports: &t.Reports} {
 		token, err := readClaims(dir, file)
 		if err != nil {
 			return t, "", err

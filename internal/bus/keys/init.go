@@ -48,7 +48,8 @@ jetstream {
   max_file_store: 256GB # bookkeeping only: each stream has its own bound
 }
 
-# SYS is the server's own account, DIRECTOR has the streams. The director adds WORKERS, and who is shut out there.
+# SYS is the server's own account, DIRECTOR has the journal, REPORTS what workers and people report. The director adds WORKERS,
+# and who is shut out there.
 operator: %s
 system_account: %s
 resolver { type: full, dir: %s, allow_delete: false }

@@ -24,6 +24,7 @@ const (
 	fileOperatorSeed = "operator.nk"
 	fileSystemSeed   = "system.nk"
 	fileDirectorSeed = "director.nk"
+	fileReportsSeed  = "reports.nk"
 	fileWorkersSeed  = "workers.nk"
 	fileAuthority    = "ca.crt"
 	fileAuthorityKey = "ca.key"
@@ -31,6 +32,7 @@ const (
 	fileOperator       = "operator.jwt"
 	fileSystem         = "system.jwt"
 	fileDirector       = "director.jwt"
+	fileReports        = "reports.jwt"
 	fileCertificate    = "server.crt"
 	fileCertificateKey = "server.key"
 )
@@ -40,7 +42,7 @@ var ErrThere = errors.New("keys: the folder has keys already")
 
 // Director is what the director signs with. Its methods may be called from any goroutine.
 type Director struct {
-	operator, system, director, workers nkeys.KeyPair
+	operator, system, director, reports, workers nkeys.KeyPair
 
 	ca string // PEM
 }
@@ -114,7 +116,7 @@ func makeIn(dir string, hosts []string) error {
 		return err
 	}
 	for file, sign := range map[string]func() (string, error){
-		fileOperator: d.operatorClaims, fileSystem: d.systemAccount, fileDirector: d.directorAccount,
+		fileOperator: d.operatorClaims, fileSystem: d.systemAccount, fileDirector: d.directorAccount, fileReports: d.reportsAccount,
 	} {
 		token, err := sign()
 		if err == nil {
@@ -139,6 +141,7 @@ func (d *Director) seeds() []kept {
 		{fileOperatorSeed, nkeys.PrefixByteOperator, &d.operator},
 		{fileSystemSeed, nkeys.PrefixByteAccount, &d.system},
 		{fileDirectorSeed, nkeys.PrefixByteAccount, &d.director},
+		{fileReportsSeed, nkeys.PrefixByteAccount, &d.reports},
 		{fileWorkersSeed, nkeys.PrefixByteAccount, &d.workers},
 	}
 }

@@ -10,20 +10,22 @@ import (
 	"retake/internal/bus/keys"
 )
 
-// earlierAccounts are the folders of the accounts that the server had before they had keys, journal first.
+// earlierAccounts are the folders of the accounts that the server had before they had keys: of the journal with its snapshots,
+// and of reports and dead letters.
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
-// adoptStreams moves the streams that were stored under the earlier accounts to the director's account. It can be cut off at
+// adoptStreams moves the streams that were stored under the earlier accounts to those that have keys. It can be cut off at
 // any moment and goes on at the next start.
 func adoptStreams(store string, t keys.Trusted) error {
 	store = filepath.Join(store, "jetstream") // NATS's own folder within
-	for _, earlier := range earlierAccounts {
+	for i, account := range []string{t.Director, t.Reports} {
+		earlier := earlierAccounts[i]
 		from := filepath.Join(store, earlier, "streams")
 		streams, err := os.ReadDir(from)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		to := filepath.Join(store, t.Director, "streams")
+		to := filepath.Join(store, account, "streams")
 		if err == nil {
 			err = os.MkdirAll(to, 0o750)
 		}

@@ -1,13 +1,13 @@
 // Package server is the NATS server with JetStream that the director runs itself, unless agent_bus.url names another one.
 //
 //	worker ──tcp──▶ relay ──▶ in-process connection ──▶ NATS ──▶ account WORKERS
-//	director ─────────────────in-process connection ──▶ NATS ──▶ accounts WORKERS, DIRECTOR, SYS
+//	director ─────────────────in-process connection ──▶ NATS ──▶ accounts WORKERS, REPORTS, DIRECTOR, SYS
 //
 // # Accounts
 //
-// Package keys describes them. Every stream lives in an account that no worker is in. A publisher may put any subject into a message's reply
-// field, and the server sends its acknowledgement there: were the journal within reach, a worker could append to it. The
-// server knows the accounts from claims in its folder; those of WORKERS are pushed by the director.
+// Package keys describes them. Every stream lives in an account that no worker is in, and the journal in one that nobody but the director is in. A publisher
+// may put any subject into a message's reply field, and a stream sends its acknowledgement there: were the journal within reach, a worker,
+// or a person, could append to it. The server knows the accounts from claims in its folder; those of WORKERS are pushed by the director.
 //
 // # Listening
 //

@@ -13,6 +13,8 @@ import (
 	natsd "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/keys"
 )
 
 // loopback are the options of a server that listens: signing in goes through the relay, because a refusal over the
@@ -42,7 +44,12 @@ func stop(t *testing.T, s *Server) {
 // signIn connects as the director does, without any of the client's perseverance.
 func signIn(t *testing.T, s *Server, host string, options ...nats.Option) (*nats.Conn, error) {
 	t.Helper()
-	user, err := s.Keys().Journal()
+	return signInAs(t, s, host, s.Keys().Journal, options...)
+}
+
+func signInAs(t *testing.T, s *Server, host string, who func() (keys.User, error), options ...nats.Option) (*nats.Conn, error) {
+	t.Helper()
+	user, err := who()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,22 +98,26 @@ func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
 	o := loopback(t)
 	store(t, o.Dir)
 	s := start(t, o)
-	to := filepath.Join(o.Dir, dirStreams, "jetstream", account(t, s), "streams")
 	stop(t, s)
+	trusted, err := keys.LoadTrusted(filepath.Join(o.Dir, dirKeys, keys.DirServer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(o.Dir, dirStreams, "jetstream", trusted.Reports, "streams")
 	back := filepath.Join(o.Dir, dirStreams, "jetstream", "BUS", "streams")
 	if err := errors.Join(os.MkdirAll(back, 0o750), os.Rename(filepath.Join(to, "REPORTS"), filepath.Join(back, "REPORTS"))); err != nil {
 		t.Fatal(err) // as if that one had not been moved yet
 	}
 	s = start(t, o)
-	nc, err := signIn(t, s, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"JOURNAL", "REPORTS"} {
+	for name, in := range map[string]func() (keys.User, error){"JOURNAL": s.Keys().Journal, "REPORTS": s.Keys().Reports} {
+		nc, err := signInAs(t, s, "127.0.0.1", in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
 		stream, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
@@ -172,14 +183,4 @@ func store(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// account is the folder of the director's account, the only one with streams.
-func account(t *testing.T, s *Server) string {
-	t.Helper()
-	all, err := os.ReadDir(filepath.Join(s.Dir(), dirStreams, "jetstream"))
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%v, %v", all, err)
-	}
-	return all[0].Name()
 }
