@@ -41,6 +41,9 @@ func failed(err error) fsm.EffectEnded {
 				f.Reason = known.reason
 			}
 		}
+		if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) {
+			f.Resource = "" // GitHub has no part in it
+		}
 		if errors.Is(err, workspace.ErrTooMuch) {
 			f.Text, f.Resource = recovery.TooMuch+ws.Detail, "" // nobody else's matter
 		} else if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
@@ -88,6 +91,8 @@ var workspaceCauses = []struct {
 }{
 	{workspace.ErrDiskFull, recovery.DiskFull},
 	{workspace.ErrTooMuch, recovery.ScopeViolation},
+	{workspace.ErrLimitTooLow, recovery.InvalidConfig},
+	{workspace.ErrSlow, recovery.Timeout},
 	{workspace.ErrRefused, recovery.PolicyViolation},
 	{workspace.ErrNotThere, recovery.InvalidConfig},
 	{workspace.ErrNotValidated, recovery.Validation},

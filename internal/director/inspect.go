@@ -3,6 +3,7 @@ package director
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,7 +20,11 @@ func (d *daemon) inspect(worker string, labels []string) func(context.Context, *
 	return func(ctx context.Context, p *workspace.Patch) error {
 		limited, cancel := context.WithTimeout(ctx, searchTime)
 		defer cancel()
-		err := lookThrough(limited, d.scope.Look(labels, d.knownSecrets(ctx, worker)), p)
+		known, err := d.knownSecrets(ctx, worker)
+		if err != nil { // what is not known cannot be found
+			return &workspace.Error{Kind: workspace.Transient, Op: "look at the work", Detail: err.Error(), Err: err}
+		}
+		err = lookThrough(limited, d.scope.Look(labels, known), p)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return scope.TooLong(searchTime.String())
 		}
@@ -28,19 +33,22 @@ func (d *daemon) inspect(worker string, labels []string) func(context.Context, *
 }
 
 // knownSecrets returns what must not leave the machine in what a worker made: the values that containers are given, GitHub's token, and
-// what PID 1 of its own container knows.
-func (d *daemon) knownSecrets(ctx context.Context, worker string) *leak.Finder {
-	known := slices.Clone(d.known)
-	if token, err := d.token(ctx); err == nil { // it may be another one by now
-		known = append(known, leak.Value{Name: tokenName, Text: token})
+// what PID 1 of its own container knows. An error: one of them cannot be had, so nothing can be said to be free of it.
+func (d *daemon) knownSecrets(ctx context.Context, worker string) (*leak.Finder, error) {
+	token, err := d.token(ctx) // it may be another one by now
+	if err != nil {
+		return nil, fmt.Errorf("the work cannot be searched for GitHub's token: %w", err)
 	}
+	known := append(slices.Clone(d.known), leak.Value{Name: tokenName, Text: token})
 	if worker != "" {
 		known = append(known, leak.Value{Name: "key of the attempt", Text: string(d.bus.AttemptKey(worker))})
-		if seed, err := d.bus.Seed(worker); err == nil { // the credential's other half is worth nothing without it
-			known = append(known, leak.Value{Name: "bus credential", Text: seed})
+		seed, err := d.bus.Seed(worker) // the credential's other half is worth nothing without it
+		if err != nil {
+			return nil, fmt.Errorf("the work cannot be searched for the worker's credential: %w", err)
 		}
+		known = append(known, leak.Value{Name: "bus credential", Text: seed})
 	}
-	return leak.New(known...)
+	return leak.New(known...), nil
 }
 
 // lookThrough shows all of a patch to a look.

@@ -16,6 +16,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/fsm"
+	"retake/internal/leak"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
 	"retake/internal/scope"
@@ -281,7 +282,12 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	defer cancel()
 	var err error
 	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err == nil {
-		out.Patch, err = scope.Mask(limited, out.Patch, s.knownSecrets(limited, e.Worker))
+		var known *leak.Finder
+		if known, err = s.knownSecrets(limited, e.Worker); err != nil {
+			out.Patch = ""
+		} else {
+			out.Patch, err = scope.Mask(limited, out.Patch, known)
+		}
 	}
 	if err != nil {
 		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))

@@ -40,6 +40,8 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrTooMuch}, recovery.ScopeViolation, false, time.Time{}, ""},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLimitTooLow}, recovery.InvalidConfig, false, time.Time{}, ""},
+		{&workspace.Error{Kind: workspace.Transient, Err: workspace.ErrSlow}, recovery.Timeout, true, time.Time{}, ""},
 		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}, recovery.GitHubGit},
 		{&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true, time.Time{}, recovery.Host},

@@ -142,3 +142,22 @@ func TestRemoveAllOfHostileFolders(t *testing.T) {
 		t.Errorf("once more: %v", err)
 	}
 }
+
+// TestRemoveAllWithoutNoReplace: a file system may not have RENAME_NOREPLACE, and an old kernel no renameat2(2).
+func TestRemoveAllWithoutNoReplace(t *testing.T) {
+	defer func() { renameat2 = unix.Renameat2 }()
+	for _, missing := range []error{unix.EINVAL, unix.ENOSYS} {
+		renameat2 = func(int, string, int, string, uint) error { return missing }
+		dir := filepath.Join(t.TempDir(), "deep")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		nest(t, dir, "d", 5*openLevels)
+		if err := RemoveAll(dir); err != nil {
+			t.Errorf("%v: %v", missing, err)
+		}
+		if _, err := os.Lstat(dir); !os.IsNotExist(err) {
+			t.Errorf("%v: still there: %v", missing, err)
+		}
+	}
+}

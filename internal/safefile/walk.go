@@ -46,7 +46,8 @@ type level struct {
 	path     int    // length of its path
 }
 
-// Walk visits everything below a folder that nobody changes meanwhile, in the order of the file system, and ends with the visitor's error as it is. It follows no link, holds
+// Walk visits everything below a folder in the order of the file system, and ends with the visitor's error as it is. What is added or removed meanwhile
+// may be visited or not, and it is an error if a folder is moved that the walk is in; it never leaves the folder. It follows no link, holds
 // at most openLevels+2 descriptors, and remembers of a folder only where it was in it: the memory that it needs grows with the depth alone. What its
 // owner has closed is opened first.
 func Walk(ctx context.Context, dir string, v Visitor) (err error) {

@@ -81,6 +81,11 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 	default:
 		rec, err = w.newCheckout(ctx, t, q, r)
 	}
+	if err == nil && !reused {
+		if err = w.measureBase(ctx, t); err != nil {
+			err = errors.Join(err, t.removeCheckout()) // there is no record of it, so it is made again
+		}
+	}
 	if err != nil {
 		return Checkout{}, err
 	}

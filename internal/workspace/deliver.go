@@ -153,7 +153,7 @@ func (w *Workspaces) snapshot(ctx context.Context, t task, base string) (tree st
 	if err != nil {
 		return "", err
 	}
-	if err := stageTree(ctx, t.op, t.checkout(), t.stage(), w.limits.Bytes, leaveOut); err != nil {
+	if err := stageTree(ctx, t.op, t.checkout(), t.stage(), w.copyLimit(t), leaveOut); err != nil {
 		return "", system(t.op, err)
 	}
 	if _, err := w.staged(ctx, t, "", "read-tree", base); err != nil {

@@ -18,7 +18,8 @@
 // filters, fsmonitor programs and nested repositories of the agent are never read, and a nested repository arrives as the
 // plain files in it: it can't become a gitlink silently. A submodule of the base stays at the commit where it was.
 //
-// Before anything in a checkout is read that a worker had, it is measured: beyond Limits it is ErrTooMuch, and left alone. Walks go by descriptors,
+// Before anything in a checkout is read that a worker had, it is measured: beyond Limits it is ErrTooMuch, and left alone. The base alone
+// beyond them is ErrLimitTooLow, found before a worker has it. Walks go by descriptors,
 // and need neither a descriptor nor memory for what is there. Each git process has limits of its own from its first step on, a deadline, and an answer that is
 // bounded or looked at record by record.
 //

@@ -52,6 +52,7 @@ func (w *Workspaces) remakeCheckout(ctx context.Context, t task, q Request, r re
 // fill puts the files of a commit into an empty checkout.
 func (w *Workspaces) fill(ctx context.Context, t task, sha string) error {
 	readTree := t.call("read-tree", "-m", "-u", "--no-recurse-submodules", sha)
+	readTree.base = true
 	readTree.env = []string{"GIT_WORK_TREE=" + t.checkout(), "GIT_INDEX_FILE=" + t.index()}
 	_, err := w.git.run(ctx, readTree)
 	return err

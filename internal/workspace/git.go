@@ -55,8 +55,9 @@ type call struct {
 	lock    *fileLock // inherited by git
 	secrets []string  // masked in what git says
 	asks    bool      // exit code 1 is an answer: run returns what git printed, and errNo
-	most    int       // bytes of the answer that are kept; 0: all, and more than maxAnswer are ErrTooMuch
+	most    int       // bytes of the answer that are kept; 0: all, and more than maxAnswer are too many
 	remote  bool      // it talks to a server: what that takes and sends is not the agent's
+	base    bool      // it looks at nothing that an agent made
 	// unbounded: what it lists is looked at as it comes, and not kept
 	unbounded bool
 }
@@ -183,7 +184,7 @@ const maxAnswer = 16 << 20
 
 // run runs git to its end and returns what it printed.
 func (p *program) run(ctx context.Context, c call) (string, error) {
-	stdout := &head{max: c.most, op: c.op}
+	stdout := &head{max: c.most, call: c}
 	err := p.feed(ctx, c, stdout)
 	if err != nil && !errors.Is(err, errNo) {
 		return "", err
@@ -191,10 +192,10 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 	return stdout.String(), err
 }
 
-// records runs git and hands out what it prints, in pieces that end in end, one by one as they come. A piece is valid until the next one. With
-// an error of each git is ended.
+// records runs git and hands out what it prints, in pieces that end in end, one by one as they come. A piece is valid until the next one. Once each
+// has failed it is not called again, and git, which finds nobody to read, ends when it prints the next.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
-	out := &splitter{end: end, each: each, op: c.op, bounded: !c.unbounded}
+	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)
 	if err == nil {
 		err = out.finish()
@@ -232,7 +233,11 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 		return &Error{Kind: Transient, Op: c.op, Detail: "ended by us: " + cause.Error(), Err: ctx.Err()}
 	}
 	if limited.Err() != nil {
-		return p.tookTooLong(c)
+		var used time.Duration
+		if cmd.ProcessState != nil {
+			used = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		}
+		return p.tookTooLong(c, used)
 	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -243,7 +248,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	}
 	said := lastLines(redact.New(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(out.said())))
 	if why := p.overLimit(c, exit, said); why != "" {
-		return tooMuch(c.op, "git was ended: %s", why)
+		return c.beyond("git was ended: %s", why)
 	}
 	failed := gitFailed(c.op, said, err)
 	if !exit.Exited() { // killed, and not by us
@@ -256,7 +261,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 type head struct {
 	kept bytes.Buffer // no embedding: its ReadFrom would pass Write by
 	max  int
-	op   string
+	call call
 	err  error
 }
 
@@ -265,7 +270,7 @@ func (h *head) Write(p []byte) (int, error) {
 	if h.max > 0 {
 		keep = p[:min(len(p), max(h.max-h.kept.Len(), 0))]
 	} else if h.kept.Len()+len(p) > maxAnswer {
-		h.err = tooMuchSaid(h.op)
+		h.err = tooMuchSaid(h.call)
 		return 0, h.err
 	}
 	h.kept.Write(keep)
@@ -276,8 +281,8 @@ func (h *head) String() string { return h.kept.String() }
 func (h *head) said() string   { return h.kept.String() }
 func (h *head) failed() error  { return h.err }
 
-func tooMuchSaid(op string) error {
-	return tooMuch(op, "git has more to say about it than the %d bytes that are looked at: so many files are not one piece of work", maxAnswer)
+func tooMuchSaid(c call) error {
+	return c.beyond("git has more to say about it than the %d bytes that are looked at: so many files are not one piece of work", maxAnswer)
 }
 
 // maxRecord bounds one piece of a splitter: a path and what git says of it.
@@ -287,7 +292,7 @@ const maxRecord = 64 << 10
 type splitter struct {
 	end     byte
 	each    func([]byte) error
-	op      string
+	call    call
 	bounded bool
 	taken   int
 	part    []byte // of a piece that has not come to its end
@@ -297,7 +302,7 @@ type splitter struct {
 func (s *splitter) Write(p []byte) (int, error) {
 	n := len(p)
 	if s.taken += n; s.bounded && s.taken > maxAnswer {
-		s.err = tooMuchSaid(s.op)
+		s.err = tooMuchSaid(s.call)
 	}
 	for s.err == nil {
 		i := bytes.IndexByte(p, s.end)
@@ -312,7 +317,7 @@ func (s *splitter) Write(p []byte) (int, error) {
 		s.err, s.part, p = s.each(record), s.part[:0], p[i+1:]
 	}
 	if s.err == nil && len(s.part)+len(p) > maxRecord {
-		s.err = refuse(s.op, "", "git says something of more than %d bytes: %.80q", maxRecord, s.part)
+		s.err = refuse(s.call.op, "", "git says something of more than %d bytes: %.80q", maxRecord, s.part)
 	}
 	if s.err != nil {
 		return 0, s.err
@@ -326,7 +331,7 @@ func (s *splitter) failed() error { return s.err }
 
 func (s *splitter) finish() error {
 	if len(s.part) > 0 {
-		return refuse(s.op, "", "git did not say all: %.80q", s.part)
+		return refuse(s.call.op, "", "git did not say all: %.80q", s.part)
 	}
 	return nil
 }

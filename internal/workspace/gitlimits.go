@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -44,10 +45,6 @@ func (p *program) start(cmd *exec.Cmd, c call) error {
 
 // bound sets the limits of a process that was just started, as far as it has not lower ones.
 func (p *program) bound(pid int, c call) error {
-	largest := p.limits.WorkBytes + maxAnswer
-	if c.remote {
-		largest = max(largest, p.limits.Bytes)
-	}
 	for _, l := range []struct {
 		resource int
 		value    uint64
@@ -55,7 +52,7 @@ func (p *program) bound(pid int, c call) error {
 	}{
 		{unix.RLIMIT_AS, uint64(p.limits.GitMemory), 0},              //nolint:gosec // positive
 		{unix.RLIMIT_CPU, uint64(2 * p.timeFor(c) / time.Second), 5}, //nolint:gosec // positive
-		{unix.RLIMIT_FSIZE, uint64(largest), 0},                      //nolint:gosec // positive
+		{unix.RLIMIT_FSIZE, uint64(p.largest(c)), 0},                 //nolint:gosec // positive
 		{unix.RLIMIT_CORE, 0, 0},
 	} {
 		var now unix.Rlimit
@@ -71,35 +68,65 @@ func (p *program) bound(pid int, c call) error {
 	return nil
 }
 
-// tookTooLong is the error about a git that was ended by its deadline.
-func (p *program) tookTooLong(c call) error {
-	if c.remote {
-		return &Error{Kind: Transient, Op: c.op, Detail: "git did not come to an end within " + remoteTime.String()}
+// beyond is the error about a limit that a call exceeds. What an agent made is too much; without any of that the limit is too low.
+func (c call) beyond(format string, args ...any) error {
+	if c.remote || c.base {
+		return tooLow(c.op, format, args...)
 	}
-	return tooMuch(c.op, "git was ended: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)
+	return tooMuch(c.op, format, args...)
 }
 
-// overLimit says which limit ended a git; empty: none.
+// tookTooLong is the error about a git that was ended by its deadline, and had used so much of a processor. Only that is git's own doing: a
+// clock goes on while others keep disk and processor busy. Half of the time is what is left to it beside one that wants as much.
+func (p *program) tookTooLong(c call, used time.Duration) error {
+	switch {
+	case c.remote:
+		return &Error{Kind: Transient, Op: c.op, Detail: "git did not come to an end within " + remoteTime.String()}
+	case used < p.limits.GitTime/2:
+		return &Error{
+			Kind: Transient, Op: c.op, Err: ErrSlow,
+			Detail: fmt.Sprintf("git did not come to an end within %s (checkout.git_seconds), and had only %s of a processor: the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
+		}
+	}
+	return c.beyond("git was ended: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)
+}
+
+// overLimit says which limit ended a git, or one that it started; empty: none. What a server says of itself is not about ours.
 func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
-	if c.remote {
-		return ""
+	var own strings.Builder
+	for line := range strings.Lines(strings.ToLower(said)) {
+		if !strings.HasPrefix(line, "remote:") && !strings.HasPrefix(line, "!") {
+			own.WriteString(line)
+		}
 	}
+	has := func(texts ...string) bool {
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(own.String(), text) })
+	}
+	var signal syscall.Signal
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		switch status.Signal() {
-		case syscall.SIGXCPU:
-			return fmt.Sprintf("it used more than %s of a processor (checkout.git_seconds)", 2*p.limits.GitTime)
-		case syscall.SIGXFSZ:
-			return "a file of its own became larger than all of the work may be (checkout.max_work_bytes)"
-		}
+		signal = status.Signal()
 	}
-	lower := strings.ToLower(said)
-	for _, text := range []string{"out of memory", "cannot allocate memory"} {
-		if strings.Contains(lower, text) {
-			return fmt.Sprintf("it needs more than %d bytes of memory (checkout.git_memory)", p.limits.GitMemory)
+	switch {
+	case signal == syscall.SIGXCPU || has(fmt.Sprintf("died of signal %d", syscall.SIGXCPU)):
+		if c.remote {
+			return fmt.Sprintf("it used more than %s of a processor", 2*remoteTime)
 		}
-	}
-	if strings.Contains(lower, "file too large") {
+		return fmt.Sprintf("it used more than %s of a processor (checkout.git_seconds)", 2*p.limits.GitTime)
+	case signal == syscall.SIGXFSZ || has(fmt.Sprintf("died of signal %d", syscall.SIGXFSZ), "file too large"):
+		if c.remote || c.base {
+			return fmt.Sprintf("a file of its own became larger than %d bytes (the larger one of checkout.max_bytes and checkout.max_work_bytes)", p.largest(c))
+		}
 		return "a file of its own became larger than all of the work may be (checkout.max_work_bytes)"
+	case has("out of memory", "cannot allocate memory"):
+		return fmt.Sprintf("it needs more than %d bytes of memory (checkout.git_memory)", p.limits.GitMemory)
 	}
 	return ""
+}
+
+// largest is the size of the largest file that a git may write.
+func (p *program) largest(c call) int64 {
+	if c.remote || c.base {
+		return max(p.limits.WorkBytes+maxAnswer, p.limits.Bytes)
+	}
+	return p.limits.WorkBytes + maxAnswer
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,8 +51,6 @@ func TestGitBeyondItsLimits(t *testing.T) {
 		alias  string
 		text   string
 	}{
-		{Limits{GitTime: time.Second}, "sleep 60", "checkout.git_seconds"},
-		{Limits{GitTime: time.Second}, "while :; do :; done", "checkout.git_seconds"},
 		{Limits{GitMemory: 64 << 20}, "exec git hash-object --stdin < /dev/zero", "checkout.git_memory"},
 		{Limits{WorkBytes: 1 << 20}, "", "checkout.max_work_bytes"},
 	} {
@@ -67,6 +66,61 @@ func TestGitBeyondItsLimits(t *testing.T) {
 		_, err := w.git.run(t.Context(), busy)
 		if !errors.Is(err, ErrTooMuch) || !strings.Contains(err.Error(), c.text) || time.Since(began) > 10*time.Second {
 			t.Errorf("%s: %v after %s", c.alias, err, time.Since(began))
+		}
+	}
+}
+
+// TestOnlyWorkOfItsOwnIsEvidence: a git that the clock ends is too much only if it had used the processor itself.
+func TestOnlyWorkOfItsOwnIsEvidence(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{Limits: Limits{GitTime: 2 * time.Second}})
+	checkout(t, w, o, nonceB)
+	large := filepath.Join(t.TempDir(), "large")
+	sparse(t, large, 1<<40)
+	busy, idle := w.task("", nonceB, nil).call("hash-object", large), w.task("", nonceB, nil).call("-c", "alias.idle=!sleep 60", "idle")
+	base := busy
+	base.base = true
+	for _, c := range []struct {
+		name string
+		call call
+		kind Kind
+		want error
+	}{
+		{"idle", idle, Transient, ErrSlow},
+		{"busy", busy, Permanent, ErrTooMuch},
+		{"busy with the base alone", base, Permanent, ErrLimitTooLow},
+	} {
+		_, err := w.git.run(t.Context(), c.call)
+		if slow := c.name != "idle" && errors.Is(err, ErrSlow); slow {
+			t.Logf("%s: the machine is busy: %v", c.name, err)
+			err = w.git.tookTooLong(c.call, time.Second)
+		}
+		if !errors.Is(err, c.want) || KindOf(err) != c.kind || !strings.Contains(err.Error(), "checkout.git_seconds") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestFetchAndPushBeyondOurLimits: they say which limit it was, and that it is nobody's work; what a server says of itself is another matter.
+func TestFetchAndPushBeyondOurLimits(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w := open(t, Options{Limits: Limits{Bytes: 1 << 20, WorkBytes: 1 << 20}})
+	checkout(t, w, o, nonceB)
+	large := filepath.Join(t.TempDir(), "noise")
+	noise(t, large, 64<<20)
+	c := w.task("", nonceB, nil).call("hash-object", "-w", large)
+	c.remote = true
+	_, err := w.git.run(t.Context(), c)
+	if !errors.Is(err, ErrLimitTooLow) || errors.Is(err, ErrTooMuch) || !strings.Contains(err.Error(), "checkout.max_bytes") {
+		t.Errorf("size of a file: %v", err)
+	}
+	for said, want := range map[string]string{
+		"error: index-pack died of signal 25\nfatal: fetch-pack: invalid index-pack output": "checkout.max_bytes",
+		"fatal: Out of memory, malloc failed (tried to allocate 9 bytes)":                   "checkout.git_memory",
+		"remote: fatal: Out of memory, malloc failed\nfatal: early EOF":                     "",
+	} {
+		if got := w.git.overLimit(c, &exec.ExitError{ProcessState: &os.ProcessState{}}, said); !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%q: %q", said, got)
 		}
 	}
 }

@@ -13,8 +13,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrTooMuch is wrapped when a checkout, or what would be made of it, is beyond Limits; Error.Detail says which one. Nothing of it was read.
+// ErrTooMuch is wrapped when a checkout, or what would be made of it, is beyond Limits; Error.Detail says which one. Beyond
+// what is counted first, no file's content was read; git may have read some until it was beyond a limit of its own.
 var ErrTooMuch = errors.New("workspace: more than the limits allow")
+
+// ErrLimitTooLow is wrapped when Limits do not let through what no agent made: the base, or a fetch or push of it. Error.Detail says which one.
+var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
+
+// ErrSlow is wrapped, transient, when git was ended by the clock without having done much: something else keeps the machine busy.
+var ErrSlow = errors.New("workspace: git was slow")
 
 // Limits bound what an agent may leave in a checkout, and what our git may use for it. A zero is the default.
 type Limits struct {
@@ -44,6 +51,13 @@ func tooMuch(op, format string, args ...any) error {
 	return &Error{Kind: Permanent, Op: op, Detail: fmt.Sprintf(format, args...), Next: nextTooMuch, Err: ErrTooMuch}
 }
 
+func tooLow(op, format string, args ...any) error {
+	return &Error{
+		Kind: Permanent, Op: op, Detail: fmt.Sprintf(format, args...),
+		Next: "that is no agent's work: raise the limit that is named, then resume", Err: ErrLimitTooLow,
+	}
+}
+
 // size is what a checkout holds, counted while it is walked.
 type size struct {
 	limits Limits
@@ -58,6 +72,20 @@ type size struct {
 func (w *Workspaces) measure(ctx context.Context, t task) error {
 	s := size{limits: w.limits, op: t.op}
 	return system(t.op, safefile.Walk(ctx, t.checkout(), &s))
+}
+
+// measureBase measures a checkout that is new: nothing but the base is in it. So what is beyond a limit is nobody's work, and a clean checkout
+// would be no better.
+func (w *Workspaces) measureBase(ctx context.Context, t task) error {
+	s := size{limits: w.limits, op: t.op}
+	err := system(t.op, safefile.Walk(ctx, t.checkout(), &s))
+	if e, ok := errors.AsType[*Error](err); ok && errors.Is(err, ErrTooMuch) {
+		return tooLow(t.op, "the base branch alone is beyond a limit: %s", e.Detail)
+	}
+	if err == nil && s.apparent > w.limits.WorkBytes {
+		return tooLow(t.op, "the base branch alone is beyond a limit: its files have %d bytes, more than %d (checkout.max_work_bytes)", s.apparent, w.limits.WorkBytes)
+	}
+	return err
 }
 
 // Visit counts one entry.

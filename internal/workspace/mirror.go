@@ -53,9 +53,9 @@ func (w *Workspaces) initGitDir(ctx context.Context, op, dir string, lock *fileL
 	return err
 }
 
-// ask runs git in a git directory, and returns the answer without the line break at its end.
+// ask runs git on what no agent made in a git directory, and returns the answer without the line break at its end.
 func (w *Workspaces) ask(ctx context.Context, op, gitDir string, lock *fileLock, args ...string) (string, error) {
-	out, err := w.git.run(ctx, call{op: op, dir: gitDir, gitDir: gitDir, lock: lock, args: args})
+	out, err := w.git.run(ctx, call{op: op, dir: gitDir, gitDir: gitDir, lock: lock, base: true, args: args})
 	return strings.TrimSpace(out), err
 }
 

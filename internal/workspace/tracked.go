@@ -14,7 +14,7 @@ import (
 // baseFiles lists those files of a commit that are wanted.
 func (w *Workspaces) baseFiles(ctx context.Context, t task, base string, wanted func(name string) bool) (names []string, err error) {
 	c := t.call("ls-tree", "-r", "-z", "--name-only", base)
-	c.unbounded = true
+	c.unbounded, c.base = true, true
 	size := 0
 	err = w.git.records(ctx, c, 0, func(record []byte) error {
 		name := string(record)
@@ -22,7 +22,7 @@ func (w *Workspaces) baseFiles(ctx context.Context, t task, base string, wanted 
 			return nil
 		}
 		if size += len(name); size > maxAnswer {
-			return tooMuchSaid(t.op)
+			return tooMuchSaid(c)
 		}
 		names = append(names, name)
 		return nil

@@ -36,8 +36,8 @@ func (chown) Leave(*safefile.Entry) error { return nil }
 
 // stageTree builds at dst what git shall see of src: the same files by hard link (copied where a link can't be), the same
 // symbolic links, no folder or file named .git anywhere, no .retake at the top, nothing that leaveOut names, no sockets, pipes
-// or devices. Names are compared as a careless file system would, so that ".GIT" gets no further than ".git". most bounds what is copied.
-func stageTree(ctx context.Context, op, src, dst string, most int64, leaveOut func(name string) bool) (err error) {
+// or devices. Names are compared as a careless file system would, so that ".GIT" gets no further than ".git". Copies keep holes, and their data is bounded.
+func stageTree(ctx context.Context, op, src, dst string, most copyLimit, leaveOut func(name string) bool) (err error) {
 	if err := os.Mkdir(dst, 0o700); err != nil {
 		return err
 	}
@@ -45,16 +45,32 @@ func stageTree(ctx context.Context, op, src, dst string, most int64, leaveOut fu
 	if err != nil {
 		return err
 	}
-	s := stager{at: fd, leaveOut: leaveOut, left: most, op: op, root: os.Geteuid() == 0}
+	s := stager{ctx: ctx, at: fd, leaveOut: leaveOut, left: most.bytes, most: most, op: op, root: os.Geteuid() == 0}
 	defer func() { err = errors.Join(err, unix.Close(s.at)) }()
 	return safefile.Walk(ctx, src, &s)
 }
 
+// copyLimit bounds the bytes that are copied of one checkout, holes not counted.
+type copyLimit struct {
+	bytes int64
+	key   string // of the configuration
+}
+
+// copyLimit is what the checkout's file system can hold, if it has one of its own. Then nothing of it can be linked.
+func (w *Workspaces) copyLimit(t task) copyLimit {
+	if info, err := os.Lstat(t.image()); err == nil && info.Size() < w.limits.Bytes {
+		return copyLimit{info.Size(), "checkout.quota"}
+	}
+	return copyLimit{w.limits.Bytes, "checkout.max_bytes"}
+}
+
 // stager follows a walk through a checkout in the staging folder, which is ours alone.
 type stager struct {
-	at       int // the folder there that is like the present one
+	ctx      context.Context // of the walk
+	at       int             // the folder there that is like the present one
 	leaveOut func(name string) bool
 	left     int64 // bytes that may be copied
+	most     copyLimit
 	op       string
 	root     bool
 }
@@ -108,7 +124,10 @@ func (s *stager) file(e *safefile.Entry) error {
 		}
 	}
 	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
-	if errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
+	if errors.Is(err, unix.EMLINK) { // each further one would be a copy
+		return tooMuch(s.op, "a file has too many names: %d, and one of them is %s", e.Stat.Nlink, shortened(e.Path))
+	}
+	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
 		return s.copy(e)
 	}
 	return err
@@ -129,16 +148,53 @@ func (s *stager) copy(e *safefile.Entry) (err error) {
 	if !info.Mode().IsRegular() || info.Size() != e.Stat.Size {
 		return fmt.Errorf("%s changed while it was read", shortened(e.Path))
 	}
-	if s.left -= info.Size(); s.left < 0 {
-		return tooMuch(s.op, "the files cannot be linked, and are too much to copy: more than checkout.max_bytes")
-	}
 	to, err := unix.Openat(s.at, e.Name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o600|uint32(info.Mode().Perm()&0o100))
 	if err != nil {
 		return err
 	}
 	out := os.NewFile(uintptr(to), "")
-	_, err = io.Copy(out, io.LimitReader(in, info.Size()))
+	if err = s.data(in, out, info.Size()); err == nil {
+		err = out.Truncate(info.Size())
+	}
 	return errors.Join(err, out.Close())
+}
+
+// copyAtOnce is how much is copied between two looks at the context.
+const copyAtOnce = 16 << 20
+
+// data copies what lies between holes of a file's first size bytes.
+func (s *stager) data(in, out *os.File, size int64) error {
+	for at := int64(0); at < size; {
+		from, err := unix.Seek(int(in.Fd()), at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // a hole is all that follows
+		}
+		if err != nil {
+			return err
+		}
+		end, err := unix.Seek(int(in.Fd()), from, unix.SEEK_HOLE)
+		if err != nil {
+			return err
+		}
+		end = min(end, size, from+copyAtOnce)
+		if end <= from {
+			return nil // beyond size: it has grown
+		}
+		if s.left -= end - from; s.left < 0 {
+			return tooMuch(s.op, "the files cannot be linked, and are too much to copy: more than %d bytes (%s)", s.most.bytes, s.most.key)
+		}
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := out.Seek(from, io.SeekStart); err != nil {
+			return err
+		}
+		if _, err := io.Copy(out, io.NewSectionReader(in, from, end-from)); err != nil {
+			return err
+		}
+		at = end
+	}
+	return nil
 }
 
 // makeReadable matters only to a director that is not root. fchmodat(2) would follow a link.

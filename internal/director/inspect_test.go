@@ -1,0 +1,28 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"retake/internal/scope"
+	"retake/internal/workspace"
+)
+
+// TestUnsafeUnlessAllIsKnown: without the token nothing can be said to be free of it, so nothing is pushed; that may pass.
+func TestUnsafeUnlessAllIsKnown(t *testing.T) {
+	for _, cause := range []error{errors.New("the file with the token cannot be read"), context.DeadlineExceeded} {
+		d := &daemon{token: func(context.Context) (string, error) { return "", cause }}
+		err := d.inspect("", nil)(t.Context(), nil)
+		var unsafe *scope.Violation
+		if !errors.Is(err, cause) || workspace.KindOf(err) != workspace.Transient || errors.As(err, &unsafe) {
+			t.Errorf("%v: %v", cause, err)
+		}
+		if f := failed(err).Failure; !f.Transient {
+			t.Errorf("%v: %+v", cause, f)
+		}
+		if _, err := d.knownSecrets(t.Context(), ""); !errors.Is(err, cause) {
+			t.Errorf("%v: the audit goes on: %v", cause, err)
+		}
+	}
+}
