@@ -101,7 +101,7 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	return made.ID, err
 }
 
-// launch gives a created container its files, starts it, gives it its input, and follows its output.
+// launch gives a created container its files and its input, starts it, and follows its output.
 func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -119,7 +119,7 @@ func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Sp
 		return d.startFailure(ctx, id, spec, err)
 	}
 	defer in.close()
-	if err := in.feed(ctx, spec.Stdin); err != nil { // its first process sees the end too early, and what it makes of that is how it ends
+	if err := in.pass(ctx); err != nil { // its first process sees the end too early, and what it makes of that is how it ends
 		d.log.Warn("a worker did not get its whole input", zap.String("worker", spec.AttemptID), zap.Error(err))
 	}
 	return d.follow(ctx, a, id)

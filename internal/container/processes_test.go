@@ -203,11 +203,15 @@ func startDirector(t *testing.T, o container.Options, s container.Spec, input in
 	return director, out
 }
 
-// However a director is killed while its worker waits for the input, the worker's reading ends: a container's too early, and a
-// process has all of it from its supervisor.
+// However a director is killed while its worker waits for the input, the worker's reading ends: a container's too early if it is more
+// than pipe, daemon and socket hold together. A process has all of it from its supervisor.
 func TestInputOfAKilledDirector(t *testing.T) {
-	const size = 3 << 20 // more than pipe, daemon and socket hold together
-	for _, docker := range []bool{true, false} {
+	const plan, tooMuch = 100 << 10, 3 << 20
+	for _, c := range []struct {
+		docker bool
+		size   int
+	}{{true, plan}, {true, tooMuch}, {false, tooMuch}} {
+		docker, size := c.docker, c.size
 		s := spec(t, "lateinput")
 		o := container.Options{Fleet: engine.fleet, Dir: processDir()}
 		var r container.Runtime = openProcesses(t, engine.fleet)
@@ -236,7 +240,7 @@ func TestInputOfAKilledDirector(t *testing.T) {
 		if _, scanErr := fmt.Sscanf(string(exit.Stdout), "ready\n%d bytes", &got); err != nil || scanErr != nil || exit.ExitCode != 0 {
 			t.Fatalf("docker %v: %+v, %v, %v", docker, exit, err, scanErr)
 		}
-		if whole := got == size; whole == docker {
+		if whole, want := got == size, !docker || size == plan; whole != want {
 			t.Errorf("docker %v: the worker got %d of %d bytes", docker, got, size)
 		}
 	}

@@ -13,9 +13,16 @@ import (
 
 // input is the standard input of a container that is about to start; nil: it has none. Whatever happens to this process, the
 // first process of the container reads either all of it or an early end: the daemon closes the pipe when the connection ends.
-type input struct{ types.HijackedResponse }
+type input struct {
+	types.HijackedResponse
+	written chan error // one: all of it is with the daemon, or why not
+}
 
-// attach opens the input of a created container, before it starts.
+// writtenBefore bounds the wait for the input to be with the daemon before the container starts. The socket holds some 200 KB, more than most
+// plans: then a start that the daemon has begun needs this process no more. What is longer is written while the container reads.
+const writtenBefore = 200 * time.Millisecond
+
+// attach opens the input of a created container, before it starts, and begins to write it.
 func (d *Docker) attach(ctx context.Context, id string, spec Spec) (*input, error) {
 	if len(spec.Stdin) == 0 {
 		return nil, nil
@@ -24,20 +31,30 @@ func (d *Docker) attach(ctx context.Context, id string, spec Spec) (*input, erro
 	if err != nil {
 		return nil, fmt.Errorf("attach: %w", err)
 	}
-	return &input{answer}, nil
+	i := &input{answer, make(chan error, 1)}
+	go func() {
+		_, err := i.Conn.Write(spec.Stdin)
+		if err == nil {
+			err = i.CloseWrite()
+		}
+		i.written <- err
+	}()
+	select {
+	case err := <-i.written:
+		i.written <- err
+	case <-time.After(writtenBefore):
+	}
+	return i, nil
 }
 
-// feed writes all of the input and ends it. It returns when the daemon has passed it on, or ctx ends.
-func (i *input) feed(ctx context.Context, data []byte) error {
+// pass returns when the daemon has passed all of the input on, or ctx ends.
+func (i *input) pass(ctx context.Context) error {
 	if i == nil {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })
 	defer stop()
-	_, err := i.Conn.Write(data)
-	if err == nil {
-		err = i.CloseWrite()
-	}
+	err := <-i.written
 	if err == nil {
 		_, err = io.Copy(io.Discard, i.Reader) // nothing comes; it ends when the daemon has written the last byte
 	}

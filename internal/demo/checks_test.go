@@ -29,7 +29,8 @@ func TestDuplicateContainers(t *testing.T) {
 		want []string
 	}{
 		{"one after the other", good, nil},
-		{"created twice", append(slices.Clone(good), one("create", "a-2"), one("create", "a-2")), []string{"demo/widgets#7: the container of attempt a-2 was created twice"}},
+		{"made anew before its start", append(slices.Clone(good), one("create", "a-3"), one("create", "a-3"), one("start", "a-3")), nil},
+		{"started twice", append(slices.Clone(good), one("start", "a-2")), []string{"demo/widgets#7: the container of attempt a-2 was started twice"}},
 		{"together", []containerEvent{one("start", "a-1"), one("start", "a-2"), one("die", "a-1")}, []string{"demo/widgets#7: attempts a-1 and a-2 ran at the same time"}},
 	} {
 		if got := duplicateContainers(c.all); !slices.Equal(got, c.want) {

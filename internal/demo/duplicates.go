@@ -90,18 +90,18 @@ func ownAnswers(issues []githubtest.Issue) map[string]bool {
 	return ids
 }
 
-// duplicateContainers finds what must never be: an attempt's container that was created twice, or two of one issue that ran together.
+// duplicateContainers finds what must never be: an attempt's container that was started twice, or two of one issue that ran together.
+// One that was created and never started is made anew.
 func duplicateContainers(all []containerEvent) []string {
 	var wrong []string
-	created := map[string]int{}
+	started := map[string]int{}
 	running := map[string]string{} // task → attempt
 	for _, x := range all {
 		switch x.action {
-		case "create":
-			if created[x.attempt]++; created[x.attempt] == 2 {
-				wrong = append(wrong, fmt.Sprintf("%s: the container of attempt %s was created twice", x.task, x.attempt))
-			}
 		case "start":
+			if started[x.attempt]++; started[x.attempt] == 2 {
+				wrong = append(wrong, fmt.Sprintf("%s: the container of attempt %s was started twice", x.task, x.attempt))
+			}
 			if other := running[x.task]; other != "" && other != x.attempt {
 				wrong = append(wrong, fmt.Sprintf("%s: attempts %s and %s ran at the same time", x.task, other, x.attempt))
 			}
