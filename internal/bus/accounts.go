@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -26,7 +27,8 @@ import (
 const (
 	fileWorkers   = "workers.jwt" // the claims of the workers' account, as they are or will be at the server
 	fileAttempts  = "attempt-key"
-	attemptBytes  = 32 // of that key: as much as SHA-256 yields
+	fileLongest   = "longest-life" // of a worker's credential, of this director and those before it, as time.Duration has it
+	attemptBytes  = 32             // of that key: as much as SHA-256 yields
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
 )
@@ -37,7 +39,8 @@ type workersAccount struct {
 	keys   *keys.Director
 	secret []byte // users' keys and attempts' keys derive from it
 	path   string
-	life   time.Duration
+	life   time.Duration // of a credential
+	kept   time.Duration // of a revocation: the longest life of any credential so far
 	sys    *nats.Conn
 	log    *zap.Logger
 
@@ -45,9 +48,13 @@ type workersAccount struct {
 	stopped sync.WaitGroup
 	wake    chan struct{} // room for one
 
+	writing sync.Mutex // of the file; taken before mu
+	written uint64     // changes in the file
+
 	mu      sync.Mutex
 	issued  map[string]int64 // public key of a user → newest time of issue in this process, Unix seconds
 	revoked map[string]int64 // public key of a user → what was issued up to then does not count, Unix seconds
+	shut    map[string]bool  // public keys of users that this process has revoked since it last issued for them
 	next    *push            // that will carry what was revoked since the last one began
 	changes uint64           // of revoked so far
 	known   uint64           // of them, at the server
@@ -68,9 +75,13 @@ func openWorkersAccount(ctx context.Context, o Options, sys *nats.Conn) (*worker
 	if err != nil {
 		return nil, err
 	}
+	longest, err := keptLongest(filepath.Join(o.Dir, fileLongest), o.WorkerLife)
+	if err != nil {
+		return nil, err
+	}
 	a := &workersAccount{
-		keys: o.Keys, secret: secret, path: filepath.Join(o.Dir, fileWorkers), life: o.WorkerLife, sys: sys, log: o.Log,
-		wake: make(chan struct{}, 1), issued: map[string]int64{}, revoked: map[string]int64{},
+		keys: o.Keys, secret: secret, path: filepath.Join(o.Dir, fileWorkers), life: o.WorkerLife, kept: longest, sys: sys, log: o.Log,
+		wake: make(chan struct{}, 1), issued: map[string]int64{}, revoked: map[string]int64{}, shut: map[string]bool{},
 	}
 	kept, err := os.ReadFile(a.path)
 	switch {
@@ -165,16 +176,18 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 		return keys.User{}, err
 	}
 	a.mu.Lock()
-	revoked := a.revoked[public]
-	a.mu.Unlock()
-	for time.Now().Unix() <= revoked {
-		if !pause(ctx, time.Until(time.Unix(revoked+1, 0))) {
+	defer a.mu.Unlock()
+	for time.Now().Unix() <= a.revoked[public] {
+		wait := time.Until(time.Unix(a.revoked[public]+1, 0))
+		a.mu.Unlock()
+		waited := pause(ctx, wait)
+		a.mu.Lock()
+		if !waited {
 			return keys.User{}, ctx.Err()
 		}
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.issued[public] = time.Now().Unix()
+	delete(a.shut, public)
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life))
 }
 
@@ -185,9 +198,9 @@ func (a *workersAccount) revoke(ctx context.Context, worker string) error {
 		return err
 	}
 	a.mu.Lock()
-	at, before := a.revoked[public]
-	if !before || at < a.issued[public] {
-		a.revoked[public] = max(a.issued[public], time.Now().Unix())
+	if !a.shut[public] { // an entry of an earlier process may be older than what that one issued next
+		a.shut[public] = true
+		a.revoked[public] = max(a.revoked[public], a.issued[public], time.Now().Unix())
 		a.changes++
 	}
 	if a.known == a.changes {
@@ -199,18 +212,49 @@ func (a *workersAccount) revoke(ctx context.Context, worker string) error {
 	}
 	p := a.next
 	a.mu.Unlock()
+	kept := a.keep()
 	a.again()
 	select {
 	case <-p.done:
-		return p.err
+		return p.err // a push writes it down, too
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
+		return errors.Join(fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err()), kept)
 	}
 }
 
-// push writes the claims down, then makes the server have them. What the server knows of revocations by others who have these keys
-// is kept.
+// keep writes down what was revoked so far, unless it is. Those who come together share a writing.
+func (a *workersAccount) keep() error {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	a.mu.Lock()
+	done := a.written == a.changes
+	a.mu.Unlock()
+	if done {
+		return nil
+	}
+	_, _, err := a.write(nil)
+	return err
+}
+
+// write writes the claims down, with what others have revoked, and says of how many changes they tell. It is called with the lock of writing.
+func (a *workersAccount) write(theirs map[string]int64) (claims string, changes uint64, err error) {
+	revoked, changes := a.merge(theirs)
+	claims, err = a.keys.WorkersAccount(revoked)
+	if err == nil {
+		err = safefile.Write(a.path, 0o600, []byte(claims))
+	}
+	if err == nil {
+		a.written = changes
+	}
+	return claims, changes, err
+}
+
+// push writes the claims down, then makes the server have them: what is known here first, for the server may be away. What the server knows of
+// revocations by others who have these keys is kept.
 func (a *workersAccount) push(ctx context.Context) error {
+	if err := a.keep(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	known, err := a.sys.RequestWithContext(ctx, "$SYS.REQ.ACCOUNT."+a.keys.Workers()+".CLAIMS.LOOKUP", nil)
@@ -223,11 +267,9 @@ func (a *workersAccount) push(ctx context.Context) error {
 			return err
 		}
 	}
-	revoked, changes := a.merge(theirs)
-	claims, err := a.keys.WorkersAccount(revoked)
-	if err == nil {
-		err = safefile.Write(a.path, 0o600, []byte(claims))
-	}
+	a.writing.Lock()
+	claims, changes, err := a.write(theirs)
+	a.writing.Unlock()
 	if err != nil {
 		return err
 	}
@@ -266,11 +308,12 @@ func (a *workersAccount) merge(theirs map[string]int64) (map[string]int64, uint6
 		all[user] = at
 	}
 	maps.DeleteFunc(a.issued, func(_ string, at int64) bool { return a.expired(at) })
+	maps.DeleteFunc(a.shut, func(user string, _ bool) bool { return a.revoked[user] == 0 })
 	return all, a.changes
 }
 
-// expired: what was issued at that time does not count any more, whether it was revoked or not.
-func (a *workersAccount) expired(at int64) bool { return time.Since(time.Unix(at, 0)) > a.life }
+// expired: what was issued at that time does not count any more, whether it was revoked or not, however long its life was.
+func (a *workersAccount) expired(at int64) bool { return time.Since(time.Unix(at, 0)) > a.kept }
 
 // attemptKey is what a worker signs its reports with.
 func (a *workersAccount) attemptKey(worker string) []byte {
@@ -292,4 +335,22 @@ func keptSecret(path string) ([]byte, error) {
 	secret = make([]byte, attemptBytes)
 	_, _ = rand.Read(secret) // never fails
 	return secret, safefile.Write(path, 0o600, secret)
+}
+
+// keptLongest is the longest life of a credential that any director with this folder has had configured.
+func keptLongest(path string, life time.Duration) (time.Duration, error) {
+	text, err := os.ReadFile(path)
+	var before time.Duration
+	if err == nil {
+		if before, err = time.ParseDuration(string(bytes.TrimSpace(text))); err != nil {
+			return 0, fmt.Errorf("%s: %w: remove it if no worker runs", path, err)
+		}
+	}
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return 0, err
+	case before >= life:
+		return before, nil
+	}
+	return life, safefile.Write(path, 0o600, []byte(life.String()+"\n"))
 }

@@ -434,6 +434,35 @@ func TestRevokedWorkerIsCutOff(t *testing.T) {
 	})
 }
 
+// A revocation is on the disk before the server is asked anything: the next director knows of it if this one ends while the server is away.
+func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
+	out := startOutside(t)
+	options := out.join()
+	p := &place{Bus: openBus(t, options)}
+	o := p.tcp(t, worker)
+	out.stop()
+	for _, w := range []string{"other-1", worker} { // the second one while the first is tried again
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		if err := p.Revoke(ctx, w); !errors.Is(err, ErrNoAnswer) {
+			t.Errorf("without a server: %v", err)
+		}
+		cancel()
+	}
+	token, err := os.ReadFile(filepath.Join(options.Dir, fileWorkers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if revoked, err := options.Keys.Revoked(string(token)); err != nil || len(revoked) != 2 {
+		t.Errorf("%v are written down, %v", revoked, err)
+	}
+	closeBus(t, p.Bus)
+	out.start()
+	p.Bus = openBus(t, options)
+	if got := p.dialRaw(t).signIn(o.JWT, o.Seed); got == "PONG" {
+		t.Error("a revoked worker is let in")
+	}
+}
+
 // What was revoked while the server was away is shut out before the worker can be back.
 func TestRevocationWaitsForTheServer(t *testing.T) {
 	out := startOutside(t)
@@ -454,11 +483,12 @@ func TestRevocationWaitsForTheServer(t *testing.T) {
 
 func TestManyRevocationsShareAPush(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place) {
-		pushes, err := p.watchServer(t).SubscribeSync(updateSubject)
+		watching := p.watchServer(t)
+		pushes, err := watching.SubscribeSync(updateSubject)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := pushes.SetPendingLimits(-1, -1); err != nil {
+		if err := errors.Join(pushes.SetPendingLimits(-1, -1), watching.Flush()); err != nil {
 			t.Fatal(err)
 		}
 		const many = 100
@@ -477,6 +507,9 @@ func TestManyRevocationsShareAPush(t *testing.T) {
 		}
 		if revoked, err := p.Bus.options.Keys.Revoked(string(token)); err != nil || len(revoked) != many {
 			t.Errorf("%d revoked, %v", len(revoked), err)
+		}
+		if err := watching.Flush(); err != nil {
+			t.Fatal(err)
 		}
 		if n, _, err := pushes.Pending(); err != nil || n == 0 || n > many/2 {
 			t.Errorf("%d pushes for %d revocations, %v", n, many, err)
@@ -527,22 +560,11 @@ func (p *place) seed(t *testing.T, file string) nkeys.KeyPair {
 }
 
 func TestRevocationsThatHaveExpiredAreForgotten(t *testing.T) {
-	o := Options{WorkerLife: 2 * time.Second}
-	b := openBus(t, o)
-	for _, w := range []string{worker, "other-1"} {
-		if err := b.Revoke(ctxFor(t), w); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(b.workers.revoked); n != 2 {
-		t.Fatalf("%d revoked", n)
-	}
-	time.Sleep(2500 * time.Millisecond) // whole seconds of wall time stand in the claims
-	if err := b.Revoke(ctxFor(t), "third-1"); err != nil {
-		t.Fatal(err)
-	}
-	if revoked, _ := b.workers.merge(nil); len(revoked) != 1 {
-		t.Errorf("%d revoked, want the last one", len(revoked))
+	b := openBus(t, Options{WorkerLife: time.Hour})
+	now := time.Now()
+	past, almost := now.Add(-time.Hour-time.Minute).Unix(), now.Add(-time.Hour+time.Minute).Unix()
+	if revoked, _ := b.workers.merge(map[string]int64{"past": past, "almost": almost, "now": now.Unix()}); len(revoked) != 2 || revoked["almost"] != almost {
+		t.Errorf("%v are revoked, want those within the hour", revoked)
 	}
 }
 
@@ -566,6 +588,64 @@ func TestTheNextDirectorRevokes(t *testing.T) {
 			t.Error("it is let in")
 		}
 	})
+}
+
+// What a director issued after a revocation is revoked by the next one, which knows of the revocation only.
+func TestTheNextDirectorRevokesWhatCameAfterARevocation(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *place) {
+		p.tcp(t, worker)
+		if err := p.Revoke(ctxFor(t), worker); err != nil {
+			t.Fatal(err)
+		}
+		fresh := p.tcp(t, worker)
+		if p.Bus.options.Server != nil {
+			p.restart()
+		} else {
+			closeBus(t, p.Bus)
+			p.Bus = openBus(t, p.options)
+		}
+		if got := p.dialRaw(t).signIn(fresh.JWT, fresh.Seed); got != "PONG" {
+			t.Fatalf("before: %q", got)
+		}
+		if err := p.Revoke(ctxFor(t), worker); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.dialRaw(t).signIn(fresh.JWT, fresh.Seed); got == "PONG" {
+			t.Error("it is let in")
+		}
+	})
+}
+
+func TestAnOffenderGetsNoOtherCredential(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *place) {
+		p.dialTCP(t, worker)
+		p.intake.offend(worker, "sent too much")
+		if _, err := p.Authorize(ctxFor(t), worker); err == nil {
+			t.Error("an offender is given a credential")
+		}
+		if _, err := p.Authorize(ctxFor(t), "other-1"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Credentials that were made for longer attempts are good for longer than those of now.
+func TestAShorterLifeForgetsNoRevocation(t *testing.T) {
+	out := startOutside(t)
+	options := out.join()
+	options.WorkerLife = 48 * time.Hour
+	p := &place{Bus: openBus(t, options)}
+	o := p.tcp(t, worker)
+	if err := p.Revoke(ctxFor(t), worker); err != nil {
+		t.Fatal(err)
+	}
+	closeBus(t, p.Bus)
+	time.Sleep(2500 * time.Millisecond) // whole seconds of wall time stand in the claims
+	options.WorkerLife = time.Second
+	p.Bus = openBus(t, options)
+	if got := p.dialRaw(t).signIn(o.JWT, o.Seed); got == "PONG" {
+		t.Error("a revoked worker is let in")
+	}
 }
 
 // A worker id is used once; should it be used again at once, its new credential is not revoked with the old one.

@@ -184,10 +184,13 @@ type Credential struct {
 }
 
 // Authorize admits a worker and makes its credential, which expires by itself. An id that is no subject token (see wire.CheckID)
-// is an error: it could widen its own permissions.
+// is an error: it could widen its own permissions. So is one that was cut off.
 func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return Credential{}, err
+	}
+	if b.intake.offended(worker) {
+		return Credential{}, fmt.Errorf("bus: credential of %s: it was cut off from the bus and is not let in again", worker)
 	}
 	user, err := b.workers.issue(ctx, worker, b.subjects, b.options.MaxMessageBytes)
 	if err != nil {

@@ -27,7 +27,7 @@
 //   - A report is acknowledged by the caller, never by this package, except when it cannot be read: then it is in the dead
 //     letters first (or over their rate, and counted).
 //   - The subject beats the payload.
-//   - What was revoked stays revoked until it would have expired: it is written down before the server is told.
+//   - What was revoked stays revoked until it would have expired: it is written down before the server is asked anything.
 //   - Of a worker that is not admitted nothing is read. What one worker sends is bounded (see Offence), and delays nothing that another
 //     sends: each kind of message of each worker has a subscription of its own.
 //   - What is stored, and where answers go, is not the choice of a worker: message ids are ours, reply subjects are below its own inbox.

@@ -274,6 +274,13 @@ func (i *intake) offend(worker, what string) {
 	}
 }
 
+// offended: the worker was cut off by this process.
+func (i *intake) offended(worker string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.offenders[worker]
+}
+
 // cutOff ends a worker's connections for good, and says so once. It takes the intake's lock.
 func (i *intake) cutOff(g *gate, what string) {
 	if g.shut.Swap(true) {
