@@ -256,6 +256,7 @@ func TestAWorkerReachesNothingButItsOwn(t *testing.T) {
 			t.Fatal(got)
 		}
 		for _, subject := range []string{
+			s.Worker(worker, "x"), s.Worker(worker, wire.ChannelHello) + ".x", s.Worker(worker, "x") + ".y", s.Budget("x", worker), s.Budget("acquire", worker) + ".x",
 			s.Worker("other-1", wire.ChannelError), s.Worker("other-1", wire.ChannelHello), s.Control(worker), s.Control("other-1"),
 			s.Budget("acquire", "other-1"), s.Budget("acquire", "*"), s.Journal(), s.Dead(wire.CauseNotJSON), s.Snapshot(), wire.Inbox("other-1") + ".x", wire.Inbox(worker) + ".x",
 			"_INBOX.x", keys.DirectorInbox + ".x", "_R_.x", "$JS.API.INFO", "$JS.API.STREAM.DELETE.RETAKE_JOURNAL", "$JS.API.STREAM.PURGE.RETAKE_REPORTS",

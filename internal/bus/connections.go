@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -20,6 +22,9 @@ type connections struct {
 
 	reconnects uint64                     // of sys, when open was right: what happened in between was missed
 	open       map[string]map[string]bool // by worker: server and number of each connection
+
+	mu      sync.Mutex
+	workers map[uint64]string // by number of the connection, on the embedded server
 }
 
 // connectionEvent is what is read of the server's event.
@@ -35,12 +40,56 @@ type connectionEvent struct {
 
 // watchConnections counts until the bus is closed. One subscription takes both events, so that they come in their order.
 func (i *intake) watchConnections() error {
-	c := &connections{intake: i, sys: i.bus.sys, open: map[string]map[string]bool{}}
+	c := &connections{intake: i, sys: i.bus.sys, open: map[string]map[string]bool{}, workers: map[uint64]string{}}
 	subject := "$SYS.ACCOUNT." + i.bus.options.Keys.Workers() + ".*"
 	if _, err := c.sys.Subscribe(subject, c.take); err != nil {
 		return fmt.Errorf("listen on %s: %w", subject, err)
 	}
+	if s := i.bus.options.Server; s != nil {
+		c.watchRefusals(s)
+	}
 	return c.sys.FlushTimeout(answerTimeout)
+}
+
+// refusalsWaiting is how many refusals wait to be counted; what is over that comes of a flood, which is found out without it.
+const refusalsWaiting = 1024
+
+// watchRefusals counts what the embedded server refuses each worker, until the intake is closed. A server that was joined tells nobody.
+func (c *connections) watchRefusals(s Server) {
+	waiting := make(chan uint64, refusalsWaiting)
+	s.OnRefused(func(connection uint64) {
+		select {
+		case waiting <- connection:
+		default:
+		}
+	})
+	c.intake.wg.Go(func() {
+		for {
+			select {
+			case connection := <-waiting:
+				c.mu.Lock()
+				worker := c.workers[connection]
+				c.mu.Unlock()
+				c.intake.refused(worker)
+			case <-c.intake.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (i *intake) refused(worker string) {
+	i.mu.Lock()
+	g := i.gates[worker]
+	i.mu.Unlock()
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if offence := g.quota.refusal(time.Now()); offence != "" {
+		i.cutOff(g, offence)
+	}
 }
 
 func (c *connections) take(m *nats.Msg) {
@@ -48,16 +97,32 @@ func (c *connections) take(m *nats.Msg) {
 	if json.Unmarshal(m.Data, &e) != nil {
 		return
 	}
+	what := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	worker := c.intake.workerOf(e.Client.User)
+	c.number(e.Client.ID, worker, what)
 	if worker == "" { // the gatekeeper, or nobody whose messages are taken
 		return
 	}
 	connection := fmt.Sprintf("%s/%d", e.Server.ID, e.Client.ID)
-	switch m.Subject[strings.LastIndexByte(m.Subject, '.')+1:] {
+	switch what {
 	case "CONNECT":
 		c.opened(worker, connection)
 	case "DISCONNECT":
 		c.closed(worker, connection)
+	}
+}
+
+// number remembers whose connection has a number.
+func (c *connections) number(n uint64, worker, what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch what {
+	case "CONNECT":
+		if worker != "" {
+			c.workers[n] = worker
+		}
+	case "DISCONNECT":
+		delete(c.workers, n)
 	}
 }
 

@@ -48,11 +48,11 @@ func (b *Bus) lineSubjects(l line, worker string) []string {
 	}
 }
 
-// Bounds of what waits on one subscription; what is over them is lost. A worker that has more messages waiting than its quota is
-// cut off by the time they are counted.
+// Bounds of what waits on one subscription. Both are above what a worker may send at once, and what is over them is lost: an offence,
+// which is found out at the next message that is read.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
-	pendingBytes    = 2 << 20
+	pendingBytes    = bytesAtOnce
 )
 
 // storeTimeout bounds the storing of one report: the worker waits for answerTimeout, then sends it again.
@@ -160,7 +160,7 @@ func (i *intake) subscribe(g *gate, l line, t *taker) error {
 	}
 	for _, subject := range i.bus.lineSubjects(l, g.worker) {
 		sub, err := i.bus.nc.Subscribe(subject, func(m *nats.Msg) {
-			if i.within(g, l, m) {
+			if i.within(g, l, m) && i.kept(g, m) {
 				t.take(g, m)
 			}
 		})
@@ -255,6 +255,15 @@ func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
 		i.cutOff(g, offence)
 	}
 	return within
+}
+
+// kept reports whether nothing was lost of what waits where a message did.
+func (i *intake) kept(g *gate, m *nats.Msg) bool {
+	lost, err := m.Sub.Dropped()
+	if err == nil && lost > 0 {
+		i.cutOff(g, fmt.Sprintf("had more than %d messages or %s waiting to be read: %d more were lost", pendingMessages, mebibytes(pendingBytes), lost))
+	}
+	return lost <= 0
 }
 
 // workerOf is the admitted worker with a credential; empty: none.

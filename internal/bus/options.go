@@ -37,11 +37,12 @@ func Permanent(err error) bool {
 
 // Server is a NATS server that the director runs itself: package bus/server, which the worker does not link.
 type Server interface {
-	InProcessConn() (net.Conn, error) // without a socket
-	Keys() *keys.Director             // those that it trusts
-	Dir() string                      // of the bus
-	URL(host string) string           // for a worker that reaches this machine as host
-	Close(ctx context.Context) error  // waits until ctx ends
+	InProcessConn() (net.Conn, error)       // without a socket
+	Keys() *keys.Director                   // those that it trusts
+	Dir() string                            // of the bus
+	URL(host string) string                 // for a worker that reaches this machine as host
+	OnRefused(told func(connection uint64)) // of each message and subscription without permission; told does not block
+	Close(ctx context.Context) error        // waits until ctx ends
 }
 
 // Options say where the bus is and how it is bounded.

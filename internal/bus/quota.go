@@ -16,6 +16,8 @@ const (
 	bytesAtOnce       = 4 << 20
 	hellosPerMinute   = 10
 	hellosAtOnce      = 10
+	refusalsPerSecond = 1
+	refusalsAtOnce    = 100
 	reportsPerAttempt = 32
 	reportBytes       = 2 << 20 // of one attempt's reports together
 )
@@ -33,7 +35,7 @@ type Offence struct {
 
 // quota is what one worker has sent. The caller serialises its methods and has the clock.
 type quota struct {
-	messages, bytes, hellos meter
+	messages, bytes, hellos, refusals meter
 
 	reports, reportBytes int // that are stored
 	refused              int // beyond what may be stored
@@ -44,11 +46,12 @@ func newQuota() quota {
 		messages: newMeter(messagesPerSecond, messagesAtOnce),
 		bytes:    newMeter(bytesPerSecond, bytesAtOnce),
 		hellos:   newMeter(hellosPerMinute/time.Minute.Seconds(), hellosAtOnce),
+		refusals: newMeter(refusalsPerSecond, refusalsAtOnce),
 	}
 }
 
 // take counts a message of so many bytes. It is to be read only if it is within the quota; offence, if not empty, says what the
-// worker has done.
+// worker has done. Too many hellos are none: a network that comes and goes costs one each time.
 func (q *quota) take(now time.Time, l line, size int) (within bool, offence string) {
 	messages, bytes, hellos := q.messages.take(now, 1), q.bytes.take(now, size), inQuota
 	if l == lineHello {
@@ -59,8 +62,6 @@ func (q *quota) take(now time.Time, l line, size int) (within bool, offence stri
 		offence = fmt.Sprintf("sent %d messages %s, and may send %d a second and %d at once", q.messages.sum, q.messages.within(now), messagesPerSecond, messagesAtOnce)
 	case bytes:
 		offence = fmt.Sprintf("sent %s %s, and may send %s a second and %s at once", mebibytes(q.bytes.sum), q.bytes.within(now), mebibytes(bytesPerSecond), mebibytes(bytesAtOnce))
-	case hellos:
-		offence = fmt.Sprintf("said hello %d times %s, and may do so %d times a minute", q.hellos.sum, q.hellos.within(now), hellosPerMinute)
 	}
 	return messages == inQuota && bytes == inQuota && hellos == inQuota, offence
 }
@@ -75,6 +76,14 @@ func (q *quota) mayReport(size int) (may bool, offence string) {
 		offence = fmt.Sprintf("sent %d reports, and an attempt has %d of together %s", q.reports+q.refused, reportsPerAttempt, mebibytes(reportBytes))
 	}
 	return false, offence
+}
+
+// refusal counts a message, or a subscription, that the server has refused: no worker that works has any. offence as in take.
+func (q *quota) refusal(now time.Time) (offence string) {
+	if q.refusals.take(now, 1) == farOver {
+		offence = fmt.Sprintf("tried %d times %s what it has no permission for", q.refusals.sum, q.refusals.within(now))
+	}
+	return offence
 }
 
 // reported counts a report that was stored.

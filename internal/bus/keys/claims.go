@@ -141,7 +141,7 @@ func WorkerUser(secret []byte, worker string) (nkeys.KeyPair, error) {
 // one that is no subject token could widen its own permissions.
 func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time) (User, error) {
 	return sign(d.workers, user, worker, func(c *jwt.UserClaims) {
-		c.Pub.Allow.Add(s.WorkerTree(worker), s.Budget("*", worker))
+		c.Pub.Allow.Add(s.Published(worker)...)
 		c.Sub.Allow.Add(s.Control(worker), wire.Inbox(worker)+".>")
 		c.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: answerTime}
 		c.Limits.Payload, c.Subs = int64(maxBytes+headerRoom), workerSubscriptions

@@ -41,6 +41,13 @@ const (
 // authTimeout is how long a connection may stay without signing in.
 const authTimeout = 2 * time.Second
 
+// What waits at the server for a client that does not read, in bytes, and how long. It is disconnected then. The director itself reads at once,
+// but the flow control of a stream lets through more than half of this before it waits: a snapshot.
+const (
+	maxPending    = 16 << 20
+	writeDeadline = 2 * time.Second
+)
+
 // Options configure the embedded server. Every field but Dir may be left empty.
 type Options struct {
 	Dir         string   // streams, port, keys, operator's credential; created with mode 0700
@@ -62,6 +69,7 @@ type Server struct {
 	port  int
 	plain []string // hosts that are listened on without TLS
 	keys  *keys.Director
+	log   *serverLog
 }
 
 // Start starts the server, then lets clients in. The caller has made sure that no other process uses the folder. Errors say what to do next. ctx
@@ -80,7 +88,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("bus: make a folder for the bus: %w", err)
 	}
-	s := &Server{dir: o.Dir}
+	s := &Server{dir: o.Dir, log: newServerLog(o.Log)}
 	if err := s.start(ctx, o); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 	}
@@ -166,6 +174,8 @@ func (s *Server) startNATS(o Options) error {
 		DontListen:             true,
 		NoSigs:                 true, // signals are the director's
 		MaxPayload:             maxPayload,
+		MaxPending:             maxPending,
+		WriteDeadline:          writeDeadline,
 		AuthTimeout:            authTimeout.Seconds(),
 		JetStream:              true,
 		StoreDir:               streams,
@@ -179,7 +189,7 @@ func (s *Server) startNATS(o Options) error {
 	}); err != nil {
 		return fmt.Errorf("bus: %w", err)
 	}
-	s.nats.SetLogger(serverLog{o.Log.Sugar()}, false, false)
+	s.nats.SetLogger(s.log, false, false)
 	s.nats.Start()
 	if !s.nats.ReadyForConnections(readyTimeout) {
 		return fmt.Errorf("bus: the embedded server was not ready within %s: is %s writable, and is there room on its disk?", readyTimeout, o.Dir)
@@ -189,6 +199,10 @@ func (s *Server) startNATS(o Options) error {
 
 // InProcessConn connects without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
+
+// OnRefused has told, of each message or subscription that a client has no permission for, the number of its connection, as in
+// the server's events. told must not block.
+func (s *Server) OnRefused(told func(connection uint64)) { s.log.refused.Store(&told) }
 
 // Keys are those that the server trusts.
 func (s *Server) Keys() *keys.Director { return s.keys }
@@ -239,13 +253,3 @@ func (s *Server) Close(ctx context.Context) error {
 		return fmt.Errorf("bus: the embedded server did not stop in time: %w", ctx.Err())
 	}
 }
-
-// serverLog passes on the server's warnings and errors; the rest is for debugging.
-type serverLog struct{ log *zap.SugaredLogger }
-
-func (l serverLog) Noticef(format string, v ...any) { l.log.Debugf("nats: "+format, v...) }
-func (l serverLog) Warnf(format string, v ...any)   { l.log.Warnf("nats: "+format, v...) }
-func (l serverLog) Fatalf(format string, v ...any)  { l.log.Errorf("nats: "+format, v...) }
-func (l serverLog) Errorf(format string, v ...any)  { l.log.Errorf("nats: "+format, v...) }
-func (l serverLog) Debugf(string, ...any)           {}
-func (l serverLog) Tracef(string, ...any)           {}

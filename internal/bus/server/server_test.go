@@ -18,7 +18,7 @@ import (
 )
 
 // loopback are the options of a server that listens: signing in goes through the relay, because a refusal over the
-// in-process pipe, which has no buffer, takes the server's write deadline of 10 s.
+// in-process pipe, which has no buffer, takes the server's write deadline.
 func loopback(t *testing.T) Options {
 	t.Helper()
 	return Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}

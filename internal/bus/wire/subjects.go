@@ -34,8 +34,20 @@ func (s Subjects) Worker(worker string, c Channel) string {
 // AllWorkers matches one channel of every worker.
 func (s Subjects) AllWorkers(c Channel) string { return s.Worker("*", c) }
 
-// WorkerTree matches everything that one worker may publish.
+// WorkerTree matches everything that one worker publishes about itself.
 func (s Subjects) WorkerTree(worker string) string { return s.Prefix + ".worker." + worker + ".>" }
+
+// Published are the subjects that one worker may publish on, each by its name: what nobody reads, nobody counts.
+func (s Subjects) Published(worker string) []string {
+	var all []string
+	for _, c := range []Channel{ChannelHello, ChannelHeartbeat, ChannelProgress, ChannelError, ChannelResult} {
+		all = append(all, s.Worker(worker, c))
+	}
+	for _, operation := range []string{BudgetOpAcquire, BudgetOpRelease, BudgetOpReport} {
+		all = append(all, s.Budget(operation, worker))
+	}
+	return all
+}
 
 // Control is the subject of the director's commands to one worker.
 func (s Subjects) Control(worker string) string { return s.Prefix + ".control." + worker }

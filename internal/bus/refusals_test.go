@@ -1,0 +1,126 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/bus/server"
+	"retake/internal/bus/wire"
+)
+
+// What nobody reads is refused, costs the log a few lines, and is an offence if it does not stop.
+func TestFloodOfWhatIsRefused(t *testing.T) {
+	core, logged := observer.New(zapcore.WarnLevel)
+	told := make(offences, 2)
+	b := openBus(t, Options{
+		OnOffence: func(f Offence) { told <- f },
+		Server:    startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}, Log: zap.New(core)}),
+	})
+	mad, honest := dialSocket(t, b, worker), dialSocket(t, b, "honest-1")
+	subject := b.subjects.Worker(worker, wire.Channel(strings.Repeat("x", 1000)))
+	took, sent := flood(t, mad, subject, nil)
+	o := <-told
+	t.Logf("cut off %s after it began, with %d sent and %d lines: %s", took.Round(time.Millisecond), sent, logged.Len(), o.What)
+	if o.Worker != worker || !strings.Contains(o.What, "no permission") || logged.Len() > 50 {
+		t.Errorf("%+v, %d lines", o, logged.Len())
+	}
+	if !honest.Connected() {
+		t.Error("its neighbour was cut off")
+	}
+}
+
+// What is lost because it waits too long is counted, too.
+func TestLostMessagesAreAnOffence(t *testing.T) {
+	told := make(offences, 2)
+	b := told.open(t, 0)
+	free := make(chan struct{})
+	background(t, func(ctx context.Context) error {
+		return b.intake.serve(ctx, lineProgress, func(*gate, *nats.Msg) { <-free })
+	})
+	c := dialSocket(t, b, worker)
+	until(t, "heard", func() bool {
+		b.intake.mu.Lock()
+		defer b.intake.mu.Unlock()
+		return b.intake.takers[lineProgress] != nil
+	})
+	long := make([]byte, defaultMaxMessageBytes)
+	for range 2 * pendingBytes / len(long) {
+		if err := c.nc.Publish(b.subjects.Worker(worker, wire.ChannelProgress), long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond) // until the director's client has them
+	close(free)
+	if o := <-told; o.Worker != worker || !strings.Contains(o.What, "lost") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// Who does not read what it is sent is disconnected before that takes much memory.
+func TestWhoDoesNotReadTakesLittleMemory(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *place) {
+		o := p.tcp(t, worker)
+		r := p.dialRaw(t)
+		if got := r.signIn(o.JWT, o.Seed); got != "PONG" {
+			t.Fatal(got)
+		}
+		r.send("SUB %s 1", p.subjects.Control(worker))
+		r.send("PING")
+		if got := r.line(); got != "PONG" {
+			t.Fatal(got)
+		}
+		heap := func() int64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		for range 48 {
+			if err := p.nc.Publish(p.subjects.Control(worker), make([]byte, 1<<20-1024)); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		grown := (heap() - before) >> 20
+		t.Logf("48 MiB for who does not read: %d MiB more", grown)
+		if grown > 20 {
+			t.Errorf("%d MiB more", grown)
+		}
+	})
+}
+
+// The server's bound of what waits for one client is none for the director.
+func TestLongSnapshotsPassTheServersBound(t *testing.T) {
+	everywhere(t, func(t *testing.T, p *place) {
+		data := make([]byte, 16<<20)
+		source := rand.NewChaCha8([32]byte{})
+		_, _ = source.Read(data)
+		if err := p.Journal().SaveSnapshot(ctxFor(t), 1, data); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if _, got, ok, err := p.Journal().LoadSnapshot(ctxFor(t)); err != nil || !ok || !bytes.Equal(got, data) {
+				t.Fatalf("%d bytes, %v, %v", len(got), ok, err)
+			}
+		}
+		if n := p.own.Stats().Reconnects; n != 0 {
+			t.Errorf("disconnected %d times", n)
+		}
+	})
+}

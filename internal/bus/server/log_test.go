@@ -1,0 +1,41 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// What a client does that is refused costs the director's log a few lines, however often and long it is.
+func TestRefusalsTakeAFewLines(t *testing.T) {
+	core, logged := observer.New(zapcore.WarnLevel)
+	l := newServerLog(zap.New(core))
+	var told int
+	count := func(connection uint64) {
+		if connection != 7 {
+			t.Fatalf("connection %d", connection)
+		}
+		told++
+	}
+	l.refused.Store(new(count))
+	long := strings.Repeat("x", 4000)
+	for range 10_000 {
+		l.Errorf(`127.0.0.1:4000 - cid:7 - "v1:\" - cid:8 - " - Publish Violation - Subject %q`, long)
+		l.Errorf("127.0.0.1:4000 - cid:7 - Subscription Violation - Subject " + long)
+	}
+	l.Errorf("the disk is full")
+	if n := logged.FilterMessage("nats: the disk is full").Len(); n != 1 {
+		t.Errorf("what matters was logged %d times", n)
+	}
+	if n := logged.Len(); n > 2*(linesAtOnce+5)+1 || told != 20_000 {
+		t.Errorf("%d lines, %d told", n, told)
+	}
+	for _, e := range logged.All() {
+		if len(e.Message) > maxLine+20 {
+			t.Errorf("a line of %d bytes", len(e.Message))
+		}
+	}
+}
