@@ -3,7 +3,7 @@
 #
 #   deploy/bus-keys.sh [FOLDER]      default: bus-keys, beside docker-compose.yml
 #
-# Environment: RETAKE_IMAGE (default: retake-director:local). In other words:
+# Environment: RETAKE_IMAGE (default: retake-director:local), RETAKE_BUS_KEYS (the folder; before what .env names). In other words:
 #
 #   docker run --rm -v /path/to/bus-keys:/keys retake-director:local bus init /keys --host nats --store /data --server-dir /etc/nats/retake
 #
@@ -16,8 +16,10 @@ fail() {
 	exit 2
 }
 image=${RETAKE_IMAGE:-retake-director:local}
-named=
-if [ -f .env ]; then named=$(sed -n 's/^RETAKE_BUS_KEYS=//p' .env | tail -n 1); fi
+named=${RETAKE_BUS_KEYS:-}
+if [ -z "$named" ] && [ -f .env ]; then
+	named=$(sed -n 's/^RETAKE_BUS_KEYS=//p' .env | tail -n 1 | sed "s/^\"\(.*\)\"\$/\1/; s/^'\(.*\)'\$/\1/")
+fi
 folder=${1:-${named:-bus-keys}}
 case $folder in
 /*) ;;
@@ -34,6 +36,7 @@ else
 	echo "made $folder"
 fi
 if [ "$named" != "$folder" ]; then
+	if [ -s .env ] && [ -n "$(tail -c 1 .env)" ]; then echo >>.env; fi # its last line goes on to the end of the file
 	(umask 077 && printf 'RETAKE_BUS_KEYS=%s\n' "$folder" >>.env)
 	echo "added RETAKE_BUS_KEYS=$folder to .env"
 fi

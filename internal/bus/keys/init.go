@@ -69,29 +69,29 @@ func (i Init) Make(dir string) error {
 	if err := wire.CheckPrefix(i.Prefix); err != nil {
 		return err
 	}
-	if err := Make(dir, i.Hosts); err != nil {
-		return err
-	}
-	text, err := i.config(dir)
-	if err == nil {
-		err = safefile.Write(filepath.Join(dir, DirServer, FileConfig), 0o600, text)
-	}
-	if err != nil {
-		return fmt.Errorf("keys: %w", err)
-	}
-	d, err := Load(filepath.Join(dir, DirDirector))
-	if err != nil {
-		return err
-	}
-	return d.WritePerson(dir, "tls://"+net.JoinHostPort(i.Hosts[0], strconv.Itoa(i.Port)), d.CA(), i.Prefix)
+	return makeWhole(dir, i.Hosts, func(temp string) error {
+		text, err := i.config(temp, dir)
+		if err == nil {
+			err = safefile.Write(filepath.Join(temp, DirServer, FileConfig), 0o600, text)
+		}
+		if err != nil {
+			return err
+		}
+		d, err := Load(filepath.Join(temp, DirDirector))
+		if err != nil {
+			return err
+		}
+		return d.WritePerson(temp, "tls://"+net.JoinHostPort(i.Hosts[0], strconv.Itoa(i.Port)), d.CA(), i.Prefix)
+	})
 }
 
-func (i Init) config(dir string) ([]byte, error) {
+// config is the configuration of a server whose keys are in temp now, and in dir when it is started.
+func (i Init) config(temp, dir string) ([]byte, error) {
 	server, err := filepath.Abs(filepath.Join(dir, DirServer))
 	if err != nil {
 		return nil, err
 	}
-	trusted, operator, err := loadTrusted(server)
+	trusted, operator, err := loadTrusted(filepath.Join(temp, DirServer))
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,10 @@ func (d *Director) CA() string { return d.ca }
 
 // Make makes the keys of a bus below dir. hosts are the names and addresses that its certificate is good for. ErrThere: dir
 // has some, or something that looks like it.
-func Make(dir string, hosts []string) error {
+func Make(dir string, hosts []string) error { return makeWhole(dir, hosts, nil) }
+
+// makeWhole makes keys, and beside them the files of more, which writes them into a folder that has the keys already.
+func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 	for _, sub := range []string{DirDirector, DirServer} {
 		if _, err := os.Lstat(filepath.Join(dir, sub)); !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fmt.Errorf("%w: %s", ErrThere, filepath.Join(dir, sub)), err)
@@ -67,9 +70,14 @@ func Make(dir string, hosts []string) error {
 		return fmt.Errorf("keys: %w", err)
 	}
 	err = makeIn(temp, hosts)
-	for _, sub := range []string{DirServer, DirDirector} {
+	parts := []string{DirServer, DirDirector}
+	if err == nil && more != nil {
+		parts = []string{FilePerson, FilePersonCreds, DirServer, DirDirector}
+		err = more(temp)
+	}
+	for _, part := range parts {
 		if err == nil {
-			err = os.Rename(filepath.Join(temp, sub), filepath.Join(dir, sub))
+			err = os.Rename(filepath.Join(temp, part), filepath.Join(dir, part))
 		}
 	}
 	if err = errors.Join(err, os.RemoveAll(temp)); err != nil {

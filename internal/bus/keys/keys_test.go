@@ -43,6 +43,27 @@ func TestAFolderThatHasKeysIsLeftAlone(t *testing.T) {
 	}
 }
 
+// An end in the middle leaves nothing that looks like keys: here writing the person's credential fails, which comes last.
+func TestInitThatIsCutOffCanBeRepeated(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, FilePerson), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	made := Init{Hosts: []string{"nats"}, Port: 4222, Store: "/data", Prefix: "retake.v1"}
+	if err := made.Make(dir); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := os.Lstat(filepath.Join(dir, DirDirector)); err == nil {
+		t.Error("there are keys without a person's credential")
+	}
+	if err := os.Remove(filepath.Join(dir, FilePerson)); err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Make(dir); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCertificateFitsItsHosts(t *testing.T) {
 	dir := t.TempDir()
 	if err := Ensure(dir); err != nil {
