@@ -109,7 +109,7 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 			"no reply":                        {worker, "", "acquire", acquire(worker, worker), 1},
 			"somewhere else":                  {worker, b.subjects.Control("victim-1"), "acquire", acquire(worker, worker), 1},
 			"another operation":               {worker, own, "release", acquire(worker, worker), 1},
-			"no operation":                    {worker, own, "steal", acquire(worker, worker), 1},
+			"no operation":                    {worker, own, "steal", acquire(worker, worker), 0}, // refused as well
 			"not readable":                    {worker, own, "acquire", []byte("{"), 1},
 		}
 		for name, c := range cases {
