@@ -371,13 +371,18 @@ func (b *Bus) readReport(worker string, m *nats.Msg) (id string, err error) {
 	return id, err
 }
 
-// ExitID and OffenceID are the ids of the director's own reports of an attempt. No worker may use them.
+// ExitID, OffenceID and DiskID are the ids of the director's own reports of an attempt. No worker may use them.
 func ExitID(worker string) string { return worker + "/exit" }
 
 // OffenceID is the id of the report of an Offence.
 func OffenceID(worker string) string { return worker + "/offence" }
 
-func reserved(worker, id string) bool { return id == ExitID(worker) || id == OffenceID(worker) }
+// DiskID is the id of the report of an attempt that fills the disk.
+func DiskID(worker string) string { return worker + "/disk" }
+
+func reserved(worker, id string) bool {
+	return id == ExitID(worker) || id == OffenceID(worker) || id == DiskID(worker)
+}
 
 // store appends a report to the stream; the same one twice is stored once, within the stream's duplicate window.
 func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jetstream.PubAck, error) {

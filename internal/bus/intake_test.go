@@ -326,13 +326,14 @@ func TestReportsThatAWorkerCannotMake(t *testing.T) {
 		"bare":                          seedObject(t, worker),
 		"the director's exit report":    plain(me, ExitID(worker)),
 		"the director's offence report": plain(me, OffenceID(worker)),
+		"the director's disk report":    plain(me, DiskID(worker)),
 	} {
 		m, err := c.nc.Request(b.subjects.Worker(worker, wire.ChannelError), data, 5*time.Second)
 		if err != nil || !strings.Contains(string(m.Data), `"code":400`) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
-	if all, err := b.ReportsOf(ctxFor(t), worker, 0); err != nil || len(all) != 0 || totalDead(b) != 8 {
+	if all, err := b.ReportsOf(ctxFor(t), worker, 0); err != nil || len(all) != 0 || totalDead(b) != 9 {
 		t.Errorf("%d stored, %d dead letters, %v", len(all), totalDead(b), err)
 	}
 	for _, id := range []string{"other-1/other-1/result", "other-1/" + ExitID("other-1"), worker + "/" + ExitID(worker)} {

@@ -33,10 +33,11 @@ type Options struct {
 	WorkerBinary string                                // empty: the file "worker" beside this program
 	Log          *zap.Logger
 
-	// For tests; zero: the configured runtime, the network, and driftEvery.
+	// For tests; zero: the configured runtime, the network, driftEvery, and what the system says.
 	Runtime    container.Runtime
 	Transport  http.RoundTripper
 	DriftEvery time.Duration
+	diskUse    func(dir string) (diskUse, error)
 }
 
 // daemon is what outlives a session: the adapters.
@@ -48,6 +49,7 @@ type daemon struct {
 	since        time.Time
 	workerBinary string
 	driftEvery   time.Duration
+	diskUse      func(dir string) (diskUse, error)
 	gateway      string                                // address at which containers reach the bus
 	environ      []string                              // of every container
 	secrets      []string                              // values in environ that workers mask

@@ -1,9 +1,7 @@
 package director
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -11,62 +9,141 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"retake/internal/bus/wire"
+	"retake/internal/bus"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
+	"retake/internal/workspace"
 )
 
 const (
 	diskEvery = time.Second
-	// diskStep is by how many percent the disk must have filled further before another attempt is stopped: what the last one wrote stays.
-	diskStep = 0.5
-	// diskLeast is what a checkout must use of the disk, or a hundredth of that, to be worth stopping.
-	diskLeast = 64 << 20
-	// diskLook bounds a look at the checkouts; diskPause is how long one without a result holds.
-	diskLook  = 30 * time.Second
-	diskPause = 10 * time.Second
+	// diskLook bounds a look at the checkouts; diskRest is how often as long as a look there is none.
+	diskLook = 30 * time.Second
+	diskRest = 5
+	// diskWarnEvery is the pause between two warnings of a disk that nobody here is filling.
+	diskWarnEvery = 10 * time.Minute
+	// diskTries is how often a checkout is walked that changes while it is.
+	diskTries = 3
 )
 
-// diskUse is how full a file system is, as df says it to those who are not root.
-type diskUse struct {
-	percent float64 // of the bytes or of the files, whichever is more
-	bytes   int64   // of all
-}
+// diskUse is what a file system has, as df says it to those who are not root: bytes and files.
+type diskUse [2]struct{ used, free int64 }
+
+// diskKinds says what counts as room in bytes and in files, however many percent that is, and what growth is worth a look: that, or a hundredth of
+// a smaller disk.
+var diskKinds = [len(diskUse{})]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
 func useOf(dir string) (u diskUse, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return u, err
 	}
-	share := func(used, free uint64) float64 { return 100 * float64(used) / max(1, float64(used+free)) }
-	u.percent = share(st.Blocks-st.Bfree, st.Bavail)
-	if st.Files > 0 { // some file systems do not count
-		u.percent = max(u.percent, share(st.Files-st.Ffree, st.Ffree))
-	}
-	u.bytes = int64(st.Blocks) * st.Bsize //nolint:gosec // no disk is that large
+	u[0].used, u[0].free = int64(st.Blocks-st.Bfree)*st.Bsize, int64(st.Bavail)*st.Bsize //nolint:gosec // no disk is that large
+	u[1].used, u[1].free = int64(st.Files-st.Ffree), int64(st.Ffree)                     //nolint:gosec // 0 and 0: some do not count
 	return u, nil
 }
 
-// diskWatch decides when the attempt that uses the most has to go.
+// room is what may be used of a kind until the disk is full: both beyond the watermark and with less left than is room anyway. At most 0: it is.
+func (u diskUse) room(kind int, watermark float64) int64 {
+	k := u[kind]
+	return max(int64(float64(k.used+k.free)*watermark/100)-k.used, k.free-diskKinds[kind].room)
+}
+
+// growth is what growth of a kind is worth a look.
+func (u diskUse) growth(kind int) int64 {
+	return max(1, min(diskKinds[kind].growth, (u[kind].used+u[kind].free)/100))
+}
+
+func (u diskUse) percent(kind int) float64 {
+	return 100 * float64(u[kind].used) / max(1, float64(u[kind].used+u[kind].free))
+}
+
+// diskWatch decides which attempt has to go. It blames nobody for what was there: it compares with what it saw at the session's first look, at the
+// attempt's first one, and again whenever the room on the disk had halved or doubled.
 type diskWatch struct {
 	watermark float64 // in percent
-	stoppedAt float64 // percent, when one was stopped; 0: none since there was room
+	seen      bool
+	disk      diskUse // at the last comparison
+	attempts  map[string]diskMark
 }
 
-// full reports whether an attempt is to be stopped.
-func (w *diskWatch) full(u diskUse) bool {
-	if u.percent < w.watermark {
-		w.stoppedAt = 0
-		return false
+// diskMark is what an attempt's checkout used, and the disk at that time.
+type diskMark struct {
+	disk diskUse
+	own  [len(diskUse{})]int64
+}
+
+// diskBlame says who fills the disk.
+type diskBlame struct {
+	worker    string // "": nobody that is known
+	kind      int
+	own, grew int64
+	disk      int64 // growth of the disk meanwhile
+}
+
+// measured is what a checkout uses; not whole: at least that.
+type measured func(worker string) (own [len(diskUse{})]int64, whole bool)
+
+// look takes what the disk and the attempts that run use now. It reports whether the disk is full and has grown, and who is to blame for that: the
+// one that grew most, if that is at least half of the disk's growth, and stopping it helps.
+func (w *diskWatch) look(now diskUse, running []string, measure measured) (b diskBlame, full bool) {
+	kind := -1
+	again := !w.seen
+	for k := range now {
+		if now[k].used+now[k].free <= 0 {
+			continue
+		}
+		room, was, least := now.room(k, w.watermark), w.disk.room(k, w.watermark), now.growth(k)
+		switch {
+		case room <= 0:
+			if w.seen && now[k].used-w.disk[k].used >= least && kind < 0 {
+				kind = k
+			}
+		case room <= was/2 && was-room >= least, room/2 >= was && room-was >= least:
+			again = true
+		}
 	}
-	return w.stoppedAt == 0 || u.percent >= w.stoppedAt+diskStep
+	marks := w.attempts
+	if again && kind < 0 {
+		w.seen, w.disk, marks = true, now, nil
+	}
+	w.attempts = map[string]diskMark{}
+	for _, worker := range running {
+		before, known := marks[worker]
+		if known && kind < 0 {
+			w.attempts[worker] = before
+			continue
+		}
+		own, whole := measure(worker)
+		if !known {
+			if whole { // else it is not known what it grows from
+				w.attempts[worker] = diskMark{disk: now, own: own}
+			}
+			continue
+		}
+		w.attempts[worker] = before
+		grew, disk := own[kind]-before.own[kind], now[kind].used-before.disk[kind].used
+		if least := now.growth(kind); grew >= least && disk > 0 && grew >= disk/2 && own[kind] >= -now.room(kind, w.watermark) && grew > b.grew {
+			b = diskBlame{worker: worker, kind: kind, own: own[kind], grew: grew, disk: disk}
+		}
+	}
+	return b, kind >= 0
 }
 
-// worthIt reports whether stopping a checkout's attempt helps.
-func (u diskUse) worthIt(used int64) bool { return used >= min(diskLeast, u.bytes/100) }
+// settled begins to compare anew: what was written stays, and only what is added to it counts.
+func (w *diskWatch) settled() { w.seen = false }
 
-// watchDisk keeps the disk of the data directory from being filled by an attempt: above the watermark the one whose checkout uses the most is
-// stopped, and a person is asked. The rest of the disk is the journal's.
+// String says why an attempt is stopped.
+func (b diskBlame) String() string {
+	if b.kind == 1 {
+		return fmt.Sprintf("its checkout has %d files and folders, %d more than before, while the disk of director.data_dir got %d more", b.own, b.grew, b.disk)
+	}
+	return fmt.Sprintf("its checkout uses %s of the disk of director.data_dir, %s more than before, while that got %s fuller",
+		units.BytesSize(float64(b.own)), units.BytesSize(float64(b.grew)), units.BytesSize(float64(b.disk)))
+}
+
+// watchDisk keeps the disk of the data directory from being filled by an attempt: the one that fills it is stopped, and a person is asked. The rest of
+// the disk is the journal's.
 func (s *session) watchDisk(ctx context.Context) error {
 	w := diskWatch{watermark: s.config.Director.DiskWatermark}
 	if w.watermark == 0 {
@@ -74,68 +151,53 @@ func (s *session) watchDisk(ctx context.Context) error {
 	}
 	tick := time.NewTicker(diskEvery)
 	defer tick.Stop()
+	var restUntil, warned time.Time
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
-		use, err := useOf(s.config.Director.DataDir)
-		if err != nil || !w.full(use) {
+		use, err := s.diskUse(s.config.Director.DataDir)
+		if err != nil || time.Now().Before(restUntil) {
 			continue
 		}
-		t, used := s.largest(ctx)
-		if !use.worthIt(used) {
-			s.log.Warn("the disk of director.data_dir is nearly full, and no running attempt is to blame: make room", zap.Float64("percent", use.percent))
-			select { // to look costs time, too
-			case <-time.After(diskPause):
-			case <-ctx.Done():
-			}
-			continue
+		live := map[string]fsm.Task{}
+		var running []string
+		for _, t := range s.liveTasks(ctx) {
+			live[t.AttemptID()], running = t, append(running, t.AttemptID())
 		}
-		what := fmt.Sprintf("its checkout uses %s of the disk of director.data_dir, the most of all, and that is %.0f %% full (director.disk_watermark = %v)",
-			units.BytesSize(float64(used)), use.percent, w.watermark)
-		s.log.Warn("an attempt is stopped for the disk", zap.String("issue", string(t.Key)), zap.String("worker", t.AttemptID()), zap.String("reason", what))
-		if err := s.reportFor(ctx, t.AttemptID(), diskID(t.AttemptID()), recovery.ScopeViolation, recovery.TooMuch+what); err != nil {
-			s.log.Warn("the report is not stored yet", zap.String("worker", t.AttemptID()), zap.Error(err))
-			continue
+		began := time.Now()
+		deadline, cancel := context.WithTimeout(ctx, diskLook)
+		blame, full := w.look(use, running, func(worker string) ([len(diskUse{})]int64, bool) {
+			u := s.used(deadline, live[worker].Nonce)
+			return [...]int64{u.Bytes, u.Files}, u.Whole
+		})
+		cancel()
+		restUntil = time.Now().Add(diskRest * time.Since(began))
+		switch {
+		case !full:
+		case blame.worker != "":
+			what := fmt.Sprintf("%s; that is %.1f %% full (director.disk_watermark = %v)", blame, use.percent(blame.kind), w.watermark)
+			s.log.Warn("an attempt is stopped for the disk", zap.String("issue", string(live[blame.worker].Key)), zap.String("worker", blame.worker), zap.String("reason", what))
+			s.reportOwn(ctx, blame.worker, bus.DiskID(blame.worker), recovery.ScopeViolation, recovery.TooMuch+what)
+			w.settled()
+		case warned.IsZero() || time.Since(warned) >= diskWarnEvery:
+			warned = time.Now()
+			s.log.Warn("the disk of director.data_dir is nearly full, and no running attempt is known to fill it: make room",
+				zap.Float64("percent_of_bytes", use.percent(0)), zap.Float64("percent_of_files", use.percent(1)))
 		}
-		w.stoppedAt = use.percent
 	}
 }
 
-// largest is the running task whose checkout uses the most of the disk, in bytes.
-func (s *session) largest(ctx context.Context) (most fsm.Task, used int64) {
-	ctx, cancel := context.WithTimeout(ctx, diskLook)
-	defer cancel()
-	for _, t := range s.liveTasks(ctx) {
-		if n, err := s.workspace.Used(ctx, t.Nonce); err == nil && n > used {
-			most, used = t, n
+// used is what a checkout uses of the disk. One that changes while it is walked is walked again; then the most that was seen counts.
+func (s *session) used(ctx context.Context, nonce string) (most workspace.Usage) {
+	for range diskTries {
+		u, err := s.workspace.Used(ctx, nonce)
+		if err == nil && u.Whole {
+			return u
 		}
+		most.Bytes, most.Files = max(most.Bytes, u.Bytes), max(most.Files, u.Files)
 	}
-	return most, used
-}
-
-// diskID marks the director's report of an attempt that was stopped for the disk.
-func diskID(worker string) string { return worker + "/disk" }
-
-// errNotRunning: there is no such attempt any more.
-var errNotRunning = errors.New("director: not a running attempt")
-
-// reportFor stores the director's own report about a running attempt, which ends it: a person is asked for this reason.
-func (s *session) reportFor(ctx context.Context, worker, id string, reason recovery.Reason, message string) error {
-	of, err := look(ctx, s.owner, func(d *fsm.Driver) *wire.WorkerError {
-		t, current := d.Machine().Worker(worker)
-		if !current {
-			return nil
-		}
-		seen, _ := t.Activity()
-		return &wire.WorkerError{IssueNumber: t.Key.Number(), Attempt: t.Attempt, Stage: cmp.Or(seen.Stage, wire.StageStart)}
-	})
-	if err != nil || of == nil {
-		return errors.Join(err, errNotRunning)
-	}
-	of.ErrorID, of.WorkerID, of.AttemptID = id, worker, worker
-	of.ErrorType, of.EscalateToHuman, of.Message = string(reason), true, message
-	return s.bus.Report(ctx, worker, *of)
+	return most
 }

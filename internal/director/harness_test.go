@@ -33,6 +33,7 @@ type harness struct {
 	logs    *observer.ObservedLogs
 	log     *zap.Logger
 	token   string
+	diskUse func(dir string) (diskUse, error) // nil: what the system says
 
 	cancel context.CancelCauseFunc
 	ended  chan error
@@ -94,6 +95,7 @@ func (s *harness) start() {
 		WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
 		Token:        func(context.Context) (string, error) { return s.token, nil },
 		DriftEvery:   300 * time.Millisecond,
+		diskUse:      s.diskUse,
 	}
 	if s.runtime.play != nil {
 		o.Runtime = s.runtime

@@ -26,43 +26,45 @@ func (s *session) watchOffences(ctx context.Context) error {
 	for {
 		select {
 		case o := <-s.offences:
-			s.reportOffence(ctx, o)
+			s.reportOwn(ctx, o.Worker, bus.OffenceID(o.Worker), recovery.PolicyViolation, recovery.CutOff+o.What)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// offenceRetry is the pause between two tries to store a report of an offence.
-const offenceRetry = time.Second
+// ownRetry is the pause between two tries to store a report of the director's own.
+const ownRetry = time.Second
 
-// reportOffence stores the director's own report, until it is stored or ctx ends. Then the worker is only silent, which ends its
-// attempt as well.
-func (s *session) reportOffence(ctx context.Context, o bus.Offence) {
-	of, err := look(ctx, s.owner, func(d *fsm.Driver) *wire.WorkerError {
-		t, current := d.Machine().Worker(o.Worker)
-		if !current {
-			return nil
+// reportOwn stores the director's own report of a running attempt, which ends it: a person is asked for this reason. It tries until the report is
+// stored, the attempt is over or ctx ends.
+func (s *session) reportOwn(ctx context.Context, worker, id string, reason recovery.Reason, message string) {
+	for ctx.Err() == nil {
+		of, err := look(ctx, s.owner, func(d *fsm.Driver) *wire.WorkerError {
+			t, current := d.Machine().Worker(worker)
+			if !current {
+				return nil
+			}
+			seen, _ := t.Activity()
+			return &wire.WorkerError{IssueNumber: t.Key.Number(), Attempt: t.Attempt, Stage: seen.Stage}
+		})
+		if err != nil || of == nil {
+			return
 		}
-		seen, _ := t.Activity()
-		return &wire.WorkerError{IssueNumber: t.Key.Number(), Attempt: t.Attempt, Stage: seen.Stage}
-	})
-	if err != nil || of == nil {
-		return
-	}
-	report := offenceReport(*of, o)
-	for err = s.bus.Report(ctx, o.Worker, report); err != nil && ctx.Err() == nil; err = s.bus.Report(ctx, o.Worker, report) {
-		s.log.Warn("the report of an offence is not stored yet", zap.String("worker", o.Worker), zap.Error(err))
+		if err = s.bus.Report(ctx, worker, ownReport(*of, worker, id, reason, message)); err == nil {
+			return
+		}
+		s.log.Warn("a report of the director's own is not stored yet", zap.String("worker", worker), zap.String("error_id", id), zap.Error(err))
 		select {
-		case <-time.After(offenceRetry):
+		case <-time.After(ownRetry):
 		case <-ctx.Done():
 		}
 	}
 }
 
-// offenceReport fills in the report of an attempt whose worker was cut off.
-func offenceReport(r wire.WorkerError, o bus.Offence) wire.WorkerError {
-	r.ErrorID, r.WorkerID, r.AttemptID, r.Stage = bus.OffenceID(o.Worker), o.Worker, o.Worker, cmp.Or(r.Stage, wire.StageStart)
-	r.ErrorType, r.EscalateToHuman, r.Message = string(recovery.PolicyViolation), true, recovery.CutOff+o.What
+// ownReport fills in the report of an attempt that the director ends.
+func ownReport(r wire.WorkerError, worker, id string, reason recovery.Reason, message string) wire.WorkerError {
+	r.ErrorID, r.WorkerID, r.AttemptID, r.Stage = id, worker, worker, cmp.Or(r.Stage, wire.StageStart)
+	r.ErrorType, r.EscalateToHuman, r.Message = string(reason), true, message
 	return r
 }

@@ -35,8 +35,11 @@ func open(ctx context.Context, o Options) (_ *daemon, err error) {
 	now := time.Now().UTC()
 	d := &daemon{
 		config: o.Config, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
-		driftEvery: cmp.Or(o.DriftEvery, driftEvery), writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
+		driftEvery: cmp.Or(o.DriftEvery, driftEvery), diskUse: o.diskUse, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
 		offences: make(chan bus.Offence), closing: make(chan struct{}),
+	}
+	if d.diskUse == nil {
+		d.diskUse = useOf
 	}
 	defer func() {
 		if err != nil {

@@ -45,7 +45,7 @@ func report(r bus.Report) fsm.Report {
 		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {
 			out.Evidence.Known, out.Evidence.KnownCause = recovery.PolicyViolation, b.Message
 		}
-		if r.Own && b.ErrorID == diskID(r.Worker) {
+		if r.Own && b.ErrorID == bus.DiskID(r.Worker) {
 			out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, b.Message
 		}
 		out.Evidence.OOM = out.Evidence.OOM || out.Exit && b.ErrorType == string(recovery.OOMKilled)

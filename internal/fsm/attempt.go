@@ -160,7 +160,11 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 	m.record(f)
 	m.index(t)
 	if r.Final && t.State != Stopping {
-		m.stop(t, OnReport, EndingSet{}, m.cfg.StopGrace)
+		grace := m.cfg.StopGrace
+		if r.Evidence.Known != "" { // the director ends it for what it does: it does no more of that
+			grace = 0
+		}
+		m.stop(t, OnReport, EndingSet{}, grace)
 	}
 }
 

@@ -180,6 +180,17 @@ func TestManyReportsOfOneAttempt(t *testing.T) {
 	}
 }
 
+// Whom the director itself ends for what it does gets no time to go on; who has reported gets it.
+func TestGraceOfAFinalReport(t *testing.T) {
+	for known, want := range map[recovery.Reason]time.Duration{"": testConfig().StopGrace, recovery.ScopeViolation: 0} {
+		r := Report{Ref: ReportRef{ID: "k1-1/end"}, Final: true, Evidence: recovery.Evidence{Known: known}}
+		_, effects := mustStep(t, running(t), at(9), ReportReceived{Worker: "k1-1", Report: r})
+		if i := slices.IndexFunc(effects, func(e Effect) bool { return e.Kind == DoStop }); i < 0 || effects[i].Stop.Grace != want {
+			t.Errorf("known %q: %+v", known, effects)
+		}
+	}
+}
+
 // A new attempt has room for reports of its own.
 func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
 	task := &Task{Nonce: "k1", Attempt: 2}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -165,32 +167,49 @@ func (w *Workspaces) measureWork(ctx context.Context, t task) error {
 	})
 }
 
-// Used returns what a task's checkout uses of the disk, in bytes, counting until the limit of files at most. A worker may be running in it: what
-// is removed meanwhile is left out. Zero: there is none.
-func (w *Workspaces) Used(ctx context.Context, nonce string) (int64, error) {
+// Usage is what a checkout uses of the disk of the data directory.
+type Usage struct {
+	Bytes, Files int64
+	Whole        bool // false: at least that. There were more files than the limit, or it changed while it was walked, or time was up.
+}
+
+// Used returns what a task's checkout uses of the disk. A worker may be running in it. One with a quota is one file, as large as what was written
+// into it, also of what was deleted since. Nothing: there is none.
+func (w *Workspaces) Used(ctx context.Context, nonce string) (Usage, error) {
 	op := "measure " + nonce
 	if err := checkNonce(op, nonce); err != nil {
-		return 0, err
+		return Usage{}, err
 	}
-	u := usage{most: w.limits.Files}
-	err := safefile.Walk(ctx, w.task(op, nonce, nil).checkout(), &u)
-	if errors.Is(err, errEnough) || errors.Is(err, unix.ENOENT) || ctx.Err() == nil && u.files > 0 {
-		err = nil // it changes while it is walked
+	t := w.task(op, nonce, nil)
+	var st unix.Stat_t
+	if err := unix.Lstat(t.image(), &st); err == nil {
+		return Usage{Bytes: st.Blocks * 512, Files: 1, Whole: true}, nil
 	}
-	return u.bytes, system(op, err)
+	u := usage{most: int64(w.limits.Files)}
+	err := safefile.Walk(ctx, t.checkout(), &u)
+	switch {
+	case err == nil:
+		u.Whole = true
+	case errors.Is(err, unix.ENOENT) && u.Files == 0:
+		_, gone := os.Lstat(t.checkout())
+		u.Whole, err = errors.Is(gone, fs.ErrNotExist), nil
+	case errors.Is(err, errEnough), ctx.Err() == nil && u.Files > 0:
+		err = nil
+	}
+	return u.Usage, system(op, err)
 }
 
 var errEnough = errors.New("workspace: enough")
 
 type usage struct {
-	files, most int
-	bytes       int64
+	Usage
+	most int64
 }
 
 // Visit counts one entry.
 func (u *usage) Visit(e *safefile.Entry) error {
-	u.bytes += e.Stat.Blocks * 512
-	if u.files++; u.files > u.most {
+	u.Bytes += e.Stat.Blocks * 512
+	if u.Files++; u.Files > u.most {
 		return errEnough
 	}
 	return nil

@@ -221,8 +221,15 @@ func TestWithinLimits(t *testing.T) {
 	if got := o.files(t, branch); got != ".gitignore\na.txt\nb.txt\nmem\nzero" {
 		t.Errorf("files: %q", got)
 	}
-	if used, err := w.Used(t.Context(), nonceB); err != nil || used < 4096 || used > 1<<20 {
-		t.Errorf("uses %d bytes of the disk: %v", used, err)
+	if used, err := w.Used(t.Context(), nonceB); err != nil || !used.Whole || used.Bytes < 4096 || used.Bytes > 1<<20 || used.Files < 6 {
+		t.Errorf("uses %+v of the disk: %v", used, err)
+	}
+	w.limits.Files = 3
+	if used, err := w.Used(t.Context(), nonceB); err != nil || used.Whole {
+		t.Errorf("more files than are counted: %+v, %v", used, err)
+	}
+	if used, err := w.Used(t.Context(), nonceA); err != nil || used != (Usage{Whole: true}) {
+		t.Errorf("without a checkout: %+v, %v", used, err)
 	}
 }
 

@@ -73,6 +73,9 @@ func TestQuota(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) || written > testQuota {
 		t.Errorf("%d bytes: %v", written, err)
 	}
+	if used, err := w.Used(t.Context(), nonceB); err != nil || !used.Whole || used.Bytes < int64(written)/2 || used.Bytes > testQuota {
+		t.Errorf("uses %+v of the disk: %v", used, err)
+	}
 	put(t, checkout(t, w, o, nonceA).Path, "c.txt", "there is room for others")
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
