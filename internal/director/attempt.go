@@ -87,26 +87,28 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failed(err)
 	}
+	git, done := s.withdrawals.during(ctx, e.Task)
+	defer done()
 	base := s.config.GitHub.BaseBranch
 	request := s.checkoutOf(e.Task, e.Nonce)
 	if e.Start.Fresh {
-		if err := s.workspace.Fresh(ctx, e.Nonce); err != nil {
+		if err := s.workspace.Fresh(git, e.Nonce); err != nil {
 			return failed(err)
 		}
 	}
-	checkout, err := s.workspace.Checkout(ctx, request)
+	checkout, err := s.workspace.Checkout(git, request)
 	var conflicts []string
 	if err == nil {
-		conflicts, err = s.catchUp(ctx, e, request)
+		conflicts, err = s.catchUp(git, e, request)
 	}
 	var tracked []string
 	var all bool
 	if err == nil {
-		tracked, all, err = s.workspace.Tracked(ctx, e.Nonce)
+		tracked, all, err = s.workspace.Tracked(git, e.Nonce)
 	}
 	unchanged := !checkout.Reused
 	if err == nil && !unchanged {
-		unchanged, err = s.workspace.Unchanged(ctx, e.Nonce)
+		unchanged, err = s.workspace.Unchanged(git, e.Nonce)
 	}
 	if err != nil {
 		return failed(err)

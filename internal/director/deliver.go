@@ -27,7 +27,12 @@ const (
 func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	gh := s.config.GitHub
 	if gh.Delivery == deliverNone {
-		nothing, err := s.workspace.Unchanged(ctx, e.Nonce)
+		git, done := s.withdrawals.during(ctx, e.Task)
+		defer done()
+		nothing, err := s.workspace.Unchanged(git, e.Nonce)
+		if err != nil && isWithdrawn(git) {
+			return closedMeanwhile()
+		}
 		if nothing || err != nil {
 			return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
 		}
@@ -38,7 +43,15 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failed(err)
 	}
-	behind, err := s.behind(ctx, e)
+	git, done := s.withdrawals.during(ctx, e.Task)
+	defer done()
+	if issue.State != "open" {
+		return closedMeanwhile()
+	}
+	behind, err := s.behind(git, e)
+	if isWithdrawn(git) {
+		return closedMeanwhile()
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -55,7 +68,7 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if order.Validated {
 		request.Validated = e.Worker
 	}
-	work, err := s.workspace.Deliver(ctx, request)
+	work, err := s.workspace.Deliver(git, request)
 	moved := errors.Is(err, workspace.ErrBranchMoved)
 	switch {
 	case moved && mayValidate:
@@ -66,9 +79,11 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case errors.Is(err, workspace.ErrNotValidated), moved && order.Validated:
 		return fsm.EffectEnded{Failure: notValidated(err)}
 	case moved:
-		work, err = s.pushJoined(ctx, e, request)
+		work, err = s.pushJoined(git, e, request)
 	}
 	switch {
+	case err != nil && isWithdrawn(git):
+		return closedMeanwhile()
 	case errors.Is(err, workspace.ErrNothingToDeliver):
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
 	case err != nil:
@@ -83,6 +98,11 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.removeUnfinished(ctx, e)
 	}
 	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
+}
+
+// closedMeanwhile is the outcome of a delivery that nobody wants any more: nothing was shown.
+func closedMeanwhile() fsm.EffectEnded {
+	return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
 }
 
 // behind says how the work's base is out of date, empty if the work can be handed in as it is. An error of the kind conflict means that the two
@@ -231,12 +251,14 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 	}
 	request := s.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it", e.Task.Number(), e.Attempt))
 	request.Unfinished = true
+	git, done := s.withdrawals.during(ctx, e.Task)
+	defer done()
 	if e.Work != nil && e.Work.Branch != branch {
 		request.Shown = e.Work.SHA // in review: nothing may have been done since
 	}
-	d, err := s.workspace.Deliver(ctx, request)
+	d, err := s.workspace.Deliver(git, request)
 	if errors.Is(err, workspace.ErrBranchMoved) {
-		d, err = s.pushJoined(ctx, e, request)
+		d, err = s.pushJoined(git, e, request)
 	}
 	var unsafe *scope.Violation
 	switch {

@@ -24,6 +24,14 @@ func (s *session) react(f fsm.Fact) {
 		if f.Verdict.Action == recovery.Abort {
 			s.aborted = string(f.Task) + ": " + f.Verdict.Why
 		}
+	case fsm.EndingSet:
+		if f.Outcome == fsm.OutcomeWithdrawn {
+			s.withdrawals.end(f.Task)
+		}
+	case fsm.Moved:
+		if f.On == fsm.OnWithdrawn {
+			s.withdrawals.end(f.Task)
+		}
 	case fsm.CooldownSet:
 		s.broker.close(f)
 	case fsm.CooldownLifted:

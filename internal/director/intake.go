@@ -78,6 +78,9 @@ func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Du
 func (s *session) seen(repo string, asked time.Time, page github.Page) fsm.IssuesSeen {
 	seen := fsm.IssuesSeen{Repo: repo, Cursor: page.Cursor, AskedAt: asked}
 	for _, i := range page.Issues {
+		if i.State != "open" { // the machine decides about a delivery only when that has ended
+			s.withdrawals.end(fsm.IssueKey(i.Key))
+		}
 		if !s.refusals.hold(i) {
 			seen.Issues = append(seen.Issues, s.view(i))
 		}

@@ -278,7 +278,9 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 			}
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, patchTime)
+	git, done := s.withdrawals.during(ctx, e.Task)
+	defer done()
+	limited, cancel := context.WithTimeout(git, patchTime)
 	defer cancel()
 	var err error
 	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err == nil {

@@ -29,24 +29,25 @@ const outboxMax = 5 * time.Minute
 // session is one life of a machine: from reading the journal until the context ends or the journal refuses.
 type session struct {
 	*daemon
-	owner    *owner
-	runner   *effectRunner
-	hellos   hellos
-	refusals *postponed // claims
-	reclaims *postponed // looks at claims that no task knows
-	broker   *broker
-	recorder *recorder
-	reports  *reportCache
-	reviews  *reviewWatch
-	relists  chan struct{}
-	started  bool      // it began: what fails from now on is not a matter of configuration
-	saved    uint64    // journal sequence of the last snapshot; the housekeeper's own
-	savedAt  time.Time // when it was saved, or when the session began
+	owner       *owner
+	runner      *effectRunner
+	hellos      hellos
+	refusals    *postponed // claims
+	reclaims    *postponed // looks at claims that no task knows
+	broker      *broker
+	recorder    *recorder
+	reports     *reportCache
+	reviews     *reviewWatch
+	withdrawals *withdrawals
+	relists     chan struct{}
+	started     bool      // it began: what fails from now on is not a matter of configuration
+	saved       uint64    // journal sequence of the last snapshot; the housekeeper's own
+	savedAt     time.Time // when it was saved, or when the session began
 }
 
 func (d *daemon) newSession() *session {
 	return &session{
-		daemon: d, relists: make(chan struct{}, 1), refusals: newPostponed(), reclaims: newPostponed(), savedAt: time.Now(), reports: newReportCache(d.bus), reviews: newReviewWatch(),
+		daemon: d, relists: make(chan struct{}, 1), refusals: newPostponed(), reclaims: newPostponed(), savedAt: time.Now(), reports: newReportCache(d.bus), reviews: newReviewWatch(), withdrawals: newWithdrawals(),
 	}
 }
 

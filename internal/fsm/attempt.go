@@ -199,6 +199,8 @@ func (e *EffectEnded) delivered() bool {
 // deliveryEnded takes the outcome of a delivery.
 func (m *Machine) deliveryEnded(t *Task, e EffectEnded) {
 	switch {
+	case e.Claim != nil && !e.Claim.Ours: // nothing was shown
+		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})
 	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
 	case e.Failure != nil: // the work is done: another attempt would do it again, and not deliver it either

@@ -232,7 +232,7 @@ type EffectError struct {
 	Until     time.Time `json:"until,omitzero"`
 }
 
-// ClaimResult is the outcome of Claim and Recheck.
+// ClaimResult is the outcome of Claim and Recheck, and of a delivery that found the issue closed before anything was shown.
 type ClaimResult struct {
 	Ours  bool   `json:"ours"`
 	Why   string `json:"why,omitempty"` // if not ours

@@ -215,6 +215,7 @@ var Transitions = []Transition{
 	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and the issue is still ours, so a worker is being started", old: "due, slot free, re-read and still ours"},
 	{From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up", old: "claim without progress"},
 	{From: idle, On: OnWithdrawn, To: Released},
+	{From: []State{Delivering}, On: OnWithdrawn, To: Released},
 	{From: []State{Delivering}, On: OnDelivered, To: Done, Means: "The work was delivered", old: "delivered"},
 	{From: []State{Delivering}, On: OnInReview, To: InReview, Means: "The work was delivered as a pull request, which is watched now"},
 	{From: idle, On: OnMerged, To: Done, Means: "The pull request was merged"},

@@ -125,6 +125,20 @@ func successDelivered(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	return ""
 }
 
+// closedIsReleased: the only delivery with a word on the claim is one that found the issue closed.
+func closedIsReleased(_ *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+	e, ok := body.(fsm.EffectEnded)
+	if !ok || e.Claim == nil || e.Claim.Ours || !strings.HasSuffix(e.Effect, "/"+string(fsm.DoDeliver)) || len(facts) == 0 { // no facts: it is told again
+		return ""
+	}
+	for _, f := range facts {
+		if m, ok := f.(fsm.Moved); ok && m.Task == e.Task && m.To == fsm.Released {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s found the issue closed, and %s was not released", e.Effect, e.Task)
+}
+
 func slotsHeld(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	m, ok := f.(fsm.Moved)
 	if !ok || !m.To.Info().Slot {

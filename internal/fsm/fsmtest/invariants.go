@@ -48,6 +48,7 @@ var invariants = []Invariant{
 	{Name: "NoReportLost", Says: "a report that was acknowledged was accepted, or its attempt is over, or has been told too much", ack: reportKept},
 	{Name: "NoReportDecidedTwice", Says: "no report is accepted twice, and an attempt has one verdict", fact: decidedOnce},
 	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it was withdrawn", fact: successDelivered},
+	{Name: "NothingShownOfTheClosed", Says: "a delivery that found the issue closed releases it, and asks nobody", step: closedIsReleased},
 	{Name: "BudgetsNeverExceeded", Says: "dispatches between two answers of a human stay within director.max_retries and the policy's rows, and each of them is charged, a wait, or an incident's; an attempt that goes over its task's paid calls or cost is stopped; when these or the iterations are used up no further one begins until a human or the operator resets them", fact: withinBudget, step: affords},
 	{Name: "SlotsNeverExceeded", Says: "no more tasks hold a slot than there are workers", fact: slotsHeld},
 	{Name: "NoGitHubCallInCooldown", Says: "no effect that uses GitHub is decided while GitHub is closed", step: githubOpen},

@@ -394,6 +394,13 @@ var mutants = []mutant{
 		false,
 	},
 	{
+		"a person is asked about a closed issue", "fsm/attempt.go",
+		"\tcase e.Claim != nil && !e.Claim.Ours: // nothing was shown\n",
+		"\tcase e.Claim != nil && e.Claim.Ours:\n",
+		[]string{"NothingShownOfTheClosed"},
+		false,
+	},
+	{
 		"a merge counts as delivered", "fsm/attempt.go",
 		"&& !e.Delivery.Nothing && !e.Delivery.Merged",
 		"&& !e.Delivery.Nothing",

@@ -25,6 +25,10 @@ type pull struct {
 func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	if i.delivered != e.Worker {
 		switch {
+		case !i.open || e.Attempt == 3 && w.fault(humanMeddles): // of a few: what comes after a delivery is worth seeing, too
+			i.open = false
+			w.touch(i)
+			return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
 		case w.fault(nothingDone):
 			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
 		case w.fault(baseConflicts):

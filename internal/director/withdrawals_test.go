@@ -1,0 +1,96 @@
+package director
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// gitsBelow counts the processes whose folder is below dir.
+func gitsBelow(t *testing.T, dir string) (n int) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/[0-9]*/cwd")
+	must(t, err)
+	for _, link := range links {
+		if at, err := os.Readlink(link); err == nil && strings.HasPrefix(at, dir) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestClosedIssueEndsGit: git is busy with what an agent left, for hours; it ends as soon as the director sees that the issue was closed, and nobody is asked.
+func TestClosedIssueEndsGit(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		f, err := os.Create(filepath.Join(a.checkout, "big"))
+		if err != nil || f.Truncate(8<<40) != nil || f.Close() != nil {
+			return 1
+		}
+		return a.work(ctx)
+	})
+	s.config.Checkout.MaxBytes, s.config.Checkout.MaxWorkBytes = 1<<50, 1<<50
+	key := s.github.CreateIssue(repo, "octocat", "Large", "", "agent-task")
+	s.start()
+	s.until("git is busy", func() bool {
+		return len(s.transitions(key, "Delivering")) > 0 && gitsBelow(t, s.config.Director.DataDir) > 0
+	})
+	time.Sleep(time.Second) // it goes on
+	if gitsBelow(t, s.config.Director.DataDir) == 0 {
+		t.Fatal("git was not busy")
+	}
+	s.github.SetState(key, "octocat", "closed")
+	began := time.Now()
+	s.until("git has ended", func() bool { return gitsBelow(t, s.config.Director.DataDir) == 0 })
+	t.Logf("git ended %s after the issue was closed, with a poll every %s", time.Since(began).Round(time.Millisecond), s.config.GitHub.Poll)
+	s.until("labels gone", s.labelled(key))
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("after %s", took)
+	}
+	if v := s.verdicts(key); len(v) != 0 {
+		t.Errorf("verdicts %q", v)
+	}
+}
+
+// TestTooMuchBlocksOneTask: what is beyond a limit is not read, a person is asked, and another task's work is delivered beside it.
+func TestTooMuchBlocksOneTask(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Issue.Title == "Hostile" {
+			f, err := os.Create(filepath.Join(a.checkout, "big"))
+			if err != nil || f.Truncate(8<<40) != nil || f.Close() != nil {
+				return 1
+			}
+		}
+		return a.work(ctx)
+	})
+	hostile := s.github.CreateIssue(repo, "octocat", "Hostile", "", "agent-task")
+	honest := s.github.CreateIssue(repo, "octocat", "Honest", "", "agent-task")
+	s.start()
+	s.until("the honest one is delivered", s.labelled(honest, "agent-review"))
+	s.until("the hostile one is blocked", s.labelled(hostile, "agent-blocked"))
+	if v := s.verdicts(hostile); len(v) != 1 || v[0] != "scope_violation" {
+		t.Errorf("verdicts %q", v)
+	}
+	s.until("it says why", func() bool {
+		for _, c := range s.github.Issue(hostile).Comments {
+			if strings.Contains(c.Body, "checkout.max_bytes") && strings.Contains(c.Body, "/agent fresh") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// transitions lists the moves of a task to a state.
+func (s *harness) transitions(key, to string) (out []string) {
+	for _, e := range s.logs.FilterMessage("transition").All() {
+		if m := e.ContextMap(); m["issue"] == key && m["to"] == to {
+			out = append(out, m["event"].(string))
+		}
+	}
+	return out
+}
