@@ -53,13 +53,13 @@ func (d *daemon) validateStages() []wire.StagePlan {
 	return d.stages[from:]
 }
 
-// stagesOf are the stages of an attempt: where a clean container validates, an agent's ends before the first VALIDATE.
+// stagesOf are the stages of an attempt: what the configuration said when it began decides, and the machine knows it when the attempt ends.
 func (d *daemon) stagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	validate := d.validateStages()
 	switch {
 	case o.Validate:
 		return validate
-	case d.config.ValidatesFresh():
+	case o.LeavesValidation:
 		return d.stages[:len(d.stages)-len(validate)]
 	}
 	return d.stages

@@ -31,7 +31,7 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		defer done()
 		nothing, err := s.workspace.Unchanged(git, e.Nonce)
 		if err != nil && isWithdrawn(git) {
-			return closedMeanwhile()
+			return s.closedMeanwhile(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
 		}
 		if nothing || err != nil {
 			return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
@@ -43,21 +43,29 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failed(err)
 	}
-	git, done := s.withdrawals.during(ctx, e.Task)
-	defer done()
-	if issue.State != "open" {
-		return closedMeanwhile()
-	}
-	behind, err := s.behind(git, e)
-	if isWithdrawn(git) {
-		return closedMeanwhile()
-	}
-	if err != nil {
-		return failed(err)
-	}
 	order := e.Deliver
 	if order == nil { // planned by an earlier version
 		order = &fsm.DeliverOrder{}
+	}
+	git, done := s.withdrawals.during(ctx, e.Task)
+	defer done()
+	var out fsm.EffectEnded
+	if issue.State == "open" {
+		out = s.handIn(ctx, git, e, order, issue)
+	}
+	shown := out.Failure == nil && out.Delivery != nil && out.Delivery.Branch != ""
+	if issue.State != "open" || isWithdrawn(git) && !shown {
+		return s.closedMeanwhile(ctx, s.deliverRequest(ctx, e, order, issue, workspace.Delivery{Branch: branchOf(e)}, ""))
+	}
+	return out
+}
+
+// handIn does so for an issue that is open. Git ends with its context.
+func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue) fsm.EffectEnded {
+	gh := s.config.GitHub
+	behind, err := s.behind(git, e)
+	if err != nil {
+		return failed(err)
 	}
 	mayValidate := order.Validate && len(s.validateStages()) > 0
 	if behind != "" && mayValidate {
@@ -82,8 +90,6 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		work, err = s.pushJoined(git, e, request)
 	}
 	switch {
-	case err != nil && isWithdrawn(git):
-		return closedMeanwhile()
 	case errors.Is(err, workspace.ErrNothingToDeliver):
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
 	case err != nil:
@@ -100,9 +106,22 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
 }
 
-// closedMeanwhile is the outcome of a delivery that nobody wants any more: nothing was shown.
-func closedMeanwhile() fsm.EffectEnded {
-	return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
+// closedMeanwhile is the outcome of a delivery whose issue is closed. Nobody wants it any more, unless an earlier try has shown the work and a person
+// has merged it, which may be why the issue is closed: then it is the outcome of that try.
+func (s *session) closedMeanwhile(ctx context.Context, r github.DeliverRequest) fsm.EffectEnded {
+	there, head, err := s.github.Settled(ctx, r)
+	switch {
+	case err != nil:
+		return failed(err)
+	case there.URL == "":
+		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
+	}
+	shown, err := s.github.Deliver(ctx, r)
+	result := fsm.DeliverResult{Branch: r.Branch, SHA: head, URL: shown.URL}
+	if r.Watch {
+		result.PullRequest = shown.PullRequest
+	}
+	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
 }
 
 // behind says how the work's base is out of date, empty if the work can be handed in as it is. An error of the kind conflict means that the two

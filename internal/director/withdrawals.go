@@ -3,6 +3,7 @@ package director
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"retake/internal/fsm"
@@ -15,15 +16,16 @@ var errWithdrawn = errors.New("director: the task was withdrawn")
 // begins later is not ended: the machine knew of the withdrawal when it asked for it.
 type withdrawals struct {
 	mu   sync.Mutex
-	ends map[fsm.IssueKey]map[*context.CancelCauseFunc]bool
+	ends map[string]map[*context.CancelCauseFunc]bool // by the task's key in lower case: GitHub says names as they are spelt today
 }
 
 func newWithdrawals() *withdrawals {
-	return &withdrawals{ends: map[fsm.IssueKey]map[*context.CancelCauseFunc]bool{}}
+	return &withdrawals{ends: map[string]map[*context.CancelCauseFunc]bool{}}
 }
 
 // during returns a context for work on a task's checkout, which ends with the withdrawal, too. The caller calls done.
-func (w *withdrawals) during(ctx context.Context, k fsm.IssueKey) (_ context.Context, done func()) {
+func (w *withdrawals) during(ctx context.Context, task fsm.IssueKey) (_ context.Context, done func()) {
+	k := strings.ToLower(string(task))
 	ctx, cancel := context.WithCancelCause(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,10 +44,10 @@ func (w *withdrawals) during(ctx context.Context, k fsm.IssueKey) (_ context.Con
 }
 
 // end ends what is under way.
-func (w *withdrawals) end(k fsm.IssueKey) {
+func (w *withdrawals) end(task fsm.IssueKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for cancel := range w.ends[k] {
+	for cancel := range w.ends[strings.ToLower(string(task))] {
 		(*cancel)(errWithdrawn)
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/github/githubtest"
 )
 
 // gitsBelow counts the processes whose folder is below dir.
@@ -53,6 +56,53 @@ func TestClosedIssueEndsGit(t *testing.T) {
 	if v := s.verdicts(key); len(v) != 0 {
 		t.Errorf("verdicts %q", v)
 	}
+}
+
+// A withdrawal ends the work of its task, however GitHub spells it, and no other's.
+func TestWithdrawalEndsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	w := newWithdrawals()
+	one, done := w.during(t.Context(), "Acme/Widgets#1")
+	two, doneToo := w.during(t.Context(), "Acme/Widgets#2")
+	defer doneToo()
+	w.end("acme/widgets#1")
+	if !isWithdrawn(one) || two.Err() != nil {
+		t.Errorf("ended: %v, %v; want the first alone", context.Cause(one), context.Cause(two))
+	}
+	if done(); len(w.ends) != 1 {
+		t.Errorf("%d tasks are known, want the one that is at work", len(w.ends))
+	}
+}
+
+// A person merges what a delivery has shown, and closes the issue, before the director knows that it has delivered: the work is done.
+func TestMergedWhileTheDirectorWasDown(t *testing.T) {
+	t.Parallel()
+	var s *harness
+	s = withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		down := githubtest.ServerError(502).On("", "/issues/1/labels") // after the pull request was made
+		down.Times = 100_000
+		if err := s.github.Inject(down); err != nil {
+			return 1
+		}
+		return a.work(ctx)
+	}))
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	pull := s.pull()
+	s.stop()
+	if got := s.transitions(key, "InReview"); len(got) > 0 {
+		t.Fatalf("the director knows of the delivery: %q", got)
+	}
+	must(t, s.github.Merge(pull, "octocat"))
+	s.github.Close(key, "octocat")
+	s.github.Repair()
+	s.start()
+	s.until("over", func() bool { return len(s.transitions(key, "Done"))+len(s.transitions(key, "Released")) > 0 })
+	if got := s.transitions(key, "Done"); !slices.Equal(got, []string{"merged"}) {
+		t.Errorf("done by %q, want merged; released by %q", got, s.transitions(key, "Released"))
+	}
+	s.until("no labels", s.labelled(key))
+	s.until("no branch", func() bool { return slices.Equal(s.branches(), []string{"main"}) })
 }
 
 // TestTooMuchBlocksOneTask: what is beyond a limit is not read, a person is asked, and another task's work is delivered beside it.

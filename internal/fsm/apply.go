@@ -113,6 +113,7 @@ func (f Moved) apply(m *Machine, t *Task) {
 func (f AttemptBegan) apply(_ *Machine, t *Task) {
 	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
 	t.Next, t.Ending, t.Validates = Next{}, Ending{}, f.Next.Validate
+	t.LeavesValidation = f.LeavesValidation
 	t.soft = soft{inFlight: t.soft.inFlight}
 }
 

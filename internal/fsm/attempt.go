@@ -16,11 +16,12 @@ func (m *Machine) begin(t *Task) {
 	}
 	next := t.Next
 	next.Validate = next.Validate && m.cfg.CleanValidation
+	leaves := m.cfg.CleanValidation && !next.Validate
 	order := &StartOrder{
-		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
+		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
 		WatchdogAt: m.now.Add(m.cfg.Watchdog),
 	}
-	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, WatchdogAt: order.WatchdogAt})
+	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, LeavesValidation: leaves, WatchdogAt: order.WatchdogAt})
 	m.plan(t, Effect{Kind: DoStart, Start: order})
 	m.move(t, on, string(order.Action), time.Time{})
 }
@@ -74,7 +75,7 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used, Ended: true, Spent: t.Spent.Plus(used)})
 	}
 	switch done := t.Ending.Outcome == OutcomeOK; {
-	case done && m.cfg.CleanValidation && !t.Validates:
+	case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):
 		m.record(ValidationDue{OfTask: OfTask{t.Key}, Attempt: t.Attempt})
 		m.move(t, OnValidate, "", m.now)
 	case done:

@@ -93,10 +93,12 @@ type StartOrder struct {
 	Alternative bool `json:"alternative,omitempty"`
 	Fresh       bool `json:"fresh,omitempty"` // the checkout begins anew at the base branch
 	// Validate: only VALIDATE runs, in a clean container, on what would be delivered.
-	Validate   bool      `json:"validate_only,omitempty"`
-	Failures   []Failure `json:"failures,omitempty"`
-	Hints      []Hint    `json:"hints,omitempty"`
-	WatchdogAt time.Time `json:"watchdog_at"`
+	Validate bool `json:"validate_only,omitempty"`
+	// LeavesValidation: the plan ends before VALIDATE, which is another attempt's.
+	LeavesValidation bool      `json:"leaves_validation,omitempty"`
+	Failures         []Failure `json:"failures,omitempty"`
+	Hints            []Hint    `json:"hints,omitempty"`
+	WatchdogAt       time.Time `json:"watchdog_at"`
 }
 
 // DeliverOrder says how the work is to be handed in.

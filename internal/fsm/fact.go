@@ -90,6 +90,8 @@ type AttemptBegan struct {
 	N          int       `json:"n"`
 	Next       Next      `json:"next"`
 	WatchdogAt time.Time `json:"watchdog_at"`
+	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's, whatever the configuration says by then.
+	LeavesValidation bool `json:"leaves_validation,omitempty"`
 }
 
 // ContainerStarted: the start was confirmed; from HelloBy on a missing hello counts. The attempt's life is bounded from

@@ -56,7 +56,11 @@ func factLine(f Fact) string {
 	case Moved:
 		return movedLine(f)
 	case AttemptBegan:
-		return fmt.Sprintf("#%d attempt %d begins%s", f.Task.Number(), f.N, nextLine(f.Next))
+		leaves := ""
+		if f.LeavesValidation {
+			leaves = ", leaves its validation to another"
+		}
+		return fmt.Sprintf("#%d attempt %d begins%s%s", f.Task.Number(), f.N, nextLine(f.Next), leaves)
 	case ContainerStarted:
 		return fmt.Sprintf("#%d container started, hello by %s, watchdog at %s", f.Task.Number(), clock(f.HelloBy), clock(f.WatchdogAt))
 	case LabelsConfirmed:

@@ -71,6 +71,8 @@ type Task struct {
 	UpAt time.Time `json:"up_at,omitzero"`
 	// Validates: the current or last attempt validates the work in a clean container, and has no agent.
 	Validates bool `json:"validates,omitempty"`
+	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's.
+	LeavesValidation bool `json:"leaves_validation,omitempty"`
 	// Alternative: since a human last answered, a verdict asked for the other model.
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.

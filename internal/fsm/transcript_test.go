@@ -101,7 +101,10 @@ func (s *stage) event(line string) {
 	} else {
 		s.now = next
 	}
-	if words[2] == "crash" {
+	if words[2] == "crash" { // "crash inside": the operator has changed worker.validate
+		if len(words) > 3 {
+			s.cfg.CleanValidation = words[3] == "fresh"
+		}
 		s.crash()
 		return
 	}

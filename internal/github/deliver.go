@@ -104,6 +104,29 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	return done, err
 }
 
+// Settled returns what a delivery has led to that nothing is to be added to: its pull request and that one's head, if it was merged or closed, or
+// what there is of a claim that has ended. Without either the URL is empty.
+func (c *Client) Settled(ctx context.Context, req DeliverRequest) (_ Delivered, head string, _ error) {
+	t, err := c.thread(ctx, laneCompletion, req.Key)
+	if err != nil {
+		return Delivered{}, "", err
+	}
+	if req.PullRequest {
+		pr, err := c.ownPullRequest(ctx, t, req)
+		if err != nil {
+			return Delivered{}, "", err
+		}
+		if pr != nil && pr.GetState() != "open" {
+			return Delivered{PullRequest: pr.GetNumber(), URL: pr.GetHTMLURL()}, pr.GetHead().GetSHA(), nil
+		}
+	}
+	claims := t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})
+	if len(claims) == 0 || claims[0].mark.Ended == "" {
+		return Delivered{}, "", nil
+	}
+	return Delivered{URL: BranchURL(t.issue.URL, req.Branch)}, "", nil
+}
+
 // BranchURL is the page of a branch, derived from the page of an issue of the same repository.
 func BranchURL(issueURL, branch string) string {
 	repo, _, _ := strings.Cut(issueURL, "/issues/")

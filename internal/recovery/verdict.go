@@ -42,7 +42,7 @@ var Actions = []AboutAction{
 	{RetryAlternative, true, false, false, "another attempt with the alternative model", "tried again with the other model"},
 	{Replan, true, false, true, "another attempt that plans anew instead of going on", "tried again with a new plan"},
 	{FixAttempt, true, false, true, "another attempt that is given the check's output to fix", "asked the agent to fix it"},
-	{Revalidate, true, false, false, "another attempt that only validates the merged work", "validated it again"},
+	{Revalidate, true, false, false, "another attempt that validates the work before any agent is asked", "validated it again"},
 	{Reprobe, true, false, true, "look for the missing thing once more, then another attempt", "looked for it once more"},
 	{RestartWorker, true, false, true, "another attempt, because the worker and not the work was at fault", "started a fresh worker on the same checkout"},
 	{CoolDown, true, true, true, "close the resource for everybody, then try again", "waited until it was over for everybody"},

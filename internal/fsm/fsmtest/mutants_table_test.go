@@ -196,7 +196,7 @@ var mutants = []mutant{
 	{
 		"who waits first keeps the others back", "fsm/schedule.go",
 		"for _, t := range m.ready.tasks {", "for _, t := range m.ready.tasks[:min(1, len(m.ready.tasks))] {",
-		[]string{"IncidentsKeepToTheirRepository"},
+		[]string{"IncidentsKeepToTheirRepository", "CanariesTakeTurns"},
 		false,
 	},
 	{
@@ -409,7 +409,7 @@ var mutants = []mutant{
 	},
 	{
 		"an agent's word is enough", "fsm/attempt.go",
-		"case done && m.cfg.CleanValidation && !t.Validates:", "case done && m.cfg.CleanValidation && !t.Validates && t.Attempt < 2:",
+		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):", "case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates) && t.Attempt < 2:",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},
@@ -421,7 +421,7 @@ var mutants = []mutant{
 	},
 	{
 		"validated for ever", "fsm/attempt.go",
-		"case done && m.cfg.CleanValidation && !t.Validates:", "case done && m.cfg.CleanValidation:",
+		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):", "case done && (t.LeavesValidation || m.cfg.CleanValidation):",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
 		false,
 	},

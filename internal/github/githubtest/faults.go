@@ -72,6 +72,13 @@ func (s *Server) Inject(f Fault) error {
 	return nil
 }
 
+// Repair takes back the faults that have not happened yet.
+func (s *Server) Repair() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = nil
+}
+
 // fault takes the fault that hits a request, if any. s.mu is held.
 func (s *Server) fault(method, path string) *Fault {
 	for i, f := range s.faults {
