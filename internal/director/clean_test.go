@@ -195,3 +195,41 @@ func TestPlainProcessesCannotValidateCleanly(t *testing.T) {
 		t.Errorf("%v; want a refusal that says why", err)
 	}
 }
+
+// The base branch changes what the work changes, after a conflict was resolved: the agent is asked again, no clean container gets conflict markers.
+func TestValidationGetsNoConflictMarkers(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var agents, judges int
+	var s *harness
+	s = newCleanHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		mu.Lock()
+		defer mu.Unlock()
+		agents++
+		text := fmt.Sprintf("ours, %d\n", agents)
+		if err := os.WriteFile(filepath.Join(a.checkout, "README.md"), []byte(text), 0o644); err != nil {
+			return 1
+		}
+		if agents <= 2 {
+			s.advance("README.md", 2+agents)
+		}
+		return a.work(ctx)
+	}, func(ctx context.Context, a *fakeWorker) int {
+		mu.Lock()
+		defer mu.Unlock()
+		judges++
+		text, err := os.ReadFile(filepath.Join(a.checkout, "README.md"))
+		if err != nil || strings.Contains(string(text), "<<<<<<<") {
+			t.Errorf("validation %d got\n%s", judges, text)
+		}
+		return a.succeed(ctx)
+	})
+	s.config.SyncMain.MaxCommitsBehind, s.config.SyncMain.MaxBehind = 2, 24*time.Hour
+	key := s.github.CreateIssue(repo, "octocat", "Two at one file", "", "agent-task")
+	s.start()
+	s.until("over", func() bool { return s.labelled(key, "agent-review")() || s.labelled(key, "agent-blocked")() })
+	if v := s.verdicts(key); len(v) == 0 || v[0] != "git_conflict" {
+		t.Errorf("verdicts %q; want git_conflict first", v)
+	}
+	t.Logf("%d attempts of agents, %d validations, verdicts %q", agents, judges, s.verdicts(key))
+}

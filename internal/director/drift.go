@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,7 +21,7 @@ func (s *session) syncPolicy() workspace.SyncPolicy {
 }
 
 // catchUp brings a checkout up to date before its next attempt: with what people pushed to the branch of its work, and with the base branch if
-// that is further ahead than the policy allows. An agent that was asked to resolve a conflict finds it in the files, and is told what was left
+// that is further ahead than the policy allows. In an attempt that only validates a conflict is an error: an agent is asked then. An agent that was asked to resolve a conflict finds it in the files, and is told what was left
 // there.
 func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request) (left []string, err error) {
 	if e.Attempt == 1 {
@@ -28,11 +29,19 @@ func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request
 	}
 	if e.Work != nil && e.Work.Branch != "" {
 		joined, err := s.workspace.Join(ctx, r, e.Work.Branch)
-		if err != nil && !errors.Is(err, workspace.ErrNotThere) || len(joined.Left) > 0 {
-			return joined.Left, err
+		switch {
+		case err != nil && !errors.Is(err, workspace.ErrNotThere):
+			return nil, err
+		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent is there to be told
+			return nil, &workspace.Error{
+				Kind: workspace.Conflict, Op: "join " + e.Nonce, Err: workspace.ErrMergeConflict,
+				Detail: "what was pushed to the branch and the work here don't go together: " + strings.Join(joined.Left, ", "),
+			}
+		case !e.Start.Validate && len(joined.Left) > 0:
+			return joined.Left, nil
 		}
 	}
-	keep := keepsConflicts(e.Start)
+	keep := keepsConflicts(e.Start) && !e.Start.Validate
 	if !keep && e.Start.Action != recovery.Revalidate {
 		drift, err := s.workspace.Drift(ctx, r)
 		if err != nil || s.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
