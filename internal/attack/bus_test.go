@@ -279,6 +279,40 @@ var busAttacks = []attack{
 		},
 	},
 	{
+		name: "hoarded connections", kind: onBus,
+		does:  "signs in 300 times with one credential and stays",
+		holds: "at most 4 stay; the neighbour is served", before: "held on the embedded bus (the oldest is closed)",
+		run: func(b *battle) error {
+			var open []*line
+			defer func() {
+				for _, l := range open {
+					l.Close()
+				}
+			}()
+			for range 300 {
+				if l, err := b.me.signIn(); err == nil {
+					open = append(open, l)
+				}
+			}
+			time.Sleep(time.Second)
+			var alive atomic.Int64
+			var wg sync.WaitGroup
+			for _, l := range open {
+				wg.Go(func() {
+					if !l.cutOff(2 * time.Second) {
+						alive.Add(1)
+					}
+				})
+			}
+			wg.Wait()
+			b.note("%d signed in, %d stayed", len(open), alive.Load())
+			if alive.Load() > 4 {
+				return fmt.Errorf("%d connections stay", alive.Load())
+			}
+			return nil
+		},
+	},
+	{
 		name: "half-open handshakes", kind: onBus,
 		does:  "2,000 connections that say nothing, half a CONNECT, a TLS hello, an HTTP request, or junk without a newline",
 		holds: "cut off within 10 s, at most 64 at once; the neighbour is served", before: "got through: 7,300 descriptors and 775 MB with two processes",

@@ -20,6 +20,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if path := os.Getenv(furyVariable); path != "" {
+		if err := runFury(path); err != nil {
+			fmt.Fprintln(os.Stderr, "hostile worker:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	flag.Parse()
 	code := m.Run()
 	if shown > 0 {

@@ -31,6 +31,7 @@ var stagePrograms = map[string]func() int{
 	"speak":    speak,
 	"stubborn": stubborn,
 	"orphans":  orphans,
+	"rings":    rings,
 	"daemon":   daemonise,
 	"sleeper":  func() int { select {} },
 	"init":     beInit,

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"unsafe"
 
 	"retake/internal/procfs"
 
@@ -32,6 +33,28 @@ func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 // hideMemory keeps processes of the same user from reading our memory, environment and open files, all of which may
 // hold the bus credential.
 func hideMemory() error { return prctl(unix.PR_SET_DUMPABLE, 0) }
+
+// refuseRings keeps this process and all that it starts from io_uring: what is asked for there passes no filter of system calls,
+// and engines before Docker 25 allow it. Without no_new_privs, outside of a container, nothing is done.
+func refuseRings() error {
+	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
+		return err
+	}
+	filter := []unix.SockFilter{ // the three numbers are the same on all architectures, but for the bit of x32
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: ^uint32(0x40000000)},
+		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: unix.SYS_IO_URING_SETUP, Jf: 2},
+		{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: unix.SYS_IO_URING_REGISTER, Jt: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	thread, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if e != 0 || thread != 0 {
+		return fmt.Errorf("worker: seccomp, thread %d: %w", thread, e)
+	}
+	return nil
+}
 
 func prctl(option int, value uintptr) error {
 	if err := unix.Prctl(option, value, 0, 0, 0); err != nil {

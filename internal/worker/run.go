@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,12 +25,12 @@ type Options struct {
 	Dial           Dialer
 }
 
-// Harden prepares the process for its life next to an agent: nobody of the same user reads its memory, orphans come to
-// it, and a reader of its output that goes away does not end it. It is for the program, not for tests.
+// Harden prepares the process for its life next to an agent: nobody of the same user reads its memory, no
+// stage uses io_uring, and a reader of its output that goes away does not end it. It is for the program, not for tests.
 func Harden() error {
 	// Not ignored: children would inherit that. A channel nobody reads is what keeps the runtime from dying of it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return hideMemory()
+	return errors.Join(hideMemory(), refuseRings())
 }
 
 // Run is the worker's whole life. Ending ctx means that the container is being stopped. Nothing else in the process
