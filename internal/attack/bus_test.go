@@ -354,7 +354,7 @@ var busAttacks = []attack{
 	{
 		name: "unauthenticated bytes", kind: onBus,
 		does:  "64 connections at a time that send junk as fast as they can, and new ones for those that are closed, for 20 s",
-		holds: "director below 300 MB; the neighbour is served", before: "got through: 775 MB",
+		holds: "director below 300 MB; the neighbour is served", before: "held",
 		run: func(b *battle) error {
 			var sent, calls atomic.Int64
 			until := time.Now().Add(20 * time.Second)
@@ -620,7 +620,7 @@ var busAttacks = []attack{
 	{
 		name: "control characters in what people read", kind: onBus,
 		does:  "ESC sequences, OSC 8 and 52, CR, bidi marks and a mention in step, note, stage and message",
-		holds: "none of them reaches the log, the snapshot, or a comment as it is", before: "held",
+		holds: "none of them reaches the log, the snapshot, or a comment as it is", before: "not seen: the attempt was not decided in time",
 		run: func(b *battle) error {
 			const nasty = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\r@octocat \u202e<img src=x>"
 			for range 3 {

@@ -39,7 +39,7 @@ var checkoutAttacks = []attack{
 	{
 		name: "2,500 nested folders", kind: onCheckout,
 		does:  "mkdir d; cd d, 2,500 times: a path longer than PATH_MAX",
-		holds: "decided; the folder goes away", before: "not seen: first tried with this suite",
+		holds: "decided; the folder goes away", before: "held",
 		run: func(b *battle) error { return b.leave("", []string{"nested", "2500"}) },
 	},
 	{
@@ -51,7 +51,7 @@ var checkoutAttacks = []attack{
 	{
 		name: "patterns that take for ever to match", kind: onCheckout,
 		does:  ".gitignore and .gitattributes with 120 stars in a line, 600 lines, over 200 names of 240 letters",
-		holds: "decided within 60 s; nothing else is slowed", before: "not seen: first tried with this suite",
+		holds: "decided within 60 s; nothing else is slowed", before: "held",
 		run: func(b *battle) error { return b.leave("", []string{"globs"}) },
 	},
 	{
@@ -176,7 +176,7 @@ var checkoutAttacks = []attack{
 	{
 		name: "growth during the collection", kind: onCheckout,
 		does:  "goes on to make files and folders while its work is collected",
-		holds: "decided; the folder goes away once it ends", before: "not seen: first tried with this suite",
+		holds: "decided; the folder goes away once it ends", before: "held",
 		run: func(b *battle) error {
 			var wg sync.WaitGroup
 			defer wg.Wait()
@@ -188,7 +188,7 @@ var checkoutAttacks = []attack{
 	{
 		name: "a file of 700 MB", kind: onCheckout,
 		does:  "one file of real bytes",
-		holds: "refused by scope.max_file_bytes; the director stays small", before: "not seen: first tried with this suite",
+		holds: "refused by scope.max_file_bytes; the director stays small", before: "held",
 		run: func(b *battle) error { return b.leave("agent-blocked", []string{"fill", "734003200"}) },
 	},
 }

@@ -48,7 +48,7 @@ var containerAttacks = []inside{
 		code:   [][]string{{"trace"}},
 	},
 	{
-		attack: attack{name: "signals to the first process", does: "SIGKILL, SIGSTOP, SIGSEGV, … to process 1", holds: "it lives on, or the attempt is lost and asks for nothing of others", before: "not seen: first tried with this suite"},
+		attack: attack{name: "signals to the first process", does: "SIGKILL, SIGSTOP, SIGSEGV, … to process 1", holds: "it lives on, or the attempt is lost and asks for nothing of others", before: "held"},
 		code:   [][]string{{"signal"}},
 	},
 	{
@@ -72,7 +72,7 @@ var containerAttacks = []inside{
 		},
 	},
 	{
-		attack: attack{name: "privileges", does: "mount, unshare, mknod, setuid, bpf, keys, modules, /proc/sys, cgroups, devices, raw sockets, the worker's program", holds: "refused", before: "held"},
+		attack: attack{name: "privileges", does: "mount, unshare, mknod, setuid, bpf, keys, modules, /proc/sys, cgroups, devices, raw sockets, the worker's program", holds: "refused", before: "got through: io_uring, with Docker 20.10"},
 		code:   [][]string{{"privileges"}, {"readonly", "/readonly"}},
 	},
 	{
@@ -106,11 +106,11 @@ var containerAttacks = []inside{
 		code:   [][]string{{"detach"}}, validate: [][]string{{"ticks"}}, label: "agent-review",
 	},
 	{
-		attack: attack{name: "output without end", does: "2 GB of lines on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "held"},
+		attack: attack{name: "output without end", does: "2 GB of lines on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "got through: not decided within two minutes"},
 		code:   [][]string{{"flood", "1024", "lines"}},
 	},
 	{
-		attack: attack{name: "output without a newline", does: "1 GB in one line on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "not seen: first tried with this suite"},
+		attack: attack{name: "output without a newline", does: "1 GB in one line on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "got through: not decided within two minutes"},
 		code:   [][]string{{"flood", "512", "line"}},
 	},
 	{
@@ -133,11 +133,11 @@ var containerAttacks = []inside{
 		},
 	},
 	{
-		attack: attack{name: "a question of 100 MB", does: ".retake/question.md of 100 MB", holds: "cut; a person is asked", before: "not seen: first tried with this suite"},
+		attack: attack{name: "a question of 100 MB", does: ".retake/question.md of 100 MB", holds: "cut; a person is asked", before: "held"},
 		code:   [][]string{{"question", "huge"}}, label: "agent-blocked",
 	},
 	{
-		attack: attack{name: "a question that is a fifo", does: ".retake/question.md as a fifo", holds: "nobody waits for a writer", before: "not seen: first tried with this suite"},
+		attack: attack{name: "a question that is a fifo", does: ".retake/question.md as a fifo", holds: "nobody waits for a writer", before: "held"},
 		code:   [][]string{{"question", "fifo"}},
 	},
 	{
@@ -145,7 +145,7 @@ var containerAttacks = []inside{
 		code:   [][]string{{"question", "link", "/retake/worker"}},
 	},
 	{
-		attack: attack{name: "the worker's folder as fifos", does: ".retake/spool, attempt.json, last_failure.txt as fifos", holds: "nobody waits; the worker reports", before: "not seen: first tried with this suite"},
+		attack: attack{name: "the worker's folder as fifos", does: ".retake/spool, attempt.json, last_failure.txt as fifos", holds: "nobody waits; the worker reports", before: "held"},
 		code:   [][]string{{"folder", "fifos"}},
 	},
 	{
@@ -161,7 +161,7 @@ var containerAttacks = []inside{
 		},
 	},
 	{
-		attack: attack{name: "the worker's folder gone", does: ".retake removed, a file in its place", holds: "the worker reports", before: "not seen: first tried with this suite"},
+		attack: attack{name: "the worker's folder gone", does: ".retake removed, a file in its place", holds: "the worker reports", before: "held"},
 		code:   [][]string{{"folder", "gone"}},
 	},
 	{
@@ -169,11 +169,11 @@ var containerAttacks = []inside{
 		code:   [][]string{{"logfile", "fifo"}}, exit: 1, label: "agent-blocked",
 	},
 	{
-		attack: attack{name: "a log file that is a link", does: "links to /proc/1/environ and /proc/self/mem, and a failure", holds: "not followed", before: "held"},
+		attack: attack{name: "a log file that is a link", does: "links to /proc/1/environ and /proc/self/mem, and a failure", holds: "not followed", before: "not seen: first tried with this suite"},
 		code:   [][]string{{"logfile", "link"}}, exit: 1, label: "agent-blocked",
 	},
 	{
-		attack: attack{name: "log files without end", does: "5,000 log files, one of 1 TB", holds: "bounded; the worker reports", before: "not seen: first tried with this suite"},
+		attack: attack{name: "log files without end", does: "5,000 log files, one of 1 TB", holds: "bounded; the worker reports", before: "got through: not decided within two minutes"},
 		code:   [][]string{{"logfile", "many"}}, exit: 1, label: "agent-blocked",
 	},
 	{

@@ -16,7 +16,7 @@ var resultAttacks = []attack{
 	{
 		name: "a success of its own making", kind: onResults, quick: true,
 		does:  "with the stolen credential: worker_result.v1 for its own attempt, unsigned and with made-up signatures",
-		holds: "nothing is delivered", before: "got through: unvalidated work was pushed",
+		holds: "nothing is delivered", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -172,7 +172,7 @@ var resultAttacks = []attack{
 	{
 		name: "an earlier attempt's report again", kind: onResults,
 		does:  "what the first attempt signed (its error, and a success with its key), sent in the second attempt",
-		holds: "it decides nothing in the second attempt", before: "not seen: there were no signatures",
+		holds: "it decides nothing in the second attempt", before: "got through: it ended the later attempt",
 		run: func(b *battle) error {
 			e := b.me.failure("first", "HTTP 500")
 			e.IsTransient, e.ShouldRetry = true, true
