@@ -3,6 +3,7 @@ package attack
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,11 +107,11 @@ var containerAttacks = []inside{
 		code:   [][]string{{"detach"}}, validate: [][]string{{"ticks"}}, label: "agent-review",
 	},
 	{
-		attack: attack{name: "output without end", does: "2 GB of lines on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "got through: not decided within two minutes"},
+		attack: attack{name: "output without end", most: 5 * time.Minute, does: "2 GB of lines on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "not seen: under way for two minutes, the timeout of two attempts"},
 		code:   [][]string{{"flood", "1024", "lines"}},
 	},
 	{
-		attack: attack{name: "output without a newline", does: "1 GB in one line on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "got through: not decided within two minutes"},
+		attack: attack{name: "output without a newline", most: 5 * time.Minute, does: "1 GB in one line on stdout and stderr", holds: "logs capped; nobody's memory grows", before: "not seen: under way for two minutes, the timeout of two attempts"},
 		code:   [][]string{{"flood", "512", "line"}},
 	},
 	{
@@ -393,7 +394,7 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 		}
 		return ""
 	}
-	err = until("it is decided", longest, func() bool { return decided() != "" })
+	err = until("it is decided", cmp.Or(a.most, longest), func() bool { return decided() != "" })
 	s.mu.Lock()
 	said := s.said[mine]
 	s.mu.Unlock()
