@@ -155,7 +155,7 @@ func (d *Director) Person(s wire.Subjects) (User, error) {
 	return d.own(d.reports, "operator", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add(s.AllWorkers(wire.ChannelError), s.Snapshot(), "$SRV.>")
 		c.Sub.Allow.Add(personInbox+".>", s.AllWorkers(wire.ChannelError), s.AllWorkers(wire.ChannelResult), s.Dead("*"), s.Snapshot())
-		c.Limits.Payload, c.Limits.Subs = personBytes+headerRoom, personSubscriptions
+		c.Limits.Payload, c.Subs = personBytes+headerRoom, personSubscriptions
 	})
 }
 

