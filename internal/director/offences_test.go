@@ -54,7 +54,7 @@ func TestFloodEndsTheAttemptOfItsWorker(t *testing.T) {
 		}
 		return question != ""
 	})
-	if !strings.Contains(question, "said hello ") || !strings.Contains(question, "and may do so 10 times a minute") {
+	if !strings.Contains(question, "it sent ") || !strings.Contains(question, "and may send 100 a second") {
 		t.Errorf("no figures in:\n%s", question)
 	}
 	if s.logs.FilterMessage("worker cut off from the bus").Len() != 1 || s.runtime.running(flood) != "" {
