@@ -35,7 +35,7 @@ server_name: retake
 max_payload: 1MB
 max_connections: 4096
 max_pending: 16MB    # waits for a client that does not read; more: it is disconnected
-write_deadline: "2s" # so is who takes nothing for that long
+write_deadline: "10s" # so is who takes nothing for that long
 # The log goes to standard error, with a line for each refusal: let docker bound it (max-size, max-file), or whoever else keeps it. If it is to be
 # a file, name it with log_file, and bound it with logfile_size_limit.
 authorization { timeout: 2 } # seconds to sign in

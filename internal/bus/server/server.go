@@ -45,7 +45,7 @@ const authTimeout = 2 * time.Second
 // but the flow control of a stream lets through more than half of this before it waits: a snapshot.
 const (
 	maxPending    = 16 << 20
-	writeDeadline = 2 * time.Second
+	writeDeadline = 10 * time.Second
 )
 
 // Options configure the embedded server. Every field but Dir may be left empty.
