@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,7 +105,7 @@ func TestDiskWatchOfFiles(t *testing.T) {
 func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 	t.Parallel()
 	const before = 100 << 20
-	stopped, large, began, full := make(chan struct{}), make(chan struct{}), make(chan struct{}), atomic.Bool{}
+	stopped, large, began, seen, full := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{}), atomic.Bool{}
 	fill := func(a *fakeWorker, name string, bytes int64) bool {
 		f, err := os.Create(filepath.Join(a.checkout, name))
 		return err == nil && unix.Fallocate(int(f.Fd()), 0, 0, bytes) == nil && f.Close() == nil
@@ -113,7 +114,7 @@ func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 		if a.plan.Issue.Title == "Hog" {
 			close(began)
 			select {
-			case <-large:
+			case <-seen:
 			case <-ctx.Done():
 			}
 			if !fill(a, "full", 64<<20) {
@@ -136,8 +137,16 @@ func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 	})
 	var looks atomic.Int64
 	s.diskUse = func(string) (u diskUse, err error) {
+		select {
+		case <-large:
+		default:
+			return u, errors.New("no look before one of them is large")
+		}
+		if looks.Add(1) == 2 { // the first one has measured both
+			close(seen)
+		}
 		u[0].used, u[0].free = 300<<20, 70<<20
-		if full.Load() && looks.Add(1) > 3 { // the checkouts were seen before
+		if full.Load() {
 			u[0].used, u[0].free = 366<<20, 4<<20
 		}
 		return u, nil
