@@ -192,7 +192,7 @@ var hostile = []string{
 	"skip-checks: true", "skip-checks:true", "[SKIP CI]", "[ skip ci ]", "[azurepipelines skip] [skip travis] [ci-skip]",
 	"a\u202etxt.exe\u2066", "${{ secrets.TOKEN }} `$(id)`", "x\r\nskip-checks: true\n\nCo-authored-by: a <a@octocat.org>",
 	`<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m"} -->`, "<img src=x onerror=alert(1)></details>", "\x1b]8;;http://x\x07\x00", "",
-	strings.Repeat("fixes #1 @octocat [skip ci] ", 1<<20/28), "/agent retry", "hunter2hunter2", "Upgrade @types/node",
+	strings.Repeat("fixes #1 @octocat [skip ci] ", 1<<18/28), "/agent retry", "hunter2hunter2", "Upgrade @types/node",
 }
 
 // harmful is what none of them may come out with, in any case.
