@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // TempMark is in the name of every file that is not finished. One that a crash left may be removed.
@@ -39,15 +41,39 @@ func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
 	})
 }
 
+// WriteNew makes the file, whole, unless it is there: then the error is fs.ErrExist. Of several that do this at once, one succeeds.
+func WriteNew(path string, mode fs.FileMode, data []byte) error {
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	write := func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	}
+	place := func(temp, name string) error {
+		if err := root.Link(temp, name); err != nil {
+			return err
+		}
+		return root.Remove(temp)
+	}
+	return errors.Join(fillIn(root, filepath.Base(path), mode, write, place), root.Close())
+}
+
 // FillIn is Fill within a folder that somebody else may be changing.
-func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error) (err error) {
+func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error) error {
+	return fillIn(root, name, mode, fill, root.Rename)
+}
+
+// fillIn writes a temporary file, and puts it into its place.
+func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error, place func(temp, name string) error) (err error) {
 	temp := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s%s%08x", filepath.Base(name), TempMark, rand.Uint32()))
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	if err = errors.Join(fill(f), f.Sync(), f.Close()); err == nil {
-		err = root.Rename(temp, name)
+		err = place(temp, name)
 	}
 	if err != nil {
 		return errors.Join(err, root.Remove(temp))
@@ -98,6 +124,61 @@ func syncDir(root *os.Root, dir string) error {
 		err = nil // not every file system can
 	}
 	return errors.Join(err, d.Close())
+}
+
+// MkdirAll makes a folder and those above it. What is new is still there after a power cut.
+func MkdirAll(path string, mode fs.FileMode) error {
+	path = filepath.Clean(path)
+	parent := filepath.Dir(path)
+	switch info, err := os.Stat(path); {
+	case err == nil && !info.IsDir():
+		return &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+	case err == nil || parent == path:
+		return err
+	}
+	if err := MkdirAll(parent, mode); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, mode); err != nil {
+		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() { // somebody else has just made it
+			return nil
+		}
+		return err
+	}
+	return SyncDir(parent)
+}
+
+// Rename moves a file or folder, within a file system, to a name that is the new one after a power cut, too.
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	if filepath.Dir(from) == filepath.Dir(to) {
+		return SyncDir(filepath.Dir(to))
+	}
+	return errors.Join(SyncDir(filepath.Dir(to)), SyncDir(filepath.Dir(from))) // first where it is, so that it is somewhere at any moment
+}
+
+// SyncDir makes the names in a folder durable.
+func SyncDir(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(root, "."), root.Close())
+}
+
+// SyncDisk makes all durable that was written to the file system of a folder, by whomever: for many files that others have written. It may be
+// called by anybody, and takes as long as the disk has to write.
+func SyncDisk(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	if err = unix.Syncfs(int(f.Fd())); err != nil {
+		err = &fs.PathError{Op: "sync", Path: dir, Err: err}
+	}
+	return errors.Join(err, f.Close())
 }
 
 // Rotate makes room for a new file: path becomes path.1, and so on; of those, so many are kept.

@@ -44,6 +44,20 @@ func TestFailureLeavesTheOldFile(t *testing.T) {
 	onlyThese(t, path, "a.json")
 }
 
+func TestWriteNewReplacesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.json")
+	if err := WriteNew(path, 0o600, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteNew(path, 0o600, []byte("second")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second time: %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "first" {
+		t.Errorf("%q, %v", got, err)
+	}
+	onlyThese(t, path, "a.json")
+}
+
 func TestNoLinkLeadsOutside(t *testing.T) {
 	inside, outside := t.TempDir(), t.TempDir()
 	if err := os.Symlink(outside, filepath.Join(inside, "out")); err != nil {

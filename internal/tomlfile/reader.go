@@ -2,6 +2,7 @@ package tomlfile
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 type reader struct {
 	*File
 	parser   unstable.Parser
+	lines    []int // where each begins; the parser counts them anew for each position
 	kinds    map[string]kind
 	elements map[string]int // of [[path]]: how many so far
 	wrong    Fault          // the first
@@ -30,9 +32,26 @@ const (
 	value         // a = …, inline tables and their keys included
 )
 
+func (r *reader) reset(data []byte) {
+	r.lines = []int{0}
+	for i, c := range data {
+		if c == '\n' {
+			r.lines = append(r.lines, i+1)
+		}
+	}
+	r.parser.Reset(data)
+}
+
+func (r *reader) position(offset int) Position {
+	line, begins := slices.BinarySearch(r.lines, offset)
+	if begins {
+		line++
+	}
+	return Position{line, offset - r.lines[line-1] + 1}
+}
+
 func (r *reader) note(path string, n *unstable.Node) Position {
-	s := r.parser.Shape(n.Raw).Start
-	here := Position{s.Line, s.Column}
+	here := r.position(int(n.Raw.Offset))
 	if _, ok := r.at[path]; !ok {
 		r.at[path] = here
 	}

@@ -79,7 +79,7 @@ func Parse(data []byte) *File {
 	}
 	r := reader{File: f, kinds: map[string]kind{}, elements: map[string]int{}}
 	f.Values = map[string]any{}
-	r.parser.Reset(data)
+	r.reset(data)
 	path, table := "", f.Values
 	for r.wrong.Text == "" && r.parser.NextExpression() {
 		switch e := r.parser.Expression(); e.Kind {

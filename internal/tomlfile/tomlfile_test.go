@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	toml "github.com/pelletier/go-toml/v2"
@@ -137,5 +138,16 @@ func TestWhatIsNoTOML(t *testing.T) {
 	}
 	if f := Parse([]byte("\xef\xbb\xbfa = 1")); f.Err() != nil || f.Values["a"] != int64(1) {
 		t.Error("a byte order mark", f.Err())
+	}
+}
+
+// The largest file takes a twentieth of a second; counting the lines anew for each key took twenty.
+func TestTimeGrowsWithTheLength(t *testing.T) {
+	began := time.Now()
+	if f := Parse([]byte(strings.Repeat("[[rule]]\nname = 1\n", MaxBytes/18))); len(f.faults) > 0 {
+		t.Error(f.faults)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %s", took)
 	}
 }

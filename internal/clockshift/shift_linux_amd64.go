@@ -1,0 +1,49 @@
+//go:build clockshift
+
+package clockshift
+
+import (
+	"fmt"
+	"os"
+	"time"
+	_ "unsafe" // for go:linkname
+)
+
+// clockGettime is what the runtime calls; 0: the machine has no vDSO.
+//
+//go:linkname clockGettime runtime.vdsoClockgettimeSym
+var clockGettime uintptr
+
+var (
+	original uintptr // what it called before
+	seconds  int64   // by which the time of day is wrong
+)
+
+// shifted is the address of what is called instead.
+func shifted() uintptr
+
+func init() {
+	text, ok := os.LookupEnv(Variable)
+	if !ok {
+		return
+	}
+	shift, err := time.ParseDuration(text)
+	if err == nil && shift%time.Second != 0 {
+		err = fmt.Errorf("want whole seconds")
+	}
+	if err == nil && clockGettime == 0 {
+		err = fmt.Errorf("this machine has no vDSO")
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s=%s: %v\n", Variable, text, err)
+		os.Exit(2)
+	}
+	before := time.Now()
+	original, seconds = clockGettime, int64(shift/time.Second)
+	clockGettime = shifted()
+	after := time.Now()
+	if moved := after.Round(0).Sub(before.Round(0)) - after.Sub(before); (moved - shift).Abs() > time.Second {
+		fmt.Fprintf(os.Stderr, "%s=%s: the clock has moved by %s\n", Variable, text, moved)
+		os.Exit(2)
+	}
+}

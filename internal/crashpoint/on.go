@@ -1,0 +1,41 @@
+//go:build crashpoints
+
+package crashpoint
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// The point at which this process ends, and how often it is passed before.
+var (
+	wanted, nth = read(os.Getenv(Variable))
+	passed      atomic.Int64
+)
+
+func read(text string) (name string, nth int64) {
+	name, times, found := strings.Cut(text, "#")
+	n, err := strconv.ParseInt(times, 10, 64)
+	if !found {
+		n, err = 1, nil
+	}
+	if name != "" && (err != nil || n < 1 || !slices.Contains(Points, name)) {
+		fmt.Fprintf(os.Stderr, "%s=%s: want one of crashpoint.Points, and #n behind it for the n-th time\n", Variable, text)
+		os.Exit(2)
+	}
+	return name, n
+}
+
+// Reached ends the process if this is the point, as kill -9 does: nothing is flushed, nobody is told.
+func Reached(name string) {
+	if name != wanted || passed.Add(1) != nth {
+		return
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {} // nothing more happens here until it takes effect
+}

@@ -1,0 +1,90 @@
+// Package powercut has disks for tests whose power can be cut: file systems in a file, which forget at once whatever was not written through.
+//
+// A cut is ext4's own shutdown without its log: nothing more reaches the file, neither data that was written and not synced nor names of new files
+// that no fsync(2) has made durable. What was handed to the disk before is kept, so it is a disk that has no cache of its own, or one whose cache obeys
+// flushes. The next mount replays the log as after a real cut.
+package powercut
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Disk is a mounted file system.
+type Disk struct {
+	Dir   string // where it is mounted: the same before and after a cut
+	t     testing.TB
+	image string
+}
+
+const imageBytes = 512 << 20
+
+// New mounts a new disk, or skips the test and says what is missing: root, mkfs.ext4, a loop device.
+func New(t testing.TB) *Disk {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a power cut needs root, to mount a file system")
+	}
+	d := &Disk{Dir: filepath.Join(t.TempDir(), "disk"), t: t, image: filepath.Join(t.TempDir(), "image")}
+	file, err := os.Create(d.image)
+	if err == nil {
+		err = file.Truncate(imageBytes)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = file.Close()
+	if err := os.Mkdir(d.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0", d.image).CombinedOutput(); err != nil {
+		t.Skipf("a power cut needs mkfs.ext4: %v: %s", err, out)
+	}
+	if out, err := exec.Command("mount", "-o", "loop", d.image, d.Dir).CombinedOutput(); err != nil {
+		t.Skipf("a power cut needs a loop device and mount: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(d.Dir, unix.MNT_DETACH) })
+	return d
+}
+
+// Of linux/fs.h and fs/ext4/ext4.h.
+const (
+	ioctlShutdown = 0x8004587d // FS_IOC_SHUTDOWN
+	noLogFlush    = 2
+)
+
+// Cut cuts the power: from now on everything on the disk fails, for whoever has files open there also after Restore.
+func (d *Disk) Cut() {
+	d.t.Helper()
+	dir, err := os.Open(d.Dir)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer func() { _ = dir.Close() }()
+	how := uint32(noLogFlush)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), ioctlShutdown, uintptr(unsafe.Pointer(&how))); errno != 0 {
+		d.t.Skipf("a power cut needs ext4's shutdown: %v", errno)
+	}
+}
+
+// Restore mounts what the cut has left: a copy of it, for whoever else has the old disk mounted, such as a container that was started meanwhile, would
+// share its errors.
+func (d *Disk) Restore() {
+	d.t.Helper()
+	if err := unix.Unmount(d.Dir, unix.MNT_DETACH); err != nil {
+		d.t.Fatal(err)
+	}
+	after := d.image + "+"
+	if out, err := exec.Command("cp", "--sparse=always", d.image, after).CombinedOutput(); err != nil {
+		d.t.Fatalf("copy what the cut has left: %v: %s", err, out)
+	}
+	d.image = after
+	if out, err := exec.Command("mount", "-o", "loop", d.image, d.Dir).CombinedOutput(); err != nil {
+		d.t.Fatalf("mount after the cut: %v: %s", err, out)
+	}
+}
