@@ -1,0 +1,130 @@
+package chaos
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"retake/internal/bus/wire"
+)
+
+// What the agent does, as its second argument says: the work, or looking at it.
+const (
+	agentWork  = "work"
+	agentCheck = "check"
+)
+
+// part is what an issue asks of the agent. It stands in the issue's text.
+type part struct {
+	Seconds float64 `json:"seconds"`         // how long the work takes
+	First   string  `json:"first,omitempty"` // what becomes of it as long as nobody has answered: fails, asks; empty: it succeeds
+}
+
+var partLine = regexp.MustCompile(`(?m)^chaos: (\{.*\})\r?$`)
+
+func (p part) line() string {
+	data, _ := json.Marshal(p) // numbers and words: it cannot fail
+	return "chaos: " + string(data)
+}
+
+// aliveEvery is how often an agent writes down that it lives.
+const aliveEvery = 100 * time.Millisecond
+
+// RunAgent is the agent: `chaos agent FOLDER work|check`, in a checkout. It returns the exit code.
+func RunAgent(args []string) int {
+	err := errors.New("want: chaos agent FOLDER work|check (workers start it)")
+	if len(args) == 2 {
+		err = runAgent(args[0], args[1])
+	}
+	if err != nil {
+		fmt.Println("chaos agent:", err)
+		return 1
+	}
+	return 0
+}
+
+func runAgent(dir, what string) error {
+	r := runLine{Issue: os.Getenv("RETAKE_ISSUE"), Attempt: os.Getenv("RETAKE_ATTEMPT_ID"), Round: os.Getenv("RETAKE_FIX_ROUND"), PID: os.Getpid()}
+	if what == agentCheck {
+		return r.write(dir, runFinished)
+	}
+	data, err := os.ReadFile(filepath.Join(".retake", "attempt.json"))
+	if err != nil {
+		return err
+	}
+	var file wire.AttemptFile
+	if err := json.Unmarshal(data, &file); err != nil {
+		return fmt.Errorf("attempt.json: %w", err)
+	}
+	m := partLine.FindStringSubmatch(file.Issue.Body)
+	if m == nil {
+		return errors.New("the issue's text has no part for me")
+	}
+	var p part
+	if err := json.Unmarshal([]byte(m[1]), &p); err != nil {
+		return fmt.Errorf("the part in the issue's text: %w", err)
+	}
+	unlock, alone, err := lockIssue(dir, r.Issue)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.write(dir, runBegan); err != nil {
+		return err
+	}
+	if !alone {
+		_ = r.write(dir, runOverlaps) // the line before could be written
+	}
+	for end := time.Now().Add(time.Duration(p.Seconds * float64(time.Second))); time.Now().Before(end); {
+		time.Sleep(aliveEvery)
+		if err := r.write(dir, runAlive); err != nil {
+			return err
+		}
+	}
+	return r.act(p, file, dir)
+}
+
+// act does what the part says.
+func (r runLine) act(p part, file wire.AttemptFile, dir string) error {
+	if len(file.Hints) == 0 && p.First == "asks" {
+		text := "Which of the two is meant?\n"
+		return errors.Join(os.WriteFile(filepath.Join(".retake", "question.md"), []byte(text), 0o644), r.write(dir, runAsked))
+	}
+	if file.Attempt == 1 && p.First == "fails" {
+		_ = r.write(dir, runFailed)
+		return errors.New("panic: runtime error: the first attempt fails, whatever happens")
+	}
+	return errors.Join(os.MkdirAll("work", 0o755), os.WriteFile(filepath.Join("work", number(r.Issue)+".txt"), []byte(r.Attempt+"\n"), 0o644))
+}
+
+// lockIssue takes the issue's lock for this process's life; alone is false if another agent has it.
+func lockIssue(dir, issue string) (unlock func(), alone bool, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, "issue-"+number(issue)+".lock"), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return nil, false, err
+	}
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case err == nil:
+		return func() { _ = f.Close() }, true, nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return func() { _ = f.Close() }, false, nil
+	default:
+		return nil, false, errors.Join(err, f.Close())
+	}
+}
+
+// number is that of an issue's key.
+func number(key string) string {
+	_, n, _ := strings.Cut(key, "#")
+	if _, err := strconv.Atoi(n); err != nil {
+		return "none"
+	}
+	return n
+}

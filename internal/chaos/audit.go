@@ -1,0 +1,286 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// excuse is how long before its end a worker may have finished without a report that could have come.
+const excuse = time.Second
+
+// maxAttempts are those that a task may have before a person is asked: max_retries of the configuration, and the first.
+const maxAttempts = 9
+
+// audit judges a world whose director has ended. stuck is what has not reached its end.
+func (w *world) audit(ctx context.Context, t *table, stuck []string) error {
+	runs, err := readRuns(w.runs())
+	if err != nil {
+		return err
+	}
+	branches, err := w.branches()
+	if err != nil {
+		return err
+	}
+	all, events := w.github.Issues(repository), w.github.Events("")
+	t.more("issues opened", len(w.issues))
+	for _, s := range stuck {
+		t.bad("stuck", s)
+	}
+	w.auditComments(t, all, events)
+	for _, i := range w.issues {
+		of := slices.DeleteFunc(slices.Clone(runs), func(r *agentRun) bool { return r.issue != i.key })
+		w.auditReports(t, i, of, branches)
+		w.auditBranches(t, i, of, all, branches)
+		w.auditLabels(t, i)
+		w.auditBudget(t, i, of)
+	}
+	for _, r := range overlapping(runs) {
+		t.bad("attempts overlapping", r.issue+" "+r.attempt)
+	}
+	for _, r := range twice(runs) {
+		t.bad("attempts run twice", r.issue+" "+r.attempt)
+	}
+	t.more("attempts", len(attempts(runs)))
+	if n := w.github.Violations(); n > 0 {
+		t.more("calls inside a stated limit", n)
+	}
+	for _, f := range w.wrong {
+		t.bad(f.column, f.detail)
+	}
+	return w.auditHost(ctx, t)
+}
+
+func (w *world) auditHost(ctx context.Context, t *table) error {
+	left, err := w.host.workers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, x := range left {
+		t.bad("containers left", x.issue+" "+x.attempt)
+	}
+	networks, err := w.host.networks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range networks[min(1, len(networks)):] {
+		t.bad("networks too many", name)
+	}
+	return nil
+}
+
+// attempts are the ids of the attempts that ran.
+func attempts(runs []*agentRun) (ids []string) {
+	for _, r := range runs {
+		if !slices.Contains(ids, r.attempt) {
+			ids = append(ids, r.attempt)
+		}
+	}
+	return ids
+}
+
+// branches are the pushed branches: the attempt that the file of their issue names.
+func (w *world) branches() (found map[string]string, err error) {
+	found = map[string]string{}
+	refs, err := gitIn(w.bare(), "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")
+	for branch := range strings.FieldsSeq(refs) {
+		text := ""
+		if m := branchOfIssue.FindStringSubmatch(branch); m != nil {
+			text, _ = gitIn(w.bare(), "show", branch+":work/"+m[1]+".txt") // none: it shows unfinished work
+		}
+		found[branch] = strings.TrimSpace(text)
+	}
+	return found, err
+}
+
+func gitIn(dir string, args ...string) (string, error) {
+	out, err := exec.Command("git", append([]string{"-c", "safe.directory=*", "-C", dir}, args...)...).Output()
+	if err != nil {
+		return "", fmt.Errorf("chaos: git %s: %w", args[0], err)
+	}
+	return string(out), nil
+}
+
+// shown is the attempt whose work people got: that of the branch, or of main if it was merged.
+func (w *world) shown(i *issue, branches map[string]string) (ids []string) {
+	for branch, attempt := range branches {
+		if m := branchOfIssue.FindStringSubmatch(branch); m != nil && m[1] == number(i.key) && attempt != "" {
+			ids = append(ids, attempt)
+		}
+	}
+	if text, err := gitIn(w.bare(), "show", "main:work/"+number(i.key)+".txt"); err == nil && !slices.Contains(ids, strings.TrimSpace(text)) {
+		ids = append(ids, strings.TrimSpace(text))
+	}
+	return ids
+}
+
+// excused: what a run had finished need not have been reported, because its worker was ended right then.
+func (w *world) excused(r *agentRun, at time.Time) bool {
+	return slices.ContainsFunc(w.harmed, func(h harm) bool {
+		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) && h.at.Before(at.Add(excuse))
+	})
+}
+
+// auditReports follows what agents ended with to what people can see of it.
+func (w *world) auditReports(t *table, i *issue, runs []*agentRun, branches map[string]string) {
+	shown := w.shown(i, branches)
+	asked := w.askedAbout(i)
+	for n, r := range runs {
+		var decided int
+		at := r.alive
+		switch {
+		case !r.finished.IsZero():
+			at = r.finished
+			for _, id := range shown {
+				if id == r.attempt {
+					decided++
+				}
+			}
+			if later := runs[n+1:]; len(later) > 0 && i.acts == 0 && decided == 0 {
+				if w.excused(r, at) {
+					t.more("excused", 1)
+					t.more("reports sent", 1)
+					continue
+				}
+				t.bad("finished work done twice", fmt.Sprintf("%s: %s had finished at %s, then %s began", i.key, r.attempt, at.Format(time.TimeOnly), later[0].attempt))
+			}
+		case r.asked:
+			decided = asked[r.attempt]
+			if decided == 0 && len(runs) > n+1 && w.excused(r, at) {
+				decided = 1
+			}
+		case r.failed:
+			if decided = asked[r.attempt]; decided == 0 && len(runs) > n+1 {
+				decided = 1
+			}
+		default:
+			continue
+		}
+		t.more("reports sent", 1)
+		switch {
+		case decided > 0:
+			t.more("decided", 1)
+			if decided > 1 {
+				t.bad("doubled", fmt.Sprintf("%s %s: %d times", i.key, r.attempt, decided))
+			}
+		case i.gone || i.acts > 0 || w.excused(r, at):
+			t.more("excused", 1)
+		default:
+			t.bad("lost", fmt.Sprintf("%s %s", i.key, r.attempt))
+		}
+	}
+}
+
+var attemptOfQuestion = regexp.MustCompile(`"attempt":"([a-z0-9]+-\d+)`)
+
+// askedAbout counts the questions about each attempt.
+func (w *world) askedAbout(i *issue) map[string]int {
+	n := map[string]int{}
+	for _, c := range i.questions(w.github.Issue(i.key)) {
+		if m := attemptOfQuestion.FindStringSubmatch(c.Body); m != nil {
+			n[m[1]]++
+		}
+	}
+	return n
+}
+
+// auditBranches: one issue, one branch, one pull request.
+func (w *world) auditBranches(t *table, i *issue, runs []*agentRun, all []githubtest.Issue, branches map[string]string) {
+	expected := 0
+	if !i.gone {
+		expected = 1
+	}
+	found := pulls(all, i.key)
+	t.more("branches expected", expected)
+	t.more("branches present", len(found))
+	if len(found) < expected || len(found) > expected+i.acts && !i.gone || i.gone && len(found) > 1+i.acts {
+		t.bad("branches extra or missing", fmt.Sprintf("%s: %d pull requests, want %d", i.key, len(found), expected))
+	}
+	known := map[string]bool{}
+	for _, p := range found {
+		known[p.Head] = true
+	}
+	for branch := range branches {
+		m := branchOfIssue.FindStringSubmatch(branch)
+		if m != nil && m[1] == number(i.key) && !known[branch] && !strings.HasSuffix(branch, "-unfinished") && !i.gone {
+			t.bad("branches extra or missing", i.key+": branch "+branch+" has no pull request")
+		}
+	}
+	for _, id := range w.shown(i, branches) {
+		if !slices.ContainsFunc(runs, func(r *agentRun) bool { return r.attempt == id }) {
+			t.bad("branches extra or missing", i.key+": work of "+id+", which never ran")
+		}
+	}
+}
+
+// auditLabels: an issue that has ended has one label of ours, or none.
+func (w *world) auditLabels(t *table, i *issue) {
+	now := w.github.Issue(i.key)
+	var ours []string
+	for _, l := range now.Labels {
+		if slices.Contains([]string{labelTask, labelClaimed, labelBlocked, labelReview}, l) {
+			ours = append(ours, l)
+		}
+	}
+	want := []string{labelReview}
+	if i.gone || i.merges {
+		want = nil
+	}
+	t.more("labels expected", len(want))
+	t.more("labels present", len(ours))
+	if taken := i.gone && (slices.Equal(ours, []string{labelTask}) || slices.Equal(ours, []string{labelReview})); !slices.Equal(ours, want) && !taken {
+		t.bad("labels extra or missing", fmt.Sprintf("%s has %v, want %v", i.key, ours, want))
+	}
+}
+
+// auditBudget: no task has more attempts than its budget, which an answer renews.
+func (w *world) auditBudget(t *table, i *issue, runs []*agentRun) {
+	if n, most := len(attempts(runs)), maxAttempts*(1+i.answers+i.acts); n > most {
+		t.bad("budget overruns", fmt.Sprintf("%s: %d attempts, budget %d", i.key, n, most))
+	}
+	needed := 0
+	if i.part.First == "asks" {
+		needed = 1
+	}
+	asked := i.questions(w.github.Issue(i.key))
+	for _, q := range asked[min(needed, len(asked)):] {
+		t.bad("questions without need", i.key+": "+titleOf(q.Body))
+	}
+}
+
+// runOf is the director's run in a marker: that two runs write the same is the failure that is looked for.
+var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
+
+// auditComments looks for comments of the director's with the same marker, and for ones that it has deleted again.
+func (w *world) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
+	for _, i := range all {
+		markers, present, written := map[string]bool{}, 0, 0
+		for _, c := range i.Comments {
+			if c.Author == bot {
+				marker, _, _ := strings.Cut(c.Body, "\n")
+				markers[runOf.ReplaceAllString(marker, "")] = true
+				present++
+			}
+		}
+		deleted := 0 // by people
+		for _, e := range events {
+			if e.Issue == i.Key && e.Actor == bot && e.Event == "commented" {
+				written++
+			}
+			if e.Issue == i.Key && e.Actor != bot && e.Event == "comment_deleted" {
+				deleted++
+			}
+		}
+		t.more("comments expected", len(markers))
+		t.more("comments present", present)
+		if n := max(present, written-deleted) - len(markers); n > 0 {
+			t.bad("comments extra", fmt.Sprintf("%s: %d written, %d different", i.Key, written, len(markers)))
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// judged is a world without a director: what it would have done is done by hand.
+type judged struct {
+	*world
+	t *testing.T
+}
+
+func newJudged(t *testing.T) judged {
+	w := &world{dir: t.TempDir(), host: nobodyWorks{}}
+	seed := filepath.Join(w.dir, "seed")
+	w.github = githubtest.New(githubtest.Options{DataDir: filepath.Join(w.dir, "git"), Person: person})
+	w.github.AddUser(bot, "token")
+	for _, err := range []error{
+		os.Mkdir(w.runs(), 0o755), os.Mkdir(seed, 0o755), os.WriteFile(filepath.Join(seed, "a"), nil, 0o644),
+		w.github.AddRepo(repository, seed, map[string]string{bot: "write", person: "admin"}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return judged{w, t}
+}
+
+// nobodyWorks is a host without workers.
+type nobodyWorks struct{ processes }
+
+func (nobodyWorks) workers(context.Context) ([]worker, error) { return nil, nil }
+
+// deliver is what a director does with finished work.
+func (j judged) deliver(i *issue, branch, attempt string) {
+	j.t.Helper()
+	file := filepath.Join(j.dir, "work", number(i.key)+".txt")
+	script := `git init -q . && git fetch -q "$1" main && git checkout -q FETCH_HEAD && mkdir -p work && echo "$3" > "work/$4.txt" && git add . &&
+git -c user.name=a -c user.email=a@b commit -qm work && git push -q "$1" "HEAD:refs/heads/$2"`
+	cmd := exec.Command("sh", "-c", script, "sh", j.bare(), branch, attempt, number(i.key))
+	cmd.Dir = j.t.TempDir()
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		j.t.Fatalf("%v: %s (%s)", err, out, file)
+	}
+	j.github.CreatePull(repository, bot, "Work", "", branch, "main", false)
+	j.github.RemoveLabel(i.key, bot, labelTask)
+	j.github.AddLabel(i.key, bot, labelReview)
+}
+
+func (j judged) ran(i *issue, attempt string, ends string) {
+	j.t.Helper()
+	r := runLine{Issue: i.key, Attempt: attempt, Round: "1"}
+	for _, what := range []string{runBegan, runAlive, ends} {
+		if err := r.write(j.runs(), what); err != nil {
+			j.t.Fatal(err)
+		}
+	}
+}
+
+// TestTheAuditorSeesWhatIsWrong does wrong things by hand, one at a time: exactly its column must be bad.
+func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
+	question := `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
+	for _, c := range []struct {
+		name string
+		do   func(j judged, i *issue)
+		want string // bad columns
+	}{
+		{"all is well", func(j judged, i *issue) { j.ran(i, "x-1", runFinished); j.deliver(i, "retake/1-a1", "x-1") }, ""},
+		{"the first attempt failed", func(j judged, i *issue) {
+			j.ran(i, "x-1", runFailed)
+			j.ran(i, "x-2", runFinished)
+			j.deliver(i, "retake/1-a2", "x-2")
+		}, ""},
+		{"finished twice", func(j judged, i *issue) {
+			j.ran(i, "x-1", runFinished)
+			j.ran(i, "x-2", runFinished)
+			j.deliver(i, "retake/1-a2", "x-2")
+		}, "finished work done twice, lost"},
+		{"finished twice, the worker was killed", func(j judged, i *issue) {
+			j.ran(i, "x-1", runFinished)
+			j.hurt("x-1")
+			j.ran(i, "x-2", runFinished)
+			j.deliver(i, "retake/1-a2", "x-2")
+		}, ""},
+		{"delivered twice", func(j judged, i *issue) {
+			j.ran(i, "x-1", runFinished)
+			j.deliver(i, "retake/1-a1", "x-1")
+			j.deliver(i, "retake/1-a2", "x-1")
+		}, "branches extra or missing, doubled"},
+		{"never delivered", func(j judged, i *issue) {
+			j.ran(i, "x-1", runFinished)
+			j.github.RemoveLabel(i.key, bot, labelTask)
+			j.github.AddLabel(i.key, bot, labelReview)
+		}, "branches extra or missing, lost, stuck"},
+		{"work of nobody", func(j judged, i *issue) { j.deliver(i, "retake/1-a1", "x-9") }, "branches extra or missing"},
+		{"asked twice", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			j.github.AddComment(i.key, bot, question)
+			j.github.AddComment(i.key, bot, question)
+			j.ran(i, "x-2", runFinished)
+			j.deliver(i, "retake/1-a2", "x-2")
+		}, "comments extra, doubled"},
+		{"a label stays on", func(j judged, i *issue) {
+			j.ran(i, "x-1", runFinished)
+			j.deliver(i, "retake/1-a1", "x-1")
+			j.github.AddLabel(i.key, bot, labelClaimed)
+		}, "labels extra or missing, stuck"},
+		{"ten attempts", func(j judged, i *issue) {
+			for _, n := range strings.Fields("1 2 3 4 5 6 7 8 9") {
+				j.ran(i, "x-"+n, runAlive)
+			}
+			j.ran(i, "x-10", runFinished)
+			j.deliver(i, "retake/1-a10", "x-10")
+		}, "budget overruns"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			j := newJudged(t)
+			i := j.open(rand.New(rand.NewPCG(1, 1)))
+			i.merges = false
+			i.part.First = "asks"
+			c.do(j, i)
+			table := newTable()
+			if err := j.audit(t.Context(), table, j.unended()); err != nil {
+				t.Fatal(err)
+			}
+			var bad []string
+			for _, col := range columns {
+				if col.bad && table.count[col.name] > 0 {
+					bad = append(bad, col.name)
+				}
+			}
+			want := strings.Split(c.want, ", ")
+			if c.want == "" {
+				want = nil
+			}
+			if !sameSet(bad, want) {
+				t.Errorf("bad are %q, want %q\n%s", bad, want, strings.Join(table.detail, "\n"))
+			}
+		})
+	}
+}
+
+func sameSet(a, b []string) bool {
+	in := map[string]int{}
+	for _, s := range a {
+		in[s]++
+	}
+	for _, s := range b {
+		in[s]--
+	}
+	for _, n := range in {
+		if n != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func TestTheSeedChoosesTheFaults(t *testing.T) {
+	choices := func(seed uint64) (names []string) {
+		for i := range 20 {
+			names = append(names, choose(rand.New(rand.NewPCG(seed, uint64(i))), faults).name)
+		}
+		return names
+	}
+	if a, b := strings.Join(choices(7), ","), strings.Join(choices(7), ","); a != b {
+		t.Errorf("one seed, two sequences:\n%s\n%s", a, b)
+	}
+	if a, b := strings.Join(choices(7), ","), strings.Join(choices(8), ","); a == b {
+		t.Error("two seeds, one sequence")
+	}
+	if d := between(rand.New(rand.NewPCG(1, 1)), time.Second, time.Second); d != time.Second {
+		t.Errorf("between 1 s and 1 s: %v", d)
+	}
+}
+
+func TestWanted(t *testing.T) {
+	for _, c := range []struct {
+		only string
+		want bool
+	}{{"", true}, {"disk", true}, {"power,disk", true}, {"power", false}, {"!disk", false}, {"!power", true}, {"disk,!full", false}} {
+		if got := wanted("disk full", c.only); got != c.want {
+			t.Errorf("%q: %v, want %v", c.only, got, c.want)
+		}
+	}
+}

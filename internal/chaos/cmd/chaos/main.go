@@ -1,0 +1,62 @@
+// Command chaos throws faults at a running director, and judges from outside what became of the work. See internal/chaos.
+//
+// Exit codes: 0 every bad column is zero, 1 one is not, 2 it could not run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"retake/internal/chaos"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		switch args[0] {
+		case "agent":
+			return chaos.RunAgent(args[1:])
+		case "nats":
+			return chaos.RunNATS(args[1:])
+		}
+	}
+	o := chaos.Options{Out: stdout}
+	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.IntVar(&o.Rounds, "rounds", 15, "faults to throw")
+	f.Uint64Var(&o.Seed, "seed", 0, "of all faults; 0: a fresh one")
+	f.StringVar(&o.Runtime, "runtime", "", "of workers: docker or processes; empty: both in turns, if an engine answers")
+	f.StringVar(&o.Bus, "bus", "", "embedded or joined; empty: both in turns")
+	f.StringVar(&o.Only, "only", "", "names of the faults to throw: \"disk,power\" with one of these in it, \"!disk,!power\" with none")
+	f.BoolVar(&o.Crash, "crashpoints", false, "no rounds: kill the director at every crash point; --director must be built with the tag crashpoints")
+	f.StringVar(&o.Director, "director", "", "program; empty: the one beside this one")
+	f.StringVar(&o.Keep, "keep", "", "folder that gets the logs of every world")
+	if err := f.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if f.NArg() > 0 || o.Rounds < 1 {
+		fmt.Fprintln(stderr, "chaos: want --rounds of at least 1, and no arguments: see --help")
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := chaos.Run(ctx, o)
+	switch {
+	case err != nil:
+		fmt.Fprintln(stderr, err)
+		return 2
+	case !ok:
+		return 1
+	}
+	return 0
+}

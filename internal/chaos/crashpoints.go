@@ -1,0 +1,151 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"retake/internal/crashpoint"
+	"retake/internal/director"
+	"retake/internal/fsm"
+)
+
+// Times of one crash point.
+const (
+	reachedWithin      = 20 * time.Second // most, until the point is reached
+	reachedAgainWithin = 5 * time.Second  // most, until it is reached in recovery
+)
+
+// stimuli bring about what some points are around, by what stands in their names. Any other point is met by ordinary work.
+var stimuli = []struct {
+	in    string
+	first string // what the issue's first attempt does
+	throw func(context.Context, *world, *rand.Rand) (string, error)
+}{
+	{"/release/", "", onIssue(takeBack)},
+	{"/forget/", "", onIssue(closeIssue)},
+	{"/escalate/", "asks", nil},
+	{"/read_answers/", "asks", nil},
+	{"/reply/", "", onIssue(askWhy)},
+	{"/probe/", "", onWorker(host.pause)},
+	{"/fence/", "", freezeWorker},
+	{"/recheck/", "fails", nil},
+	{"/read_issue/", "", onIssue(takeBack)},
+	{"/reclaim/", "", onIssue(takeBack)},
+	{"/tidy/", "", onIssue(addStrayLabel)},
+	{"/pause/", "", command(fsm.Pause, fsm.Resume)},
+	{"/resume/", "", command(fsm.Pause, fsm.Resume)},
+}
+
+// command gives the director commands, as an operator does.
+func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *rand.Rand) (string, error) {
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+		_, _ = w.victim(ctx, r)
+		for _, c := range commands {
+			_, _ = director.SendCommand(ctx, w.data(), c) // it may have been killed
+			if err := pause(ctx, time.Second); err != nil {
+				return "", err
+			}
+		}
+		return "", nil
+	}
+}
+
+// crash kills the director at every point of the table, once and again while it recovers.
+func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) error {
+	var points []string
+	for _, p := range crashpoint.Points {
+		for n := range max(1, often[p]) {
+			if wanted(p, only) {
+				points = append(points, fmt.Sprintf("%s#%d", p, n+1))
+			}
+		}
+	}
+	order := rand.New(rand.NewPCG(seed, 3))
+	order.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	for i, point := range points {
+		if w.runtime == runtimeDocker && strings.HasPrefix(point, "process/") || w.runtime != runtimeDocker && strings.HasPrefix(point, "container/") {
+			w.log.add("%s: left out: it is of the other runtime", point)
+			continue
+		}
+		t.more("crash points", 1)
+		if err := w.crashAt(ctx, rand.New(rand.NewPCG(seed, uint64(i))), point, t); err != nil {
+			return fmt.Errorf("chaos: %s: %w", point, err)
+		}
+	}
+	return nil
+}
+
+// often are the points that one task passes many times: it is killed at each of them.
+var often = map[string]int{"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8, "effect/progress/before": 2, "effect/progress/after": 2}
+
+func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) error {
+	point, _, _ := strings.Cut(at, "#")
+	w.director.kill()
+	if err := w.director.startWith(crashpoint.Variable + "=" + at); err != nil {
+		return err
+	}
+	throw := w.stimulate(r, point)
+	stimulated, stop := context.WithCancel(ctx)
+	var stimulus sync.WaitGroup
+	stimulus.Go(func() {
+		for throw != nil && stimulated.Err() == nil {
+			if _, err := throw(stimulated, w, r); err != nil {
+				return
+			}
+		}
+	})
+	reached := await(ctx, reachedWithin, "", w.director.killedItself) == nil
+	stop()
+	stimulus.Wait()
+	if !reached {
+		w.log.add("%s: not reached", at)
+		return w.again(ctx, t, "crash points")
+	}
+	t.more("crash points reached", 1)
+	w.director.kill() // it is gone: nobody wants it any more
+	if err := w.director.startWith(crashpoint.Variable + "=" + point); err != nil {
+		return err
+	}
+	inRecovery := await(ctx, reachedAgainWithin, "", w.director.killedItself) == nil
+	if inRecovery {
+		t.more("crash points reached in recovery", 1)
+	}
+	w.log.add("%s: killed; in recovery: %v", at, inRecovery)
+	return w.again(ctx, t, at)
+}
+
+// stimulate opens the issue that is to lead to a point, and returns what else is to be done, maybe nothing.
+func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *world, *rand.Rand) (string, error) {
+	first, throw := "", (func(context.Context, *world, *rand.Rand) (string, error))(nil)
+	for _, s := range stimuli {
+		if strings.Contains(point, s.in) {
+			first, throw = s.first, s.throw
+			break
+		}
+	}
+	if len(w.unended()) < openIssues {
+		w.openAs(r, first)
+	}
+	return throw
+}
+
+// again starts the director without a point, and waits until it works.
+func (w *world) again(ctx context.Context, t *table, what string) error {
+	w.director.kill()
+	if err := w.director.start(); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := w.awaitWell(ctx, recoverTime); err == nil {
+		_, _ = director.SendCommand(ctx, w.data(), fsm.Resume) // an operator's pause outlives the director
+	}
+	if why := w.recovered(ctx); why != "" {
+		t.bad("not recovered within 2 minutes", what+": "+why)
+	}
+	t.took("crash points", time.Since(began))
+	return ctx.Err()
+}

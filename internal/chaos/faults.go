@@ -1,0 +1,280 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"syscall"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// fault is a row of the table: something that goes wrong in a round.
+type fault struct {
+	name   string
+	weight int // how often it is chosen, beside the others
+	// without is why it cannot be thrown in a world; "": it can.
+	without func(w *world) string
+	// throw does it and takes it back, and says what was hit. With an error the program itself is at its end.
+	throw func(ctx context.Context, w *world, r *rand.Rand) (note string, err error)
+}
+
+// faults is the table.
+var faults = []fault{
+	{"director killed", 6, always, killDirector},
+	{"director killed while it starts", 3, always, killStarting},
+	{"director stopped", 2, always, stopDirector},
+	{"director frozen", 2, always, freezeDirector},
+	{"second director, same data", 1, always, secondDirector},
+
+	{"director killed, another leads", 3, needsLease, takeOver((*process).kill)},
+	{"director stopped, another leads", 2, needsLease, takeOver(func(p *process) { _ = p.stop() })},
+	{"director frozen, another leads", 2, needsLease, takeOver(func(p *process) { p.signal(syscall.SIGSTOP) })},
+
+	{"worker killed", 3, always, onWorker(host.kill)},
+	{"worker removed", 2, always, onWorker(host.remove)},
+	{"worker frozen for a moment", 2, always, freezeWorker},
+	{"worker frozen for good", 1, always, onWorker(host.pause)},
+	{"worker disconnected", 2, needsDocker, disconnectWorker},
+	{"workers killed, director dead", 2, always, killEverybody},
+
+	{"NATS restarted", 2, needsJoined, restartNATS},
+	{"NATS killed", 2, needsJoined, killNATS},
+	{"NATS frozen", 1, needsJoined, freezeNATS},
+
+	{"GitHub: server errors", 2, always, withWeather(weather{share: 0.5, does: serverError(http.StatusBadGateway)})},
+	{"GitHub: answers are lost", 2, always, withWeather(weather{share: 0.5, does: cut, also: isWrite})},
+	{"GitHub: half answers", 2, always, withWeather(weather{share: 0.4, does: half})},
+	{"GitHub: late answers", 1, always, withWeather(weather{share: 0.4, does: late})},
+	{"GitHub: well, it says", 1, always, withWeather(weather{share: 0.4, does: lie, also: isWrite})},
+	{"GitHub: a stated limit", 2, always, stateLimit},
+	{"GitHub: one 404", 1, always, withWeather(weather{share: 1, most: 1, does: refuse(http.StatusNotFound, "Not Found"), also: isIssue})},
+	{"GitHub: one 401", 1, always, withWeather(weather{share: 1, most: 1, does: refuse(http.StatusUnauthorized, "Bad credentials"), also: isIssue})},
+	{"GitHub: errors, director starts", 1, always, startInBadWeather},
+	{"git: a limit", 1, always, withWeather(weather{share: 1, most: 2, does: refuse(http.StatusForbidden, "You have exceeded a secondary rate limit."), also: isGit})},
+	{"git: server errors", 1, always, withWeather(weather{share: 0.7, does: serverError(http.StatusServiceUnavailable), also: isGit})},
+	{"git: answers are lost", 1, always, withWeather(weather{share: 0.5, does: cut, also: isGit})},
+
+	{"disk full", 2, needsDisk, fillDisk},
+	{"disk read-only", 1, needsDisk, readOnly},
+	{"power cut", 3, needsDisk, cutPower},
+	{"journal damaged", 2, needsRebuild, damageJournal},
+	{"NATS wiped", 1, both(needsJoined, needsRebuild), wipeNATS},
+
+	{"a person closes an issue", 1, always, onIssue(closeIssue)},
+	{"a person takes an issue back", 1, always, onIssue(takeBack)},
+	{"a person closes and reopens", 1, always, onIssue(reopenIssue)},
+	{"a person says retry", 1, always, onIssue(sayRetry)},
+	{"a person asks why", 1, always, onIssue(askWhy)},
+	{"a person comments fifty times", 1, always, onIssue(manyComments)},
+	{"a person takes and puts back", 1, always, onIssue(takeAndPutBack)},
+	{"a person edits the marker", 1, always, onIssue(editMarker)},
+	{"a person asks for more", 1, always, askForMore},
+}
+
+func always(*world) string { return "" }
+
+// both needs what each of them needs.
+func both(first, second func(*world) string) func(*world) string {
+	return func(w *world) string { return cmp.Or(first(w), second(w)) }
+}
+
+func needsDocker(w *world) string {
+	if w.runtime != runtimeDocker {
+		return "plain processes have the network of the host"
+	}
+	return ""
+}
+
+func needsJoined(w *world) string {
+	if w.bus != busJoined {
+		return "the server is embedded: it ends with the director"
+	}
+	return ""
+}
+
+// between is a random time.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}
+
+func killDirector(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	down := between(r, 0, 2*time.Second)
+	w.director.kill()
+	err := pause(ctx, down)
+	return fmt.Sprintf("down for %v", down.Round(time.Millisecond)), orNot(err, w.director.start)
+}
+
+func orNot(err error, then func() error) error {
+	if err != nil {
+		return err
+	}
+	return then()
+}
+
+func killStarting(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	n := 1 + r.IntN(3)
+	w.director.kill()
+	for range n {
+		if err := w.director.start(); err != nil {
+			return "", err
+		}
+		if err := pause(ctx, between(r, 20*time.Millisecond, 900*time.Millisecond)); err != nil {
+			return "", err
+		}
+		w.director.kill()
+	}
+	return fmt.Sprintf("%d times", n), w.director.start()
+}
+
+func stopDirector(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	if err := w.director.stop(); err != nil {
+		return "", err
+	}
+	err := pause(ctx, between(r, 0, 2*time.Second))
+	return "", orNot(err, w.director.start)
+}
+
+func freezeDirector(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	d := between(r, time.Second, 9*time.Second)
+	w.director.signal(syscall.SIGSTOP)
+	err := pause(ctx, d)
+	w.director.signal(syscall.SIGCONT)
+	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
+}
+
+// victim waits for a worker and picks one; nobody works: ok is false.
+func (w *world) victim(ctx context.Context, r *rand.Rand) (v worker, ok bool) {
+	var live []worker
+	_ = await(ctx, 4*time.Second, "a worker", func() bool { live = w.live(ctx); return len(live) > 0 })
+	if len(live) == 0 {
+		return v, false
+	}
+	_ = pause(ctx, between(r, 0, 1500*time.Millisecond))
+	if live = w.live(ctx); len(live) == 0 {
+		return v, false
+	}
+	return live[r.IntN(len(live))], true
+}
+
+const nobody = "nobody worked"
+
+// onWorker does something to a worker that ends it, sooner or later.
+func onWorker(do func(host, context.Context, string) error) func(context.Context, *world, *rand.Rand) (string, error) {
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+		v, ok := w.victim(ctx, r)
+		if !ok {
+			return nobody, nil
+		}
+		w.hurt(v.attempt)
+		if err := do(w.host, ctx, v.attempt); err != nil {
+			return fmt.Sprintf("%s %s had ended: %v", v.issue, v.attempt, err), nil
+		}
+		return fmt.Sprintf("%s %s", v.issue, v.attempt), nil
+	}
+}
+
+func freezeWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	v, ok := w.victim(ctx, r)
+	if !ok {
+		return nobody, nil
+	}
+	d := between(r, 500*time.Millisecond, 9*time.Second)
+	w.hurt(v.attempt)
+	if w.host.pause(ctx, v.attempt) != nil {
+		return v.attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+	}
+	err := pause(ctx, d)
+	_ = w.host.unpause(context.WithoutCancel(ctx), v.attempt) // the director may have removed it
+	return fmt.Sprintf("%s %s for %v", v.issue, v.attempt, d.Round(time.Millisecond)), err
+}
+
+func disconnectWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	v, ok := w.victim(ctx, r)
+	if !ok {
+		return nobody, nil
+	}
+	d := between(r, time.Second, 12*time.Second)
+	if w.host.disconnect(ctx, v.attempt) != nil {
+		return v.attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+	}
+	err := pause(ctx, d)
+	_ = w.host.reconnect(context.WithoutCancel(ctx), v.attempt) // the director may have removed it
+	return fmt.Sprintf("%s %s for %v", v.issue, v.attempt, d.Round(time.Millisecond)), err
+}
+
+func killEverybody(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	_, _ = w.victim(ctx, r)
+	w.director.kill()
+	live := w.live(ctx)
+	w.hurt("")
+	for _, v := range live {
+		_ = w.host.kill(ctx, v.attempt) // ended by itself: as good
+	}
+	err := pause(ctx, between(r, 0, 3*time.Second))
+	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.start)
+}
+
+func restartNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	if err := w.nats.stop(); err != nil {
+		return "", err
+	}
+	d := between(r, 0, 8*time.Second)
+	err := pause(ctx, d)
+	return fmt.Sprintf("down for %v", d.Round(time.Millisecond)), orNot(err, w.nats.start)
+}
+
+func killNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	w.nats.kill()
+	err := pause(ctx, between(r, 0, 2*time.Second))
+	return "", orNot(err, w.nats.start)
+}
+
+func freezeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	d := between(r, time.Second, 8*time.Second)
+	w.nats.signal(syscall.SIGSTOP)
+	err := pause(ctx, d)
+	w.nats.signal(syscall.SIGCONT)
+	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
+}
+
+// withWeather lets the proxy fail for a while.
+func withWeather(now weather) func(context.Context, *world, *rand.Rand) (string, error) {
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+		before := w.proxy.hits()
+		w.proxy.set(&now, r.Uint64())
+		err := pause(ctx, between(r, 2*time.Second, 6*time.Second))
+		w.proxy.set(nil, 0)
+		return fmt.Sprintf("%d requests", w.proxy.hits()-before), err
+	}
+}
+
+// startInBadWeather kills the director, and lets an eighth of its requests fail while it starts.
+func startInBadWeather(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	w.director.kill()
+	now := weather{share: 0.12, does: serverError(http.StatusServiceUnavailable)}
+	w.proxy.set(&now, r.Uint64())
+	defer w.proxy.set(nil, 0)
+	if err := w.director.start(); err != nil {
+		return "", err
+	}
+	err := pause(ctx, between(r, 2*time.Second, 5*time.Second))
+	if code, ended := w.director.endedItself(); ended {
+		return fmt.Sprintf("it ended with %d", code), err
+	}
+	return "", err
+}
+
+// stateLimit lets GitHub ask for a pause of a few seconds.
+func stateLimit(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	d := between(r, time.Second, 6*time.Second).Round(time.Second)
+	status := []int{http.StatusForbidden, http.StatusTooManyRequests}[r.IntN(2)]
+	if err := w.github.Inject(githubtest.SecondaryLimit(status, d)); err != nil {
+		return "", err
+	}
+	err := pause(ctx, d)
+	return fmt.Sprintf("%d, for %v", status, d), err
+}

@@ -1,0 +1,157 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func needsDisk(w *world) string { return w.disk.why }
+
+// fillDisk leaves no room for a while. A NATS server to join lies on the same disk, and does not write again before it is started
+// anew: whoever runs it does that.
+func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	d := between(r, 2*time.Second, 8*time.Second)
+	filler := filepath.Join(w.disk.dir, "filler")
+	f, err := os.OpenFile(filler, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return "", err
+	}
+	room := func() error { return errors.Join(f.Close(), os.Remove(filler)) }
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		fill(f)
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return "", errors.Join(err, room())
+		}
+	}
+	err = room()
+	if w.nats != nil {
+		err = errors.Join(err, w.nats.stop(), w.nats.start())
+	}
+	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
+}
+
+// fill takes what room there is: first in large pieces, which cost no writing, then to the last byte.
+func fill(f *os.File) {
+	for size := int64(64 << 20); size >= 4<<10; {
+		at, _ := f.Seek(0, 2)
+		if syscall.Fallocate(int(f.Fd()), 0, at, size) != nil {
+			size /= 2
+		}
+	}
+}
+
+// readOnly lets nobody open anything for writing for a while, also a director that starts meanwhile. Files that are open stay so.
+func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	d := between(r, 2*time.Second, 6*time.Second)
+	if err := errors.Join(run("mount", "--bind", w.data(), w.data()), run("mount", "-o", "remount,bind,ro", w.data())); err != nil {
+		_ = run("umount", "-l", w.data())
+		return "", err
+	}
+	starts := r.IntN(2) == 0
+	if starts {
+		w.director.kill()
+		if err := w.director.start(); err != nil {
+			return "", err
+		}
+	}
+	err := pause(ctx, d)
+	if back := run("umount", "-l", w.data()); back != nil {
+		return "", back
+	}
+	if starts { // it has ended, saying why: somebody starts it again
+		w.director.kill()
+		err = errors.Join(err, w.director.start())
+	}
+	return fmt.Sprintf("for %v, director started meanwhile: %v", d.Round(time.Millisecond), starts), err
+}
+
+// Of <uapi/linux/fs.h> and ext4: the file system stops at once, and writes nothing more, not even its journal.
+const (
+	ioctlShutdown   = 0x8004587d
+	shutdownNoFlush = 2
+)
+
+// cutPower ends everything in one moment, and goes on with a copy of the disk as it was then.
+func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	_, _ = w.victim(ctx, r)
+	live := w.live(ctx)
+	programs := []*process{w.director}
+	if w.nats != nil {
+		programs = append(programs, w.nats.process)
+	}
+	for _, p := range programs {
+		p.signal(syscall.SIGSTOP) // nobody sees a disk that fails
+	}
+	if err := w.disk.shutdown(); err != nil {
+		return "", err
+	}
+	w.hurt("")
+	for _, p := range programs {
+		p.kill()
+	}
+	for _, v := range live {
+		_ = w.host.kill(ctx, v.attempt) // ended by itself: as good
+	}
+	killBelow(w.disk.dir)
+	if err := w.disk.copy(ctx); err != nil {
+		return "", err
+	}
+	err := pause(ctx, between(r, 0, 2*time.Second))
+	if w.nats != nil && err == nil {
+		err = w.nats.start()
+	}
+	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.start)
+}
+
+// shutdown stops the file system as a power cut does: what was not written is lost.
+func (d *disk) shutdown() error {
+	f, err := os.Open(d.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := unix.IoctlSetPointerInt(int(f.Fd()), ioctlShutdown, shutdownNoFlush); err != nil {
+		return fmt.Errorf("chaos: file system of %s cannot be stopped: %w", d.dir, err)
+	}
+	return nil
+}
+
+// copy goes on with a copy of the device. Nobody uses the old one any more.
+func (d *disk) copy(ctx context.Context) error {
+	var last error
+	if err := await(ctx, 10*time.Second, "the disk can be unmounted", func() bool { last = d.unmount(); return last == nil }); err != nil {
+		return errors.Join(err, last)
+	}
+	fresh := d.image + ".copy"
+	if err := run("cp", "--sparse=always", d.image, fresh); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(fresh, d.image), d.mount())
+}
+
+// killBelow ends plain processes that a director has started in a folder, supervisors first.
+func killBelow(dir string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd"))
+		exe, _ := os.Readlink(filepath.Join("/proc", e.Name(), "exe"))
+		argv, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		if strings.HasPrefix(cwd, dir+"/") || strings.HasPrefix(exe, dir+"/") || strings.Contains(string(argv), "\x00"+dir+"/") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// knows reports whether the director has a key. Settings are as for --set.
+func (w *world) knows(setting string) bool {
+	cmd := exec.Command(w.directorBinary, "config", "check", "-c", w.config(), "--set", setting)
+	cmd.Env = directorEnvironment(os.Environ(), w.token)
+	return cmd.Run() == nil
+}
+
+const rebuilds = "journal.on_damage=rebuild"
+
+func needsRebuild(w *world) string {
+	if !w.rebuilds {
+		return "this director does not know " + rebuilds
+	}
+	return ""
+}
+
+// damages are what can happen to the files of the journal's stream. They get the folder of the stream, and one of its blocks.
+var damages = []struct {
+	name string
+	do   func(stream, block string, r *rand.Rand) error
+}{
+	{"a byte flipped", func(_, block string, r *rand.Rand) error {
+		return change(block, func(data []byte) []byte { data[r.IntN(len(data))] ^= 0x55; return data })
+	}},
+	{"4 KiB zeroed", func(_, block string, r *rand.Rand) error {
+		return change(block, func(data []byte) []byte {
+			at := r.IntN(len(data))
+			clear(data[at:min(len(data), at+4096)])
+			return data
+		})
+	}},
+	{"the end cut off", func(_, block string, r *rand.Rand) error {
+		return change(block, func(data []byte) []byte { return data[:r.IntN(len(data))] })
+	}},
+	{"a block gone", func(_, block string, _ *rand.Rand) error { return os.Remove(block) }},
+	{"the index garbage", func(stream, _ string, r *rand.Rand) error {
+		return change(filepath.Join(stream, "msgs", "index.db"), func(data []byte) []byte {
+			for i := range data {
+				data[i] = byte(r.UintN(256))
+			}
+			return data
+		})
+	}},
+	{"the stream gone", func(stream, _ string, _ *rand.Rand) error { return os.RemoveAll(stream) }},
+}
+
+func change(file string, how func([]byte) []byte) error {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // an index is written now and then
+	}
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	return os.WriteFile(file, how(data), 0o600)
+}
+
+// damageJournal does one of the damages while nobody has the files open. The director is configured to rebuild what it cannot read.
+func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	_, _ = w.victim(ctx, r)
+	w.director.kill()
+	if w.nats != nil {
+		w.nats.kill()
+	}
+	stream, block, err := w.journalFiles()
+	if err != nil {
+		return "", err
+	}
+	d := damages[r.IntN(len(damages))]
+	if block == "" {
+		d.name = "there is none" // the server was wiped right before
+	} else {
+		err = d.do(stream, block, r)
+	}
+	if w.nats != nil {
+		err = errors.Join(err, w.nats.start())
+	}
+	return d.name, orNot(err, w.director.start)
+}
+
+// wipeNATS takes everything from the server that was joined, while the director runs.
+func wipeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	_, _ = w.victim(ctx, r)
+	w.nats.kill()
+	err := os.RemoveAll(w.nats.store)
+	return "", orNot(err, w.nats.start)
+}
+
+// journalFiles finds the folder of the journal's stream, and its last block, if there is one.
+func (w *world) journalFiles() (stream, block string, err error) {
+	err = filepath.WalkDir(w.disk.dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, "JOURNAL") && !strings.Contains(path, "OBJ_") {
+			block, stream = path, filepath.Dir(filepath.Dir(path))
+		}
+		return nil // what is gone by now is none of ours
+	})
+	return stream, block, err
+}

@@ -1,0 +1,133 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// claimed waits for an issue that is being worked on, and picks one.
+func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
+	_ = await(ctx, 4*time.Second, "an issue at work", func() bool {
+		var at []*issue
+		for _, i := range w.all() {
+			if !i.gone && slices.Contains(w.github.Issue(i.key).Labels, labelClaimed) {
+				at = append(at, i)
+			}
+		}
+		if len(at) > 0 {
+			found = at[r.IntN(len(at))]
+		}
+		return found != nil
+	})
+	if found != nil {
+		_ = pause(ctx, between(r, 0, time.Second))
+	}
+	return found
+}
+
+// onIssue lets a person do something to an issue that is being worked on.
+func onIssue(do func(ctx context.Context, w *world, i *issue) error) func(context.Context, *world, *rand.Rand) (string, error) {
+	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+		i := w.claimed(ctx, r)
+		if i == nil {
+			return "no issue is at work", nil
+		}
+		return i.key, do(ctx, w, i)
+	}
+}
+
+// acted notes that a person has made work begin anew, or has taken it back.
+func (w *world) acted(i *issue, gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i.acts++
+	i.gone = i.gone || gone
+}
+
+func closeIssue(_ context.Context, w *world, i *issue) error {
+	w.acted(i, true)
+	w.github.Close(i.key, person)
+	return nil
+}
+
+func takeBack(_ context.Context, w *world, i *issue) error {
+	w.acted(i, true)
+	w.github.RemoveLabel(i.key, person, labelClaimed)
+	return nil
+}
+
+func reopenIssue(ctx context.Context, w *world, i *issue) error {
+	w.acted(i, true) // it may be delivered before; whether it is taken up again is for people to say
+	w.github.SetState(i.key, person, "closed")
+	err := pause(ctx, 2*time.Second)
+	w.github.SetState(i.key, person, "open")
+	return err
+}
+
+func sayRetry(_ context.Context, w *world, i *issue) error {
+	w.acted(i, false)
+	w.github.AddComment(i.key, person, "/agent retry with what I say here")
+	return nil
+}
+
+func askWhy(_ context.Context, w *world, i *issue) error {
+	w.github.AddComment(i.key, person, "/agent why")
+	return nil
+}
+
+func manyComments(_ context.Context, w *world, i *issue) error {
+	for n := range 50 {
+		w.github.AddComment(i.key, person, fmt.Sprintf("My %dth thought about it.", n))
+	}
+	return nil
+}
+
+// takeAndPutBack means: begin anew.
+func takeAndPutBack(_ context.Context, w *world, i *issue) error {
+	w.acted(i, false)
+	w.github.RemoveLabel(i.key, person, labelClaimed)
+	w.github.AddLabel(i.key, person, labelTask)
+	return nil
+}
+
+// addStrayLabel puts a label of the director's where it does not belong.
+func addStrayLabel(_ context.Context, w *world, i *issue) error {
+	w.github.AddLabel(i.key, person, labelReview)
+	return nil
+}
+
+var nonceInMarker = regexp.MustCompile(`"nonce":"[a-z0-9]+"`)
+
+// editMarker gives the claim to nobody.
+func editMarker(_ context.Context, w *world, i *issue) error {
+	for _, c := range w.github.Issue(i.key).Comments {
+		if c.Author == bot && strings.HasPrefix(c.Body, "<!-- retake:claim ") {
+			w.acted(i, false)
+			w.github.EditComment(i.key, person, c.ID, nonceInMarker.ReplaceAllString(c.Body, `"nonce":"zzzzzzzz"`))
+			break
+		}
+	}
+	return nil
+}
+
+// askForMore puts the task label back on what was delivered and is not to be merged.
+func askForMore(_ context.Context, w *world, r *rand.Rand) (string, error) {
+	var done []*issue
+	for _, i := range w.all() {
+		if labels := w.github.Issue(i.key).Labels; !i.merges && !i.gone && slices.Equal(labels, []string{labelReview}) {
+			done = append(done, i)
+		}
+	}
+	if len(done) == 0 {
+		return "nothing waits for a review", nil
+	}
+	i := done[r.IntN(len(done))]
+	w.acted(i, false)
+	w.github.AddLabel(i.key, person, labelTask)
+	return i.key, nil
+}

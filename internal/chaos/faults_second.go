@@ -1,0 +1,90 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"retake/internal/director"
+)
+
+// lease is director.lease_seconds of worlds in which another director may stand by.
+const lease = 3 * time.Second
+
+func (w *world) shared() string        { return filepath.Join(w.disk.dir, "shared") }
+func (w *world) standbyData() string   { return filepath.Join(w.disk.dir, "standby") }
+func (w *world) standbyConfig() string { return filepath.Join(w.dir, "standby.toml") }
+
+func needsLease(w *world) string {
+	switch {
+	case w.bus != busJoined:
+		return "on an embedded bus there is one director"
+	case !w.leases:
+		return "this director does not know director.lease_seconds"
+	}
+	return ""
+}
+
+// secondDirector starts another one on the same data. It must not work, and end by itself.
+func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
+	second := w.newDirector("second", w.config())
+	if err := second.start(); err != nil {
+		return "", err
+	}
+	defer second.kill()
+	err := await(ctx, 10*time.Second, "", func() bool { _, ended := second.endedItself(); return ended })
+	if ctx.Err() != nil {
+		return "", err
+	}
+	code, ended := second.endedItself()
+	if !ended {
+		w.found("second directors at work", "on the same data")
+		return "it runs beside the first", nil
+	}
+	return fmt.Sprintf("it ended with %d", code), nil
+}
+
+// phaseStandby is what a director says of itself that stands by.
+const phaseStandby = "STANDBY"
+
+// takeOver lets a second director stand by, ends the first, and goes back to the first when the second has led for a while.
+func takeOver(end func(*process)) func(context.Context, *world, *rand.Rand) (string, error) {
+	return func(ctx context.Context, w *world, r *rand.Rand) (note string, err error) {
+		second := w.newDirector("standby", w.standbyConfig())
+		if err := second.start(); err != nil {
+			return "", err
+		}
+		defer func() { _ = second.stop() }()
+		phase := func() string {
+			ask, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			h, err := director.AskHealth(ask, w.standbyData())
+			if err != nil || !h.OK {
+				return ""
+			}
+			return h.Phase
+		}
+		if await(ctx, 30*time.Second, "", func() bool { return phase() == phaseStandby }) != nil {
+			w.found("takeovers late", "a second director does not stand by: it says %q", phase())
+			return "no second director stands by", ctx.Err()
+		}
+		_, _ = w.victim(ctx, r)
+		began := time.Now()
+		end(w.director)
+		leads := func() bool { p := phase(); return p != "" && p != phaseStandby }
+		late := await(ctx, 20*lease, "", leads) != nil
+		took := time.Since(began)
+		if late || took > 2*lease+time.Second {
+			w.found("takeovers late", "after %v", took.Round(time.Millisecond))
+		}
+		err = pause(ctx, between(r, 0, 4*time.Second))
+		w.director.signal(syscall.SIGCONT) // of one that was frozen: it must see that it leads no more
+		if err == nil {
+			err = pause(ctx, between(r, 0, 2*time.Second))
+		}
+		return fmt.Sprintf("taken over after %.1f s", took.Seconds()), orNot(err, w.director.start)
+	}
+}

@@ -1,0 +1,115 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	natsd "github.com/nats-io/nats-server/v2/server"
+
+	"retake/internal/bus/keys"
+	"retake/internal/bus/wire"
+)
+
+// The two kinds of bus.
+const (
+	busEmbedded = "embedded"
+	busJoined   = "joined"
+)
+
+// nats is a NATS server to join, in a process of its own.
+type nats struct {
+	*process
+	keys  string // folder that `director bus init` would make
+	store string
+	port  int
+	hosts []string
+}
+
+// startNATS starts a server whose keys and configuration are as `director bus init` makes them.
+func startNATS(ctx context.Context, w *world, self string) (*nats, error) {
+	dir := filepath.Join(w.disk.dir, "nats")
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	n := &nats{keys: filepath.Join(dir, "keys"), store: filepath.Join(dir, "store"), port: port, hosts: []string{"127.0.0.1"}}
+	if gateway, err := w.host.gateway(ctx); err != nil {
+		return nil, err
+	} else if gateway != "" {
+		n.hosts = append(n.hosts, gateway)
+	}
+	made := keys.Init{Hosts: n.hosts, Port: port, Store: n.store, Prefix: wire.DefaultPrefix}
+	if err := errors.Join(os.MkdirAll(dir, 0o700), made.Make(n.keys)); err != nil {
+		return nil, err
+	}
+	n.process = &process{
+		name: "NATS", argv: []string{self, "nats", filepath.Join(n.keys, keys.DirServer, keys.FileConfig)},
+		env: os.Environ(), log: filepath.Join(w.dir, "nats.log"),
+	}
+	return n, n.start()
+}
+
+// settings are the keys of [agent_bus]. Containers reach the server at their gateway.
+func (n *nats) settings() string {
+	host := n.hosts[len(n.hosts)-1]
+	return fmt.Sprintf("url = \"tls://%s\"\ncredentials = %q\n", net.JoinHostPort(host, fmt.Sprint(n.port)), filepath.Join(n.keys, keys.DirDirector))
+}
+
+// freePort is one that nobody gets by chance while the server is away: Linux gives higher ones to outgoing connections, directors choose from higher ones.
+func freePort() (int, error) {
+	var failed error
+	for range 20 {
+		port := 10000 + rand.N(10000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		failed = err
+	}
+	return 0, fmt.Errorf("chaos: %w", failed)
+}
+
+// RunNATS is the server: `chaos nats CONFIG`. It returns the exit code.
+func RunNATS(args []string) int {
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "want: chaos nats CONFIG (chaos starts it)")
+		return 2
+	}
+	if err := runNATS(args[0]); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos nats:", err)
+		return 1
+	}
+	return 0
+}
+
+func runNATS(file string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	var o natsd.Options
+	if err := o.ProcessConfigFile(file); err != nil {
+		return err
+	}
+	o.NoSigs = true
+	s, err := natsd.NewServer(&o)
+	if err != nil {
+		return err
+	}
+	s.ConfigureLogger()
+	s.Start()
+	if !s.ReadyForConnections(20 * time.Second) {
+		return errors.New("it is not ready for connections within 20 s")
+	}
+	<-ctx.Done()
+	s.Shutdown()
+	s.WaitForShutdown()
+	return nil
+}

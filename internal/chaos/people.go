@@ -1,0 +1,185 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// issue is one that was opened as work.
+type issue struct {
+	key     string
+	part    part
+	merges  bool                 // a person merges what is delivered
+	deletes bool                 // a person deletes the question before the answer
+	answers int                  // of people, to questions
+	acts    int                  // of people who begin work anew: what they do may cost attempts, comments and labels
+	gone    bool                 // a person has closed it, or taken it back
+	deleted []githubtest.Comment // questions
+}
+
+// open opens an issue that is work.
+func (w *world) open(r *rand.Rand) *issue {
+	first := ""
+	if n := r.IntN(100); n < 15 {
+		first = "fails"
+	} else if n < 30 {
+		first = "asks"
+	}
+	return w.openAs(r, first)
+}
+
+// openAs opens one whose first attempt does this.
+func (w *world) openAs(r *rand.Rand, first string) *issue {
+	i := &issue{part: part{Seconds: 1 + 3*r.Float64(), First: first}, merges: r.IntN(2) == 0, deletes: r.IntN(4) == 0}
+	i.key = w.github.CreateIssue(repository, person, "Work for the agent", "Please.\n\n"+i.part.line()+"\n", labelTask)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.issues = append(w.issues, i)
+	return i
+}
+
+// all are the issues that were opened.
+func (w *world) all() []*issue {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.issues)
+}
+
+// branchOfIssue is the name of a branch with the work on an issue.
+var branchOfIssue = regexp.MustCompile(`^retake/(\d+)-a\d+(-[a-z0-9]+)?$`)
+
+// pulls are the pull requests with the work on an issue.
+func pulls(all []githubtest.Issue, key string) (found []githubtest.Issue) {
+	for _, i := range all {
+		if m := branchOfIssue.FindStringSubmatch(i.Head); m != nil && m[1] == number(key) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// ended: nothing more is to happen to an issue. why says what is missing.
+func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
+	now := w.github.Issue(i.key)
+	for _, l := range []string{labelTask, labelClaimed, labelBlocked} {
+		if slices.Contains(now.Labels, l) && (l != labelTask || !i.gone) {
+			return "it has the label " + l
+		}
+	}
+	delivered := pulls(all, i.key)
+	switch {
+	case i.gone:
+		return ""
+	case len(delivered) == 0:
+		return "there is no pull request"
+	case i.merges && !slices.ContainsFunc(delivered, func(p githubtest.Issue) bool { return p.MergedBy != "" }):
+		return "its pull request is not merged"
+	case i.merges && slices.Contains(now.Labels, labelReview):
+		return "it was merged and has the label " + labelReview
+	}
+	return ""
+}
+
+// unended are the issues that have not ended, each with why.
+func (w *world) unended() (missing []string) {
+	all := w.github.Issues(repository)
+	for _, i := range w.all() {
+		if why := w.ended(i, all); why != "" {
+			missing = append(missing, i.key+": "+why)
+		}
+	}
+	return missing
+}
+
+// patience is how many questions about an issue people answer.
+const patience = 6
+
+// attend is what people do all the time: they answer questions and merge pull requests.
+func (w *world) attend(ctx context.Context) {
+	for pause(ctx, 500*time.Millisecond) == nil {
+		all := w.github.Issues(repository)
+		for _, i := range w.all() {
+			now := w.github.Issue(i.key)
+			if asked := len(i.questions(now)); slices.Contains(now.Labels, labelBlocked) && asked > i.answers && asked <= patience {
+				w.answer(i, now)
+			}
+			for _, p := range pulls(all, i.key) {
+				if i.merges && p.State == "open" && p.MergedBy == "" && slices.Contains(now.Labels, labelReview) {
+					if err := w.github.Merge(p.Key, person); err != nil {
+						w.log.add("%s: %s cannot be merged: %v", i.key, p.Key, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+const blockedMarker = "<!-- retake:blocked "
+
+// questions are the director's on an issue, also those that a person has deleted.
+func (i *issue) questions(now githubtest.Issue) []githubtest.Comment {
+	found := slices.Clone(i.deleted)
+	for _, c := range now.Comments {
+		if c.Author == bot && strings.HasPrefix(c.Body, blockedMarker) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// answer answers the latest question.
+func (w *world) answer(i *issue, now githubtest.Issue) {
+	asked := i.questions(now)
+	latest := asked[len(asked)-1]
+	w.log.add("%s: it asks: %s", i.key, titleOf(latest.Body))
+	w.mu.Lock()
+	i.answers = len(asked)
+	if i.deletes {
+		i.deleted = append(i.deleted, latest)
+	}
+	w.mu.Unlock()
+	if i.deletes {
+		if err := w.deleteComment(latest.ID); err != nil {
+			w.log.add("%s: its question cannot be deleted: %v", i.key, err)
+		}
+	}
+	w.github.AddComment(i.key, person, "/agent retry go on")
+}
+
+// deleteComment is what a person does on the page.
+func (w *world) deleteComment(id int64) error {
+	url := fmt.Sprintf("http://github%srepos/%s/issues/comments/%d", githubtest.APIPath, repository, id)
+	req, err := http.NewRequest(http.MethodDelete, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token+person)
+	resp, err := w.github.Transport().RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusNoContent {
+		return errors.New(resp.Status)
+	}
+	return nil
+}
+
+// titleOf is the headline of a question.
+func titleOf(body string) string {
+	for line := range strings.Lines(body) {
+		if title, ok := strings.CutPrefix(line, "### "); ok {
+			return strings.TrimSpace(title)
+		}
+	}
+	return "?"
+}

@@ -1,0 +1,325 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options of Run.
+type Options struct {
+	Rounds   int
+	Seed     uint64 // 0: a fresh one
+	Runtime  string // docker, processes; "": both in turns, if an engine answers
+	Bus      string // embedded, joined; "": both in turns
+	Only     string // names of the faults to throw: "disk,power" with one of these in it, "!disk,!power" with none
+	Crash    bool   // no rounds: the director is killed at every crash point; Director must be built with the tag crashpoints
+	Director string // program; "": director in Programs
+	Programs string // folder of director and worker; "": this program's own
+	Keep     string // folder that gets the logs of every world; "": none
+	Out      io.Writer
+}
+
+// roundsPerWorld is after how many rounds there is another world; a few more are no reason for one.
+const roundsPerWorld = 50
+
+// Times of a round.
+const (
+	roundTime    = 9 * time.Second  // least, from one fault to the next
+	recoverTime  = 2 * time.Minute  // most, until the director works again after a fault
+	stallTime    = 2 * time.Minute  // most without any sign of life at the end, while issues have not ended
+	quietTime    = 3 * time.Second  // without a change on GitHub, until all has ended
+	openIssues   = 6                // at the same time
+	worldEndTime = 15 * time.Minute // most for the end of a world
+)
+
+// Run throws the rounds. ok: every bad column is zero. An error: the program itself could not go on.
+func Run(ctx context.Context, o Options) (ok bool, err error) {
+	if o.Seed == 0 {
+		o.Seed = rand.Uint64() >> 32
+	}
+	if o.Programs == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return false, err
+		}
+		o.Programs = filepath.Dir(self)
+	}
+	if o.Director == "" {
+		o.Director = filepath.Join(o.Programs, "director")
+	}
+	log := &eventLog{out: o.Out, began: time.Now()}
+	fmt.Fprintf(o.Out, "seed %d, %d rounds; to repeat: %s\n", o.Seed, o.Rounds, o.command())
+	kinds, err := o.kinds(ctx)
+	if err != nil {
+		return false, err
+	}
+	sum := newTable()
+	if o.Crash {
+		o.Rounds = 1
+	}
+	n := max(1, (o.Rounds+roundsPerWorld/2)/roundsPerWorld)
+	for i := range n {
+		rounds := o.Rounds*(i+1)/n - o.Rounds*i/n
+		k := kinds[(uint64(i)+o.Seed)%uint64(len(kinds))]
+		fmt.Fprintf(o.Out, "\n== world %d of %d: %s, %d rounds\n", i+1, n, k, rounds)
+		t, err := o.world(ctx, k, uint64(i), rounds, log)
+		if t != nil {
+			sum.add(t)
+		}
+		if err != nil {
+			return false, fmt.Errorf("%w\nlast events:\n%s\nto repeat: %s", err, log.last(), o.command())
+		}
+	}
+	sum.print(o.Out, time.Since(log.began))
+	if ok = sum.good(); !ok {
+		fmt.Fprintf(o.Out, "\nlast events:\n%s\n\nto repeat: %s\n", log.last(), o.command())
+	}
+	return ok, nil
+}
+
+// command repeats the run.
+func (o Options) command() string {
+	c := fmt.Sprintf("make chaos ROUNDS=%d SEED=%d", o.Rounds, o.Seed)
+	if o.Crash {
+		c = fmt.Sprintf("make chaos CRASHPOINTS=1 SEED=%d", o.Seed)
+	}
+	for _, v := range [][2]string{{"RUNTIME", o.Runtime}, {"BUS", o.Bus}, {"ONLY", o.Only}} {
+		if v[1] != "" {
+			c += fmt.Sprintf(" %s='%s'", v[0], v[1])
+		}
+	}
+	return c
+}
+
+// kinds are the worlds that there can be, in turns.
+func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
+	runtimes := map[string][]string{"": {runtimeDocker, runtimeProcess}, "docker": {runtimeDocker}, "processes": {runtimeProcess}}[o.Runtime]
+	buses := map[string][]string{"": {busEmbedded, busJoined}, busEmbedded: {busEmbedded}, busJoined: {busJoined}}[o.Bus]
+	if runtimes == nil || buses == nil {
+		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want docker or processes, embedded or joined", o.Runtime, o.Bus)
+	}
+	if e, err := openEngine(ctx, "chaos"); err == nil {
+		_ = e.api.Close()
+	} else if o.Runtime == "docker" {
+		return nil, fmt.Errorf("chaos: no Docker engine answers: %w", err)
+	} else {
+		runtimes = []string{runtimeProcess}
+		fmt.Fprintf(o.Out, "left out: workers in containers: no Docker engine answers: %v\n", err)
+	}
+	for _, b := range buses {
+		for _, r := range runtimes {
+			kinds = append(kinds, kind{r, b})
+		}
+	}
+	return kinds, nil
+}
+
+// world is one world from its beginning to its audit.
+func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *eventLog) (t *table, err error) {
+	w, err := newWorld(ctx, k, o, log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if o.Keep != "" {
+			w.keep(o.Keep)
+		}
+		err = errors.Join(err, w.clear())
+	}()
+	possible := w.possible(o)
+	if len(possible) == 0 && !o.Crash {
+		return nil, fmt.Errorf("chaos: no fault that is possible here has %q in its name", o.Only)
+	}
+	log.add("the director is well")
+	attending, stop := context.WithCancel(ctx)
+	var people sync.WaitGroup
+	people.Go(func() { w.attend(attending) })
+	defer people.Wait()
+	defer stop()
+	t = newTable()
+	if o.Crash {
+		rounds = 0
+		t.before = append(t.before, w.director.rss())
+		if err := w.crash(ctx, o.Seed, o.Only, t); err != nil {
+			return t, err
+		}
+	}
+	for i := range rounds {
+		if err := w.round(ctx, rand.New(rand.NewPCG(o.Seed, n<<32|uint64(i))), i, possible, t); err != nil {
+			return t, err
+		}
+	}
+	log.add("no more faults; waiting for the end of %d issues", len(w.unended()))
+	stuck, err := w.awaitEnd(ctx)
+	if err != nil {
+		return t, err
+	}
+	t.after = append(t.after, w.director.rss())
+	if len(t.before) > 0 && t.after[0] > t.before[0]+grown {
+		t.bad("director's memory grown", fmt.Sprintf("from %d to %d MiB", t.before[0], t.after[0]))
+	}
+	stop()
+	people.Wait()
+	if err := w.director.stop(); err != nil {
+		t.bad("director did not end when asked", err.Error())
+	}
+	return t, w.audit(ctx, t, stuck)
+}
+
+// possible prints the table of faults, and returns those that can be thrown.
+func (w *world) possible(o Options) (rows []fault) {
+	if o.Crash {
+		return nil
+	}
+	for _, f := range faults {
+		if !wanted(f.name, o.Only) {
+			continue
+		}
+		if why := f.without(w); why != "" {
+			fmt.Fprintf(o.Out, "  left out: %s: %s\n", f.name, why)
+			continue
+		}
+		rows = append(rows, f)
+	}
+	return rows
+}
+
+// wanted reads Options.Only.
+func wanted(name, only string) bool {
+	chosen, some := false, false
+	for word := range strings.SplitSeq(only, ",") {
+		word, without := strings.CutPrefix(word, "!")
+		has := strings.Contains(name, word)
+		switch {
+		case word == "":
+		case without && has:
+			return false
+		case !without:
+			some, chosen = true, chosen || has
+		}
+	}
+	return chosen || !some
+}
+
+func choose(r *rand.Rand, rows []fault) fault {
+	sum := 0
+	for _, f := range rows {
+		sum += f.weight
+	}
+	at := r.IntN(sum)
+	for _, f := range rows {
+		if at -= f.weight; at < 0 {
+			return f
+		}
+	}
+	panic("chaos: weights")
+}
+
+// round opens an issue, throws a fault, and waits until the director works again.
+func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t *table) error {
+	began := time.Now()
+	if len(w.unended()) < openIssues {
+		w.open(r)
+	}
+	if n == 2 {
+		t.before = append(t.before, w.director.rss())
+	}
+	if err := pause(ctx, between(r, 0, 3*time.Second)); err != nil {
+		return err
+	}
+	f := choose(r, rows)
+	note, err := f.throw(ctx, w, r)
+	if err != nil {
+		return fmt.Errorf("chaos: %s: %w", f.name, err)
+	}
+	thrown := time.Now()
+	if why := w.recovered(ctx); why != "" {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		t.bad("not recovered within 2 minutes", fmt.Sprintf("round %d, %s: %s", n+1, f.name, why))
+	}
+	took := time.Since(thrown)
+	t.took(f.name, took)
+	w.log.add("round %d: %s: %s; works again after %.1f s; %d issues open", n+1, f.name, note, took.Seconds(), len(w.unended()))
+	return pause(ctx, roundTime-time.Since(began))
+}
+
+// recovered waits until the director says that it is well, and there is a sign of that. why is what is missing.
+func (w *world) recovered(ctx context.Context) (why string) {
+	before := w.signs()
+	err := await(ctx, recoverTime, "", func() bool {
+		if code, ended := w.director.endedItself(); ended {
+			why = fmt.Sprintf("it ended by itself, with %d", code)
+			w.found("director ended by itself", "with %d", code)
+			_ = w.director.start()
+			return false
+		}
+		if err := w.well(ctx); err != nil {
+			why = err.Error()
+			return false
+		}
+		if why = "it says that it is well, and nothing happens"; w.signs() == before && len(w.unended()) > 0 {
+			return false
+		}
+		return true
+	})
+	if err == nil {
+		return ""
+	}
+	return why
+}
+
+// signs counts what can be seen of a director that works: changes on GitHub, and agents at work.
+func (w *world) signs() (n int64) {
+	for _, e := range w.github.Events("") {
+		if e.Actor == bot {
+			n++
+		}
+	}
+	if info, err := os.Stat(filepath.Join(w.runs(), runsFile)); err == nil {
+		n += info.Size()
+	}
+	return n
+}
+
+// awaitEnd waits until all issues have ended and nothing happens any more. It returns what has not.
+func (w *world) awaitEnd(ctx context.Context) (stuck []string, err error) {
+	deadline := time.Now().Add(worldEndTime)
+	signs, moved := w.signs(), time.Now()
+	for {
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return nil, err
+		}
+		if now := w.signs(); now != signs {
+			signs, moved = now, time.Now()
+		}
+		stuck = w.unended()
+		quiet := time.Since(moved)
+		if len(stuck) == 0 && quiet > quietTime || quiet > stallTime || time.Now().After(deadline) {
+			return stuck, nil
+		}
+	}
+}
+
+// keep copies the logs.
+func (w *world) keep(to string) {
+	dir := filepath.Join(to, w.fleet)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return
+	}
+	for _, name := range []string{"director.log", "second.log", "standby.log", "nats.log", "config.toml", filepath.Join("runs", runsFile)} {
+		if data, err := os.ReadFile(filepath.Join(w.dir, name)); err == nil {
+			_ = os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o644)
+		}
+	}
+	w.log.add("logs are in %s", dir)
+}

@@ -1,0 +1,134 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// columns are the table's, in this order. Those that are bad must be zero.
+var columns = []struct {
+	name string
+	bad  bool
+}{
+	{"issues opened", false},
+	{"stuck", true},
+	{"reports sent", false},
+	{"decided", false},
+	{"excused", false},
+	{"lost", true},
+	{"doubled", true},
+	{"comments expected", false},
+	{"comments present", false},
+	{"comments extra", true},
+	{"labels expected", false},
+	{"labels present", false},
+	{"labels extra or missing", true},
+	{"branches expected", false},
+	{"branches present", false},
+	{"branches extra or missing", true},
+	{"attempts", false},
+	{"attempts overlapping", true},
+	{"attempts run twice", true},
+	{"finished work done twice", true},
+	{"containers left", true},
+	{"networks too many", true},
+	{"budget overruns", true},
+	{"calls inside a stated limit", true},
+	{"second directors at work", true},
+	{"takeovers late", true},
+	{"not recovered within 2 minutes", true},
+	{"director did not end when asked", true},
+	{"director's memory grown", true},
+	{"director ended by itself", false}, // while it starts it may, and a supervisor starts it again
+	{"questions without need", false},
+	{"crash points", false},
+	{"crash points reached", false},
+	{"crash points reached in recovery", false},
+}
+
+// table is what the auditor found.
+type table struct {
+	count         map[string]int
+	detail        []string // of what is bad
+	times         map[string][]time.Duration
+	before, after []int // resident memory of the director, in MiB, one per world
+}
+
+func newTable() *table {
+	return &table{count: map[string]int{}, times: map[string][]time.Duration{}}
+}
+
+func (t *table) more(column string, n int) { t.count[column] += n }
+
+func (t *table) bad(column, detail string) {
+	t.count[column]++
+	t.detail = append(t.detail, column+": "+detail)
+}
+
+// grown is how much more memory a director may hold after a world than before, in MiB: the runtime returns it late.
+const grown = 150
+
+func (t *table) took(fault string, d time.Duration) { t.times[fault] = append(t.times[fault], d) }
+
+func (t *table) add(o *table) {
+	for k, n := range o.count {
+		t.count[k] += n
+	}
+	for k, d := range o.times {
+		t.times[k] = append(t.times[k], d...)
+	}
+	t.detail = append(t.detail, o.detail...)
+	t.before, t.after = append(t.before, o.before...), append(t.after, o.after...)
+}
+
+func (t *table) good() bool {
+	for _, c := range columns {
+		if c.bad && t.count[c.name] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *table) print(out io.Writer, took time.Duration) {
+	fmt.Fprintf(out, "\n%-34s %6s %9s %9s\n", "fault", "times", "median", "slowest")
+	var all []time.Duration
+	for _, f := range faults {
+		if d := t.times[f.name]; len(d) > 0 {
+			all = append(all, d...)
+			printTimes(out, f.name, d)
+		}
+	}
+	if d := t.times["crash points"]; len(d) > 0 {
+		all = append(all, d...)
+		printTimes(out, "crash points", d)
+	}
+	if len(all) > 0 {
+		printTimes(out, "all: seconds until it works again", all)
+	}
+	fmt.Fprintf(out, "\n%-34s %6s\n", "seen from outside", "")
+	for _, c := range columns {
+		mark := ""
+		if c.bad {
+			mark = "  ok"
+			if t.count[c.name] > 0 {
+				mark = "  BAD"
+			}
+		}
+		fmt.Fprintf(out, "%-34s %6d%s\n", c.name, t.count[c.name], mark)
+	}
+	fmt.Fprintf(out, "%-34s %6s\n", "director's memory, MiB", fmt.Sprintf("%v before, %v after", t.before, t.after))
+	fmt.Fprintf(out, "%-34s %6.0f s\n", "took", took.Seconds())
+	if len(t.detail) > 0 {
+		fmt.Fprintf(out, "\n%s\n", strings.Join(t.detail, "\n"))
+	}
+}
+
+func printTimes(out io.Writer, name string, d []time.Duration) {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	fmt.Fprintf(out, "%-34s %6d %9.1f %9.1f\n", name, len(d), d[len(d)/2].Seconds(), d[len(d)-1].Seconds())
+}
