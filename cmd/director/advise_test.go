@@ -19,7 +19,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asDirector) != "" {
 		os.Exit(run())
 	}
-	os.Exit(m.Run())
+	_ = flag.Set("test.parallel", "8") // the tests that are parallel start programs and wait for them
+	code := m.Run()
+	removePrograms()
+	os.Exit(code)
 }
 
 // shell runs a command line in a folder of its own, where director is the program under test.

@@ -3,25 +3,29 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"retake/internal/bus"
 	"retake/internal/bus/keys"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 )
 
 func busCommand() *cobra.Command {
-	c := &cobra.Command{Use: "bus", Short: "Make the keys of a NATS server to join, or stand before one"}
-	c.AddCommand(busInitCommand(), busRelayCommand())
+	c := &cobra.Command{Use: "bus", Short: "Make and renew the keys of a NATS server to join, or stand before one"}
+	c.AddCommand(busInitCommand(), busPersonCommand(), busRelayCommand())
 	return c
 }
 
 func busInitCommand() *cobra.Command {
 	var i keys.Init
+	var renew bool
 	c := &cobra.Command{
 		Use: "init DIR", Args: needs(cobra.ExactArgs(1), "want one folder for the keys"),
 		Short: "Make keys, certificate and configuration of a NATS server to join",
@@ -31,8 +35,15 @@ func busInitCommand() *cobra.Command {
   DIR/director/      for the director: agent_bus.credentials; who reads it is the director
   DIR/operator.json  for a person's tools, and operator.creds beside it for nats
 
-The director's agent_bus.url is then tls://HOST:PORT.`,
+The director's agent_bus.url is then tls://HOST:PORT.
+
+With --renew: make a new certificate for the server of a folder that has keys; they, and all credentials, stay as they are. Without --host it
+is good for the same names as before. With --host, --port, --store or --server-dir nats.conf is written anew, too (the old one is kept as
+nats.conf.old). Then reload NATS: nats-server --signal reload, or restart it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if renew {
+				return renewBus(cmd, i, args[0])
+			}
 			switch err := i.Make(args[0]); {
 			case errors.Is(err, keys.ErrThere):
 				return noBecause{fmt.Errorf("%w: streams and workers depend on them: make new ones in another folder", err)}
@@ -50,6 +61,94 @@ The director's agent_bus.url is then tls://HOST:PORT.`,
 	f.StringVar(&i.Store, "store", "/data", "folder of streams and accounts, as the server sees it")
 	f.StringVar(&i.ServerDir, "server-dir", "", "DIR/server as the server sees it (default: where it is made)")
 	f.StringVar(&i.Prefix, "prefix", wire.DefaultPrefix, "agent_bus.prefix")
+	f.BoolVar(&renew, "renew", false, "make a new certificate in a folder that has keys")
+	return c
+}
+
+// renewBus renews with what was said; defaults were not.
+func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
+	said := cmd.Flags().Changed
+	if !said("host") {
+		i.Hosts = nil
+	}
+	if !said("port") {
+		i.Port = 0
+	}
+	if !said("store") {
+		i.Store = ""
+	}
+	if err := i.Renew(dir, said("host") || said("port") || said("store") || said("server-dir")); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "renewed; reload NATS: nats-server --signal reload, or restart it")
+	return nil
+}
+
+func busPersonCommand() *cobra.Command {
+	c := &cobra.Command{Use: "person", Short: "Make a person's credential, or revoke one"}
+	var url, to, credential string
+	create := &cobra.Command{
+		Use: "new DIR --url tls://HOST:PORT", Args: needs(cobra.ExactArgs(1), "want the folder of the keys"),
+		Short: "Make another credential for a person's tools",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := keys.Load(filepath.Join(args[0], keys.DirDirector))
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				to = args[0]
+			}
+			path := filepath.Join(to, keys.FilePerson)
+			if _, err := os.Lstat(path); err == nil {
+				return noBecause{fmt.Errorf("%s is there: revoke it first, or name another folder with --to", path)}
+			}
+			prefix, _ := cmd.Flags().GetString("prefix")
+			if err := d.WritePerson(to, url, d.CA(), prefix); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "written:", path)
+			return nil
+		},
+	}
+	create.Flags().StringVar(&url, "url", "", "where people reach the server")
+	create.Flags().StringVar(&to, "to", "", "folder of the credential (default: DIR)")
+	create.Flags().String("prefix", wire.DefaultPrefix, "agent_bus.prefix")
+	_ = create.MarkFlagRequired("url")
+	revoke := &cobra.Command{
+		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the folder of the keys"),
+		Short: "Revoke a person's credential, for ever; others stay as they are",
+		Long: `Revoke a person's credential, for ever; others stay as they are. It is revoked in the claims and in nats.conf below DIR/server, and at the
+server that the credential names, whose connections with it are closed at once. The files of the credential are removed.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if credential == "" {
+				credential = filepath.Join(args[0], keys.FilePerson)
+			}
+			p, err := keys.ReadPerson(credential)
+			if err != nil {
+				return err
+			}
+			claims, err := keys.RevokePerson(args[0], p)
+			if err != nil {
+				return err
+			}
+			d, err := keys.Load(filepath.Join(args[0], keys.DirDirector))
+			if err != nil {
+				return err
+			}
+			if err := bus.PushClaims(cmd.Context(), p.URL, d, claims); err != nil {
+				return noBecause{fmt.Errorf("revoked in the files, but the server at %s was not told (%w): restart it, or repeat this command when it is there", p.URL, err)}
+			}
+			for _, file := range []string{credential, filepath.Join(filepath.Dir(credential), keys.FilePersonCreds)} {
+				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "revoked; it was removed:", credential)
+			return nil
+		},
+	}
+	revoke.Flags().StringVar(&credential, "credential", "", "the credential's file (default: DIR/"+keys.FilePerson+")")
+	c.AddCommand(create, revoke)
 	return c
 }
 

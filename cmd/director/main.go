@@ -85,7 +85,7 @@ func command() *cobra.Command {
 	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
 	root.AddCommand(recordCommands(&o)...)
-	root.AddCommand(agentsCommand(&o), busCommand())
+	root.AddCommand(agentsCommand(&o), busCommand(), journalCommand(&o))
 	root.InitDefaultCompletionCmd()
 	group(root)
 	root.SetUsageTemplate(groupUsage(root.UsageTemplate()))

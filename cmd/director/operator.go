@@ -121,6 +121,15 @@ func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot))
 func statusCommand(o *options) *cobra.Command {
 	return o.shown("status", "Show the director, its workers and what it waits for", func(w io.Writer, s wire.Snapshot) {
 		fmt.Fprintf(w, "director\t%s\nphase\t%s\nsince\t%s\n", s.Director.RunID, s.Director.Phase, s.Director.Since.Format(time.RFC3339))
+		if l := s.Director.Leadership; l != nil {
+			fmt.Fprintf(w, "leader\t%s on %s, since %s: %s\n", l.RunID, l.Host, l.Since.Format(time.RFC3339), l.Why)
+		}
+		if s.Director.Problem != "" {
+			fmt.Fprintf(w, "problem\t%s\n", s.Director.Problem)
+		}
+		if !s.Director.Leader {
+			return
+		}
 		fmt.Fprintf(w, "queue\t%d eligible, %d claimed\n", len(s.Queue.EligibleIssueNumbers), len(s.Queue.ClaimedIssueNumbers))
 		fmt.Fprintf(w, "tasks\t%s\n", states(s.Tasks))
 		for _, c := range s.Cooldowns {

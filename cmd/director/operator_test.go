@@ -38,10 +38,10 @@ func answering(t *testing.T, h director.Health, s wire.Snapshot) (dir string) {
 
 func TestWhatOperatorsRead(t *testing.T) {
 	well := answering(t, director.Health{OK: true, RunID: "run_1", Phase: "MONITOR", Tasks: 1}, wire.Snapshot{
-		Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR"},
+		Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR", Leader: true},
 		Tasks:    []wire.SnapshotTask{{Issue: "a/b#1", State: "Blocked", WaitsFor: "an answer of a person"}, {Issue: "a/b#2", State: "Queued"}, {Issue: "a/b#3", State: "Blocked"}},
 	})
-	ill := answering(t, director.Health{RunID: "run_1", Phase: "MONITOR", Tasks: 2, Problem: "the agent bus is not connected"}, wire.Snapshot{})
+	ill := answering(t, director.Health{RunID: "run_1", Phase: "MONITOR", Tasks: 2, Problem: "the agent bus does not answer"}, wire.Snapshot{Director: wire.SnapshotDirector{Leader: true}})
 	for _, c := range []struct {
 		dir, command string
 		exit         int
@@ -49,8 +49,8 @@ func TestWhatOperatorsRead(t *testing.T) {
 	}{
 		{well, "director health", 0, "healthy: run_1, phase MONITOR, 1 task\n"},
 		{well, "director health --json", 0, `{"ok":true,"run_id":"run_1","phase":"MONITOR","tasks":1}` + "\n"},
-		{ill, "director health", 1, "unhealthy: the agent bus is not connected (run_1, phase MONITOR, 2 tasks)\n"},
-		{t.TempDir(), "director health", 2, "no answer"},
+		{ill, "director health", 1, "unhealthy: the agent bus does not answer (run_1, phase MONITOR, 2 tasks)\n"},
+		{t.TempDir(), "director health", 2, "is a director running with this director.data_dir? (dial unix "},
 		{well, "director status", 0, "tasks      1 Queued, 2 Blocked\n"},
 		{well, "director status", 0, "workers    no workers\n"},
 		{ill, "director status", 0, "tasks      no tasks\n"},

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -39,15 +37,15 @@ func runCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var warned sync.Once
-		token := func(context.Context) (string, error) {
-			token, warning, err := cfg.Token(os.Getenv)
-			if warning != "" {
-				warned.Do(func() { log.Warn(warning) })
-			}
-			return token, err
+		secret := func() (string, error) {
+			secret, _, err := cfg.WebhookSecret(os.Getenv)
+			return secret, err
 		}
-		err = director.Run(cmd.Context(), director.Options{Config: cfg, WorkerBinary: worker, Log: log, Token: token})
+		with, err := credential(cfg, log, director.Options{Config: cfg, WorkerBinary: worker, Log: log, WebhookSecret: secret})
+		if err != nil {
+			return err
+		}
+		err = director.Run(cmd.Context(), with)
 		if errors.Is(err, director.ErrTasksFailed) {
 			return errNo
 		}

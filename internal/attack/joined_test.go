@@ -1,9 +1,7 @@
 package attack
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,6 +9,7 @@ import (
 
 	natsd "github.com/nats-io/nats-server/v2/server"
 
+	"retake/internal/bus/bustest"
 	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
 )
@@ -52,7 +51,7 @@ func TestJoined(t *testing.T) {
 // join starts a server from generated keys, and returns what leads to it.
 func join(t *testing.T) worldOptions {
 	dir := t.TempDir()
-	port, err := freePort()
+	port, err := bustest.FreePort()
 	must(t, err)
 	made := keys.Init{Hosts: []string{"127.0.0.1"}, Port: port, Store: filepath.Join(dir, "store"), Prefix: wire.DefaultPrefix}
 	must(t, made.Make(filepath.Join(dir, "keys")))
@@ -70,14 +69,6 @@ func join(t *testing.T) worldOptions {
 		keys: filepath.Join(dir, "keys"),
 		bus:  fmt.Sprintf("url = \"tls://127.0.0.1:%d\"\ncredentials = %q", port, filepath.Join(dir, "keys", keys.DirDirector)),
 	}
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, errors.Join(l.Close())
 }
 
 // personFile is the operator's credential: in the data directory, or beside the keys of a server that was joined.

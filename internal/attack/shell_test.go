@@ -55,7 +55,7 @@ func runShell(path string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	o := director.Options{
-		Config: c, Log: log, WorkerBinary: s.Worker, DriftEvery: time.Minute,
+		Config: c, Log: log, WorkerBinary: s.Worker, DriftEvery: time.Minute, LeastBetween: time.Millisecond,
 		Token: func(context.Context) (string, error) { return token, nil },
 	}
 	if s.Played != "" {

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/director"
 )
 
 // kind is what is attacked.
@@ -51,9 +53,6 @@ func (b *battle) note(format string, args ...any) {
 
 const longest = 2 * time.Minute
 
-// maxMemory of the director, whatever is done to it, in MiB.
-const maxMemory = 300
-
 // TestAttacks runs the table. What got through fails.
 func TestAttacks(t *testing.T) {
 	var place *world
@@ -86,7 +85,7 @@ func TestAttacks(t *testing.T) {
 func chosen(a attack) bool { return strings.Contains(string(a.kind)+": "+a.name, *only) }
 
 func rows() (all []attack) {
-	for _, table := range [][]attack{busAttacks, floodAttacks, resultAttacks, waitAttacks, checkoutAttacks} {
+	for _, table := range [][]attack{busAttacks, lineAttacks, personAttacks, floodAttacks, resultAttacks, waitAttacks, checkoutAttacks} {
 		all = append(all, table...)
 	}
 	return all
@@ -141,6 +140,9 @@ func (w *world) fight(a attack) (evidence []string, err error) {
 	}
 	b := &battle{world: w, me: p.me, neighbour: p.neighbour}
 	defer func() {
+		if a.kind == onWaits {
+			w.lift()
+		}
 		if *all {
 			w.dismiss()
 		}
@@ -159,6 +161,15 @@ func (w *world) fight(a attack) (evidence []string, err error) {
 	}
 	err = errors.Join(err, b.survived())
 	return b.seen, err
+}
+
+// lift opens what was closed on workers' words: as agreed, no attempt of the next pairs begins before a quarter of an hour has passed.
+func (w *world) lift() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := director.LiftCooldowns(ctx, w.data(), nil); err != nil {
+		w.t.Error(err)
+	}
 }
 
 // next is the pair for the next attack: with all of them a new one each time, else the last one if it is fit to fight.

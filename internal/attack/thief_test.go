@@ -43,7 +43,7 @@ func (p *played) steal(more ...nats.Option) (*thief, error) {
 // refusals are what was refused so far; fewer than awaited are waited for.
 func (t *thief) refusals(awaited int) (n int) {
 	_ = t.FlushTimeout(5 * time.Second)
-	_ = until("refusals", 2*time.Second, func() bool {
+	_ = until("refusals", 10*time.Second, func() bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		n = len(t.refused)

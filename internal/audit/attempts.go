@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/safefile"
 )
 
 // Attempt changes what is known of an attempt: its meta.json, and the summary that is made from all that lies in its folder.
@@ -283,7 +284,7 @@ func (a *attempts) settle() (path string, err error) {
 
 func (a *attempts) remove(id string) error {
 	from, to := filepath.Join(a.dir, auditsDir, id), filepath.Join(a.dir, auditsDir, removing+id)
-	if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := safefile.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return os.RemoveAll(to)

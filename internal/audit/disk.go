@@ -29,7 +29,7 @@ var realDisk = disk{write: (*os.File).Write}
 
 // replace makes path hold data: a reader sees the old content or the new, also after a power cut.
 func (d disk) replace(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
+	if err := safefile.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err
 	}
 	return safefile.Fill(path, fileMode, func(f *os.File) error {
@@ -71,7 +71,7 @@ func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 
 // add appends whole lines to path, which holds only whole lines afterwards: what a crash or a full disk cut in half goes.
 func (d disk) add(path string, lines []byte) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
+	if err := safefile.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)

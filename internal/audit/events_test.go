@@ -79,7 +79,7 @@ func TestManyEvents(t *testing.T) {
 		at := time.Now()
 		classify(w, i)
 		slowest = max(slowest, time.Since(at))
-		if i%4000 == 0 && i < paced { // these as fast as the disk takes them, the others as fast as they come
+		if i%1000 == 0 && i < paced { // these as fast as the disk takes them, the others as fast as they come
 			flushed(w)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/safefile"
 )
 
 // ErrCorrupt: a counter that cannot be read. It never counts as zero.
@@ -133,7 +134,7 @@ func parseStats(data []byte) (Stats, error) {
 // SetAside renames a stats.json that cannot be read, so that a person can look at it.
 func SetAside(path string) (to string, err error) {
 	to = path + ".corrupt"
-	return to, os.Rename(path, to)
+	return to, safefile.Rename(path, to)
 }
 
 // LastFailure is last_failure.json: all that the founding document wants to know of a failed task, and what was decided.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"retake/internal/diskfault"
 	"retake/internal/safefile"
 )
 
@@ -246,8 +246,10 @@ func (w *Writer) note(what, path string, err error) {
 	w.counts.LastError = err.Error()
 }
 
-// wholeDisk are errors that any write of the same kind would meet; others concern one file.
-var wholeDisk = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE, syscall.ENFILE}
+// anyWrite reports whether any write of the same kind would meet an error; others concern one file.
+func anyWrite(err error) bool {
+	return diskfault.Of(err) != diskfault.None || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
 
 // writeErrors logs once that something cannot be written, and once that it can again.
 type writeErrors struct {
@@ -272,7 +274,7 @@ func (t *writeErrors) ended(what, path string, err error) {
 		return
 	}
 	key := path
-	if slices.ContainsFunc(wholeDisk, func(e error) bool { return errors.Is(err, e) }) {
+	if anyWrite(err) {
 		key = what
 	}
 	if t.lost[key] == 0 {

@@ -3,18 +3,17 @@ package bus
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"go.uber.org/zap"
 
@@ -25,24 +24,33 @@ import (
 
 // Files in the bus's folder.
 const (
-	fileWorkers   = "workers.jwt" // the claims of the workers' account, as they are or will be at the server
-	fileAttempts  = "attempt-key"
-	fileLongest   = "longest-life" // of a worker's credential, of this director and those before it, as time.Duration has it
-	attemptBytes  = 32             // of that key: as much as SHA-256 yields
+	fileWorkers   = "workers.json" // credentials, as this director knows them: the bus may be away
+	fileAttempts  = "attempt-key"  // a copy of the fleet's secret, should the bus lose it
+	attemptBytes  = 32             // of that: as much as SHA-256 yields
+	maxClaims     = 1 << 20        // bytes: longer ones NATS neither reads nor sends
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
+	unknownLife   = 8 * 24 * time.Hour // of a credential, at most: the watchdog's bound in the configuration, and a day
+	lookEvery     = 30 * time.Second   // at what other directors have shared
+)
+
+// Files that are read once, and are in the bucket then.
+const (
+	oldFileWorkers = "workers.jwt"  // claims of the workers' account
+	oldFileLongest = "longest-life" // of a credential, as time.Duration has it
 )
 
 // workersAccount keeps the claims of the workers' account and makes the server know them. A credential that was revoked
 // stays so until it would have expired by itself.
 type workersAccount struct {
-	keys   *keys.Director
-	secret []byte // users' keys and attempts' keys derive from it
-	path   string
-	life   time.Duration // of a credential
-	kept   time.Duration // of a revocation: the longest life of any credential so far
-	sys    *nats.Conn
-	log    *zap.Logger
+	keys     *keys.Director
+	fleet    string
+	dir      string
+	life     time.Duration // of a credential
+	replicas int           // of the bucket
+	js       jetstream.JetStream
+	sys      *nats.Conn
+	log      *zap.Logger
 
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
@@ -51,13 +59,17 @@ type workersAccount struct {
 	writing sync.Mutex // of the file; taken before mu
 	written uint64     // changes in the file
 
-	mu      sync.Mutex
-	issued  map[string]int64 // public key of a user → newest time of issue in this process, Unix seconds
-	revoked map[string]int64 // public key of a user → what was issued up to then does not count, Unix seconds
-	shut    map[string]bool  // public keys of users that this process has revoked since it last issued for them
-	next    *push            // that will carry what was revoked since the last one began
-	changes uint64           // of revoked so far
-	known   uint64           // of them, at the server
+	mu       sync.Mutex
+	shared   jetstream.KeyValue
+	secret   []byte // of the fleet: users' keys and attempts' keys derive from it
+	known    *credentials
+	shut     map[string]bool  // public keys of users that this process has revoked since it last issued for them
+	told     map[string]bool  // offences that a report tells of; by fleet and worker
+	next     *push            // that will carry what was revoked since the last one began
+	changes  uint64           // of known so far
+	pushed   uint64           // of them, at the server
+	revision uint64           // of the bucket, at the server
+	claims   map[string]int64 // at the server; nil: not known
 }
 
 // push is one update of the server. Everybody who revokes before it begins waits for the same one.
@@ -66,91 +78,144 @@ type push struct {
 	err  error // once done is closed
 }
 
-// openWorkersAccount reads what is known and tells the server, before any worker or gatekeeper can sign in.
-func openWorkersAccount(ctx context.Context, o Options, sys *nats.Conn) (*workersAccount, error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	secret, err := keptSecret(filepath.Join(o.Dir, fileAttempts))
-	if err != nil {
-		return nil, err
-	}
-	longest, err := keptLongest(filepath.Join(o.Dir, fileLongest), o.WorkerLife)
-	if err != nil {
+// newWorkersAccount reads what is known here.
+func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*workersAccount, error) {
+	if err := safefile.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, err
 	}
 	a := &workersAccount{
-		keys: o.Keys, secret: secret, path: filepath.Join(o.Dir, fileWorkers), life: o.WorkerLife, kept: longest, sys: sys, log: o.Log,
-		wake: make(chan struct{}, 1), issued: map[string]int64{}, revoked: map[string]int64{}, shut: map[string]bool{},
+		keys: o.Keys, fleet: o.Fleet, dir: o.Dir, life: o.WorkerLife, replicas: o.Replicas, js: js, sys: sys, log: o.Log,
+		wake: make(chan struct{}, 1), known: newCredentials(), shut: map[string]bool{}, told: map[string]bool{}, changes: 1,
 	}
-	kept, err := os.ReadFile(a.path)
-	switch {
-	case err == nil:
-		known, err := a.keys.Revoked(string(kept))
-		maps.Copy(a.revoked, known)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w: remove it if the keys are meant to be others now", a.path, err)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, err
+	a.known.Longest = o.WorkerLife
+	return a, errors.Join(a.readCopy(), a.readFiles())
+}
+
+// establish makes the bucket, if it is gone, or was never there, and lets the server know the workers' account, before any worker or gatekeeper can sign in.
+func (a *workersAccount) establish(ctx context.Context) error {
+	shared, err := openShared(ctx, a.js, a.replicas)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.shared, a.claims = shared, nil
+	a.mu.Unlock()
+	if err := a.shareSecret(ctx, shared); err != nil {
+		return err
 	}
 	if err := a.push(ctx); err != nil {
-		return nil, fmt.Errorf("the server does not take the workers' account: %w: are these the keys that it was started with?", err)
+		return fmt.Errorf("the server does not take the workers' account: %w: are these the keys that it was started with?", err)
+	}
+	return nil
+}
+
+// start keeps the server informed from now on.
+func (a *workersAccount) start(ctx context.Context) error {
+	for _, old := range [...]string{oldFileWorkers, oldFileLongest} { // it is in the bucket
+		if err := os.Remove(a.file(old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.stop = stop
-	sys.SetReconnectHandler(func(*nats.Conn) {
-		o.Log.Info("bus connection back")
-		a.again() // the server may be another, or have lost what it knew
+	a.sys.SetReconnectHandler(func(*nats.Conn) {
+		a.log.Info("bus connection back")
+		a.mu.Lock()
+		a.claims = nil // the server may be another, or have lost what it knew
+		a.mu.Unlock()
+		a.again()
 	})
 	a.stopped.Go(func() { a.run(running) })
-	return a, nil
+	return nil
+}
+
+func (a *workersAccount) file(name string) string { return filepath.Join(a.dir, name) }
+
+// readCopy reads the copy of the fleet's secret, if there is one.
+func (a *workersAccount) readCopy() error {
+	err := safefile.Load(a.file(fileAttempts), func(data []byte) error {
+		if len(data) != attemptBytes {
+			return fmt.Errorf("%d bytes instead of %d", len(data), attemptBytes)
+		}
+		a.secret = data
+		return nil
+	})
+	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
+		a.log.Warn("the copy of the workers' secret is made again; if the bus has lost its own, too, workers get new keys, and the reports of running ones do not count", zap.Error(damaged))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// shareSecret gives the bus the fleet's secret, or takes the one that is there.
+func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyValue) error {
+	own := a.fleetSecret()
+	secret, err := sharedSecret(ctx, shared, a.fleet, own)
+	if err != nil || bytes.Equal(own, secret) {
+		return err
+	}
+	a.mu.Lock()
+	a.secret = secret
+	a.mu.Unlock()
+	return safefile.Write(a.file(fileAttempts), 0o600, secret)
+}
+
+func (a *workersAccount) fleetSecret() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.secret
+}
+
+// readFiles adds what a director with this folder knew, also an older one. What a damaged file has said, the bus and the server know, too.
+func (a *workersAccount) readFiles() error {
+	for name, read := range map[string]func([]byte) (*credentials, error){
+		fileWorkers: decodeCredentials,
+		oldFileWorkers: func(data []byte) (*credentials, error) {
+			if len(data) > maxClaims { // no server has taken it, and nobody can read it: all are revoked, running ones with them
+				return &credentials{All: time.Now().Unix()}, nil
+			}
+			revoked, err := a.keys.Revoked(string(data))
+			return fromClaims(revoked), err
+		},
+		oldFileLongest: func(data []byte) (*credentials, error) {
+			longest, err := time.ParseDuration(string(bytes.TrimSpace(data)))
+			return &credentials{Longest: longest}, err
+		},
+	} {
+		var others error
+		err := safefile.Load(a.file(name), func(data []byte) error {
+			known, err := read(data)
+			if errors.Is(err, keys.ErrOtherKeys) { // it is whole
+				others, err = fmt.Errorf("%s: %w: remove it if the keys are meant to be others now", a.file(name), err), nil
+			}
+			if err == nil {
+				a.known.merge(known)
+			}
+			return err
+		})
+		if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
+			a.known.Longest = max(a.known.Longest, unknownLife)
+			a.log.Warn("who was revoked is what bus and server know of it", zap.Error(damaged))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || others != nil {
+			return errors.Join(err, others)
+		}
+	}
+	return nil
 }
 
 func (a *workersAccount) close() {
-	a.stop()
+	if a.stop != nil {
+		a.stop()
+	}
 	a.stopped.Wait()
-}
-
-// run pushes when asked to, and again until the server has it.
-func (a *workersAccount) run(ctx context.Context) {
-	for failures := 0; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-a.wake:
-		}
-		a.mu.Lock()
-		now := a.next
-		a.next = nil
-		a.mu.Unlock()
-		err := a.push(ctx)
-		if now != nil {
-			now.err = err
-			close(now.done)
-		}
-		if err == nil {
-			failures = 0
-			continue
-		}
-		a.log.Warn("revocations are not at the server yet, trying again", zap.Error(err))
-		pause(ctx, backoff(failures))
-		failures++
-		a.again()
-	}
-}
-
-// again asks for a push that nobody waits for.
-func (a *workersAccount) again() {
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
 }
 
 // user is the public and the whole key of a worker's credential.
 func (a *workersAccount) user(worker string) (string, nkeys.KeyPair, error) {
-	pair, err := keys.WorkerUser(a.secret, worker)
+	pair, err := keys.WorkerUser(a.fleetSecret(), worker)
 	if err != nil {
 		return "", nil, err
 	}
@@ -175,10 +240,15 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	if err != nil {
 		return keys.User{}, err
 	}
+	defer a.again() // others learn of it
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for time.Now().Unix() <= a.revoked[public] {
-		wait := time.Until(time.Unix(a.revoked[public]+1, 0))
+	for {
+		last := max(a.known.Revoked[public], a.known.All)
+		if time.Now().Unix() > last {
+			break
+		}
+		wait := time.Until(time.Unix(last+1, 0))
 		a.mu.Unlock()
 		waited := pause(ctx, wait)
 		a.mu.Lock()
@@ -186,31 +256,35 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 			return keys.User{}, ctx.Err()
 		}
 	}
-	a.issued[public] = time.Now().Unix()
+	a.known.Live[public] = time.Now().Unix()
+	a.changes++
 	delete(a.shut, public)
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life))
 }
 
-// revoke returns when the server has shut the worker out, or with an error when ctx ends or a push failed; it is pushed again then.
-func (a *workersAccount) revoke(ctx context.Context, worker string) error {
+// revoke returns when the server has shut the worker out, or with an error when ctx ends or a push failed; it is pushed again then. what is
+// for an offence, and kept until a report tells of it.
+func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
 	public, _, err := a.user(worker)
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
-	if !a.shut[public] { // an entry of an earlier process may be older than what that one issued next
-		a.shut[public] = true
-		a.revoked[public] = max(a.revoked[public], a.issued[public], time.Now().Unix())
+	if offence != nil {
+		a.known.Offences[a.offence(worker)] = *offence
 		a.changes++
 	}
-	if a.known == a.changes {
+	if !a.shut[public] { // an entry of an earlier process may be older than what that one issued next
+		a.shut[public] = true
+		a.known.Revoked[public] = max(a.known.Revoked[public], a.known.Live[public], time.Now().Unix())
+		delete(a.known.Live, public)
+		a.changes++
+	}
+	if a.pushed == a.changes {
 		a.mu.Unlock()
 		return nil
 	}
-	if a.next == nil {
-		a.next = &push{done: make(chan struct{})}
-	}
-	p := a.next
+	p := a.nextPush()
 	a.mu.Unlock()
 	kept := a.keep()
 	a.again()
@@ -222,135 +296,57 @@ func (a *workersAccount) revoke(ctx context.Context, worker string) error {
 	}
 }
 
-// keep writes down what was revoked so far, unless it is. Those who come together share a writing.
-func (a *workersAccount) keep() error {
-	a.writing.Lock()
-	defer a.writing.Unlock()
+// nextPush is called with the lock held.
+func (a *workersAccount) nextPush() *push {
+	if a.next == nil {
+		a.next = &push{done: make(chan struct{})}
+	}
+	return a.next
+}
+
+func (a *workersAccount) offence(worker string) string { return a.fleet + "/" + worker }
+
+// offences are those of this fleet that no report tells of yet, also what other directors have found.
+func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	a.mu.Lock()
-	done := a.written == a.changes
+	p := a.nextPush()
 	a.mu.Unlock()
-	if done {
-		return nil
-	}
-	_, _, err := a.write(nil)
-	return err
-}
-
-// write writes the claims down, with what others have revoked, and says of how many changes they tell. It is called with the lock of writing.
-func (a *workersAccount) write(theirs map[string]int64) (claims string, changes uint64, err error) {
-	revoked, changes := a.merge(theirs)
-	claims, err = a.keys.WorkersAccount(revoked)
-	if err == nil {
-		err = safefile.Write(a.path, 0o600, []byte(claims))
-	}
-	if err == nil {
-		a.written = changes
-	}
-	return claims, changes, err
-}
-
-// push writes the claims down, then makes the server have them: what is known here first, for the server may be away. What the server knows of
-// revocations by others who have these keys is kept.
-func (a *workersAccount) push(ctx context.Context) error {
-	if err := a.keep(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
-	defer cancel()
-	known, err := a.sys.RequestWithContext(ctx, "$SYS.REQ.ACCOUNT."+a.keys.Workers()+".CLAIMS.LOOKUP", nil)
-	if err != nil {
-		return noAnswer(err)
-	}
-	var theirs map[string]int64
-	if len(known.Data) > 0 {
-		if theirs, err = a.keys.Revoked(string(known.Data)); err != nil {
-			return err
-		}
-	}
-	a.writing.Lock()
-	claims, changes, err := a.write(theirs)
-	a.writing.Unlock()
-	if err != nil {
-		return err
-	}
-	m, err := a.sys.RequestWithContext(ctx, updateSubject, []byte(claims))
-	if err != nil {
-		return noAnswer(err)
-	}
-	var answer struct {
-		Error *struct{ Description string } `json:"error"`
-	}
-	if err := json.Unmarshal(m.Data, &answer); err != nil {
-		return fmt.Errorf("bus: answer to the claims: %w", err)
-	}
-	if answer.Error != nil {
-		return fmt.Errorf("bus: the server refuses the claims: %s", answer.Error.Description)
+	a.again()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.known = changes
-	return nil
+	var out []Offence
+	for key, o := range a.known.Offences {
+		if key == a.offence(o.Worker) {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(x, y Offence) int { return x.At.Compare(y.At) })
+	return out, p.err
 }
 
-// merge adds what others have revoked, drops what has expired, and returns a copy, and of how many changes it tells.
-func (a *workersAccount) merge(theirs map[string]int64) (map[string]int64, uint64) {
+// offended: no report tells of the worker's offence yet.
+func (a *workersAccount) offended(worker string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for user, at := range theirs {
-		a.revoked[user] = max(a.revoked[user], at)
-	}
-	all := make(map[string]int64, len(a.revoked))
-	for user, at := range a.revoked {
-		if a.expired(at) {
-			delete(a.revoked, user)
-			continue
-		}
-		all[user] = at
-	}
-	maps.DeleteFunc(a.issued, func(_ string, at int64) bool { return a.expired(at) })
-	maps.DeleteFunc(a.shut, func(user string, _ bool) bool { return a.revoked[user] == 0 })
-	return all, a.changes
+	return a.known.Offences[a.offence(worker)].Worker != ""
 }
 
-// expired: what was issued at that time does not count any more, whether it was revoked or not, however long its life was.
-func (a *workersAccount) expired(at int64) bool { return time.Since(time.Unix(at, 0)) > a.kept }
+// reported forgets an offence.
+func (a *workersAccount) reported(worker string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told[a.offence(worker)] = true
+	delete(a.known.Offences, a.offence(worker))
+	a.changes++
+	a.again()
+}
 
 // attemptKey is what a worker signs its reports with.
 func (a *workersAccount) attemptKey(worker string) []byte {
-	return wire.AttemptKey(a.secret, worker)
-}
-
-// keptSecret reads a secret from its file, or makes one at the first start.
-func keptSecret(path string) ([]byte, error) {
-	secret, err := os.ReadFile(path)
-	if err == nil && len(secret) == attemptBytes {
-		return secret, nil
-	}
-	if err == nil {
-		return nil, fmt.Errorf("%s has %d bytes instead of %d: remove it; the reports of running workers do not count then", path, len(secret), attemptBytes)
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	secret = make([]byte, attemptBytes)
-	_, _ = rand.Read(secret) // never fails
-	return secret, safefile.Write(path, 0o600, secret)
-}
-
-// keptLongest is the longest life of a credential that any director with this folder has had configured.
-func keptLongest(path string, life time.Duration) (time.Duration, error) {
-	text, err := os.ReadFile(path)
-	var before time.Duration
-	if err == nil {
-		if before, err = time.ParseDuration(string(bytes.TrimSpace(text))); err != nil {
-			return 0, fmt.Errorf("%s: %w: remove it if no worker runs", path, err)
-		}
-	}
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return 0, err
-	case before >= life:
-		return before, nil
-	}
-	return life, safefile.Write(path, 0o600, []byte(life.String()+"\n"))
+	return wire.AttemptKey(a.fleetSecret(), worker)
 }

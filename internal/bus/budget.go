@@ -47,7 +47,7 @@ func (b *Bus) readBudget(worker string, m *nats.Msg) (wire.Payload, error) {
 	if err := ownInbox(worker, m.Reply); err != nil {
 		return nil, err
 	}
-	if err := wire.CheckSize(m.Data, b.options.MaxMessageBytes); err != nil {
+	if err := wire.CheckSize(m.Data); err != nil {
 		return nil, err
 	}
 	e, err := wire.Decode(m.Data)

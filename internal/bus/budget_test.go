@@ -131,6 +131,7 @@ func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 }
 
 func TestBudgetOnAJoinedServer(t *testing.T) {
+	t.Parallel()
 	out := startOutside(t)
 	b := openBus(t, out.join())
 	var h counter

@@ -53,25 +53,51 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-func (b *Bus) open(ctx context.Context) error {
+// OpenJournal opens the journal alone, without workers and reports: for the commands that look at it, export it and bring it back. readOnly
+// changes nothing, so that a director may be running; the journal must be there then.
+func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
+	b := &Bus{options: o.withDefaults()}
+	b.log, b.subjects = b.options.Log, wire.Subjects{Prefix: b.options.Prefix}
 	err := b.options.check()
 	if err == nil {
-		err = b.connect(ctx)
+		b.own, err = b.signIn(b.options.Keys.Journal)
 	}
 	if err == nil {
 		b.ownJS, err = jetstream.New(b.own)
 	}
+	if err == nil && readOnly {
+		err = b.findJournal(ctx)
+	} else if err == nil {
+		err = b.openJournal(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("bus: %w", err), b.Close(context.WithoutCancel(ctx)))
+	}
+	return b, nil
+}
+
+func (b *Bus) open(ctx context.Context) error {
+	err := b.options.check()
 	if err == nil {
-		b.reports, err = jetstream.New(b.stored)
+		err = b.connect()
+	}
+	if err == nil {
+		b.workers, err = newWorkersAccount(b.options, b.sys, b.ownJS)
+	}
+	if err == nil {
+		err = b.ensure(ctx)
+	}
+	if err == nil {
+		err = b.workers.start(ctx)
+	}
+	if err == nil {
+		b.nc, err = b.signIn(b.options.Keys.Gatekeeper)
 	}
 	if err != nil {
 		return err
 	}
 	b.dead = newDeadLetters(b.stored, b.reports, b.subjects, b.options.MaxMessageBytes, b.log)
 	b.intake = newIntake(b)
-	if err := b.ensureStreams(ctx); err != nil {
-		return err
-	}
 	if err := b.intake.watchConnections(); err != nil {
 		return err
 	}
@@ -79,32 +105,28 @@ func (b *Bus) open(ctx context.Context) error {
 	return err
 }
 
-// connect signs in to the four accounts. The server knows the workers' account only once it was told.
-func (b *Bus) connect(ctx context.Context) error {
+// connect signs in to the accounts that the server was started with. The workers' account it knows only once it was told.
+func (b *Bus) connect() error {
 	var err error
 	if b.sys, err = b.signIn(b.options.Keys.System); err != nil {
-		return err
-	}
-	if b.workers, err = openWorkersAccount(ctx, b.options, b.sys); err != nil {
-		return err
-	}
-	if b.nc, err = b.signIn(b.options.Keys.Gatekeeper); err != nil {
 		return err
 	}
 	if b.own, err = b.signIn(b.options.Keys.Journal); err != nil {
 		return err
 	}
-	b.stored, err = b.signIn(b.options.Keys.Reports, nats.CustomInboxPrefix(keys.DirectorInbox))
+	if b.ownJS, err = jetstream.New(b.own); err != nil {
+		return err
+	}
+	if b.stored, err = b.signIn(b.options.Keys.Reports, nats.CustomInboxPrefix(keys.DirectorInbox)); err != nil {
+		return err
+	}
+	b.reports, err = jetstream.New(b.stored)
 	return err
 }
 
 // signIn opens one connection as a user of its own.
 func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats.Conn, error) {
-	user, err := make()
-	if err != nil {
-		return nil, err
-	}
-	options := append(connOptions(b.log), nats.Name("retake director "+b.options.Fleet), signInOptions(user.JWT, user.Seed))
+	options := append(connOptions(b.log), nats.Name("retake director "+b.options.Fleet), freshSignIn(make))
 	options = append(options, more...)
 	if s := b.options.Server; s != nil {
 		return nats.Connect("", append(options, nats.InProcessServer(s))...)
@@ -144,6 +166,7 @@ func (b *Bus) Close(ctx context.Context) error {
 		if b.options.Server != nil {
 			b.closed = b.options.Server.Close(ctx)
 		}
+		b.closed = errors.Join(b.closed, b.journal.close())
 	})
 	return b.closed
 }
@@ -189,7 +212,7 @@ func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) 
 	if err := wire.CheckID(worker); err != nil {
 		return Credential{}, err
 	}
-	if b.intake.offended(worker) {
+	if b.intake.offended(worker) || b.workers.offended(worker) {
 		return Credential{}, fmt.Errorf("bus: credential of %s: it was cut off from the bus and is not let in again", worker)
 	}
 	user, err := b.workers.issue(ctx, worker, b.subjects, b.options.MaxMessageBytes)
@@ -203,6 +226,13 @@ func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) 
 // Admit takes the messages of a worker that an earlier director has started. Its credential is the one that it has.
 func (b *Bus) Admit(worker string) { b.intake.admit(worker) }
 
+// DismissAll takes no messages of any worker any more: another director does. Their credentials stay good.
+func (b *Bus) DismissAll() {
+	for _, worker := range b.intake.admitted() {
+		b.intake.dismiss(worker)
+	}
+}
+
 // Revoke shuts a worker out: no credential that was made for it so far counts any more, also after a restart of director or
 // server. It returns when the server has closed its connections; ErrNoAnswer: not in time, then it is tried again without end.
 func (b *Bus) Revoke(ctx context.Context, worker string) error {
@@ -210,11 +240,24 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 		return err
 	}
 	b.intake.dismiss(worker)
-	if err := b.workers.revoke(ctx, worker); err != nil {
+	if err := b.workers.revoke(ctx, worker, nil); err != nil {
 		return fmt.Errorf("bus: revoke %s: %w", worker, err)
 	}
 	return nil
 }
+
+// Offences are the workers that this director, or one before it, has cut off, and of whom no report tells yet; the oldest first. They are kept until
+// OffenceReported, also when the director ends.
+func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
+	all, err := b.workers.offences(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("bus: offences: %w", err)
+	}
+	return all, nil
+}
+
+// OffenceReported forgets an offence: a report tells of it, or nobody waits for one.
+func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
 // AttemptKey is what a worker signs its reports with; the same one each time, also after a restart.
 func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(worker) }

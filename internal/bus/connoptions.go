@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
+
+	"retake/internal/bus/keys"
 )
 
 // Backoff of reconnects and of recreated consumers: doubling, half of it jitter, so that many workers do not return at
@@ -85,12 +87,23 @@ func trustOptions(url, ca string) ([]nats.Option, error) {
 // signInOptions present a credential: the claims as they are, and a signature of the server's challenge with the seed. NATS's package
 // nkeys does the same, and makes the worker a third of a megabyte larger.
 func signInOptions(token, seed string) nats.Option {
-	return nats.UserJWT(func() (string, error) { return token, nil }, func(challenge []byte) ([]byte, error) {
-		// Two bytes of what kind it is, the seed proper, two of a checksum.
-		data, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(seed)
-		if err != nil || len(data) != 2+ed25519.SeedSize+2 {
-			return nil, errors.New("bus: the credential's seed cannot be read")
-		}
-		return ed25519.Sign(ed25519.NewKeyFromSeed(data[2:2+ed25519.SeedSize]), challenge), nil
-	})
+	return nats.UserJWT(func() (string, error) { return token, nil }, func(challenge []byte) ([]byte, error) { return sign(seed, challenge) })
+}
+
+// freshSignIn presents another credential at each connection: all that were issued before a time may be revoked at once.
+func freshSignIn(make func() (keys.User, error)) nats.Option {
+	var user keys.User
+	return nats.UserJWT(func() (token string, err error) {
+		user, err = make()
+		return user.JWT, err
+	}, func(challenge []byte) ([]byte, error) { return sign(user.Seed, challenge) })
+}
+
+func sign(seed string, challenge []byte) ([]byte, error) {
+	// Two bytes of what kind it is, the seed proper, two of a checksum.
+	data, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(seed)
+	if err != nil || len(data) != 2+ed25519.SeedSize+2 {
+		return nil, errors.New("bus: the credential's seed cannot be read")
+	}
+	return ed25519.Sign(ed25519.NewKeyFromSeed(data[2:2+ed25519.SeedSize]), challenge), nil
 }

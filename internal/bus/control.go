@@ -96,30 +96,29 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 }
 
 // ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover, until ctx ends; it returns nil
-// then. latest must not block.
+// then. latest must not block. The service has a connection of its own, which ends with it: its subscriptions, if they were drained while the server is
+// away, would be there again when it is back, with nobody behind them.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
-	service, err := micro.AddService(b.stored, micro.Config{
+	nc, err := b.signIn(b.options.Keys.Reports, nats.RetryOnFailedConnect(true))
+	if err != nil {
+		return fmt.Errorf("bus: snapshot service: %w", err)
+	}
+	defer nc.Close()
+	service, err := micro.AddService(nc, micro.Config{
 		Name: "retake-director", Version: "1.0.0", Description: "Retake director of fleet " + b.options.Fleet,
 		Metadata: map[string]string{"fleet": b.options.Fleet, "protocol_version": wire.ProtocolVersion},
 	})
-	if err != nil {
-		return fmt.Errorf("bus: snapshot service: %w", err)
-	}
-	handler := micro.HandlerFunc(func(r micro.Request) {
-		if r.Reply() != "" { // else it is PublishSnapshot's own message
-			b.respond(r.Subject(), func(data []byte) error { return r.Respond(data) }, latest())
-		}
-	})
-	err = service.AddEndpoint("default", handler, micro.WithEndpointSubject(b.subjects.Snapshot()))
 	if err == nil {
-		<-ctx.Done()
-	}
-	if stop := service.Stop(); stop != nil && !errors.Is(stop, nats.ErrConnectionClosed) {
-		b.log.Warn("bus service", zap.Error(stop))
+		err = service.AddEndpoint("default", micro.HandlerFunc(func(r micro.Request) {
+			if r.Reply() != "" { // else it is PublishSnapshot's own message
+				b.respond(r.Subject(), func(data []byte) error { return r.Respond(data) }, latest())
+			}
+		}), micro.WithEndpointSubject(b.subjects.Snapshot()))
 	}
 	if err != nil {
 		return fmt.Errorf("bus: snapshot service: %w", err)
 	}
+	<-ctx.Done()
 	return nil
 }
 

@@ -11,7 +11,8 @@
 //	        ◀── control.<id> (core)
 //	                                                          account DIRECTOR
 //	                                                           journal ─▶ RETAKE_JOURNAL
-//	                                                           object store RETAKE_SNAPSHOTS
+//	                                                           object stores RETAKE_SNAPSHOTS, RETAKE_REBUILD
+//	                                                           bucket RETAKE_KEYS (credentials), RETAKE_LEASE (who leads)
 //
 // Nothing crosses from one account to another but through the director.
 //
@@ -23,10 +24,12 @@
 //
 //   - An append succeeds only behind the sequence that the caller expects: two directors never both write. An append that
 //     timed out is read back by its batch id before anything is concluded; ErrUnsure is returned only if that fails too.
-//   - A journal with a hole is never replayed as if it were whole: ErrJournalGap.
+//   - A journal that is not as it was written is never replayed as if it were: ErrDamaged, with the exact place (package chain).
+//   - A batch leaves the live journal only when two snapshots are beyond it and it is in the archive, synced.
 //   - A report is acknowledged by the caller, never by this package, except when it cannot be read: then it is in the dead
 //     letters first (or over their rate, and counted).
 //   - The subject beats the payload.
+//   - One process has the lease at a time, by each one's own clock (package lease).
 //   - What was revoked stays revoked until it would have expired: it is written down before the server is asked anything.
 //   - Of a worker that is not admitted nothing is read. What one worker sends is bounded (see Offence), and delays nothing that another
 //     sends: each kind of message of each worker has a subscription of its own.
@@ -45,5 +48,5 @@
 //
 // # Imports
 //
-// It imports packages wire, keys and safefile, and NATS's client. The director, the worker and the demo import it; other adapters do not.
+// It imports packages wire, keys, chain, lease and safefile, and NATS's client. The director, the worker and the demo import it; other adapters do not.
 package bus

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,12 @@ func (i *intake) admit(worker string) {
 	if admits {
 		i.flush()
 	}
+}
+
+func (i *intake) admitted() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Collect(maps.Keys(i.gates))
 }
 
 // dismiss forgets a worker.
@@ -304,7 +311,8 @@ func (i *intake) cutOff(g *gate, what string) {
 	i.offenders[g.worker] = true
 	i.wg.Go(func() {
 		i.bus.log.Warn("worker cut off from the bus", zap.String("worker", o.Worker), zap.String("reason", o.What))
-		if err := i.bus.Revoke(i.ctx, o.Worker); err != nil { // it is not heard any more, and its revocation is tried again
+		i.dismiss(o.Worker)
+		if err := i.bus.workers.revoke(i.ctx, o.Worker, &o); err != nil { // it is not heard any more, and its revocation is tried again
 			i.bus.log.Warn("a worker that was cut off may be connected still", zap.String("worker", o.Worker), zap.Error(err))
 		}
 		if tell := i.bus.options.OnOffence; tell != nil {
@@ -353,7 +361,12 @@ func (b *Bus) readReport(worker string, m *nats.Msg) (id string, err error) {
 			return "", err
 		}
 	}
-	_, e, err := b.read(m.Subject, m.Data)
+	return b.checkReport(worker, m.Subject, m.Data)
+}
+
+// checkReport returns the id of a report that a worker made itself. Every error is a *wire.Malformed.
+func (b *Bus) checkReport(worker, subject string, data []byte) (id string, err error) {
+	_, e, err := b.read(subject, data)
 	if err != nil {
 		return "", err
 	}

@@ -122,6 +122,7 @@ func helloOf(worker string) wire.Hello {
 
 // A worker has one connection; a thief of its credential who opens many ends it for both.
 func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
+	t.Parallel()
 	told := make(offences, 8)
 	b := told.open(t, 0)
 	mad, honest := dialSocket(t, b, worker), dialSocket(t, b, "honest-1")
@@ -363,6 +364,7 @@ func failureOf(worker, id string) *wire.WorkerError {
 }
 
 func TestReportsOfAnAttemptAreBounded(t *testing.T) {
+	t.Parallel()
 	told := make(offences, 2)
 	b := told.open(t, 0)
 	c, other := dialSocket(t, b, worker), dialSocket(t, b, "other-1")

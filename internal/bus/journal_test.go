@@ -11,19 +11,20 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"retake/internal/bus/chain"
 	"retake/internal/bus/server"
 )
 
 func replayed(t *testing.T, j *Journal, after uint64) (all []string, last uint64) {
 	t.Helper()
-	last, err := j.Replay(ctxFor(t), after, func(seq uint64, data []byte) error {
+	head, err := j.Replay(ctxFor(t), Head{Seq: after}, func(seq uint64, data []byte) error {
 		all = append(all, fmt.Sprintf("%d:%s", seq, data))
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return all, last
+	return all, head.Seq
 }
 
 func TestJournalSurvivesARestart(t *testing.T) {
@@ -82,12 +83,13 @@ type lossy struct {
 	tries   int
 }
 
-func (l *lossy) Publish(ctx context.Context, subject string, data []byte, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+func (l *lossy) PublishMsg(ctx context.Context, m *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	l.tries++
-	return l.publish(l.tries, func() (*jetstream.PubAck, error) { return l.JetStream.Publish(ctx, subject, data, opts...) })
+	return l.publish(l.tries, func() (*jetstream.PubAck, error) { return l.JetStream.PublishMsg(ctx, m, opts...) })
 }
 
 func TestTimedOutAppendIsReadBack(t *testing.T) {
+	t.Parallel()
 	type send = func() (*jetstream.PubAck, error)
 	lost := func(s send) (*jetstream.PubAck, error) {
 		if _, err := s(); err != nil {
@@ -159,8 +161,8 @@ func TestReplayRefusesAGap(t *testing.T) {
 	if err := j.stream.Purge(ctxFor(t), jetstream.WithPurgeSequence(3)); err != nil { // 1 and 2 go, as by age
 		t.Fatal(err)
 	}
-	for after, want := range map[uint64]error{0: ErrJournalGap, 1: ErrJournalGap, 2: nil, 3: nil, 4: nil, 5: ErrJournalGap} {
-		if _, err := j.Replay(ctxFor(t), after, func(uint64, []byte) error { return nil }); !errors.Is(err, want) {
+	for after, want := range map[uint64]error{0: ErrDamaged, 1: ErrDamaged, 2: nil, 3: nil, 4: nil, 5: ErrDamaged} {
+		if _, err := j.Replay(ctxFor(t), Head{Seq: after}, func(uint64, []byte) error { return nil }); !errors.Is(err, want) {
 			t.Errorf("after %d: %v, want %v", after, err, want)
 		}
 	}
@@ -178,11 +180,11 @@ func keepTwoSnapshots(t *testing.T, dir string) {
 	defer closeBus(t, b)
 	j := b.Journal()
 	ctx := ctxFor(t)
-	if _, _, ok, err := j.LoadSnapshot(ctx); ok || err != nil {
-		t.Fatalf("empty store: %v, %v", ok, err)
+	if at, _, err := lastState(t, j); at.Seq != 0 || err != nil {
+		t.Fatalf("empty store: %v, %v", at, err)
 	}
 	for _, seq := range []uint64{9, 10, 100} {
-		if err := j.SaveSnapshot(ctx, seq, fmt.Appendf(nil, "state at %d", seq)); err != nil {
+		if err := j.SaveSnapshot(ctx, Head{Seq: seq, Digest: chain.Digest{byte(seq)}}, fmt.Appendf(nil, "state at %d", seq)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,14 +197,105 @@ func fallBack(t *testing.T, dir string) {
 	b := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
 	j := b.Journal()
 	for _, want := range []uint64{100, 10} {
-		seq, data, ok, err := j.LoadSnapshot(ctxFor(t))
-		if err != nil || !ok || seq != want || string(data) != fmt.Sprintf("state at %d", want) {
-			t.Fatalf("want %d: %d %q %v %v", want, seq, data, ok, err)
+		at, data, err := lastState(t, j)
+		if err != nil || at != (Head{Seq: want, Digest: chain.Digest{byte(want)}}) || data != fmt.Sprintf("state at %d", want) {
+			t.Fatalf("want %d: %v %q %v", want, at, data, err)
 		}
-		damage(t, b, seq)
+		damage(t, b, want)
 	}
-	if _, _, ok, err := j.LoadSnapshot(ctxFor(t)); ok || err != nil {
-		t.Errorf("all damaged: %v, %v", ok, err)
+	if at, _, err := lastState(t, j); at.Seq != 0 || err != nil {
+		t.Errorf("all damaged: %v, %v", at, err)
+	}
+}
+
+// lastState is the snapshot that a director would take.
+func lastState(t *testing.T, j *Journal) (at Head, state string, err error) {
+	t.Helper()
+	at, err = j.LoadSnapshot(ctxFor(t), func(data []byte) error { state = string(data); return nil })
+	return at, state, err
+}
+
+func TestSnapshotsHaveAnEnvelope(t *testing.T) {
+	at := Head{Seq: 7, Digest: chain.Digest{1, 2, 3}}
+	state := []byte("{\"version\":2}\n")
+	data, err := wrapSnapshot(at, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, back, err := unwrapSnapshot(7, data); err != nil || got != at || string(back) != string(state) {
+		t.Errorf("%v %q %v", got, back, err)
+	}
+	if got, back, err := unwrapSnapshot(7, state); err != nil || got != (Head{Seq: 7}) || string(back) != string(state) {
+		t.Errorf("of before there was an envelope: %v %q %v", got, back, err)
+	}
+	if _, _, err := unwrapSnapshot(8, data); err == nil {
+		t.Error("a snapshot with another's name is taken")
+	}
+	for i := range data {
+		for bit := range 8 {
+			flipped := slices.Clone(data)
+			flipped[i] ^= 1 << bit
+			got, back, err := unwrapSnapshot(7, flipped)
+			if err == nil && string(back) == string(state) && got != at || err == nil && got == at && string(back) != string(state) {
+				t.Errorf("bit %d of byte %d flipped is not noticed: %v %q", bit, i, got, back)
+			}
+		}
+	}
+}
+
+// Of before there was a chain: batches without a header, and a bare snapshot.
+func TestOldJournalsAreGoneOnWith(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ snapshot, purgeTo uint64 }{
+		"whole": {}, "with a snapshot": {snapshot: 3}, "begins late, with a snapshot": {snapshot: 3, purgeTo: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			b := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
+			for i := range 5 {
+				if _, err := b.ownJS.Publish(ctxFor(t), b.subjects.Journal(), []byte("old"), jetstream.WithMsgID(fmt.Sprint("o/", i+1))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.snapshot > 0 {
+				if _, err := b.journal.store.PutBytes(ctxFor(t), snapshotName(c.snapshot), []byte("{}")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.purgeTo > 0 {
+				if err := b.journal.stream.Purge(ctxFor(t), jetstream.WithPurgeSequence(c.purgeTo)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read := func(want ...string) {
+				t.Helper()
+				j := b.Journal()
+				at, _, err := lastState(t, j)
+				if err != nil || at.Seq != c.snapshot {
+					t.Fatal(at, err)
+				}
+				var all []string
+				head, err := j.Replay(ctxFor(t), at, func(seq uint64, data []byte) error {
+					all = append(all, fmt.Sprintf("%d:%s", seq, data))
+					return nil
+				})
+				if err != nil || head != j.Head() {
+					t.Fatal(head, err)
+				}
+				if want = want[c.snapshot:]; !slices.Equal(all, want) {
+					t.Errorf("%v, want %v", all, want)
+				}
+			}
+			read("1:old", "2:old", "3:old", "4:old", "5:old")
+			for i := range 2 {
+				if _, err := b.Journal().Append(ctxFor(t), fmt.Sprint("n/", i), b.Journal().Head().Seq, []byte("new")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			closeBus(t, b)
+			b = openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})
+			read("1:old", "2:old", "3:old", "4:old", "5:old", "6:new", "7:new")
+		})
 	}
 }
 
@@ -238,11 +331,10 @@ func TestFleetsShareAServer(t *testing.T) {
 }
 
 func TestAppendWaitsForAServerThatComesBack(t *testing.T) {
+	t.Parallel()
 	out := startOutside(t)
 	b := openBus(t, out.join())
-	out.stop()
-	out.start()
-	until(t, "connected again", b.Connected)
+	out.restart(b)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if seq, err := b.Journal().Append(ctx, "after", 0, nil); err != nil || seq != 1 {

@@ -3,11 +3,13 @@ package bus
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -26,6 +28,11 @@ import (
 const worker = "k3v9qx2m-1"
 
 func TestMain(m *testing.M) {
+	// Tests of the bus spend much of their time waiting for disks, timers and connections, not for a processor.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	ats.Register() // outside of every synctest bubble; its ticker lives as long as the process
 	defer ats.Unregister()
 	goleak.VerifyTestMain(m,
@@ -103,9 +110,10 @@ func clientOptions(t *testing.T, b *Bus, id string) ClientOptions {
 }
 
 // bubble runs a test on synctest's clock. nats.go keeps its timers in a pool for the whole process, and a timer of one
-// bubble must not be seen outside of it: two collections empty the pool.
+// bubble must not be seen outside of it: two collections empty the pool. So it does not run beside other tests.
 func bubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
+	t.Setenv("RETAKE_TEST_BUBBLE", "1") // fails in a test that is parallel
 	emptyTimerPool := func() { runtime.GC(); runtime.GC() }
 	emptyTimerPool()
 	defer emptyTimerPool()
@@ -208,6 +216,22 @@ func (o *outside) start() {
 func (o *outside) stop() {
 	o.s.Shutdown()
 	o.s.WaitForShutdown()
+}
+
+// restart waits until every connection of a director has missed the server, and is back: none notices the end of another, and what is written before is lost.
+func (o *outside) restart(b *Bus) {
+	o.t.Helper()
+	o.stop()
+	o.missed(b)
+	o.start()
+	until(o.t, "the director to be back", b.Connected)
+}
+
+func (o *outside) missed(b *Bus) {
+	o.t.Helper()
+	until(o.t, "the server to be missed", func() bool {
+		return !slices.ContainsFunc([]*nats.Conn{b.nc, b.own, b.stored, b.sys}, (*nats.Conn).IsConnected)
+	})
 }
 
 func (o *outside) url() string { return "tls://127.0.0.1:" + strconv.Itoa(o.opts.Port) }

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/bus/chain"
 	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
 )
@@ -21,18 +22,32 @@ var (
 	ErrRefused = errors.New("bus: append refused: another director writes this journal")
 	// ErrUnsure: an append was not acknowledged, and reading it back failed too. It may be stored or not.
 	ErrUnsure = errors.New("bus: append unsure: neither acknowledged nor readable")
-	// ErrJournalGap: records that a replay needs are gone.
-	ErrJournalGap = errors.New("bus: the journal has a gap")
+	// ErrDamaged: the journal is not as it was written. A *Damage says where.
+	ErrDamaged = chain.ErrDamaged
+	// ErrSnapshot: one of the kept snapshots cannot be read, so nothing leaves the live journal before SaveSnapshot has put another one in its place.
+	ErrSnapshot = errors.New("bus: a snapshot cannot be read")
+	// ErrReplaced: another journal stands where the one was that was being read. From its beginning on it can be read.
+	ErrReplaced = errors.New("bus: the journal was replaced by another one")
+	// ErrNotLeading: another director may lead by now. What would write over its work was not done.
+	ErrNotLeading = errors.New("bus: this director leads no more")
+	// ErrJournalNotEmpty: an import needs an empty journal.
+	ErrJournalNotEmpty = errors.New("bus: the journal has batches: set it aside first")
 	// ErrNoAnswer: the other side did not answer in time, or nobody listens. Transient.
 	ErrNoAnswer = errors.New("bus: no answer")
 	// ErrRejected: the director takes no such report. Permanent.
 	ErrRejected = errors.New("bus: report rejected")
 )
 
+// What package chain says of the journal.
+type (
+	Damage = chain.Damage
+	Head   = chain.Head
+)
+
 // Permanent reports whether trying the same again cannot help.
 func Permanent(err error) bool {
 	_, malformed := errors.AsType[*wire.Malformed](err)
-	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrRejected) || errors.Is(err, ErrJournalGap)
+	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrRejected) || errors.Is(err, ErrDamaged)
 }
 
 // Server is a NATS server that the director runs itself: package bus/server, which the worker does not link.
@@ -51,12 +66,16 @@ type Options struct {
 	URL             string         // of the server to join
 	Keys            *keys.Director // of the server to join
 	Dir             string         // what is kept besides the streams: who is revoked, the attempts' key; default: the embedded server's
+	Archive         Archive        // of the journal
+	JournalBytes    int64          // of the journal's stream, which refuses more; default 4 GiB
+	Mirror          string         // file that says how far the journal went, outside of the server's; empty: none
 	WorkerLife      time.Duration  // of a worker's credential; default 48 h
 	Prefix          string         // of every subject; default wire.DefaultPrefix
 	Fleet           string         // names streams; default "default"
+	Leads           func() bool    // nobody else may change the journal at this moment; nil: nobody else ever does
 	RunID           string         // names this run in the envelopes that the director sends
 	Replicas        int            // of streams; default 1
-	MaxMessageBytes int            // of one worker message, in bytes; default 65536
+	MaxMessageBytes int            // of one message of a worker that is authorized now, in bytes; default 65536
 	Log             *zap.Logger
 
 	// OnOffence is told of a worker that was cut off, once, on a goroutine of its own. It may block, but Close waits for it.
@@ -76,6 +95,7 @@ func (o Options) withDefaults() Options {
 	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
 	o.Fleet = cmp.Or(o.Fleet, defaultFleet)
 	o.Replicas = cmp.Or(o.Replicas, 1)
+	o.JournalBytes = cmp.Or(o.JournalBytes, journalBytes)
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
 	o.WorkerLife = cmp.Or(o.WorkerLife, defaultWorkerLife)
 	if o.Server != nil {

@@ -149,6 +149,26 @@ func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Rep
 	return all, nil
 }
 
+// Reporters lists the workers that have stored reports, shorter names first.
+func (b *Bus) Reporters(ctx context.Context) ([]string, error) {
+	stream, err := b.reports.Stream(ctx, b.reportsStream())
+	var info *jetstream.StreamInfo
+	if err == nil {
+		info, err = stream.Info(ctx, jetstream.WithSubjectFilter(b.subjects.WorkerTree("*")))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bus: who has reported: %w", err)
+	}
+	var all []string
+	for subject := range info.State.Subjects {
+		if worker, _, ok := b.subjects.ParseWorker(subject); ok {
+			all = append(all, worker)
+		}
+	}
+	slices.SortFunc(all, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) }) // attempt 10 after 9
+	return slices.Compact(all), nil
+}
+
 func (b *Bus) reportsOn(ctx context.Context, stream jetstream.Stream, subject string, after uint64) (all []Report, err error) {
 	last := stream.CachedInfo().State.LastSeq
 	for seq := after + 1; seq <= last; seq++ {
@@ -182,5 +202,30 @@ func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) err
 		return err
 	}
 	_, err = b.store(ctx, b.subjects.Worker(worker, wire.ChannelError), e.ErrorID, data)
+	return noAnswer(err)
+}
+
+// TakeSpooled stores a report that a worker wrote down and nobody acknowledged, as if it came over the bus. A *wire.Malformed: it is not that worker's own
+// report, so it does not count. The same one twice is stored once, within the stream's duplicate window. Quotas do not apply: the caller bounds what it reads.
+func (b *Bus) TakeSpooled(ctx context.Context, worker string, data []byte) error {
+	if err := wire.CheckID(worker); err != nil {
+		return err
+	}
+	if err := wire.CheckSize(data); err != nil {
+		return err
+	}
+	e, err := wire.Decode(data)
+	if err != nil {
+		return err
+	}
+	channel, id := wire.ReportID(e.Payload)
+	if id == "" {
+		return &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: e.Payload.MessageType() + " is not a report"}
+	}
+	subject := b.subjects.Worker(worker, channel)
+	if id, err = b.checkReport(worker, subject, data); err != nil {
+		return err
+	}
+	_, err = b.store(ctx, subject, id, data)
 	return noAnswer(err)
 }

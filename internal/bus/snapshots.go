@@ -1,14 +1,17 @@
 package bus
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
@@ -17,68 +20,176 @@ import (
 // keptSnapshots: the newest, and the one before should it turn out damaged.
 const keptSnapshots = 2
 
-// snapshotTimeout bounds the reading of one snapshot: the client waits for a chunk that is lost as long as it may. Passing
-// over a snapshot that is merely slow costs a longer replay, nothing else.
-const snapshotTimeout = 10 * time.Second
-
 const snapshotPrefix = "snapshot-"
 
 // snapshotName sorts as text as its sequence does as a number.
 func snapshotName(seq uint64) string { return fmt.Sprintf("%s%020d", snapshotPrefix, seq) }
 
-// SaveSnapshot stores the state after sequence seq, then forgets all but the two newest. An error may be ignored: the
+// envelope is the first line of a stored snapshot; the state follows. Those of before there was one are the state alone.
+type envelope struct {
+	Version int    `json:"retake_snapshot"`
+	Head    Head   `json:"head"`   // of the journal that led to the state
+	SHA256  string `json:"sha256"` // of the head's text and the state
+}
+
+const envelopeVersion = 1
+
+func wrapSnapshot(h Head, state []byte) ([]byte, error) {
+	line, err := json.Marshal(envelope{Version: envelopeVersion, Head: h, SHA256: sumOf(h, state)})
+	return slices.Concat(line, []byte("\n"), state), err
+}
+
+func sumOf(h Head, state []byte) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%d %s\n", h.Seq, h.Digest)
+	sum.Write(state)
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+func unwrapSnapshot(seq uint64, data []byte) (h Head, state []byte, err error) {
+	line, state, _ := bytes.Cut(data, []byte("\n"))
+	var e envelope
+	if json.Unmarshal(line, &e) != nil || e.Version == 0 {
+		return Head{Seq: seq}, data, nil //nolint:nilerr // a snapshot of an older version has no envelope
+	}
+	if e.Version != envelopeVersion {
+		return Head{}, nil, fmt.Errorf("its envelope has version %d, want %d", e.Version, envelopeVersion)
+	}
+	if e.Head.Seq != seq || e.SHA256 != sumOf(e.Head, state) {
+		return Head{}, nil, errors.New("its checksum is wrong")
+	}
+	return e.Head, state, nil
+}
+
+// SaveSnapshot stores the state that the journal leads to at a head, then forgets all but the two newest that can be read. An error may be ignored: the
 // journal is still whole.
-func (j *Journal) SaveSnapshot(ctx context.Context, seq uint64, data []byte) error {
-	if _, err := j.store.PutBytes(ctx, snapshotName(seq), data); err != nil {
-		return fmt.Errorf("bus: save snapshot %d: %w", seq, err)
+func (j *Journal) SaveSnapshot(ctx context.Context, at Head, state []byte) error {
+	data, err := wrapSnapshot(at, state)
+	if err == nil {
+		err = j.mayChange()
+	}
+	if err == nil {
+		meta := jetstream.ObjectMeta{Name: snapshotName(at.Seq), Metadata: map[string]string{metaID: j.of().Journal}}
+		_, err = j.store.Put(ctx, meta, bytes.NewReader(data))
+	}
+	if err != nil {
+		return fmt.Errorf("bus: save snapshot %d: %w", at.Seq, err)
+	}
+	if j.mirror != nil {
+		if err := j.mirror.Sync(); err != nil {
+			return fmt.Errorf("bus: journal.head: %w", err)
+		}
 	}
 	all, err := j.snapshots(ctx)
 	if err != nil {
 		return err
 	}
-	for _, old := range all[min(keptSnapshots, len(all)):] {
-		if err := j.store.Delete(ctx, snapshotName(old)); err != nil {
-			return fmt.Errorf("bus: forget snapshot %d: %w", old, err)
+	kept := 0
+	for _, seq := range all {
+		if kept < keptSnapshots {
+			_, _, err := j.getSnapshot(ctx, seq)
+			if outage(err) {
+				return fmt.Errorf("bus: snapshot %d: %w", seq, err)
+			}
+			if err == nil {
+				kept++
+				continue
+			}
+			j.log.Warn("a snapshot is forgotten, which cannot be read", zap.Uint64("seq", seq), zap.Error(err))
+		}
+		if err := j.mayChange(); err != nil {
+			return fmt.Errorf("bus: forget snapshot %d: %w", seq, err)
+		}
+		if err := j.store.Delete(ctx, snapshotName(seq)); err != nil {
+			return fmt.Errorf("bus: forget snapshot %d: %w", seq, err)
 		}
 	}
 	return nil
 }
 
-// LoadSnapshot returns the newest snapshot that can be read; ok is false if there is none. A damaged one is named in the
-// log and passed over. The error is for a store that does not answer.
-func (j *Journal) LoadSnapshot(ctx context.Context) (seq uint64, data []byte, ok bool, err error) {
+// LoadSnapshot hands restore the newest snapshot, and the one before if that cannot be read or is refused, which the log says. It returns the
+// head of the one that was taken, whose digest is not known if it is of before there was a chain; a zero one if there is none that could be: the
+// journal knows it all. The error is for a server that does not answer.
+func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) error) (Head, error) {
 	all, err := j.snapshots(ctx)
 	if err != nil {
-		return 0, nil, false, err
+		return Head{}, err
 	}
+	var unread error
 	for _, seq := range all {
-		data, err := j.getSnapshot(ctx, seq)
+		at, state, err := j.getSnapshot(ctx, seq)
 		if err == nil {
-			return seq, data, true, nil
+			if err = restore(state); err == nil {
+				return at, nil
+			}
+		} else if outage(err) {
+			unread = fmt.Errorf("bus: load snapshot %d: %w", seq, err)
 		}
-		if ctx.Err() != nil || !j.js.Conn().IsConnected() {
-			return 0, nil, false, fmt.Errorf("bus: load snapshot %d: %w", seq, err)
-		}
-		j.log.Warn("snapshot cannot be read, taking the one before", zap.Uint64("seq", seq), zap.Error(err))
+		j.log.Warn("snapshot not used, taking what is before it", zap.Uint64("seq", seq), zap.Error(err))
 	}
-	return 0, nil, false, nil
+	return Head{}, unread // the live journal may begin behind it
 }
 
-func (j *Journal) getSnapshot(ctx context.Context, seq uint64) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
-	defer cancel()
-	return j.store.GetBytes(ctx, snapshotName(seq))
+// Snapshot is the state that was saved at a sequence, and the head that it follows.
+func (j *Journal) Snapshot(ctx context.Context, seq uint64) (Head, []byte, error) {
+	at, state, err := j.getSnapshot(ctx, seq)
+	if err != nil {
+		return Head{}, nil, fmt.Errorf("bus: snapshot %d: %w", seq, err)
+	}
+	return at, state, nil
 }
 
-// snapshots lists the sequences, newest first.
+// getSnapshot reads a snapshot. An error that is an outage says nothing of it, any other that it is not as it was saved. It asks for one chunk after the other: the
+// client's own way to read waits for a chunk that is lost or damaged as it does for a server that is slow.
+func (j *Journal) getSnapshot(ctx context.Context, seq uint64) (Head, []byte, error) {
+	object, err := answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.ObjectInfo, error) {
+		return j.store.GetInfo(ctx, snapshotName(seq))
+	})
+	if err != nil {
+		return Head{}, nil, err
+	}
+	stream, err := answered(ctx, readTimeout, func(ctx context.Context) (jetstream.Stream, error) { return j.js.Stream(ctx, "OBJ_"+object.Bucket) })
+	if err != nil {
+		return Head{}, nil, err
+	}
+	subject, last, data := "$O."+object.Bucket+".C."+object.NUID, uint64(0), []byte(nil)
+	for n := range object.Chunks {
+		chunk, err := chunkBehind(ctx, stream, subject, last)
+		if err != nil {
+			return Head{}, nil, fmt.Errorf("%d of its %d chunks can be read: %w", n, object.Chunks, err)
+		}
+		last, data = chunk.Sequence, append(data, chunk.Data...)
+	}
+	sum := sha256.New()
+	sum.Write(data)
+	if jetstream.GetObjectDigestValue(sum) != object.Digest {
+		return Head{}, nil, errors.New("its digest is wrong")
+	}
+	return unwrapSnapshot(seq, data)
+}
+
+// chunkBehind is the next message of a subject. One that is not there is asked for again: a replica may not have it yet.
+func chunkBehind(ctx context.Context, s jetstream.Stream, subject string, last uint64) (m *jetstream.RawStreamMsg, err error) {
+	for try := range 3 {
+		m, err = answered(ctx, readTimeout, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+			return s.GetMsg(ctx, last+1, jetstream.WithGetMsgSubject(subject))
+		})
+		if !errors.Is(err, jetstream.ErrMsgNotFound) || !pause(ctx, backoff(try)) {
+			break
+		}
+	}
+	return m, err
+}
+
+// snapshots lists the sequences, newest first. One of a journal that was replaced does not count: its writer led no more, and did not know yet.
 func (j *Journal) snapshots(ctx context.Context) ([]uint64, error) {
-	objects, err := j.store.List(ctx)
+	objects, err := answered(ctx, readTimeout, func(ctx context.Context) ([]*jetstream.ObjectInfo, error) { return j.store.List(ctx) })
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, fmt.Errorf("bus: list snapshots: %w", err)
 	}
 	var all []uint64
 	for _, o := range objects {
-		if seq, err := strconv.ParseUint(strings.TrimPrefix(o.Name, snapshotPrefix), 10, 64); err == nil {
+		if seq, err := strconv.ParseUint(strings.TrimPrefix(o.Name, snapshotPrefix), 10, 64); err == nil && !j.isReplaced(o.Metadata[metaID]) {
 			all = append(all, seq)
 		}
 	}

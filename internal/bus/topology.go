@@ -2,25 +2,27 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
 
+	"retake/internal/bus/chain"
 	"retake/internal/bus/wire"
 )
 
 // consumerName is the director's durable consumer on the reports.
 const consumerName = "director"
 
-// Bounds of the streams. Reports and journal keep a season for questions asked later; dead letters are for whoever looks
+// Bounds of the streams. Reports keep a season for questions asked later; dead letters are for whoever looks
 // into them soon. The duplicate window covers a worker's spool after a short outage; beyond it the director's own dedupe
 // holds.
 const (
 	reportsAge       = 30 * 24 * time.Hour
 	reportsBytes     = 1 << 30
 	reportsPerWorker = 1000 // per subject: one faulty worker must not push out the others' reports
-	journalAge       = 90 * 24 * time.Hour
 	journalBytes     = 4 << 30
 	deadAge          = 14 * 24 * time.Hour
 	deadBytes        = 64 << 20
@@ -40,6 +42,7 @@ func (o Options) streamName(base string) string {
 func (b *Bus) reportsStream() string { return b.options.streamName("RETAKE_REPORTS") }
 func (b *Bus) journalStream() string { return b.options.streamName("RETAKE_JOURNAL") }
 func (b *Bus) deadStream() string    { return b.options.streamName("RETAKE_DEAD") }
+func (b *Bus) leaseBucket() string   { return b.options.streamName("RETAKE_LEASE") }
 func (b *Bus) snapshotStore() string { return b.options.streamName("RETAKE_SNAPSHOTS") }
 
 // streams describes every stream. Retention is by age and size, never work-queue: evidence outlives its reading.
@@ -59,22 +62,103 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	}
 }
 
+// journalConfig has no age, and refuses what is too much: a batch leaves the stream when it is in the archive (Retire), never by itself.
 func (b *Bus) journalConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.journalStream(), Description: "journal of the director: written by compare-and-set only",
 		Subjects: []string{b.subjects.Journal()},
-		MaxAge:   journalAge, MaxBytes: journalBytes, DenyDelete: true,
+		MaxBytes: b.options.JournalBytes, Discard: jetstream.DiscardNew, DenyDelete: true,
 	}
 }
 
-// ensureStreams creates what is missing and leaves what is there as it was created, but for what may be changed.
-func (b *Bus) ensureStreams(ctx context.Context) error {
+// Ensure makes what is missing of what a bus needs at its server: somebody may have taken it from one that was joined. Journal is another one then;
+// after an error it is the one that it was.
+func (b *Bus) Ensure(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
+	defer cancel()
+	if err := b.ensure(ctx); err != nil {
+		return fmt.Errorf("bus: %w", err)
+	}
+	return nil
+}
+
+// ensureTimeout bounds that.
+const ensureTimeout = 20 * time.Second
+
+// ensure creates what is missing and leaves what is there as it was created, but for what may be changed: workers' credentials, streams, journal.
+func (b *Bus) ensure(ctx context.Context) error {
+	if err := b.workers.establish(ctx); err != nil {
+		return err
+	}
 	for _, c := range b.streams() {
 		if _, err := b.ensureStream(ctx, b.reports, c); err != nil {
 			return err
 		}
 	}
-	stream, err := b.ensureStream(ctx, b.ownJS, b.journalConfig())
+	return b.openJournal(ctx)
+}
+
+func (b *Bus) newJournal() *Journal {
+	return &Journal{
+		js: b.ownJS, subject: b.subjects.Journal(), fleet: b.options.Fleet, archive: b.options.Archive, shared: b.options.Server == nil, leads: b.options.Leads, log: b.log,
+	}
+}
+
+// openJournal opens the journal, or makes it. The bus has it when it is whole.
+func (b *Bus) openJournal(ctx context.Context) error {
+	j, old := b.newJournal(), b.journal
+	if b.options.Mirror != "" {
+		var found bool
+		var err error
+		if j.mirror, j.known, found, err = chain.OpenMirror(b.options.Mirror, b.journalStream()); err != nil {
+			return err
+		}
+		if !found {
+			b.log.Info("nothing says yet how far the journal went", zap.String("file", b.options.Mirror))
+		}
+	}
+	if old != nil && old.mark().Head.Seq > j.known.Head.Seq {
+		j.known = old.mark()
+	}
+	there, err := b.identityThere(ctx, j.known.Journal)
+	if err == nil {
+		err = b.ensureJournal(ctx, j, there)
+	}
+	if err == nil {
+		_, err = j.recognise(there)
+	}
+	if err != nil {
+		return errors.Join(err, j.close())
+	}
+	b.journal = j
+	return old.close()
+}
+
+// findJournal opens a journal that is there, for reading.
+func (b *Bus) findJournal(ctx context.Context) (err error) {
+	j := b.newJournal()
+	j.readOnly = true
+	if j.stream, err = b.ownJS.Stream(ctx, b.journalStream()); err != nil {
+		return fmt.Errorf("stream %s: %w", b.journalStream(), err)
+	}
+	if j.store, err = b.ownJS.ObjectStore(ctx, b.snapshotStore()); err != nil {
+		return fmt.Errorf("object store %s: %w", b.snapshotStore(), err)
+	}
+	if j.known, _, err = chain.ReadMirror(b.options.Mirror, b.journalStream()); err != nil {
+		return err
+	}
+	if _, err := j.recognise(identityIn(j.stream.CachedInfo().Config)); err != nil {
+		return err
+	}
+	b.journal = j
+	return nil
+}
+
+// ensureJournal makes sure of the journal's stream and of the store of its snapshots.
+func (b *Bus) ensureJournal(ctx context.Context, j *Journal, i identity) error {
+	c := b.journalConfig()
+	c.Metadata = i.metadata()
+	stream, err := b.ensureStream(ctx, b.ownJS, c)
 	if err != nil {
 		return err
 	}
@@ -84,12 +168,14 @@ func (b *Bus) ensureStreams(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("object store %s: %w", b.snapshotStore(), err)
 	}
-	b.journal = &Journal{js: b.ownJS, stream: stream, store: store, subject: b.subjects.Journal(), log: b.log}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stream, j.store, j.identity = stream, store, i
 	return nil
 }
 
 func (b *Bus) ensureStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (jetstream.Stream, error) {
-	c.Storage, c.Retention, c.Discard = jetstream.FileStorage, jetstream.LimitsPolicy, jetstream.DiscardOld
+	c.Storage, c.Retention = jetstream.FileStorage, jetstream.LimitsPolicy
 	c.Replicas, c.Duplicates = b.options.Replicas, duplicateWindow
 	stream, err := js.CreateOrUpdateStream(ctx, c)
 	if err != nil {

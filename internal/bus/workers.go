@@ -17,7 +17,7 @@ func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope,
 	if !ok {
 		return "", e, &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: fmt.Sprintf("%.200q is not a worker's subject", subject)}
 	}
-	if err := wire.CheckSize(data, b.options.MaxMessageBytes); err != nil {
+	if err := wire.CheckSize(data); err != nil {
 		return worker, e, err
 	}
 	if e, err = wire.Decode(data); err != nil {

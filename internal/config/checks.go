@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"net/netip"
 	"net/url"
 	"path"
@@ -87,6 +88,12 @@ func validBusURL(s string) bool {
 func validListenAddr(s string) bool {
 	_, err := netip.ParseAddr(s)
 	return err == nil || s == "auto"
+}
+
+func validHTTPListen(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	n, numErr := strconv.ParseUint(port, 10, 16)
+	return s == "" || err == nil && numErr == nil && (n > 0 || host != "") && !strings.ContainsAny(host, " /")
 }
 
 func validRepository(s string) bool {

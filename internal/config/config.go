@@ -23,6 +23,7 @@ type Config struct {
 	Retry      Retry
 	Containers Containers
 	AgentBus   AgentBus
+	Journal    Journal
 	RateLimits RateLimits
 	SyncMain   SyncMain
 	GitHub     GitHub
@@ -47,6 +48,10 @@ type Director struct {
 	DataDir    string // as written; relative to the working directory
 	// DiskWatermark is in percent; 0: none.
 	DiskWatermark float64
+	DiskReserve   string // see DiskReserveBytes
+	Lease         time.Duration
+	SharedDir     string // as written; empty: DataDir
+	HTTPListen    string // host:port; empty: nowhere
 }
 
 // Timeouts bound attempts and claims.
@@ -56,6 +61,7 @@ type Timeouts struct {
 	IssueClaimStale    time.Duration // above WorkerWatchdog
 	WorkerStart        time.Duration
 	StopGrace          time.Duration
+	Delivery           time.Duration
 }
 
 // Retry shapes the backoff between attempts.
@@ -80,7 +86,11 @@ type Containers struct {
 	EnvPassthrough []string
 	Mounts         []string // see ParsedMounts
 	Env            map[string]string
+	Secrets        []string // names of variables that are secrets; with NoSecret in front: that are none
 }
+
+// NoSecret stands in Containers.Secrets before the name of a variable that is no secret.
+const NoSecret = "!"
 
 // Mount is a folder or volume that workers see besides the checkout.
 type Mount struct {
@@ -123,7 +133,13 @@ type AgentBus struct {
 	Replicas          int
 	MaxMessageBytes   int
 	HeartbeatInterval time.Duration
-	Sync              string // default | always
+	Sync              string // always | default
+}
+
+// Journal says what becomes of the director's journal.
+type Journal struct {
+	OnDamage string // stop | rebuild
+	KeepDays int    // of archived segments; 0: for ever
 }
 
 // RateLimits are the limits for each service.
@@ -155,20 +171,35 @@ type SyncMain struct {
 
 // GitHub is about the issues that are worked on, and how results are handed in.
 type GitHub struct {
-	Repositories []string // owner/name
-	APIURL       string   // ends in a slash
-	TokenEnv     string   // name of the variable
-	TokenFile    string   // wins over TokenEnv
-	Writes       bool
-	Poll         time.Duration
-	Labels       Labels
-	Delivery     string // pull_request | branch | none
-	BaseBranch   string
-	Review       bool // a pull request is watched until it is merged or closed
-	DeleteBranch bool // of a merged pull request
+	Repositories []string       // owner/name
+	APIURL       string         // ends in a slash
+	TokenEnv     string         // name of the variable
+	TokenFile    string         // wins over TokenEnv
+	Priorities   map[string]int // label → hours of waiting that it is worth
+	LabelCaps    map[string]int // label → how many tasks with it have a worker at the same time
+	// IssueAuthors is AuthorsLabelled or AuthorsTrusted.
+	IssueAuthors string
+	// AppID, InstallationID and PrivateKeyFile, all or none, are a GitHub App's; then there is no token.
+	AppID, InstallationID int
+	PrivateKeyFile        string
+	// WebhookSecretEnv names a variable; WebhookSecretFile wins over it.
+	WebhookSecretEnv, WebhookSecretFile string
+	Writes                              bool
+	Poll                                time.Duration
+	Labels                              Labels
+	Delivery                            string // pull_request | branch | none
+	BaseBranch                          string
+	Review                              bool // a pull request is watched until it is merged or closed
+	DeleteBranch                        bool // of a merged pull request
 	// TrustedAuthors are values of GitHub's author_association.
 	TrustedAuthors []string
 }
+
+// Whose issues are worked on.
+const (
+	AuthorsLabelled = "labelled" // anybody's, if somebody with rights in the repository has put the label on
+	AuthorsTrusted  = "trusted"  // only those of trusted_authors
+)
 
 // Labels name the states of an issue.
 type Labels struct {
@@ -192,6 +223,12 @@ type Checkout struct {
 	Git          time.Duration
 	GitMemory    string // see GitMemoryBytes
 	Quota        string // see QuotaBytes
+}
+
+// DiskReserveBytes is DiskReserve as a number; 0: none.
+func (d Director) DiskReserveBytes() int64 {
+	n, _ := units.RAMInBytes(d.DiskReserve)
+	return n
 }
 
 // QuotaBytes is Quota as a number; 0: none.

@@ -85,7 +85,7 @@ c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or noth
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
-flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, policy, rate_limits, recovery, retry, scope, stage, timeouts, worker
+flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, policy, rate_limits, recovery, retry, scope, stage, timeouts, worker
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 	if got := p.String(); got != want {
 		t.Errorf("got\n%s", got)
@@ -165,7 +165,7 @@ func TestSingleProblems(t *testing.T) {
 		"github.token_env = \"hunter2 hunter2\"":                               "got the value, want the name of an environment variable",
 		"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"":              "got the value, want the name of an environment variable",
 		"github.token_env = \"X\"\ngithub.token_file = \"/x\"":                 "want one of them",
-		"github.app_id = 1":                                                    "not supported yet",
+		"github.app_id = 1":                                                    "a GitHub App needs all three",
 		"[policy.sync_main]\nmax_commits_behind = -1":                          "from 0 to 1000000",
 		"[policy.sync_main]\nmax_seconds_behnid = 1":                           "did you mean policy.sync_main.max_seconds_behind?",
 		"github.trusted_authors = [\"OWNER\", \"member\"]":                     `element 2: got "member", want one of "OWNER", "MEMBER"`,
@@ -319,13 +319,13 @@ func TestToken(t *testing.T) {
 	for _, c := range []struct{ name, file, token, warning, err string }{
 		{"GITHUB_TOKEN", "", "tok", "", ""},
 		{"MISSING", "", "", "", "MISSING is empty or not set; put a token"},
-		{"TWO", "", "", "", "holds more than a token"},
+		{"TWO", "", "", "", "holds more than a token with access"},
 		{"", "", "", "", "set github.token_env or github.token_file"},
 		{"GITHUB_TOKEN", file("good", "filetok\n", 0o600), "filetok", "", ""},
 		{"", file("open", "filetok", 0o644), "filetok", "chmod 600", ""},
 		{"", file("empty", "\n", 0o600), "", "", "is empty"},
-		{"", file("long", strings.Repeat("x", 5000), 0o600), "", "", "more than 4096 bytes"},
-		{"", filepath.Join(dir, "missing"), "", "", "write the token there"},
+		{"", file("long", strings.Repeat("x", 20000), 0o600), "", "", "more than 16384 bytes"},
+		{"", filepath.Join(dir, "missing"), "", "", "write it there"},
 		{"", dir, "", "", "is a directory"},
 	} {
 		conf := Default()

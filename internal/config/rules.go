@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,16 +79,26 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{keys: []string{"github.priorities"}, wrong: func(c Config) string { return sameLabels(c.GitHub.Priorities) }},
+	{keys: []string{"github.label_caps"}, wrong: func(c Config) string { return sameLabels(c.GitHub.LabelCaps) }},
 	{keys: []string{"github.repositories"}, wrong: func(c Config) string {
 		if dup := duplicate(c.GitHub.Repositories); dup != "" {
 			return shorten(dup) + " occurs twice, want each once (GitHub ignores case)"
 		}
 		return ""
 	}},
-	{keys: []string{"containers.mounts", "containers.workdir", "director.data_dir", "github.token_file"}, wrong: wrongMounts},
-	{keys: []string{"containers.env_passthrough", "github.token_env"}, wrong: func(c Config) string {
-		if c.GitHub.TokenEnv != "" && slices.Contains(c.Containers.EnvPassthrough, c.GitHub.TokenEnv) {
-			return "it names github.token_env, want others only: the GitHub token never enters a worker"
+	{keys: []string{"containers.mounts", "containers.workdir", "director.data_dir", "github.token_file", "github.webhook_secret_file", "github.private_key_file"}, wrong: wrongMounts},
+	{keys: []string{"github.app_id", "github.installation_id", "github.private_key_file"}, wrong: func(c Config) string {
+		if g := c.GitHub; c.IsApp() && (g.AppID == 0 || g.InstallationID == 0 || g.PrivateKeyFile == "") {
+			return "a GitHub App needs all three: app_id, installation_id and private_key_file"
+		}
+		return ""
+	}},
+	{keys: []string{"containers.env_passthrough", "github.token_env", "github.webhook_secret_env"}, wrong: func(c Config) string {
+		for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace()} {
+			if p.variable != "" && slices.Contains(c.Containers.EnvPassthrough, p.variable) {
+				return "it names " + p.env() + ", want others only: the " + p.what + " never enters a worker"
+			}
 		}
 		return ""
 	}},
@@ -98,6 +109,16 @@ var rules = []rule{
 		return ""
 	}},
 	{keys: []string{"worker.validate"}, wrong: wrongFreshStages},
+	{keys: []string{"containers.secrets", "containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
+		for _, name := range c.Containers.Secrets {
+			if is := strings.TrimPrefix(name, NoSecret); !c.passesOn(is) {
+				return shorten(name) + " is in neither env nor env_passthrough, want a variable that workers get"
+			} else if is != name && slices.Contains(c.Containers.Secrets, is) {
+				return shorten(is) + " is named with and without !, want one of them"
+			}
+		}
+		return ""
+	}},
 	{keys: []string{"containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
 		for _, name := range c.Containers.EnvPassthrough {
 			if _, ok := c.Containers.Env[name]; ok {
@@ -121,6 +142,14 @@ func wrongFreshStages(c Config) string {
 		if s.Agent != "" || s.Resource != "" {
 			return fmt.Sprintf("%s calls a model, and a clean container has no keys for one: want a program, or worker.validate = %q", s.Name, "inside")
 		}
+	}
+	return ""
+}
+
+// sameLabels says that a table names a label twice.
+func sameLabels(table map[string]int) string {
+	if dup := duplicate(slices.Sorted(maps.Keys(table))); dup != "" {
+		return shorten(dup) + " occurs twice, want each label once (GitHub ignores case)"
 	}
 	return ""
 }
@@ -202,9 +231,18 @@ func (l *loader) rules() {
 	if !code {
 		l.problem(l.place("stage"), "stage", `no CODE, want one stage with name = "CODE": nothing else changes files`)
 	}
-	_, inEnv := l.set["github.token_env"]
-	if _, inFile := l.set["github.token_file"]; inEnv && inFile && l.c.GitHub.TokenEnv != "" && l.c.GitHub.TokenFile != "" {
-		l.problem(l.place("github.token_file"), "github.token_file", "token_env is set as well, want one of them")
+	if l.c.IsApp() {
+		for _, p := range []string{"github.token_env", "github.token_file"} {
+			if _, set := l.set[p]; set {
+				l.problem(l.place(p), p, "app_id is set as well, want a token or an App")
+			}
+		}
+	}
+	for _, p := range []secretPlace{l.c.tokenPlace(), l.c.webhookSecretPlace()} {
+		_, inEnv := l.set[p.env()]
+		if _, inFile := l.set[p.inFile()]; inEnv && inFile && p.variable != "" && p.file != "" {
+			l.problem(l.place(p.inFile()), p.inFile(), p.name+"_env is set as well, want one of them")
+		}
 	}
 	for _, r := range all {
 		if slices.ContainsFunc(r.keys, func(k string) bool { return l.bad[k] }) || l.bad[r.also] {
@@ -229,12 +267,21 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	if len(c.Stages) == 0 {
 		need("stage", `none given, want at least [[stage]] with name = "CODE" and run = [...]`)
 	}
-	if _, _, err := c.Token(func(name string) string { v, _ := lookup(name); return v }); err != nil {
-		key := "github.token_env"
-		if c.GitHub.TokenFile != "" {
-			key = "github.token_file"
+	places := []secretPlace{c.tokenPlace()}
+	if c.IsApp() {
+		places = nil
+		if _, _, err := c.PrivateKey(); err != nil {
+			need("github.private_key_file", strings.TrimPrefix(err.Error(), "config: github.private_key_file "))
 		}
-		need(key, strings.TrimPrefix(strings.TrimPrefix(err.Error(), "config: "), key+" "))
+	}
+	if c.Director.HTTPListen != "" {
+		places = append(places, c.webhookSecretPlace())
+	}
+	for _, place := range places {
+		if _, _, err := place.read(func(name string) string { v, _ := lookup(name); return v }); err != nil {
+			key := place.key()
+			need(key, strings.TrimPrefix(strings.TrimPrefix(err.Error(), "config: "), key+" "))
+		}
 	}
 	for _, name := range c.Containers.EnvPassthrough {
 		if _, ok := lookup(name); !ok {

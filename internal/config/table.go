@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 
+	"retake/internal/bus/wire"
 	"retake/internal/recovery/policy"
 )
 
@@ -17,12 +18,13 @@ type row struct {
 	reason   func(string) string // a check that tells why; empty: nothing is wrong
 	want     string              // what the checks let through, for messages
 	doc      string
-	to       any // the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string or *map[string][]string
+	to       any // the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string, *map[string][]string or *map[string]int
 }
 
 const (
-	day  = 86400
-	week = 7 * day
+	day   = 86400
+	week  = 7 * day
+	maxID = 1 << 53 // TOML and JSON have numbers beyond it that they do not keep exactly
 )
 
 // keys are the keys of a configuration but for its stages, bound to the fields of c, in the order of the documentation.
@@ -33,13 +35,19 @@ func keys(c *Config) []row {
 		{key: "director.max_retries", def: "3", unit: "re-dispatches", min: 0, max: 100, doc: "Re-dispatches per task, over all causes, before it asks a person. Waits for rate limits do not count.", to: &c.Director.MaxRetries},
 		{key: "director.fleet", def: `"default"`, check: fleetForm.MatchString, want: "1 to 32 of a-z, 0-9 and -, beginning with a letter", doc: "Part of the names of this director's containers, streams and markers.", to: &c.Director.Fleet},
 		{key: "director.data_dir", def: `".retake"`, check: notBlank, want: "a path, not empty", doc: "Folder of the journal, mirrors and checkouts; relative to the working directory. With compose: the same absolute path inside and outside of the container.", to: &c.Director.DataDir},
-		{key: "director.disk_watermark", def: "95.0", unit: "percent", min: 0, max: 100, doc: "When more than this of the disk of data_dir is used and less than 8 GiB are free (of its files: 500,000), the attempt that fills it is stopped, and a person is asked: the rest is the journal's. 0: never.", to: &c.Director.DiskWatermark},
+		{key: "director.disk_watermark", def: "95.0", unit: "percent", min: 0, max: 100, doc: "When more than this of the disk of data_dir, or of shared_dir, is used and less than 8 GiB are free (of its files: 500,000), nothing new is begun until there is room, and the attempt that fills the disk of the checkouts is stopped, and a person is asked: the rest is the journal's. 0: never.", to: &c.Director.DiskWatermark},
+		{key: "director.disk_reserve", def: `"64MiB"`, check: validQuota, want: `a size such as "64MiB", from 16MiB to 16TiB, or "" for none`, doc: "Space of the disk of data_dir that is kept for the journal, in the file `reserve` there, and given up when the disk is full otherwise; at most a twentieth of the disk.", to: &c.Director.DiskReserve},
+
+		{key: "director.lease_seconds", def: "10", unit: "seconds", min: 0.2, max: 300, doc: "Of several directors on one joined bus the one that leads renews its lease every third of this; after so long without a renewal another one leads. On the embedded bus: nothing.", to: &c.Director.Lease},
+		{key: "director.shared_dir", def: `""`, doc: "Folder of mirrors, checkouts and processes that all directors of one fleet see under the same path, so that the one that takes over goes on with running work. Empty: data_dir, which is each director's own.", to: &c.Director.SharedDir},
+		{key: "director.http_listen", def: `""`, check: validHTTPListen, want: `host:port such as "127.0.0.1:8730", or nothing`, doc: "Where the director takes GitHub's webhooks: at the path /webhooks/github, without TLS, which a proxy in front adds. It needs github.webhook_secret_env or webhook_secret_file. Empty: nowhere; the poll sees everything, later.", to: &c.Director.HTTPListen},
 
 		{key: "timeouts.worker_heartbeat_ttl_seconds", def: "90", unit: "seconds", min: 0.1, max: 3600, doc: "A worker that is silent for longer is suspect. At least 3 times agent_bus.heartbeat_interval_seconds.", to: &c.Timeouts.WorkerHeartbeatTTL},
 		{key: "timeouts.worker_watchdog_seconds", def: "3600", unit: "seconds", min: 0.1, max: week, doc: "Longest attempt. More than worker_start_seconds and worker_heartbeat_ttl_seconds, and no less than any stage's timeout_seconds.", to: &c.Timeouts.WorkerWatchdog},
 		{key: "timeouts.issue_claim_stale_seconds", def: "21600", unit: "seconds", min: 1, max: 4 * week, doc: "A claim without progress for longer is given back. More than worker_watchdog_seconds.", to: &c.Timeouts.IssueClaimStale},
 		{key: "timeouts.worker_start_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600, doc: "Longest time from the creation of the container to the worker's first message.", to: &c.Timeouts.WorkerStart},
 		{key: "timeouts.stop_grace_seconds", def: "10", unit: "seconds", min: 0, max: 300, doc: "Time from the request to stop to the kill.", to: &c.Timeouts.StopGrace},
+		{key: "timeouts.delivery_seconds", def: "900", unit: "seconds", min: 0.1, max: week, doc: "For how long finished work is handed in again and again while that fails. Then a person is asked; the work is kept.", to: &c.Timeouts.Delivery},
 
 		{key: "retry.backoff_mode", def: `"exponential"`, allowed: []string{"exponential", "linear"}, doc: "How the delay between attempts grows.", to: &c.Retry.BackoffMode},
 		{key: "retry.backoff_initial_seconds", def: "1", unit: "seconds", min: 0, max: 3600, doc: "First delay.", to: &c.Retry.BackoffInitial},
@@ -58,6 +66,7 @@ func keys(c *Config) []row {
 		{key: "containers.env_passthrough", def: "[]", check: validVariable, want: "the name of an environment variable, not beginning with RETAKE_ (those are the director's)", doc: `Names of the director's variables that workers get, e.g. ["ANTHROPIC_API_KEY"]. Never the GitHub token's.`, to: &c.Containers.EnvPassthrough},
 		{key: "containers.mounts", def: "[]", reason: checkMount, want: mountForm, doc: `Host folders and volumes that workers see besides the checkout: "/host/path:/path" (read-only unless ":rw" follows) or "volume:name:/path" (writable unless ":ro" follows).`, to: &c.Containers.Mounts},
 		{key: "containers.env", def: "{}", check: validVariable, want: "the name of an environment variable, not beginning with RETAKE_ (those are the director's)", doc: "Variables of the stages, with their values. For secrets: env_passthrough.", to: &c.Containers.Env},
+		{key: "containers.secrets", def: "[]", check: func(s string) bool { return validVariable(strings.TrimPrefix(s, NoSecret)) }, want: `the name of a variable of env or env_passthrough, or that with ! in front`, doc: "Variables whose values are secrets, and with ! in front those whose values are none. What is not named here is judged by its name and value. No patch with a secret in it is pushed.", to: &c.Containers.Secrets},
 
 		{key: "agent_bus.url", def: `""`, check: validBusURL, want: "nats:// or tls:// URLs, separated by commas, or nothing", doc: "NATS server to join. Empty: a server embedded in the director.", to: &c.AgentBus.URL},
 		{key: "agent_bus.credentials", def: `""`, want: fileWant, doc: "Folder with the keys of the server at agent_bus.url: director/ of what `director bus init` makes; relative to the working directory. An embedded server has its own.", to: &c.AgentBus.Credentials},
@@ -65,9 +74,12 @@ func keys(c *Config) []row {
 		{key: "agent_bus.listen_port", def: "8731", unit: "port", min: 0, max: 65535, doc: "Port of the embedded server. 0: any free one, which is kept for the next start, so that workers find it again.", to: &c.AgentBus.ListenPort},
 		{key: "agent_bus.prefix", def: `"retake.v1"`, check: prefixForm.MatchString, want: "words of letters, digits, _ and -, separated by dots", doc: "First part of every subject.", to: &c.AgentBus.Prefix},
 		{key: "agent_bus.replicas", def: "1", unit: "servers", min: 1, max: 5, doc: "Copies of every stream: 1, 3 or 5. More than 1 needs a cluster at agent_bus.url.", to: &c.AgentBus.Replicas},
-		{key: "agent_bus.max_message_bytes", def: "65536", unit: "bytes", min: 4096, max: 1 << 20, doc: "Longest message.", to: &c.AgentBus.MaxMessageBytes},
+		{key: "agent_bus.max_message_bytes", def: "65536", unit: "bytes", min: 4096, max: wire.LongestMessage, doc: "Longest message of a worker that is started from now on.", to: &c.AgentBus.MaxMessageBytes},
 		{key: "agent_bus.heartbeat_interval_seconds", def: "15", unit: "seconds", min: 0.1, max: 600, doc: "Time between two heartbeats of a worker.", to: &c.AgentBus.HeartbeatInterval},
-		{key: "agent_bus.sync", def: `"default"`, allowed: []string{"default", "always"}, doc: "What a power failure may cost. default: the last moments. always: nothing, for half a millisecond per message.", to: &c.AgentBus.Sync},
+		{key: "agent_bus.sync", def: `"always"`, allowed: []string{"always", "default"}, doc: "What a power cut may cost. always: nothing that was acknowledged. default: the last minutes, or the whole journal while it is young.", to: &c.AgentBus.Sync},
+
+		{key: "journal.on_damage", def: `"stop"`, allowed: []string{"stop", "rebuild"}, doc: "What to do when the journal is not as it was written. stop: end with the exact place, change nothing. rebuild: set it aside, and find out again what GitHub, containers and reports know.", to: &c.Journal.OnDamage},
+		{key: "journal.keep_days", def: "90", unit: "days", min: 0, max: 36500, doc: "For how long parts of the journal are kept that no restart needs any more: compressed, in <data_dir>/journal. 0: for ever.", to: &c.Journal.KeepDays},
 
 		{key: "rate_limits.github.max_concurrent_requests", def: "2", unit: "requests", min: 1, max: 100, doc: "Requests to GitHub at the same time.", to: &c.RateLimits.GitHub.MaxConcurrentRequests},
 		{key: "rate_limits.github.min_seconds_between_writes", def: "2", unit: "seconds", min: 1, max: 3600, doc: "Pause between two writes.", to: &c.RateLimits.GitHub.MinBetweenWrites},
@@ -76,7 +88,7 @@ func keys(c *Config) []row {
 		{key: "rate_limits.model.max_concurrent_requests", def: "1", unit: "requests", min: 1, max: 1000, doc: "Requests to one model provider at the same time, over all workers that ask the director for leave.", to: &c.RateLimits.Model.MaxConcurrentRequests},
 		{key: "rate_limits.model.min_seconds_between_requests", def: "1", unit: "seconds", min: 0, max: 3600, doc: "Time between the starts of two requests to one model provider.", to: &c.RateLimits.Model.MinBetweenRequests},
 		{key: "rate_limits.model.cooldown_on_error_seconds", def: "10", unit: "seconds", min: 0, max: day, doc: "Pause for a model provider after a rate limit or an error that does not say how long.", to: &c.RateLimits.Model.CooldownOnError},
-		{key: "rate_limits.model.max_wait_seconds", def: "900", unit: "seconds", min: 1, max: day, doc: "For how long one task's word that a model is limited closes it for the others, in sum over a day. It stays closed beyond that as far as a second task says the same.", to: &c.RateLimits.Model.MaxWait},
+		{key: "rate_limits.model.max_wait_seconds", def: "900", unit: "seconds", min: 1, max: day, doc: "For how long one task's word that models are limited closes them for the others, in sum over a day, however many it names. It stays closed beyond that as far as a second task says the same.", to: &c.RateLimits.Model.MaxWait},
 
 		{key: "policy.sync_main.max_commits_behind", def: "20", unit: "commits", min: 0, max: 1_000_000, doc: "A checkout that is more commits behind its base branch is merged with it before the next attempt. 0: whenever it is behind.", to: &c.SyncMain.MaxCommitsBehind},
 		{key: "policy.sync_main.max_seconds_behind", def: "86400", unit: "seconds", min: 0, max: 52 * week, doc: "The same for a checkout that has been behind for longer. 0: whenever it is behind.", to: &c.SyncMain.MaxBehind},
@@ -85,6 +97,11 @@ func keys(c *Config) []row {
 		{key: "github.api_url", def: `"https://api.github.com/"`, check: validAPIURL, want: "an http(s) URL without credentials, query and fragment", doc: "Address of GitHub's API.", to: &c.GitHub.APIURL},
 		{key: "github.token_env", def: `"GITHUB_TOKEN"`, check: validTokenEnv, want: "the name of an environment variable, not the token itself", doc: "Name of the variable that holds the token.", to: &c.GitHub.TokenEnv},
 		{key: "github.token_file", def: `""`, want: fileWant, doc: "File that holds the token, instead of token_env.", to: &c.GitHub.TokenFile},
+		{key: "github.app_id", def: "0", unit: "id", min: 0, max: maxID, doc: "GitHub App to be, instead of a token's account; with installation_id and private_key_file. Its tokens are minted and renewed by the director. 0: none.", to: &c.GitHub.AppID},
+		{key: "github.installation_id", def: "0", unit: "id", min: 0, max: maxID, doc: "Where the App is installed: the number at the end of its installation's page.", to: &c.GitHub.InstallationID},
+		{key: "github.private_key_file", def: `""`, want: fileWant, doc: "PEM file with the App's private key.", to: &c.GitHub.PrivateKeyFile},
+		{key: "github.webhook_secret_env", def: `"RETAKE_WEBHOOK_SECRET"`, check: validTokenEnv, want: "the name of an environment variable, not the secret itself", doc: "Name of the variable that holds the secret of GitHub's webhooks; read only with director.http_listen.", to: &c.GitHub.WebhookSecretEnv},
+		{key: "github.webhook_secret_file", def: `""`, want: fileWant, doc: "File that holds that secret, instead of webhook_secret_env.", to: &c.GitHub.WebhookSecretFile},
 		{key: "github.writes", def: "false", doc: "Nothing is written to GitHub unless this is true.", to: &c.GitHub.Writes},
 		{key: "github.poll_seconds", def: "30", unit: "seconds", min: 1, max: day, doc: "Time between two requests for a repository's changed issues.", to: &c.GitHub.Poll},
 		{key: "github.delivery", def: `"pull_request"`, allowed: []string{"pull_request", "branch", "none"}, doc: "How a result is handed in: as a pull request, as a branch only, not at all.", to: &c.GitHub.Delivery},
@@ -92,6 +109,9 @@ func keys(c *Config) []row {
 		{key: "github.review", def: "true", doc: "A pull request is watched until it is merged or closed: failing checks, conflicts and requested changes begin another attempt on the same branch.", to: &c.GitHub.Review},
 		{key: "github.delete_branch", def: "true", doc: "The branch of a pull request is removed when that was merged, unless somebody has pushed to it since.", to: &c.GitHub.DeleteBranch},
 		{key: "github.trusted_authors", def: `["OWNER", "MEMBER", "COLLABORATOR"]`, allowed: associations, doc: "Whose claim and release markers count beside our own, by GitHub's author_association. They also need write access. Answers need write access alone.", to: &c.GitHub.TrustedAuthors},
+		{key: "github.issue_authors", def: `"labelled"`, allowed: []string{AuthorsLabelled, AuthorsTrusted}, doc: "Whose issues are worked on. labelled: anybody's; of an untrusted author somebody else must have put the task label on, as only people with rights in the repository can, so that a template's label does not count. trusted: only those of trusted_authors.", to: &c.GitHub.IssueAuthors},
+		{key: "github.priorities", def: "{}", check: labelForm.MatchString, want: labelWant, min: -8760, max: 8760, doc: `Labels and the hours of waiting that each is worth: with { urgent = 24, later = -72 } an urgent issue goes before what has waited for less than a day. Of several the largest counts; without any: 0.`, to: &c.GitHub.Priorities},
+		{key: "github.label_caps", def: "{}", check: labelForm.MatchString, want: labelWant, min: 0, max: 100, doc: `Labels and how many issues with each are worked on at the same time, e.g. { "area/db" = 1 }.`, to: &c.GitHub.LabelCaps},
 		{key: "github.labels.task", def: `"agent-task"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues to be worked on.", to: &c.GitHub.Labels.Task},
 		{key: "github.labels.claimed", def: `"agent-claimed"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues that are being worked on.", to: &c.GitHub.Labels.Claimed},
 		{key: "github.labels.blocked", def: `"agent-blocked"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues that wait for a person.", to: &c.GitHub.Labels.Blocked},
@@ -158,12 +178,7 @@ var stageOrder = []string{"START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"}
 // unsupported are the keys that the design has and nothing uses yet, and what to know meanwhile.
 var unsupported = map[string]string{
 	"containers.scale_to_zero_idle_seconds": "no container is ever idle: it ends with its attempt and is removed at once",
-	"github.app_id":                         noApps,
-	"github.installation_id":                noApps,
-	"github.private_key_file":               noApps,
 }
-
-const noApps = "GitHub Apps are not supported, use token_env or token_file"
 
 // allRows are for lookups that need no Config.
 var allRows = append(keys(&Config{}), stageKeys(&Stage{})...)

@@ -21,11 +21,18 @@ type Tables struct {
 // builtinAgents is parsed once: it does not change.
 var builtinAgents = sync.OnceValue(agent.Builtin)
 
+// builtInRules are the same for everybody, and take a tenth of a second to build.
+var builtInRules = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
+
 // Tables reads the files and builds the tables. Load has checked them already, so it finds problems only in files that have
 // changed since.
 func (c Config) Tables() (t Tables, all Problems) {
 	all = ownFile("recovery.rules_file", c.Recovery.RulesFile, func(data ...[]byte) (err error) {
-		t.Classifier, err = classify.New(data...)
+		if len(data) == 0 {
+			t.Classifier, err = builtInRules()
+		} else {
+			t.Classifier, err = classify.New(data...)
+		}
 		return err
 	})
 	return t, append(all, ownFile("recovery.policy_file", c.Recovery.PolicyFile, func(data ...[]byte) (err error) {

@@ -7,43 +7,98 @@ import (
 	"unicode"
 )
 
-// maxTokenBytes is far above the length of any GitHub token (255), so that a wrong file is noticed.
-const maxTokenBytes = 4 << 10
+// maxTokenBytes is far above the length of any GitHub token (255) or key (3,300), so that a wrong file is noticed.
+const maxTokenBytes = 16 << 10
+
+// secretPlace is where a secret stands: in a variable, or in a file, which wins.
+type secretPlace struct {
+	what     string // for messages: "GitHub token"
+	name     string // of its keys, github.<name>_env and github.<name>_file
+	variable string // "" none
+	file     string // "" none
+	put      string // what to put there
+}
+
+func (p secretPlace) env() string    { return "github." + p.name + "_env" }
+func (p secretPlace) inFile() string { return "github." + p.name + "_file" }
+
+// key is the one that counts.
+func (p secretPlace) key() string {
+	if p.file != "" {
+		return p.inFile()
+	}
+	return p.env()
+}
+
+func (c Config) tokenPlace() secretPlace {
+	return secretPlace{"GitHub token", "token", c.GitHub.TokenEnv, c.GitHub.TokenFile, "a token with access to issues and contents"}
+}
+
+func (c Config) webhookSecretPlace() secretPlace {
+	return secretPlace{
+		"webhook secret", "webhook_secret", c.GitHub.WebhookSecretEnv, c.GitHub.WebhookSecretFile,
+		"the text that GitHub was given as the webhook's secret",
+	}
+}
 
 // Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names. Errors and
 // warnings never contain the token. The warning is for the log: everybody can read the file.
 func (c Config) Token(getenv func(string) string) (token, warning string, err error) {
-	where := "environment variable " + c.GitHub.TokenEnv
-	if c.GitHub.TokenFile != "" {
-		where = "github.token_file " + c.GitHub.TokenFile
-		if token, warning, err = readToken(c.GitHub.TokenFile); err != nil {
-			return "", "", err
-		}
-	} else if c.GitHub.TokenEnv != "" {
-		token = getenv(c.GitHub.TokenEnv)
-	}
-	token = strings.TrimSpace(token)
-	switch {
-	case c.GitHub.TokenFile == "" && c.GitHub.TokenEnv == "":
-		return "", "", fmt.Errorf("config: no GitHub token: set github.token_env or github.token_file")
-	case token == "":
-		return "", "", fmt.Errorf("config: no GitHub token: %s is empty or not set; put a token with access to issues and contents there, or name another place in github.token_env or github.token_file", where)
-	case strings.ContainsFunc(token, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r > unicode.MaxASCII }):
-		return "", "", fmt.Errorf("config: no GitHub token: %s holds more than a token; want the token alone, on one line", where)
-	}
-	return token, warning, nil
+	return c.tokenPlace().read(getenv)
 }
 
-func readToken(path string) (token, warning string, err error) {
+// IsApp reports whether the director is a GitHub App, rather than the account of a token.
+func (c Config) IsApp() bool {
+	return c.GitHub.AppID != 0 || c.GitHub.InstallationID != 0 || c.GitHub.PrivateKeyFile != ""
+}
+
+// PrivateKey reads the GitHub App's key from github.private_key_file. Errors and warnings are like Token's.
+func (c Config) PrivateKey() (key []byte, warning string, err error) {
+	text, warning, err := readSecret("github.private_key_file", c.GitHub.PrivateKeyFile)
+	if err == nil && !strings.Contains(text, "PRIVATE KEY-----") {
+		err = fmt.Errorf("config: github.private_key_file %s has no private key; want the PEM file that GitHub made for the App", c.GitHub.PrivateKeyFile)
+	}
+	return []byte(text), warning, err
+}
+
+// WebhookSecret reads the secret of GitHub's webhooks from github.webhook_secret_file, or else from the variable that github.webhook_secret_env
+// names. Errors and warnings are like Token's.
+func (c Config) WebhookSecret(getenv func(string) string) (secret, warning string, err error) {
+	return c.webhookSecretPlace().read(getenv)
+}
+
+func (p secretPlace) read(getenv func(string) string) (secret, warning string, err error) {
+	where := "environment variable " + p.variable
+	if p.file != "" {
+		where = p.inFile() + " " + p.file
+		if secret, warning, err = readSecret(p.inFile(), p.file); err != nil {
+			return "", "", err
+		}
+	} else if p.variable != "" {
+		secret = getenv(p.variable)
+	}
+	secret = strings.TrimSpace(secret)
+	switch {
+	case p.file == "" && p.variable == "":
+		return "", "", fmt.Errorf("config: no %s: set %s or %s", p.what, p.env(), p.inFile())
+	case secret == "":
+		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; put %s there, or name another place in %s or %s", p.what, where, p.put, p.env(), p.inFile())
+	case strings.ContainsFunc(secret, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r > unicode.MaxASCII }):
+		return "", "", fmt.Errorf("config: no %s: %s holds more than %s; want it alone, on one line, without spaces", p.what, where, p.put)
+	}
+	return secret, warning, nil
+}
+
+func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("config: github.token_file %s: %w; write the token there, readable for the director's user", path, err)
+		return "", "", fmt.Errorf("config: %s %s: %w; write it there, readable for the director's user", key, path, err)
 	case len(data) > maxTokenBytes:
-		return "", "", fmt.Errorf("config: github.token_file %s has more than %d bytes; want the token alone", path, maxTokenBytes)
+		return "", "", fmt.Errorf("config: %s %s has more than %d bytes; want the secret alone", key, path, maxTokenBytes)
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
-		warning = fmt.Sprintf("github.token_file %s can be read by everybody; chmod 600 it", path)
+		warning = fmt.Sprintf("%s %s can be read by everybody; chmod 600 it", key, path)
 	}
 	return string(data), warning, nil
 }

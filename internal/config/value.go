@@ -69,6 +69,12 @@ func (r row) set(v any) (faults []fault) {
 				return nil
 			}
 		}
+	case *map[string]int:
+		if table, ok := v.(map[string]any); ok {
+			if wrong = r.setNumbers(table, to); wrong == "" {
+				return nil
+			}
+		}
 	case *map[string][]string:
 		if table, ok := v.(map[string]any); ok {
 			if wrong = r.setLists(table, to); wrong == "" {
@@ -135,6 +141,23 @@ func (r row) setTable(table map[string]any, to *map[string]string) string {
 	return ""
 }
 
+// setNumbers puts in a table of numbers: check is about its names, min and max about the numbers.
+func (r row) setNumbers(table map[string]any, to *map[string]int) string {
+	numbers := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if wrong := r.wrongText(name); wrong != "" {
+			return wrong
+		}
+		n, ok := table[name].(int64)
+		if !ok || float64(n) < r.min || float64(n) > r.max {
+			return fmt.Sprintf("%s: got %s, want a whole number from %s to %s", r.shown(name), tomlfile.Describe(table[name]), decimal(r.min), decimal(r.max))
+		}
+		numbers[name] = int(n)
+	}
+	*to = numbers
+	return ""
+}
+
 // setLists puts in a table of lists of globs: check is about its names, reason about the globs.
 func (r row) setLists(table map[string]any, to *map[string][]string) string {
 	names, globs := row{key: r.key, check: r.check, want: r.want}, row{key: r.key, reason: r.reason, want: globWant}
@@ -167,7 +190,7 @@ func (r row) refuse(v any) string {
 
 // shown quotes a text for a message, unless it may be a secret.
 func (r row) shown(s string) string {
-	if r.key == "github.token_env" || redact.HasCredential(s) {
+	if r.key == "github.token_env" || r.key == "github.webhook_secret_env" || redact.HasCredential(s) {
 		return "the value"
 	}
 	return shorten(s)
@@ -193,6 +216,8 @@ func (r row) wants() string {
 		return "a list, each: " + r.oneText()
 	case *map[string]string:
 		return `a table { NAME = "value" }, each NAME: ` + r.oneText()
+	case *map[string]int:
+		return `a table { "label" = 1 } of whole numbers` + bounds + ", each label: " + r.oneText()
 	case *map[string][]string:
 		return `a table { "label" = ["glob"] }, each label: ` + r.oneText()
 	}
@@ -210,7 +235,7 @@ func (r row) oneText() string {
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // setText puts in a value as flags and the environment have it: texts plain, lists either as TOML or separated by commas,
-// tables as TOML or NAME=value separated by commas.
+// tables as TOML, those of texts also as NAME=value separated by commas.
 func (r row) setText(text string) []fault {
 	v, ok := r.parseText(text)
 	if !ok {
@@ -239,6 +264,7 @@ func (r row) parseText(text string) (v any, ok bool) {
 		if !strings.HasPrefix(bare, "{") {
 			return splitPairs(bare)
 		}
+	case *map[string]int, *map[string][]string: // tables of TOML only
 	case *string:
 		if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' { // as in the file, and as our defaults are
 			return text, true
@@ -282,6 +308,12 @@ func (r row) literal() string {
 		for _, name := range slices.Sorted(maps.Keys(*v)) {
 			value := (*v)[name]
 			pairs = append(pairs, name+" = "+row{to: &value}.literal())
+		}
+		return "{" + strings.Join(pairs, ", ") + "}"
+	case *map[string]int:
+		pairs := []string{}
+		for _, name := range slices.Sorted(maps.Keys(*v)) {
+			pairs = append(pairs, row{to: &name}.literal()+" = "+strconv.Itoa((*v)[name]))
 		}
 		return "{" + strings.Join(pairs, ", ") + "}"
 	case *map[string][]string:

@@ -23,7 +23,7 @@
 // A value lists, stops and watches only what belongs to its fleet: in Docker by the label retake.fleet, as a process by the
 // record in its folder. "Gone" means gone with everything that the worker has started.
 //
-// The package imports its own supervisor, procfs, ring and safefile, no other adapter and nothing of the core: what an attempt is for, and what its end means, is the
+// The package imports its own supervisor, crashpoint, procfs, ring and safefile, no other adapter and nothing of the core: what an attempt is for, and what its end means, is the
 // director's business.
 //
 // # Plain processes

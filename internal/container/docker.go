@@ -14,7 +14,6 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
-	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	"go.uber.org/zap"
 )
@@ -23,6 +22,7 @@ import (
 type limits struct {
 	ping      time.Duration // at open: a person waits
 	operation time.Duration // list, network, and the parts of Ensure and Stop; starts took 0.3 s here, busy hosts need more
+	input     time.Duration // from the input's last byte to the daemon's word that it was passed on, which may not come
 	pull      time.Duration // a large image over a slow line
 	confirm   time.Duration // from SIGKILL to "does not run", and from removal to 404
 	streams   time.Duration // from the end of a container to the end of its streams
@@ -33,7 +33,7 @@ type limits struct {
 const maxBackoff = 5 * time.Second
 
 var defaultLimits = limits{
-	ping: 5 * time.Second, operation: time.Minute, pull: 10 * time.Minute, confirm: 15 * time.Second,
+	ping: 5 * time.Second, operation: time.Minute, input: 2 * time.Second, pull: 10 * time.Minute, confirm: 15 * time.Second,
 	streams: 5 * time.Second, lateOOM: 200 * time.Millisecond, backoff: 100 * time.Millisecond,
 }
 
@@ -53,7 +53,9 @@ type Docker struct {
 	attempts keyedLock
 	mu       sync.Mutex
 	ooms     map[string]struct{} // ids of containers for which Watch saw an oom event
-	subnet   *network.IPAM       // of the network when it was last ensured, so that a pruned one comes back the same
+	inUse    networkInUse
+
+	ensuring sync.Mutex // held by EnsureNetwork
 }
 
 var fleetName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)

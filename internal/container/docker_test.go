@@ -25,9 +25,10 @@ import (
 
 func TestDockerConformance(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	containertest.Run(t, containertest.Subject{
 		Capabilities: containertest.Capabilities{Adoption: true, MemoryLimit: true, Pause: true, Confinement: true, Images: true},
-		Fleet:        engine.fleet,
+		Fleet:        engine.fleet, Parallel: true,
 		Open: func(t testing.TB, fleet string) container.Runtime {
 			return open(t, fleet)
 		},
@@ -72,6 +73,7 @@ func importImage(t *testing.T, tag string, settings ...string) {
 // An image can say a lot about how it wants to be run. None of it matters.
 func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	tag := engine.fleet + ":stubborn"
 	importImage(t, tag, "USER root", "WORKDIR /somewhere", `ENTRYPOINT ["/no-such-program"]`, `CMD ["more", "arguments"]`,
 		`HEALTHCHECK --interval=1s CMD ["/no-such-program"]`, "VOLUME /data", "VOLUME "+container.Dir, "ENV A=image")
@@ -93,6 +95,7 @@ func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 // A director that is killed before the start has ended the input of the container that it made: another one is made in its place.
 func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	d := open(t, engine.fleet)
 	s := spec(t, "input")
 	s.Stdin = []byte("the plan")
@@ -117,14 +120,12 @@ func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
 // What goes in through the input is in nothing that the engine shows or keeps.
 func TestInputIsNowhereElse(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	d := open(t, engine.fleet)
 	s := spec(t, "obey")
 	s.Stdin = []byte("nobody-shall-read-this")
-	if err := d.Ensure(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	ensure(t, d, s)
 	awaitReady(t, s)
-	defer stop(t, d, s.AttemptID)
 	_, settings, err := engine.api.ContainerInspectWithRaw(t.Context(), s.AttemptID, true)
 	if err != nil {
 		t.Fatal(err)
@@ -147,6 +148,7 @@ func TestInputIsNowhereElse(t *testing.T) {
 
 func TestNetworkIsEnsuredAndReachesTheHost(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	d := open(t, engine.fleet)
 	gateway, err := d.EnsureNetwork(t.Context())
 	if err != nil {
@@ -181,6 +183,7 @@ func TestNetworkIsEnsuredAndReachesTheHost(t *testing.T) {
 // "docker system prune" removes a network that no container uses; the bus listens on its gateway all the same.
 func TestPrunedNetworkComesBackTheSame(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	d, err := container.OpenDocker(t.Context(), container.Options{Fleet: engine.fleet, Network: engine.network + "-pruned"})
 	if err != nil {
 		t.Fatal(err)
@@ -209,6 +212,7 @@ func TestPrunedNetworkComesBackTheSame(t *testing.T) {
 
 func TestMounts(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	d := open(t, engine.fleet)
 	cache := container.Mount{Source: engine.fleet + "-cache", Target: "/deep/cache", Volume: true}
 	defer func() {
@@ -254,6 +258,7 @@ func TestMounts(t *testing.T) {
 
 func TestCreatedIsStarted(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	d := open(t, engine.fleet)
 	s := spec(t, "say", "out", "err")
 	id, err := d.CreateOnly(t.Context(), s)
@@ -273,6 +278,7 @@ func TestCreatedIsStarted(t *testing.T) {
 
 func TestCreatedIsRemoved(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	d := open(t, engine.fleet)
 	s := spec(t, "exit", "0")
 	if _, err := d.CreateOnly(t.Context(), s); err != nil {
@@ -286,12 +292,10 @@ func TestCreatedIsRemoved(t *testing.T) {
 // Processes can be frozen behind the daemon's back, which then says "running".
 func TestFrozenBehindTheDaemonsBack(t *testing.T) {
 	needDocker(t)
+	t.Parallel()
 	d := open(t, engine.fleet)
 	s := spec(t, "ignore")
-	if err := d.Ensure(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	defer stop(t, d, s.AttemptID)
+	ensure(t, d, s)
 	awaitReady(t, s)
 	if !freeze(containerID(t, s.AttemptID)) {
 		t.Skip("no freezer of a local engine that this user may write to")

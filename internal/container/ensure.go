@@ -10,7 +10,10 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/network"
 	"go.uber.org/zap"
+
+	"retake/internal/crashpoint"
 )
 
 // Ensure makes sure that the attempt's container was started. See the package comment for what happens when it exists
@@ -63,7 +66,7 @@ func (d *Docker) check(spec Spec) error {
 		protected = append([]string{u.Path}, sockets...)
 	}
 	for _, m := range apiMounts(spec) {
-		if strings.HasPrefix(m.Source, "/") && slices.ContainsFunc(protected, func(s string) bool { return within(s, m.Source) }) {
+		if strings.HasPrefix(m.Source, "/") && slices.ContainsFunc(protected, func(s string) bool { return holds(m.Source, s) }) {
 			return refused("attempt "+spec.AttemptID, "mount of %s would give the worker the Docker socket", m.Source)
 		}
 	}
@@ -90,8 +93,16 @@ func (d *Docker) create(ctx context.Context, spec Spec) (id string, err error) {
 func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
+	if d.used().id == "" {
+		if _, err := d.EnsureNetwork(ctx); err != nil {
+			return "", err
+		}
+	}
 	config, host := apiConfig(spec, d.fleet, d.owner, d.network)
-	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, spec.AttemptID)
+	// The engine remembers the name of a network, and looks it up again at the start, unless its id stands beside it.
+	endpoints := map[string]*network.EndpointSettings{d.network: {NetworkID: d.used().id}}
+	made, err := d.api.ContainerCreate(ctx, config, host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil, spec.AttemptID)
+	crashpoint.Reached("container/create/after")
 	for _, warning := range made.Warnings {
 		d.log.Warn("container created with a warning", zap.String("worker", spec.AttemptID), zap.String("reason", warning))
 	}
@@ -101,37 +112,63 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	return made.ID, err
 }
 
-// launch gives a created container its files and its input, starts it, and follows its output.
+// launch starts a created container, and follows its output.
 func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Spec) error {
-	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
-	defer cancel()
-	if err := d.copyFiles(ctx, id, spec); err != nil {
-		return err
-	}
-	in, err := d.begin(ctx, id, spec)
-	if cerrdefs.IsNotFound(err) { // most likely "docker network prune" while no worker ran
-		if _, err := d.EnsureNetwork(ctx); err != nil {
-			return err
-		}
-		in, err = d.begin(ctx, id, spec)
-	}
+	id, err := d.start(ctx, id, spec)
 	if err != nil {
-		return d.startFailure(ctx, id, spec, err)
-	}
-	defer in.close()
-	if err := in.pass(ctx); err != nil { // its first process sees the end too early, and what it makes of that is how it ends
-		d.log.Warn("a worker did not get its whole input", zap.String("worker", spec.AttemptID), zap.Error(err))
+		return err
 	}
 	return d.follow(ctx, a, id)
 }
 
-// begin starts a created container with its input open. A start that fails ends the input: the next one opens it anew.
+// start gives a created container its files and its input, and starts it. It returns the id: a container whose network is gone is made anew.
+func (d *Docker) start(ctx context.Context, id string, spec Spec) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	defer cancel()
+	in, err := d.begin(ctx, id, spec)
+	if _, own := errors.AsType[*Error](err); !own && cerrdefs.IsNotFound(err) { // most likely "docker network prune" while no worker ran
+		if id, err = d.onNewNetwork(ctx, id, spec); err != nil {
+			return "", err
+		}
+		in, err = d.begin(ctx, id, spec)
+	}
+	if own, ok := errors.AsType[*Error](err); ok {
+		return "", own
+	}
+	if err != nil {
+		return "", d.startFailure(ctx, id, spec, err)
+	}
+	defer in.close()
+	if err := in.pass(ctx, d.limits.input); err != nil { // its first process sees the end too early, and what it makes of that is how it ends
+		d.log.Warn("a worker did not get its whole input", zap.String("worker", spec.AttemptID), zap.Error(err))
+	}
+	return id, nil
+}
+
+// onNewNetwork makes a container anew whose network is gone: it knows that one by its id.
+func (d *Docker) onNewNetwork(ctx context.Context, id string, spec Spec) (string, error) {
+	if _, err := d.EnsureNetwork(ctx); err != nil {
+		return "", err
+	}
+	if err := d.remove(ctx, id, spec.AttemptID); err != nil {
+		return "", err
+	}
+	return d.create(ctx, spec)
+}
+
+// begin gives a created container its files, and starts it with its input open. A start that fails ends the input: the next one opens it anew. Errors:
+// *Error, or the engine's own about the start.
 func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error) {
+	if err := d.copyFiles(ctx, id, spec); err != nil {
+		return nil, err
+	}
 	in, err := d.attach(ctx, id, spec)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.api.ContainerStart(ctx, id, apicontainer.StartOptions{}); err != nil {
+	err = d.api.ContainerStart(ctx, id, apicontainer.StartOptions{})
+	crashpoint.Reached("container/start/after")
+	if err != nil {
 		in.close()
 		return nil, err
 	}

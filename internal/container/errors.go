@@ -9,6 +9,8 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/client"
+
+	"retake/internal/diskfault"
 )
 
 // Kinds of failure, matched with errors.Is.
@@ -18,6 +20,8 @@ var (
 	// ErrHost: this machine could not do it now, or could not confirm it. It is an ErrDaemon, too: for plain
 	// processes the machine is what the daemon is for containers.
 	ErrHost error = hostError{}
+	// ErrDisk: a disk of this machine, or of the daemon's, is full. It is an ErrDaemon, too.
+	ErrDisk error = diskError{}
 	// ErrSpec: the daemon, or this package, refuses what was asked for; asking again changes nothing.
 	ErrSpec = errors.New("container: refused")
 	// ErrImageMissing: the image is not on the daemon's host, and it could not be pulled.
@@ -32,6 +36,11 @@ type hostError struct{}
 
 func (hostError) Error() string { return "container: this machine" }
 func (hostError) Unwrap() error { return ErrDaemon }
+
+type diskError struct{}
+
+func (diskError) Error() string { return "container: disk" }
+func (diskError) Unwrap() error { return ErrDaemon }
 
 // Error is what every operation of this package fails with.
 type Error struct {
@@ -66,6 +75,7 @@ func Transient(err error) bool {
 const (
 	nextStartDaemon = `start Docker (e.g. "systemctl start docker"), or set DOCKER_HOST to the address of one that runs`
 	nextPermission  = `give this user access to the socket (e.g. "usermod -aG docker $USER", then log in again), or set DOCKER_HOST to a daemon that you may use`
+	nextDisk        = `make room on the disks of director.data_dir and of Docker ("docker system df" shows what that takes)`
 	nextBusy        = `look at "docker info" and the daemon's log if this goes on`
 )
 
@@ -77,6 +87,7 @@ var failures = []struct {
 	next      string
 }{
 	{isPermission, ErrDaemon, true, nextPermission},
+	{isDisk, ErrDisk, true, nextDisk},
 	{client.IsErrConnectionFailed, ErrDaemon, true, nextStartDaemon},
 	{func(err error) bool { return errors.Is(err, context.Canceled) }, ErrDaemon, true, ""},
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, ErrDaemon, true, nextBusy},
@@ -98,7 +109,16 @@ func failure(doing string, err error) *Error {
 
 // hostFailure is a fault of this machine: transient.
 func hostFailure(doing string, err error) *Error {
+	if isDisk(err) {
+		return &Error{Kind: ErrDisk, Transient: true, Doing: doing, Cause: err, Next: nextDisk}
+	}
 	return &Error{Kind: ErrHost, Transient: true, Doing: doing, Cause: err}
+}
+
+// isDisk reports whether a disk is full. The daemon passes on the system's words only. What it says of one that fails, or is read-only, may be about one
+// container's files alone.
+func isDisk(err error) bool {
+	return diskfault.Of(err) == diskfault.Full || cerrdefs.IsInternal(err) && diskfault.InWords(err.Error()) == diskfault.Full
 }
 
 func isPermission(err error) bool {

@@ -150,10 +150,10 @@ func TestForeignContainerIsLeftAlone(t *testing.T) {
 
 func TestNetworkThatCannotServe(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
-		{`{"Name":"n","Driver":"macvlan"}`, `driver "macvlan"`},
-		{`{"Name":"n","Driver":"bridge"}`, "no gateway"},
+		{`[{"Name":"n","Id":"n1","Driver":"macvlan"}]`, `driver "macvlan"`},
+		{`[{"Name":"n","Id":"n1","Driver":"bridge"},{"Name":"nn","Id":"n2","Driver":"bridge","IPAM":{"Config":[{"Gateway":"10.0.0.1"}]}}]`, "no gateway"},
 	} {
-		d := openFake(t, answers{"GET /networks/n": say(http.StatusOK, c.body)})
+		d := openFake(t, answers{"GET /networks": say(http.StatusOK, c.body)})
 		_, err := d.EnsureNetwork(t.Context())
 		if !errors.Is(err, ErrNetwork) || Transient(err) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "docker network rm n") {
 			t.Errorf("got %v, want a permanent ErrNetwork with %q and the next step", err, c.want)

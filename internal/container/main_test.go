@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -43,6 +44,10 @@ var engine struct {
 func TestMain(m *testing.M) {
 	if order := os.Getenv(directorEnv); order != "" {
 		os.Exit(playDirector(order))
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil { // they wait for the engine, not for a processor
+		panic(err)
 	}
 	if err := buildShared(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -242,6 +247,15 @@ func spec(t testing.TB, act ...string) container.Spec {
 		AttemptID: containertest.Name("attempt") + "-1", Task: "acme/widgets#21", Image: engine.image,
 		Workdir: "/workspace", Checkout: checkout(t), Entrypoint: append([]string{container.WorkerPath}, act...),
 		WorkerBinary: engine.probe, Memory: 64 << 20, CPUs: 1, Pids: 64, User: "1000:1000",
+	}
+}
+
+// ensure starts a spec, which is stopped at the test's end, also when it was made and could not be started.
+func ensure(t testing.TB, d *container.Docker, s container.Spec) {
+	t.Helper()
+	t.Cleanup(func() { stop(t, d, s.AttemptID) })
+	if err := d.Ensure(t.Context(), s); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/safefile"
 )
 
 // Options choose what runs workers, and which part of it is ours.
@@ -133,9 +135,9 @@ func openProcesses(ctx context.Context, o Options, why error) (Runtime, error) {
 const dockerFile = "docker-was-here"
 
 func rememberDocker(dir string) error {
-	err := os.MkdirAll(dir, 0o700)
+	err := safefile.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, dockerFile), nil, 0o600)
+		err = safefile.Write(filepath.Join(dir, dockerFile), 0o600, nil)
 	}
 	if err != nil {
 		return hostFailure("open", err)

@@ -128,10 +128,7 @@ func TestOutageIsTransient(t *testing.T) {
 	needDocker(t)
 	d, l := openThroughLine(t)
 	s := spec(t, "obey")
-	if err := d.Ensure(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	defer stop(t, d, s.AttemptID)
+	ensure(t, d, s)
 	awaitReady(t, s)
 	l.cut()
 	absent := spec(t, "exit", "0")
@@ -158,10 +155,7 @@ func TestTailsSurviveAnOutage(t *testing.T) {
 	needDocker(t)
 	d, l := openThroughLine(t)
 	s := spec(t, "obey")
-	if err := d.Ensure(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	defer stop(t, d, s.AttemptID)
+	ensure(t, d, s)
 	awaitReady(t, s)
 	l.cut()
 	l.mend()
@@ -176,10 +170,7 @@ func TestAdoptAfterAnOutageFollowsAgain(t *testing.T) {
 	needDocker(t)
 	d, l := openThroughLine(t)
 	s := spec(t, "obey")
-	if err := d.Ensure(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
-	defer stop(t, d, s.AttemptID)
+	ensure(t, d, s)
 	awaitReady(t, s)
 	for range 2 { // first an attached stream breaks, then a followed one
 		l.cut()

@@ -17,6 +17,7 @@ import (
 
 	"retake/internal/container/supervisor"
 	"retake/internal/procfs"
+	"retake/internal/safefile"
 )
 
 // Processes runs attempts as plain processes of this machine, for development. Safe for concurrent use; operations on the same
@@ -59,11 +60,15 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 		return nil, e
 	}
 	p := &Processes{fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits}
-	if err := os.MkdirAll(p.dir, p.folderMode()); err != nil {
+	if err := safefile.MkdirAll(p.dir, p.folderMode()); err != nil {
 		return nil, refused("open", "folder for processes: %w", err)
 	}
 	found, _ := filepath.Glob(filepath.Join(p.dir, "*"))
-	for _, dir := range found { // of an Ensure or a Stop that was cut off
+	for _, dir := range found {
+		if err := p.mend(dir); err != nil {
+			return nil, hostFailure("read about "+filepath.Base(dir), err)
+		}
+		// Without a record it is of an Ensure or a Stop that was cut off.
 		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
 			if err := p.removeUnrecorded(filepath.Base(dir)); err != nil {
 				p.log.Warn("the folder of a process cannot be removed", zap.String("path", dir), zap.Error(err))
@@ -71,6 +76,25 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 		}
 	}
 	return p, nil
+}
+
+// mend sets aside what is damaged in an attempt's folder. The record is made again: its worker must be found, whatever became of the file.
+func (p *Processes) mend(dir string) error {
+	var r record
+	err := safefile.Load(filepath.Join(dir, recordFile), func(data []byte) error { return json.Unmarshal(data, &r) })
+	recordDamaged, ok := errors.AsType[*safefile.Damaged](err)
+	if ok {
+		err = supervisor.WriteFile(dir, recordFile, record{AttemptID: filepath.Base(dir), Fleet: p.fleet})
+		p.log.Warn("the record of a process was made again", zap.Error(recordDamaged))
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	damaged, more := supervisor.Mend(dir)
+	for _, d := range damaged {
+		p.log.Warn("how a process runs or ended is not known", zap.Error(d))
+	}
+	return errors.Join(err, more)
 }
 
 // folderMode lets another user through to the worker's folders, without letting it look around.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"retake/internal/container/supervisor"
+	"retake/internal/crashpoint"
 	"retake/internal/safefile"
 )
 
@@ -79,7 +80,7 @@ func checkProcessMount(m Mount) error {
 func (p *Processes) start(ctx context.Context, spec Spec) error {
 	dir := filepath.Join(p.dir, spec.AttemptID)
 	doing := "start " + spec.AttemptID
-	if err := os.MkdirAll(dir, p.folderMode()); err != nil {
+	if err := safefile.MkdirAll(dir, p.folderMode()); err != nil {
 		return hostFailure(doing, err)
 	}
 	lock, running, err := p.lock(ctx, dir, spec)
@@ -90,7 +91,9 @@ func (p *Processes) start(ctx context.Context, spec Spec) error {
 	if err := p.prepare(dir, spec); err != nil {
 		return err
 	}
+	crashpoint.Reached("process/start/before")
 	ready, err := p.launch(dir, lock, spec)
+	crashpoint.Reached("process/start/after")
 	if err != nil {
 		return err
 	}

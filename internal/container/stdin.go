@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/docker/docker/api/types"
@@ -47,18 +48,24 @@ func (d *Docker) attach(ctx context.Context, id string, spec Spec) (*input, erro
 	return i, nil
 }
 
-// pass returns when the daemon has passed all of the input on, or ctx ends.
-func (i *input) pass(ctx context.Context) error {
+// pass returns when all of the input is with the daemon, or ctx ends. What the daemon has, it passes on, whoever goes away; it says so by ending the
+// connection, but not always: one that looks at the container only after the start keeps the connection until the container ends. So that word is
+// waited for, at most for patience, and missing it is no error.
+func (i *input) pass(ctx context.Context, patience time.Duration) error {
 	if i == nil {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })
 	defer stop()
-	err := <-i.written
-	if err == nil {
-		_, err = io.Copy(io.Discard, i.Reader) // nothing comes; it ends when the daemon has written the last byte
+	if err := <-i.written; err != nil {
+		return errors.Join(err, ctx.Err())
 	}
-	return errors.Join(err, ctx.Err())
+	_ = i.Conn.SetReadDeadline(time.Now().Add(patience))
+	_, err := io.Copy(io.Discard, i.Reader) // nothing comes
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return err
 }
 
 func (i *input) close() {

@@ -8,6 +8,8 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
 	"go.uber.org/zap"
+
+	"retake/internal/crashpoint"
 )
 
 // pollEvery is how often the daemon, or the machine, is asked whether something is gone yet.
@@ -177,7 +179,9 @@ func (d *Docker) remove(ctx context.Context, id, attemptID string) error {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.confirm)
 	defer cancel()
 	// A conflict: its removal is under way already, and either ends or shows in the inspection.
+	crashpoint.Reached("container/remove/before")
 	err := d.api.ContainerRemove(ctx, id, apicontainer.RemoveOptions{RemoveVolumes: true})
+	crashpoint.Reached("container/remove/after")
 	if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
 		return failure("remove "+attemptID, err)
 	}

@@ -48,6 +48,8 @@ func (d *Docker) follow(ctx context.Context, a *attemptState, id string) error {
 			return nil
 		}
 	}
+	ctx, asked := context.WithTimeout(ctx, d.limits.operation)
+	defer asked()
 	// The request's context is the reader's: it must outlive this call.
 	reading, stop := context.WithCancel(d.ctx)
 	cancelled := context.AfterFunc(ctx, stop)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestEveryScenarioEndsAsPromised(t *testing.T) {
+	onceIsEnough(t)
 	needEngine(t)
 	t.Parallel()
 	playAll(t, runtimeDocker, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13})
@@ -57,6 +58,7 @@ func playAll(t *testing.T, runtime string, want []int) {
 }
 
 func TestKillingTheDirectorChangesNothing(t *testing.T) {
+	onceIsEnough(t)
 	needEngine(t)
 	t.Parallel()
 	var out, log buffer

@@ -38,7 +38,7 @@ func readJournal(ctx context.Context, dataDir, fleet string) (histories map[stri
 	}
 	defer func() { err = errors.Join(err, b.Close(context.WithoutCancel(ctx))) }()
 	histories = map[string]*taskHistory{}
-	_, err = b.Journal().Replay(ctx, 0, func(_ uint64, data []byte) error {
+	_, err = b.Journal().Replay(ctx, bus.Head{}, func(_ uint64, data []byte) error {
 		records, err := fsm.ReadBatch(data)
 		if err != nil {
 			return err

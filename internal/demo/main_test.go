@@ -61,6 +61,14 @@ func needTime(t *testing.T) {
 	}
 }
 
+// onceIsEnough skips a run of all scenarios of which another one has the same code under the race detector.
+func onceIsEnough(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("director and workers are built without the race detector; the run without an engine has the demo's own code with it")
+	}
+}
+
 // programs builds what "make build" builds, once, and returns its folder.
 func programs(t *testing.T) string {
 	t.Helper()

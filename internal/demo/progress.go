@@ -42,6 +42,7 @@ var transitionTexts = []struct {
 	{move{to: "Stopping", event: "final_report"}, ""},
 	{move{to: "Stopping"}, "stopping the attempt"},
 	{move{from: "Stopping", to: "Delivering"}, "all stages passed; delivering the work"},
+	{move{from: "Backoff", to: "Delivering"}, "the work is done and kept; handing it in once more"},
 	{move{from: "Delivering", to: "InReview"}, "in review: its pull request is watched"},
 	{move{from: "InReview", to: "Backoff"}, "one more attempt is due, on the same branch"},
 	{move{to: "Backoff"}, "one more attempt is due"},

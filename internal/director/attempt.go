@@ -39,7 +39,7 @@ func (s *session) claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if r.Outcome == github.Lost {
 		end.Why = fmt.Sprintf("another director holds it (fleet %s, %s)", r.Winner.Fleet, r.Winner.Login)
 	}
-	if !end.Ours {
+	if !end.Ours && r.Offered {
 		s.refusals.note(string(e.Task), nil)
 	}
 	return fsm.EffectEnded{Claim: end}
@@ -91,6 +91,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	defer done()
 	base := s.config.GitHub.BaseBranch
 	request := s.checkoutOf(e.Task, e.Nonce)
+	request.Task, request.Attempt = string(e.Task), e.Attempt
 	if e.Start.Fresh {
 		if err := s.workspace.Fresh(git, e.Nonce); err != nil {
 			return failed(err)
@@ -206,7 +207,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		gone.ExitCode = &exit.ExitCode
 	}
 	for _, r := range stored {
-		gone.Reports = append(gone.Reports, report(r))
+		gone.Reports = append(gone.Reports, s.report(r))
 	}
 	return fsm.EffectEnded{Stop: gone}
 }

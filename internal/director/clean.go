@@ -3,7 +3,6 @@ package director
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
@@ -26,22 +25,15 @@ func (s *session) cleanSpec(ctx context.Context, e fsm.Effect) (container.Spec, 
 	}
 	mounts := s.config.Containers.ParsedMounts()
 	for _, m := range mounts {
-		if slices.ContainsFunc(mounts, func(other config.Mount) bool { return !other.ReadOnly && shares(m, other) }) {
+		if slices.ContainsFunc(mounts, func(other config.Mount) bool {
+			return !other.ReadOnly && container.Mount(m).SharesFiles(container.Mount(other))
+		}) {
 			spec.Scratch = append(spec.Scratch, m.Target)
 		} else {
 			spec.Mounts = append(spec.Mounts, container.Mount(m))
 		}
 	}
 	return spec, nil
-}
-
-// shares reports whether two mounts show, in part, the same files.
-func shares(m, other config.Mount) bool {
-	within := func(p, dir string) bool { return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/") }
-	if m.Volume || other.Volume {
-		return m.Volume == other.Volume && m.Source == other.Source
-	}
-	return within(m.Source, other.Source) || within(other.Source, m.Source)
 }
 
 // validateStages are the stages that judge the work, and what follows them.

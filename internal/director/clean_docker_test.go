@@ -4,15 +4,18 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"retake/internal/config"
+	"retake/internal/safefile"
 )
 
 // cheat is the only program of an image that has nothing else. As CODE it does bad work, and sees to it that VALIDATE does not notice, in each way
@@ -93,8 +96,8 @@ func main() {
 // TestCheatedValidation is the attack: what an agent leaves outside of its work passes VALIDATE in its own container, and bad work is delivered. A clean
 // container refuses it, and the agent mends it.
 func TestCheatedValidation(t *testing.T) {
+	t.Parallel()
 	image := cheatImage(t)
-	t.Setenv("MODEL_KEY", "key-0123456789")
 	for validate, want := range map[string]struct {
 		branch, work string
 		verdicts     []string
@@ -103,9 +106,10 @@ func TestCheatedValidation(t *testing.T) {
 		"fresh":  {"retake/1-a4", "good\n", []string{"tests_failed"}},
 	} {
 		t.Run(validate, func(t *testing.T) {
+			t.Parallel()
 			name := "retake-cheat-" + strings.ToLower(rand.Text()[:8])
 			s := newHarness(t, nil)
-			buildStatic(t, "retake/cmd/worker", filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"))
+			placeWorker(t, filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"))
 			c := &s.config
 			c.Worker.Validate, c.Director.Fleet = validate, name[len("retake-"):]
 			c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, name, "256MiB"
@@ -144,7 +148,7 @@ func cheatImage(t *testing.T) string {
 	}
 	dir, image := t.TempDir(), "retake-cheat:"+strings.ToLower(rand.Text()[:8])
 	must(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(cheat), 0o600))
-	buildStatic(t, filepath.Join(dir, "main.go"), filepath.Join(dir, "cheat"))
+	must(t, buildStatic(filepath.Join(dir, "main.go"), filepath.Join(dir, "cheat")))
 	program, err := os.ReadFile(filepath.Join(dir, "cheat"))
 	must(t, err)
 	var files bytes.Buffer
@@ -162,13 +166,36 @@ func cheatImage(t *testing.T) string {
 	return image
 }
 
-func buildStatic(t *testing.T, what, to string) {
-	t.Helper()
+func buildStatic(what, to string) error {
 	build := exec.Command("go", "build", "-o", to, what)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build %s: %v\n%s", what, err, out)
+		return fmt.Errorf("go build %s: %w\n%s", what, err, out)
 	}
+	return nil
+}
+
+// builtWorker is the real worker, linked once.
+var builtWorker = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "worker")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "worker")
+	if err := buildStatic("retake/cmd/worker", file); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+// placeWorker puts the real worker where a director looks for it.
+func placeWorker(t *testing.T, to string) {
+	t.Helper()
+	program, err := builtWorker()
+	must(t, err)
+	_ = os.Remove(to) // the harness's
+	must(t, safefile.Create(to, 0o755, bytes.NewReader(program)))
 }
 
 func dockerLine(t *testing.T, args ...string) {

@@ -48,7 +48,7 @@ func (a *fakeWorker) refuse(ctx context.Context, said string) int {
 
 // Work is validated by an attempt of its own, which has a copy of it and nothing of the agent's; what it refuses the agent mends, and is told why.
 func TestWorkIsValidatedInACleanContainer(t *testing.T) {
-	t.Setenv("MODEL_KEY", "key-0123456789")
+	t.Parallel()
 	var mu sync.Mutex
 	var agents, judges []*fakeWorker
 	s := newCleanHarness(t, func(ctx context.Context, a *fakeWorker) int {

@@ -10,9 +10,9 @@ import (
 	"retake/internal/github"
 )
 
-// strangersPerPoll bounds how many people without write access learn in one poll that their commands do not count: a flood of them must
+// untrustedPerPoll bounds how many people without write access learn in one poll that their commands do not count: a flood of them must
 // not become a flood of ours.
-const strangersPerPoll = 3
+const untrustedPerPoll = 3
 
 // pollComments reads what people said on a repository's issues and pull requests since the last time, and tells the machine. What is
 // wrong with a command as such is answered here.
@@ -26,7 +26,7 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 		return err
 	}
 	seen := fsm.CommentsSeen{Repo: repo, Cursor: heard.Cursor}
-	strangers := 0
+	untrusted := 0
 	for _, a := range heard.Said {
 		task, ours := known.task(a)
 		switch {
@@ -42,7 +42,7 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 				seen.Comments = append(seen.Comments, commentView(task, a))
 			}
 		case !a.MayWrite:
-			if strangers++; ours && strangers <= strangersPerPoll {
+			if untrusted++; ours && untrusted <= untrustedPerPoll {
 				s.acknowledge(ctx, a.Issue, a.CommentID, false)
 			}
 		case a.Command == github.CommandUnknown || a.Problem != "":
@@ -134,13 +134,16 @@ func (s *session) correct(ctx context.Context, a github.Said, ours bool) error {
 
 // acknowledge puts our reaction on a comment.
 func (s *session) acknowledge(ctx context.Context, on string, comment int64, accepted bool) {
-	reaction := github.ReactionConfused
-	if accepted {
-		reaction = github.ReactionUnderstood
-	}
-	if err := s.github.React(ctx, on, comment, reaction); err != nil {
+	if err := s.github.React(ctx, on, comment, reactionTo(accepted)); err != nil {
 		s.log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))
 	}
+}
+
+func reactionTo(accepted bool) string {
+	if accepted {
+		return github.ReactionUnderstood
+	}
+	return github.ReactionConfused
 }
 
 // helps are the commands that help in a state, the best first.
@@ -193,8 +196,7 @@ func (s *session) reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 				return err
 			}
 		}
-		s.acknowledge(ctx, on, r.Comment, r.Refused == "")
-		return nil
+		return s.github.React(ctx, on, r.Comment, reactionTo(r.Refused == "")) // of an accepted command it is the whole answer
 	})
 }
 

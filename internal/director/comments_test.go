@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
@@ -48,6 +51,19 @@ func TestQuestionIsAnswered(t *testing.T) {
 	if len(hints) != 2 || hints[1].Text != "use format B" || hints[1].From != "octocat" {
 		t.Errorf("hints %+v; want octocat's two, the last \"use format B\"", hints)
 	}
+}
+
+// The thumbs-up is the whole answer to a command that is carried out: it comes, though GitHub fails when it is given first.
+func TestAThumbsUpThatFailsIsGivenLater(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
+	s.start()
+	s.until("it asks", s.labelled(key, "agent-blocked"))
+	must(t, s.github.Inject(githubtest.Fault{Method: "POST", Path: "/reactions", Status: 502}))
+	command := s.github.AddComment(key, "octocat", "/agent retry B, please")
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("acknowledged", s.reacted(key, command, "+1"))
 }
 
 func (s *harness) reacted(key string, comment int64, content string) func() bool {
@@ -95,6 +111,30 @@ func TestLostJournalIsNotTheEndOfAClaim(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 	if c := s.github.Issue(key).Comments; len(c) < 3 || !strings.Contains(c[1].Body, "Retake-Reclaim:") {
 		t.Errorf("comments %+v; want a reclaim after the old claim", c)
+	}
+}
+
+// A claim that becomes an orphan while the director runs, and a label without any claim, are found at the next look at everything and given back: without a restart.
+func TestOrphansAreGivenBackWithoutARestart(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.config.Timeouts.IssueClaimStale, s.whole = 5*time.Second, time.Second
+	s.start()
+	s.until("started", func() bool { return s.logs.FilterMessage("director started").Len() > 0 })
+	claimed := s.github.CreateIssue(repo, "octocat", "Orphan", "", "agent-claimed")
+	s.github.AddComment(claimed, "retake-bot", `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v7qx2m","run":"run_1"} -->`+"\n**Retake** is working on this, attempt 1")
+	labelled := s.github.CreateIssue(repo, "octocat", "A label alone", "", "agent-task")
+	s.github.RemoveLabel(labelled, "retake-bot", "agent-task")
+	s.github.AddLabel(labelled, "retake-bot", "agent-claimed")
+	reserved := s.github.CreateIssue(repo, "octocat", "A person's label", "")
+	s.github.AddLabel(reserved, "octocat", "agent-claimed")
+	s.until("a line that says what to do", func() bool {
+		return s.logs.FilterMessageSnippet("director journal rebuild").FilterField(zap.String("issue", claimed)).Len() > 0
+	})
+	s.until("the orphan is worked on", s.labelled(claimed, "agent-review"))
+	s.until("the other, too", s.labelled(labelled, "agent-review"))
+	if !s.labelled(reserved, "agent-claimed")() {
+		t.Errorf("a label that a person has put on: %v", s.labels(reserved))
 	}
 }
 

@@ -262,7 +262,7 @@ func TestWhoseCommandsCount(t *testing.T) {
 	own := s.github.AddComment(key, "retake-bot", "/agent retry use format B")
 	s.until("review", s.labelled(key, "agent-review"))
 	s.until("the token's own person is heard", s.reacted(key, own, "+1"))
-	if n := len(s.runtime.made); n != 2 {
+	if n := s.runtime.begun(); n != 2 {
 		t.Errorf("%d attempts, want two", n)
 	}
 	for _, c := range s.github.Issue(key).Comments {
@@ -363,16 +363,7 @@ func TestQuestionsAboutWhatIsInReview(t *testing.T) {
 // The token's own person takes the label off by hand: that is an answer like anybody's.
 func TestTheTokensOwnPersonTakesTheLabelOff(t *testing.T) {
 	t.Parallel()
-	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		if a.plan.Attempt > 1 {
-			return a.work(ctx)
-		}
-		return asks(ctx, a)
-	})
-	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
-	s.start()
-	s.until("blocked", s.inState(key, "Blocked"))
-	s.until("labelled", s.labelled(key, "agent-blocked"))
+	s, key, _ := newAsked(t, asksOnce)
 	s.github.RemoveLabel(key, "retake-bot", "agent-blocked")
 	s.until("review", s.labelled(key, "agent-review"))
 	if n := s.logs.FilterMessageSnippet("write access").Len(); n > 0 {
@@ -406,10 +397,10 @@ func TestTheLabelPutBackIsANewTask(t *testing.T) {
 	s.until("in review", s.inState(key, "InReview"))
 	s.until("labelled", s.labelled(key, "agent-review"))
 	s.github.AddLabel(key, "octocat", "agent-task")
-	s.until("a new claim", func() bool { return len(s.runtime.made) == 2 })
+	s.until("a new claim", func() bool { return s.runtime.begun() == 2 })
 	s.until("in review again", func() bool { return s.inState(key, "InReview")() && s.labelled(key, "agent-review")() })
-	if a, b := strings.Split(s.runtime.made[0], "-")[0], strings.Split(s.runtime.made[1], "-")[0]; a == b {
-		t.Errorf("attempts %q of one claim, want two claims", s.runtime.made)
+	if a, b := strings.Split(s.runtime.attempts()[0], "-")[0], strings.Split(s.runtime.attempts()[1], "-")[0]; a == b {
+		t.Errorf("attempts %q of one claim, want two claims", s.runtime.attempts())
 	}
 }
 

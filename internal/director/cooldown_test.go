@@ -118,7 +118,10 @@ func TestLiftedForEverybody(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 	s.stop()
 	s.start()
-	s.until("it answers", func() bool { return s.closures() != nil })
+	s.until("it has read what it knew", func() bool {
+		all, err := AskSnapshot(t.Context(), data)
+		return err == nil && len(all.Tasks) > 0
+	})
 	if closed := s.closures(); len(closed) != 0 {
 		t.Errorf("closed after a restart: %v", closed)
 	}

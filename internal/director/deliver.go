@@ -36,12 +36,25 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		if nothing || err != nil {
 			return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
 		}
-		_, err = s.github.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+		shown, err := s.github.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+		if shown.Withdrawn != "" {
+			return takenBack(shown.Withdrawn)
+		}
 		return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 	}
 	issue, err := s.github.Issue(ctx, string(e.Task))
-	if err != nil {
+	if why, gone := isIssueGone(err); gone {
+		return takenBack(why)
+	}
+	why := ""
+	if err == nil && issue.State == "open" {
+		why, err = s.github.Withdrawn(ctx, issue)
+	}
+	switch {
+	case err != nil:
 		return failed(err)
+	case why != "":
+		return takenBack(why)
 	}
 	order := e.Deliver
 	if order == nil { // planned by an earlier version
@@ -96,6 +109,10 @@ func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Deli
 		return failed(err)
 	}
 	shown, err := s.github.Deliver(ctx, s.deliverRequest(ctx, e, order, issue, work, s.draftNote(behind, moved)))
+	if shown.Withdrawn != "" {
+		s.unpush(ctx, e, work)
+		return takenBack(shown.Withdrawn)
+	}
 	result := fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: shown.URL}
 	if gh.Review {
 		result.PullRequest = shown.PullRequest
@@ -106,6 +123,21 @@ func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Deli
 	return orFailed(fsm.EffectEnded{Delivery: &result}, err)
 }
 
+// takenBack is the outcome of a delivery that nobody wants any more.
+func takenBack(why string) fsm.EffectEnded {
+	return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}}
+}
+
+// unpush removes the branch of a delivery that was taken back while it was pushed. What people could see before stays.
+func (s *session) unpush(ctx context.Context, e fsm.Effect, work workspace.Delivery) {
+	if e.Work != nil {
+		return
+	}
+	if err := s.github.DeleteBranch(ctx, e.Task.Repo(), work.Branch, work.SHA); err != nil {
+		s.log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", work.Branch), zap.Error(err))
+	}
+}
+
 // closedMeanwhile is the outcome of a delivery whose issue is closed. Nobody wants it any more, unless an earlier try has shown the work and a person
 // has merged it, which may be why the issue is closed: then it is the outcome of that try.
 func (s *session) closedMeanwhile(ctx context.Context, r github.DeliverRequest) fsm.EffectEnded {
@@ -114,7 +146,7 @@ func (s *session) closedMeanwhile(ctx context.Context, r github.DeliverRequest) 
 	case err != nil:
 		return failed(err)
 	case there.URL == "":
-		return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
+		return takenBack("the issue was closed")
 	}
 	shown, err := s.github.Deliver(ctx, r)
 	result := fsm.DeliverResult{Branch: r.Branch, SHA: head, URL: shown.URL}
@@ -302,7 +334,7 @@ func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.D
 // release ends a claim. A person who takes over gets the work so far.
 func (s *session) release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	note := e.Release
-	request := github.ReleaseRequest{Key: string(e.Task), Nonce: e.Nonce, Why: note.Why, RestoreTask: note.Restore, Reclaim: note.Reclaim, Taken: note.Taken}
+	request := github.ReleaseRequest{Key: string(e.Task), Nonce: e.Nonce, Won: e.Attempt > 0, Why: note.Why, RestoreTask: note.Restore, Reclaim: note.Reclaim, Taken: note.Taken}
 	if note.Merged && e.Work != nil {
 		request.Ended, request.PullRequest, request.By = "merged", e.Work.PullRequest, note.By
 	}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,16 +28,25 @@ import (
 
 // Options of Run.
 type Options struct {
-	Config       config.Config
-	Token        func(context.Context) (string, error) // GitHub's; asked before every request
-	WorkerBinary string                                // empty: the file "worker" beside this program
-	Log          *zap.Logger
+	Config config.Config
+	Token  func(context.Context) (string, error) // GitHub's; asked before every request
+	Login  func(context.Context) (string, error) // its account; nil: GitHub is asked
+	// WebhookSecret is that of GitHub's webhooks, asked for each; needed with director.http_listen.
+	WebhookSecret func() (string, error)
+	WorkerBinary  string // empty: the file "worker" beside this program
+	Log           *zap.Logger
 
-	// For tests; zero: the configured runtime, the network, driftEvery, and what the system says.
-	Runtime    container.Runtime
-	Transport  http.RoundTripper
-	DriftEvery time.Duration
-	diskUse    func(dir string) (diskUse, error)
+	// For tests; zero: the configured runtime, the network, driftEvery, GitHub's second between two writes, and what the system says.
+	Runtime      container.Runtime
+	Transport    http.RoundTripper
+	DriftEvery   time.Duration
+	LeastBetween time.Duration
+	firstProbe   time.Duration // of GitHub that is away; zero: the gate's own
+	wholeEvery   time.Duration // zero: wholeEvery
+	findPatience time.Duration // zero: findPatience
+	diskUse      func(dir string) (diskUse, error)
+	journalBytes int64         // of the live journal; zero: the bus's own
+	badDiskFor   time.Duration // zero: leadsOnBadDisk
 }
 
 // daemon is what outlives a session: the adapters.
@@ -49,7 +58,11 @@ type daemon struct {
 	since        time.Time
 	workerBinary string
 	driftEvery   time.Duration
+	wholeEvery   time.Duration
+	findPatience time.Duration
 	diskUse      func(dir string) (diskUse, error)
+	journalBytes int64
+	badDiskFor   time.Duration
 	gateway      string                                // address at which containers reach the bus
 	environ      []string                              // of every container
 	secrets      []string                              // values in environ that workers mask
@@ -66,11 +79,24 @@ type daemon struct {
 	scope      *scope.Rules // what may be pushed
 	audit      *audit.Writer
 	cooldowns  chan github.Cooldown // from the gate, which must not wait
-	offences   chan bus.Offence     // from the bus
-	closing    chan struct{}        // no session takes any more of them
+	offences   chan struct{}        // from the bus: there are some; room for one
 	labelled   sync.Map             // repositories that answered and have our labels
-	lock       *os.File
-	aborted    string // why the policy has stopped the run; the owner's while a session lives
+	met        *meeting             // of the configuration with the tasks of an earlier run; written before a session's goroutines begin
+	unusable   sync.Map             // what cannot be used, or not yet, and why: repositories, the archive, issues that wait for lookups
+	lock       dataLock
+	term       atomic.Pointer[term]      // this process leads; nil: it has not led yet
+	me         bus.Leader                // without Since, Why and Time; without ID: it has not stood for the lead yet
+	hot        *state                    // what a standby has followed; nil: nothing
+	works      bool                      // a session has begun: what fails from now on is not a matter of configuration
+	operator   *operatorServer           // nil: no session has begun yet
+	webhooks   *webhooks                 // what GitHub posts
+	http       *http.Server              // at director.http_listen; nil: none
+	disk       atomic.Pointer[diskState] // of the data directory, at the last look; nil: there was none yet
+	probeDisk  func(dir string) error    // probe, unless a test has another one
+	noReserve  bool                      // the disk cannot reserve space; of the look at it
+	looking    chan diskState            // the look at the disk that is under way; nil: none is
+	lookedAt   time.Time                 // when it began
+	aborted    string                    // why the policy has stopped the run; the owner's while a session lives
 }
 
 // ErrTasksFailed: the run has ended as asked, but its policy had aborted it (nothing new was begun), or tasks failed under
@@ -80,11 +106,11 @@ var ErrTasksFailed = errors.New("director: tasks of this run failed: see directo
 // Run is the director. It returns nil when ctx ended, and an error when it cannot start, or when another director writes
 // its journal. Running workers are left alone: the next run adopts them.
 func Run(ctx context.Context, o Options) error {
-	d, err := open(ctx, o)
+	d, err := open(ctx, o, true)
 	if err != nil {
-		return err
+		return unlessEnded(ctx, err)
 	}
-	err = d.work(ctx)
+	err = unlessEnded(ctx, d.work(ctx))
 	d.close()
 	failed := d.report()
 	if err == nil && (d.aborted != "" || failed && d.config.Recovery.ContinueOnError) {
@@ -93,26 +119,95 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// work is one session after the other.
+// unlessEnded is nil for what could not be done because ctx has ended.
+func unlessEnded(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
+		return nil
+	}
+	return err
+}
+
+// work is one term after the other: a lease that was lost may be had again.
 func (d *daemon) work(ctx context.Context) error {
-	for works := false; ; {
-		s := d.newSession()
+	for {
+		t, err := d.stand(ctx)
+		if err != nil || t == nil {
+			return err
+		}
+		d.term.Store(t)
+		err = d.lead(t)
+		t.release()
+		if !t.expired() || ctx.Err() != nil {
+			return err
+		}
+		d.bus.DismissAll()
+		d.log.Warn("this director leads no more", zap.Error(errors.Join(errLeaseLost, err)))
+	}
+}
+
+// lateAppends counts appends of the director that led before that came late, each of which makes the journal be read again: a few in a row. Somebody who goes on
+// writing is another director that heeds no lease.
+type lateAppends int
+
+const (
+	lateAppendsMost = 3
+	lateAppendsFor  = time.Minute // a session that has lasted so long met the first of a row
+)
+
+// another reports whether one more may be such an append, after a session has lasted for a time.
+func (l *lateAppends) another(lasted time.Duration) bool {
+	if lasted >= lateAppendsFor {
+		*l = 0
+	}
+	*l++
+	return *l <= lateAppendsMost
+}
+
+// lead is one session after the other, until the term ends. A session that does not begin ends the director if it is the first of all: then it
+// is a matter of configuration. A successor has stood by, and tries again what may heal.
+func (d *daemon) lead(t *term) error {
+	ctx, late, again := t.ctx, lateAppends(0), pauses(reloadAfter, bootRetryMost)
+	for {
+		s, began := d.newSession(), time.Now()
 		err := s.run(ctx)
-		works = works || s.started
+		d.works = d.works || s.started
+		if !t.leads() {
+			t.end(errLeaseLost) // it may be noticed here first: another one's decisions are in the journal
+		}
 		if errors.Is(err, ErrAnotherDirector) && d.wroteLast(ctx, s.owner.driver.Last()+1) {
 			err = errReload // our own append of an earlier session, late
 		}
-		if err == nil || ctx.Err() != nil || !works || errors.Is(err, ErrAnotherDirector) {
+		if errors.Is(err, ErrAnotherDirector) && t.lease != nil && t.leads() && late.another(time.Since(began)) {
+			err = errReload
+		}
+		ends := errors.Is(err, ErrAnotherDirector) || errors.Is(err, bus.ErrDamaged) || errors.Is(err, errForGood) || !d.works && (!t.takeover || !mayHeal(err))
+		if err == nil || ctx.Err() != nil || ends {
 			return err
 		}
-		d.log.Error("session ended; the journal is read again", zap.Error(err), zap.Duration("in", reloadAfter))
+		if s.started {
+			again.Reset()
+		}
+		pause := again.NextBackOff()
+		d.operator.say(err)
+		d.log.Error("session ended; the journal is read again", zap.Error(err), zap.Duration("in", pause))
 		select {
-		case <-time.After(reloadAfter):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil
 		}
+		if busFailed(err) && d.reopenBus(ctx) != nil {
+			return nil //nolint:nilerr // ctx has ended: nothing else ends it
+		}
 	}
 }
+
+// mayHeal reports whether what kept a session from beginning can pass while nobody does anything about it.
+func mayHeal(err error) bool {
+	return !errors.Is(err, errForGood) && failed(err).Failure.Transient
+}
+
+// errForGood is wrapped by what keeps this process, as it was started, from ever leading.
+var errForGood = errors.New("director: it cannot lead")
 
 // wroteLast reports whether this process itself wrote the journal's batch at a sequence.
 func (d *daemon) wroteLast(ctx context.Context, seq uint64) bool {
@@ -120,7 +215,7 @@ func (d *daemon) wroteLast(ctx context.Context, seq uint64) bool {
 	return err == nil && strings.HasPrefix(id, d.writer+"-")
 }
 
-// reloadAfter is the pause before a session that ended badly is followed by another.
+// reloadAfter is the pause before a session that ended badly is followed by another. It doubles while none begins.
 const reloadAfter = 2 * time.Second
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -62,6 +62,7 @@ func (u diskUse) percent(kind int) float64 {
 // attempt's first one, and again whenever the room on the disk had halved or doubled.
 type diskWatch struct {
 	watermark float64 // in percent
+	of        string  // the key of the folder that is on the disk
 	seen      bool
 	disk      diskUse // at the last comparison
 	attempts  map[string]diskMark
@@ -76,6 +77,7 @@ type diskMark struct {
 // diskBlame says who fills the disk.
 type diskBlame struct {
 	worker    string // "": nobody that is known
+	of        string // the key of the folder that is on the disk
 	kind      int
 	own, grew int64
 	disk      int64 // growth of the disk meanwhile
@@ -124,7 +126,7 @@ func (w *diskWatch) look(now diskUse, running []string, measure measured) (b dis
 		w.attempts[worker] = before
 		grew, disk := own[kind]-before.own[kind], now[kind].used-before.disk[kind].used
 		if least := now.growth(kind); grew >= least && disk > 0 && grew >= disk/2 && own[kind] >= -now.room(kind, w.watermark) && grew > b.grew {
-			b = diskBlame{worker: worker, kind: kind, own: own[kind], grew: grew, disk: disk}
+			b = diskBlame{worker: worker, of: w.of, kind: kind, own: own[kind], grew: grew, disk: disk}
 		}
 	}
 	return b, kind >= 0
@@ -136,16 +138,16 @@ func (w *diskWatch) settled() { w.seen = false }
 // String says why an attempt is stopped.
 func (b diskBlame) String() string {
 	if b.kind == 1 {
-		return fmt.Sprintf("its checkout has %d files and folders, %d more than before, while the disk of director.data_dir got %d more", b.own, b.grew, b.disk)
+		return fmt.Sprintf("its checkout has %d files and folders, %d more than before, while the disk of %s got %d more", b.own, b.grew, b.of, b.disk)
 	}
-	return fmt.Sprintf("its checkout uses %s of the disk of director.data_dir, %s more than before, while that got %s fuller",
-		units.BytesSize(float64(b.own)), units.BytesSize(float64(b.grew)), units.BytesSize(float64(b.disk)))
+	return fmt.Sprintf("its checkout uses %s of the disk of %s, %s more than before, while that got %s fuller",
+		units.BytesSize(float64(b.own)), b.of, units.BytesSize(float64(b.grew)), units.BytesSize(float64(b.disk)))
 }
 
-// watchDisk keeps the disk of the data directory from being filled by an attempt: the one that fills it is stopped, and a person is asked. The rest of
+// watchDisk keeps the disk that checkouts are on, mostly that of the data directory, from being filled by an attempt: the one that fills it is stopped, and a person is asked. The rest of
 // the disk is the journal's.
 func (s *session) watchDisk(ctx context.Context) error {
-	w := diskWatch{watermark: s.config.Director.DiskWatermark}
+	w := diskWatch{watermark: s.config.Director.DiskWatermark, of: s.sharedKey()}
 	if w.watermark == 0 {
 		return nil
 	}
@@ -158,7 +160,7 @@ func (s *session) watchDisk(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		use, err := s.diskUse(s.config.Director.DataDir)
+		use, err := s.diskUse(s.sharedDir())
 		if err != nil || time.Now().Before(restUntil) {
 			continue
 		}
@@ -184,7 +186,7 @@ func (s *session) watchDisk(ctx context.Context) error {
 			w.settled()
 		case warned.IsZero() || time.Since(warned) >= diskWarnEvery:
 			warned = time.Now()
-			s.log.Warn("the disk of director.data_dir is nearly full, and no running attempt is known to fill it: make room",
+			s.log.Warn("the disk of "+w.of+" is nearly full, and no running attempt is known to fill it: make room",
 				zap.Float64("percent_of_bytes", use.percent(0)), zap.Float64("percent_of_files", use.percent(1)))
 		}
 	}

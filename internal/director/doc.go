@@ -13,23 +13,24 @@
 //   - One goroutine, the owner, touches the machine. Everything else sends it inputs.
 //   - Nothing is acknowledged and no effect runs before its facts are in the journal.
 //   - Durable effects of one task run one after the other; their outcomes are inputs.
+//   - On a bus that others may join, nothing is decided and no effect begins but within the lease: see term.
 //   - A journal that refuses or loses an append ends the session: the machine is discarded and read again.
 //
 // # Clock
 //
-// The owner stamps every event with a clock that follows the monotonic one and never goes back. When the wall clock ran
+// The owner stamps every event with a clock that follows the monotonic one and never goes back; it begins at wall time, or where the director that led before was. When the wall clock ran
 // ahead of it (a suspended machine), or the owner itself did not get to run, it first offers fsm.DirectorResumed.
 //
 // # Failure policy
 //
 // What is missing at boot ends Run with one line for each thing, saying what to do. The same later never does: the bus
-// reconnects, effects are tried again, GitHub cools down.
+// reconnects, or is opened again if it or its disk has failed, effects are tried again, GitHub cools down.
 //
 // # Files
 //
-// session runs everything; owner decides, durable and recorder follow what became durable; executors runs effects. By topic:
+// leading waits for the lease, and stands by meanwhile; session runs everything; owner decides, durable and recorder follow what became durable; executors runs effects. By topic:
 // intake (issues), comments (people), workers (heartbeats, hellos, containers), attempt (claim to stop), reports,
-// operator (the socket). open makes the adapters.
+// operator (the socket). diskguard and healing: what becomes of a disk and a journal that fail. open makes the adapters.
 //
 // # Imports
 //

@@ -61,7 +61,7 @@ func TestLabelsAreMadeAfterALimitAtTheStart(t *testing.T) {
 		}
 		return made == 4
 	})
-	if n := s.logs.FilterMessage("labels not checked: GitHub limits us").Len(); n != 1 {
-		t.Errorf("limited at the start %d times, want once", n)
+	if n := s.logs.FilterMessage("labels not checked: GitHub is closed").Len(); n < 1 || n > 2 { // at the start, and by the first poll, if that comes before the limit is over
+		t.Errorf("limited at the start %d times, want once or twice", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/fsm"
+	"retake/internal/github"
 	"retake/internal/recovery"
 )
 
@@ -34,6 +35,7 @@ func (s *session) react(f fsm.Fact) {
 		}
 	case fsm.CooldownSet:
 		s.broker.close(f)
+		s.github.Prime(github.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
 	case fsm.CooldownLifted:
 		s.broker.open(f.Resource)
 		s.github.Lift(f.Resource)

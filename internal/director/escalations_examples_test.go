@@ -97,6 +97,7 @@ var examples = []example{
 	{name: "needs_human-terminal", reason: recovery.NeedsHuman, stage: "START", cause: "? Ok to proceed? (y)", report: failedAs("npm", 1, "Need to install the following packages:\ncreate-widget@1.0.0\n? Ok to proceed? (y)\n")},
 	{name: "needs_human-review", reason: recovery.NeedsHuman, stage: "REVIEW", cause: "octocat asks for changes: widget.go:31: please use runewidth instead"},
 	{name: "corrupt_state", reason: recovery.CorruptState, stage: "START", cause: "error: object file .git/objects/8a/1c is empty; fatal: loose object 8a1c is corrupt"},
+	{name: "work_lost", reason: recovery.WorkLost, stage: "COMMIT", cause: "the work so far is lost: /var/lib/retake/tasks/k3v9qx2m/task.json is damaged: unexpected end of JSON input"},
 	{name: "agent_crash", reason: recovery.AgentCrash, stage: "CODE", cause: "TypeError: Cannot read properties of undefined (reading 'content')", report: failedAs("claude", 1, "file:///app/cli.js:1880\n      at <anonymous> (cli.js:11:1269)\nTypeError: Cannot read properties of undefined (reading 'content')\n"+strings.Repeat("    at step (cli.js:1880:818)\n", 30)+"\nNode.js v22.1.0\n")},
 	{name: "no_progress", reason: recovery.NoProgress, stage: "COMMIT", cause: "the agent reported success, but the work tree is unchanged"},
 	{name: "unknown-check", reason: recovery.Unknown, stage: "VALIDATE", cause: "VALIDATE: check.sh returned exit code 3", report: failedAs("check.sh", 3, "step 1 of 4\nstep 2 of 4\nwidgets: 17 of 18\n")},

@@ -9,17 +9,18 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/wire"
+	"retake/internal/crashpoint"
 	"retake/internal/fsm"
 )
 
 // executors is the table of what carries out which kind of effect.
 func (s *session) executors() map[fsm.EffectKind]executor {
-	return map[fsm.EffectKind]executor{
+	all := map[fsm.EffectKind]executor{
 		fsm.DoClaim:       s.claim,
 		fsm.DoRecheck:     s.recheck,
-		fsm.DoStart:       s.start,
+		fsm.DoStart:       s.withinQuota(s.start),
 		fsm.DoStop:        s.stop,
-		fsm.DoDeliver:     s.deliver,
+		fsm.DoDeliver:     s.withinQuota(s.deliver),
 		fsm.DoEscalate:    s.escalate,
 		fsm.DoRelease:     s.release,
 		fsm.DoRemind:      s.remind,
@@ -39,6 +40,10 @@ func (s *session) executors() map[fsm.EffectKind]executor {
 		fsm.DoResume:      s.control(wire.Resume{}),
 		fsm.DoForget:      s.forget,
 	}
+	for kind, run := range all {
+		all[kind] = s.awaitDisk(run)
+	}
+	return all
 }
 
 // executor carries out one effect. For a durable effect its result becomes an event.
@@ -50,6 +55,7 @@ type effectRunner struct {
 	ctx       context.Context // of the session; its end interrupts what runs
 	executors map[fsm.EffectKind]executor
 	ended     func(fsm.EffectEnded)
+	may       func() bool // this process leads
 	log       *zap.Logger
 
 	mu    sync.Mutex
@@ -64,14 +70,14 @@ type turn struct {
 }
 
 func newEffectRunner(ctx context.Context, executors map[fsm.EffectKind]executor, ended func(fsm.EffectEnded), log *zap.Logger) *effectRunner {
-	return &effectRunner{ctx: ctx, executors: executors, ended: ended, log: log, turns: map[string]*turn{}}
+	return &effectRunner{ctx: ctx, executors: executors, ended: ended, may: func() bool { return true }, log: log, turns: map[string]*turn{}}
 }
 
 func commentLane(k fsm.IssueKey) string { return "comment on " + string(k) }
 
 // submit takes an effect and returns at once.
 func (r *effectRunner) submit(e fsm.Effect) {
-	if r.ctx.Err() != nil {
+	if r.ctx.Err() != nil || !r.may() {
 		return // it is pending in the journal, or soft
 	}
 	lane, comment, ordered := fmt.Sprint(e.ID, e.Token), e.Kind == fsm.DoProgress, e.Kind.Durable() || e.Kind == fsm.DoForget
@@ -98,7 +104,7 @@ func (r *effectRunner) submit(e fsm.Effect) {
 			}
 			<-before.done
 		}
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && r.may() { // it may have waited for long
 			r.run(ctx, e)
 		}
 		r.mu.Lock()
@@ -115,8 +121,10 @@ func (r *effectRunner) run(ctx context.Context, e fsm.Effect) {
 		r.dropComment(e.Task)
 	}
 	began := time.Now()
+	crashpoint.Reached("effect/" + string(e.Kind) + "/before")
 	out := r.executors[e.Kind](ctx, e)
-	if ctx.Err() != nil {
+	crashpoint.Reached("effect/" + string(e.Kind) + "/after")
+	if ctx.Err() != nil || !r.may() {
 		return // interrupted: it is carried out again after the restart, or a newer comment says more
 	}
 	log := r.log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.String("effect", e.ID))
@@ -126,7 +134,7 @@ func (r *effectRunner) run(ctx context.Context, e fsm.Effect) {
 	} else {
 		log.Debug("effect done", zap.Duration("took", time.Since(began)))
 	}
-	if e.Kind.Durable() {
+	if e.Kind.Durable() || e.Kind == fsm.DoReply { // the cursor of what people said waits for it
 		out.Task, out.Effect = e.Task, e.ID
 		r.ended(out)
 	}

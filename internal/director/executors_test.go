@@ -2,14 +2,19 @@ package director
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap/zaptest"
 
+	"retake/internal/bus"
 	"retake/internal/fsm"
 )
 
@@ -117,3 +122,49 @@ func TestInterruptedEffectIsNotTold(t *testing.T) {
 		}
 	})
 }
+
+// What comes after the end of the lease does not begin, and what ends after it is not told: the one who leads does it again.
+func TestNothingBeginsOutsideOfTheLease(t *testing.T) {
+	run(t, func(r *effectRunner) {
+		var leads atomic.Bool
+		leads.Store(true)
+		r.may = leads.Load
+		r.submit(fsm.Effect{ID: "1", Kind: fsm.DoClaim, Task: "a/b#1"})
+		r.submit(fsm.Effect{ID: "2", Kind: fsm.DoStop, Task: "a/b#1"}) // its turn comes too late
+		time.Sleep(500 * time.Millisecond)
+		leads.Store(false)
+		r.submit(fsm.Effect{ID: "3", Kind: fsm.DoClaim, Task: "a/b#2"})
+		r.submit(fsm.Effect{ID: "4", Kind: fsm.DoProbe, Task: "a/b#3"})
+	}, "begin 1", "end 1")
+}
+
+func TestNothingIsWrittenToGitHubOutsideOfTheLease(t *testing.T) {
+	var sent []string
+	next := roundTrip(func(r *http.Request) (*http.Response, error) {
+		sent = append(sent, r.Method)
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	})
+	var current atomic.Pointer[term]
+	send := func(method string) error {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://github.invalid/", strings.NewReader(""))
+		must(t, err)
+		answer, err := leaseTransport{next, &current}.RoundTrip(r)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		return err
+	}
+	must(t, send(http.MethodPost)) // nobody else can lead
+	current.Store(&term{lease: &bus.Lease{}})
+	must(t, send(http.MethodGet))
+	if err := send(http.MethodPost); !errors.Is(err, errLeaseLost) {
+		t.Errorf("a request that writes: %v", err)
+	}
+	if !slices.Equal(sent, []string{http.MethodPost, http.MethodGet}) {
+		t.Errorf("sent: %q", sent)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

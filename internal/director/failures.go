@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"retake/internal/bus"
 	"retake/internal/container"
+	"retake/internal/diskfault"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -32,16 +34,23 @@ func failed(err error) fsm.EffectEnded {
 	case errors.As(err, &gh):
 		row := githubFailures[gh.Kind]
 		f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
-		f.Text = cmp.Or(gh.Detail(), f.Text)
+		f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
+		if gh.Doubtful || gh.Reserved() { // what is kept for questions closes nothing: they go on
+			f.Resource = ""
+		}
 	case errors.As(err, &ws):
 		row := workspaceFailures[ws.Kind]
 		f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
+		f.Doubtful = ws.Kind == workspace.Auth || errors.Is(err, workspace.ErrNotThere) // a server's one wrong answer says the same
 		for _, known := range workspaceCauses {
 			if errors.Is(err, known.err) {
 				f.Reason = known.reason
 			}
 		}
-		if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) {
+		if errors.Is(err, workspace.ErrDiskFails) {
+			f.Resource = recovery.Host
+		}
+		if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) || f.Reason == recovery.WorkLost {
 			f.Resource = "" // GitHub has no part in it
 		}
 		if errors.Is(err, workspace.ErrTooMuch) {
@@ -49,6 +58,8 @@ func failed(err error) fsm.EffectEnded {
 		} else if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
 			f.Text += " (" + ws.Next + ")"
 		}
+	case errors.Is(err, container.ErrDisk):
+		f.Reason = recovery.DiskFull
 	case errors.Is(err, container.ErrImageMissing):
 		f.Reason = recovery.ImagePullFailed
 	case errors.Is(err, container.ErrSpec):
@@ -57,15 +68,46 @@ func failed(err error) fsm.EffectEnded {
 		f.Reason, f.Transient = recovery.DockerDaemon, container.Transient(err)
 	case errors.Is(err, errBus), errors.Is(err, bus.ErrNoAnswer), bus.Permanent(err):
 		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
+	case diskfault.Of(err) == diskfault.Full:
+		f.Reason = recovery.DiskFull
+	case diskfault.Of(err) == diskfault.Failing:
+		f.Reason, f.Transient, f.Resource = recovery.CorruptState, true, recovery.Host
 	case errors.Is(err, context.DeadlineExceeded):
 		f.Reason, f.Transient = recovery.Timeout, true
 	default:
 		f.Transient = true
 	}
+	f.Transient = f.Transient || f.Reason == recovery.DiskFull
 	if about, _ := recovery.Describe(f.Reason); about.Scope == recovery.OneHost {
 		f.Resource = recovery.Host
 	}
 	return fsm.EffectEnded{Failure: &f}
+}
+
+// diskWait is the pause before something is tried again that the host's disk has kept from working.
+const diskWait = 10 * time.Second
+
+// awaitDisk has what the host fails with wait for the disk of the data directory: while nothing can be written there, whatever fails may be for that, and is
+// tried again until the disk is well, without a charge. If that disk is well, a full one is another, such as the engine's, and a start is tried again for
+// some time before it is a failed attempt; a fault of a file is the task's own.
+func (s *session) awaitDisk(run executor) executor {
+	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+		out := run(ctx, e)
+		f := out.Failure
+		if f == nil || f.Resource != recovery.Host {
+			return out
+		}
+		disk, full := s.diskNow(), f.Reason == recovery.DiskFull
+		switch {
+		case disk.unusable() != nil || full && disk.note != "":
+			f.Transient, f.Until = true, s.owner.clock.peek().Add(diskWait)
+		case full:
+			f.Doubtful = e.Kind == fsm.DoStart
+		case f.Reason == recovery.CorruptState:
+			f.Doubtful, f.Resource = e.Kind == fsm.DoStart, ""
+		}
+		return out
+	}
 }
 
 // saidWhatToDo are reasons whose question says what to do about a workspace's error; another advice beside it would only confuse.
@@ -90,12 +132,15 @@ var workspaceCauses = []struct {
 	reason recovery.Reason
 }{
 	{workspace.ErrDiskFull, recovery.DiskFull},
+	{workspace.ErrDiskFails, recovery.CorruptState},
 	{workspace.ErrTooMuch, recovery.ScopeViolation},
 	{workspace.ErrLimitTooLow, recovery.InvalidConfig},
 	{workspace.ErrSlow, recovery.Timeout},
 	{workspace.ErrRefused, recovery.PolicyViolation},
 	{workspace.ErrNotThere, recovery.InvalidConfig},
 	{workspace.ErrNotValidated, recovery.Validation},
+	{workspace.ErrLost, recovery.WorkLost},
+	{workspace.ErrNoCheckout, recovery.WorkLost}, // it is on another machine, or was on a disk that is gone
 }
 
 var workspaceFailures = map[workspace.Kind]meaning{
@@ -103,4 +148,5 @@ var workspaceFailures = map[workspace.Kind]meaning{
 	workspace.Permanent: {recovery.CorruptState, false},
 	workspace.Conflict:  {recovery.GitConflict, false},
 	workspace.Auth:      {recovery.AuthError, false},
+	workspace.Limited:   {recovery.RateLimited, true},
 }

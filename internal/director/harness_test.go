@@ -3,6 +3,7 @@ package director
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -34,6 +35,14 @@ type harness struct {
 	log     *zap.Logger
 	token   string
 	diskUse func(dir string) (diskUse, error) // nil: what the system says
+	whole   time.Duration                     // between two looks at everything; 0: the usual
+
+	transport  http.RoundTripper // to GitHub; nil: the usual
+	firstProbe time.Duration     // 0: the usual
+
+	patience     time.Duration // of a rebuild with an issue that cannot be read; 0: the usual
+	journalBytes int64         // of the live journal; 0: the usual
+	badDiskFor   time.Duration
 
 	cancel context.CancelCauseFunc
 	ended  chan error
@@ -60,7 +69,7 @@ func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int)
 	c.Timeouts.WorkerHeartbeatTTL = 20 * time.Second // nothing here waits for it, and a busy machine must not reach it
 	c.GitHub.Repositories, c.GitHub.APIURL, c.GitHub.Writes = []string{repo}, web.URL+githubtest.APIPath, true
 	c.GitHub.Poll, c.GitHub.Delivery = 300*time.Millisecond, "branch"
-	c.RateLimits.GitHub.MinBetweenWrites = time.Second
+	c.RateLimits.GitHub.MinBetweenWrites = 50 * time.Millisecond
 	c.Stages = []config.Stage{{Name: "CODE", Run: []string{"played"}, Timeout: time.Minute}}
 	s.config = c
 	core, logs := observer.New(zap.InfoLevel)
@@ -90,17 +99,31 @@ func (s *harness) start() {
 	s.cancel = cancel
 	ended := make(chan error, 1)
 	s.ended = ended
+	o := s.options()
+	go func() { ended <- Run(ctx, o) }()
+}
+
+// options are those that a director is started with.
+func (s *harness) options() Options {
 	o := Options{
 		Config: s.config, Log: s.log,
-		WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
-		Token:        func(context.Context) (string, error) { return s.token, nil },
-		DriftEvery:   300 * time.Millisecond,
-		diskUse:      s.diskUse,
+		WorkerBinary:  filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
+		Token:         func(context.Context) (string, error) { return s.token, nil },
+		LeastBetween:  time.Millisecond,
+		DriftEvery:    300 * time.Millisecond,
+		diskUse:       s.diskUse,
+		wholeEvery:    s.whole,
+		findPatience:  s.patience,
+		journalBytes:  s.journalBytes,
+		badDiskFor:    s.badDiskFor,
+		WebhookSecret: ourSecret,
+		Transport:     s.transport,
+		firstProbe:    s.firstProbe,
 	}
 	if s.runtime.play != nil {
 		o.Runtime = s.runtime
 	}
-	go func() { ended <- Run(ctx, o) }()
+	return o
 }
 
 // stop ends the director, if one runs, and leaves its workers alone.
@@ -213,7 +236,10 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 			return strings.Contains(string(data), personsWord)
 		})
 	})
-	s.until("all labels moved", func() bool { return !s.labelled(key, "agent-claimed")() && !s.labelled(key, "agent-task")() })
+	s.until("all labels moved, and the claim's comment points to the question, which is the last change", func() bool {
+		e := s.github.Events(key)
+		return !s.labelled(key, "agent-claimed")() && !s.labelled(key, "agent-task")() && e[len(e)-1].Event == "comment_edited"
+	})
 	before := len(s.github.Events(key))
 	s.publish(worker, `"e-2"`)
 	s.until("fenced", func() bool { return s.logs.FilterMessage("fenced a worker that has no attempt (any more)").Len() > 0 })
@@ -272,8 +298,8 @@ func TestKilledWorkerAndEndedDirector(t *testing.T) {
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
 		t.Errorf("verdicts %q; want worker_lost alone", v)
 	}
-	if len(s.runtime.made) != 2 {
-		t.Errorf("containers made: %q; want two", s.runtime.made)
+	if s.runtime.begun() != 2 {
+		t.Errorf("containers made: %q; want two", s.runtime.attempts())
 	}
 	if n := len(s.github.Issue(key).Comments); n != 1 {
 		t.Errorf("%d comments, want one that is edited", n)
@@ -296,8 +322,8 @@ func TestWorkEndsWhileTheDirectorIsAway(t *testing.T) {
 	close(goOn)
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
-	if len(s.runtime.made) != 1 || len(s.verdicts(key)) != 0 {
-		t.Errorf("containers %q, verdicts %q; want one container and no failure", s.runtime.made, s.verdicts(key))
+	if s.runtime.begun() != 1 || len(s.verdicts(key)) != 0 {
+		t.Errorf("containers %q, verdicts %q; want one container and no failure", s.runtime.attempts(), s.verdicts(key))
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
+	"fmt"
 	"maps"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,77 +19,147 @@ import (
 	"retake/internal/github"
 )
 
-// poll reads one repository every github.poll_seconds, until ctx ends. A limit is waited for; other failures are logged
+// poll reads one repository every github.poll_seconds, and when the bell rings, until ctx ends. A limit is waited for; other failures are logged
 // and the next poll comes in its time.
-func (s *session) poll(ctx context.Context, repo string) error {
-	for whole := true; ctx.Err() == nil; {
+func (s *session) poll(ctx context.Context, repo string, b bell) error {
+	var looked time.Time // at everything that carries our labels
+	for whole, rang := true, false; ctx.Err() == nil; {
 		// The cursor is the machine's: it stays where it was if a view could not be decided about yet.
-		cursor, err := look(ctx, s.owner, func(d *fsm.Driver) string { return d.Machine().Cursor(repo) })
+		type place struct {
+			cursor string
+			isOver bool
+		}
+		at, err := look(ctx, s.owner, func(d *fsm.Driver) place { return place{d.Machine().Cursor(repo), isOver(d.Machine(), repo)} })
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		whole = s.refusals.lapsed(repo) || whole
-		err = s.pollOnce(ctx, repo, cursor, true)
-		if err == nil {
-			if err := s.openRepository(ctx, repo); err != nil && ctx.Err() == nil { // what a limit at the start has put off
-				s.log.Warn("labels not checked", zap.String("repo", repo), zap.Error(err))
+		if at.isOver {
+			s.unusable.Delete(pollsOf(repo))
+			s.sayWhatWaits(repo, 0)
+			s.log.Info("a repository is not polled any more: it is not in github.repositories, and its last task is over", zap.String("repo", repo))
+			return nil
+		}
+		whole = s.refusals.lapsed(repo) || whole || time.Since(looked) >= s.wholeEvery
+		if slices.Contains(s.config.GitHub.Repositories, repo) {
+			_, was := s.unusable.Load(repo)
+			if err := s.openRepository(ctx, repo); err != nil && ctx.Err() == nil { // what could not be done at the start; see offered
+				s.unusable.Store(repo, err.Error())
+				s.log.Warn("a repository cannot be used: nothing new is begun there", zap.String("repo", repo), zap.Error(err))
+			}
+			if _, is := s.unusable.Load(repo); was && !is {
+				whole = true // what was offered meanwhile may be behind the cursor
 			}
 		}
+		left := lookupsPerPoll
+		later, err := s.pollOnce(ctx, repo, at.cursor, true, &left)
 		if err == nil {
 			err = s.pollComments(ctx, repo)
 		}
-		if err == nil && whole && cursor != "" {
-			err = s.pollOnce(ctx, repo, "", false) // what carries our labels now, whenever it changed
+		if err == nil && whole && at.cursor != "" {
+			var more int
+			more, err = s.pollOnce(ctx, repo, "", false, &left) // what carries our labels now, whenever it changed
+			later = max(later, more)
 		}
-		whole = whole && err != nil
-		select {
-		case <-time.After(s.afterPoll(ctx, repo, err)):
-		case <-ctx.Done():
+		if err == nil {
+			s.sayWhatWaits(repo, later)
 		}
+		if err == nil && whole && later == 0 {
+			whole, looked = false, time.Now()
+		}
+		most := s.afterPoll(ctx, repo, err)
+		if rang && err == nil {
+			most = min(most, secondLook)
+		}
+		rang = b.await(ctx, most, err == nil)
 	}
 	return nil
 }
 
+// wholeEvery is how often everything is listed that carries our labels, whenever it changed: a claim that no task knows changes no more. While
+// nothing else changes either, the lists cost nothing of the hourly limit.
+const wholeEvery = time.Hour
+
 // pollOnce asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if it advances
-// does the machine's cursor move: a look at labels alone misses what lost one.
-func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool) error {
+// does the machine's cursor move: a look at labels alone misses what lost one. It returns how many issues were left for later because no lookups were left.
+func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool, left *int) (later int, err error) {
 	asked := s.owner.clock.peek()
 	page, err := s.github.Poll(ctx, repo, cursor)
 	if !advance {
 		page.Cursor = ""
 	}
-	if err == nil {
-		s.wakeReviews(ctx, repo, page.PullRequests)
-		s.owner.send(ctx, s.seen(repo, asked, page), nil)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	s.wakeReviews(ctx, repo, page.PullRequests)
+	seen, later := s.seen(ctx, repo, asked, page, left)
+	s.owner.send(ctx, seen, nil)
+	return later, nil
 }
+
+// sayWhatWaits says how many issues of a repository wait because it is not known yet what they depend on.
+func (s *session) sayWhatWaits(repo string, later int) {
+	key := "what issues depend on in " + repo
+	if later == 0 {
+		s.unusable.Delete(key)
+		return
+	}
+	why := fmt.Sprintf("%d issues of %s wait until GitHub has said what they depend on: it is asked about %d at a time", later, repo, lookupsPerPoll)
+	if _, said := s.unusable.Swap(key, why); !said {
+		s.log.Info("issues wait until GitHub has said what they depend on", zap.String("repo", repo), zap.Int("issues", later))
+	}
+}
+
+func pollsOf(repo string) string { return "polls of " + repo } // among what is unusable
 
 // afterPoll returns how long to wait for the next poll, and logs why if that is not the usual time.
 func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Duration {
+	key := pollsOf(repo)
 	switch limit, ok := errors.AsType[*github.Error](err); {
-	case err == nil || ctx.Err() != nil:
+	case ctx.Err() != nil:
+	case err == nil:
+		s.unusable.Delete(key)
 	case ok && limit.Kind == github.KindRateLimited:
 		s.log.Info("poll waits for a limit", zap.String("reason", limit.Message), zap.Time("until", limit.Until))
 		return max(time.Until(limit.Until), time.Second)
 	default:
+		if _, said := s.unusable.Load(repo); !said { // why, and what to do
+			s.unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", repo, s.config.GitHub.Poll, err))
+		}
 		s.log.Warn("poll failed", zap.String("repo", repo), zap.Error(err))
 	}
 	return s.config.GitHub.Poll
 }
 
-func (s *session) seen(repo string, asked time.Time, page github.Page) fsm.IssuesSeen {
-	seen := fsm.IssuesSeen{Repo: repo, Cursor: page.Cursor, AskedAt: asked}
+// seen is what a poll shows the machine, and how many issues of it were left for later because no lookups were left.
+func (s *session) seen(ctx context.Context, repo string, asked time.Time, page github.Page, left *int) (seen fsm.IssuesSeen, later int) {
+	seen = fsm.IssuesSeen{Repo: repo, Cursor: page.Cursor, AskedAt: asked}
+	for _, key := range page.Closed { // an issue may depend on it
+		seen.Issues = append(seen.Issues, fsm.IssueView{Key: fsm.IssueKey(key)})
+	}
 	for _, i := range page.Issues {
 		if i.State != "open" { // the machine decides about a delivery only when that has ended
 			s.withdrawals.end(fsm.IssueKey(i.Key))
 		}
-		if !s.refusals.hold(i) {
-			seen.Issues = append(seen.Issues, s.view(i))
+		if s.refusals.hold(i) {
+			continue
 		}
+		v, err := s.offered(ctx, i, left)
+		if errors.Is(err, github.ErrLater) {
+			later++
+			seen.Cursor = ""
+			continue
+		}
+		if err != nil { // the others go on; the cursor stays, so that this one is seen again
+			s.log.Warn("an issue is left for the next poll", zap.String("issue", i.Key), zap.Error(err))
+			seen.Cursor = ""
+			continue
+		}
+		seen.Issues = append(seen.Issues, v)
 	}
-	return seen
+	return seen, later
 }
+
+var nonceForm = regexp.MustCompile(`^[a-z2-7]{8}$`)
 
 // newNonce names a claim for ever: 40 random bits.
 func newNonce() string {
@@ -98,6 +171,7 @@ func newNonce() string {
 // postponed are issues that are left alone before something changed on them, or some time has passed: what could not be
 // claimed although it looks eligible, and claims that no task knows.
 type postponed struct {
+	keep time.Duration // for how long
 	mu   sync.Mutex
 	last map[string]postponement
 }
@@ -107,13 +181,15 @@ type postponement struct {
 	updated time.Time // the issue's, at the first poll after it was postponed
 }
 
-// The bounds: how long one holds, and how many there are.
+// The bounds: how long one is good, and how many there are.
 const (
 	postponedFor = 10 * time.Minute
 	maxPostponed = 1000
 )
 
-func newPostponed() *postponed { return &postponed{last: map[string]postponement{}} }
+func newPostponed(keep time.Duration) *postponed {
+	return &postponed{keep: keep, last: map[string]postponement{}}
+}
 
 // note postpones an issue; an error that time heals is no reason to.
 func (p *postponed) note(key string, err error) {
@@ -125,7 +201,7 @@ func (p *postponed) note(key string, err error) {
 	if len(p.last) >= maxPostponed {
 		clear(p.last)
 	}
-	p.last[key] = postponement{until: time.Now().Add(postponedFor)}
+	p.last[key] = postponement{until: time.Now().Add(p.keep)}
 }
 
 // lapsed forgets what was postponed in a repository long enough, and reports whether there were any: the issue may be behind the cursor by now.
@@ -183,7 +259,11 @@ func (s *session) readIssue(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			s.owner.send(ctx, s.issueGone(e.Task), nil)
 			return nil
 		case err == nil:
-			s.owner.send(ctx, fsm.IssuesSeen{Repo: e.Task.Repo(), AskedAt: asked, Issues: []fsm.IssueView{s.view(i)}}, nil)
+			left := lookupsPerPoll
+			var v fsm.IssueView
+			if v, err = s.offered(ctx, i, &left); err == nil {
+				s.owner.send(ctx, fsm.IssuesSeen{Repo: e.Task.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}}, nil)
+			}
 		}
 		return err
 	})
@@ -214,9 +294,16 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	s.reclaims.note(string(e.Task), nil)
 	holder, seen, ok, err := s.github.Stale(ctx, string(e.Task))
-	fresh := time.Since(seen) < s.config.Timeouts.IssueClaimStale
-	if err != nil || !ok || fresh || holder.Fleet != s.config.Director.Fleet {
+	if err == nil && !ok {
+		return orFailed(fsm.EffectEnded{}, s.offerAgain(ctx, e.Task))
+	}
+	if err != nil || holder.Fleet != s.config.Director.Fleet {
 		return orFailed(fsm.EffectEnded{}, err)
+	}
+	if back := seen.Add(s.config.Timeouts.IssueClaimStale); time.Now().Before(back) {
+		s.log.Warn("a claim of this fleet that this director does not know: if its journal was lost, `director journal rebuild` takes the claim up; otherwise it is given back",
+			zap.String("issue", string(e.Task)), zap.String("task", holder.Nonce), zap.Time("until", back))
+		return fsm.EffectEnded{}
 	}
 	err = s.github.Release(ctx, github.ReleaseRequest{
 		Key: string(e.Task), Nonce: holder.Nonce, RestoreTask: true, Reclaim: true, LastSeen: seen,
@@ -226,6 +313,31 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		err = nil
 	}
 	return orFailed(fsm.EffectEnded{}, err)
+}
+
+// soon is how long is waited for a label to count as left behind, instead of looking again with the next list of everything.
+const soon = 2 * time.Minute
+
+// offerAgain offers an issue again that carries our label and nobody's claim.
+func (s *session) offerAgain(ctx context.Context, k fsm.IssueKey) error {
+	for {
+		freed, due, err := s.github.Free(ctx, string(k), s.config.Timeouts.IssueClaimStale)
+		switch wait := time.Until(due); {
+		case errors.Is(err, github.ErrWritesDisabled):
+			return nil
+		case freed:
+			s.log.Warn("a label without a claim was taken off", zap.String("issue", string(k)), zap.Error(err))
+			return err
+		case err != nil || due.IsZero() || wait > soon:
+			return err
+		default:
+			select {
+			case <-time.After(max(wait, time.Second)):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
 }
 
 // tidy takes off the labels of ours that people have put beside the one that says what the task does.

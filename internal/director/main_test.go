@@ -2,12 +2,18 @@ package director
 
 import (
 	"flag"
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
+	if err := os.Setenv("MODEL_KEY", "key-0123456789"); err != nil { // which some tests pass on to workers
+		panic(err)
+	}
+	debug.SetGCPercent(400) // little is kept, and there are few processors
 	// The whole directors spend their time waiting for each other's seconds, not for a processor.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {

@@ -13,20 +13,31 @@ import (
 	"retake/internal/recovery"
 )
 
-// offended passes on that a worker was cut off. It waits for a session that takes it, or for the end.
-func (d *daemon) offended(o bus.Offence) {
+// offended wakes whoever reports offences; the bus keeps them until that is done.
+func (d *daemon) offended(bus.Offence) {
 	select {
-	case d.offences <- o:
-	case <-d.closing:
+	case d.offences <- struct{}{}:
+	default:
 	}
 }
 
-// watchOffences ends the attempts of workers that were cut off: by a report, as every attempt ends.
+// watchOffences ends the attempts of workers that were cut off, by this director or one before it: by a report, as every attempt ends.
 func (s *session) watchOffences(ctx context.Context) error {
 	for {
+		all, err := s.bus.Offences(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("offences are not known yet", zap.Error(err))
+		}
+		for _, o := range all {
+			if s.reportOwn(ctx, o.Worker, bus.OffenceID(o.Worker), recovery.PolicyViolation, recovery.CutOff+o.What) {
+				s.bus.OffenceReported(o.Worker)
+			}
+		}
+		if err != nil {
+			s.offended(bus.Offence{})
+		}
 		select {
-		case o := <-s.offences:
-			s.reportOwn(ctx, o.Worker, bus.OffenceID(o.Worker), recovery.PolicyViolation, recovery.CutOff+o.What)
+		case <-s.offences:
 		case <-ctx.Done():
 			return nil
 		}
@@ -37,8 +48,8 @@ func (s *session) watchOffences(ctx context.Context) error {
 const ownRetry = time.Second
 
 // reportOwn stores the director's own report of a running attempt, which ends it: a person is asked for this reason. It tries until the report is
-// stored, the attempt is over or ctx ends.
-func (s *session) reportOwn(ctx context.Context, worker, id string, reason recovery.Reason, message string) {
+// stored or the attempt is over, and returns false if ctx ended before.
+func (s *session) reportOwn(ctx context.Context, worker, id string, reason recovery.Reason, message string) bool {
 	for ctx.Err() == nil {
 		of, err := look(ctx, s.owner, func(d *fsm.Driver) *wire.WorkerError {
 			t, current := d.Machine().Worker(worker)
@@ -48,11 +59,14 @@ func (s *session) reportOwn(ctx context.Context, worker, id string, reason recov
 			seen, _ := t.Activity()
 			return &wire.WorkerError{IssueNumber: t.Key.Number(), Attempt: t.Attempt, Stage: seen.Stage}
 		})
-		if err != nil || of == nil {
-			return
+		if err != nil {
+			return false
+		}
+		if of == nil {
+			return true
 		}
 		if err = s.bus.Report(ctx, worker, ownReport(*of, worker, id, reason, message)); err == nil {
-			return
+			return true
 		}
 		s.log.Warn("a report of the director's own is not stored yet", zap.String("worker", worker), zap.String("error_id", id), zap.Error(err))
 		select {
@@ -60,6 +74,7 @@ func (s *session) reportOwn(ctx context.Context, worker, id string, reason recov
 		case <-ctx.Done():
 		}
 	}
+	return false
 }
 
 // ownReport fills in the report of an attempt that the director ends.

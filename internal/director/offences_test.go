@@ -54,7 +54,9 @@ func TestFloodEndsTheAttemptOfItsWorker(t *testing.T) {
 		}
 		return question != ""
 	})
-	if !strings.Contains(question, "it sent ") || !strings.Contains(question, "and may send 100 a second") {
+	counted := strings.Contains(question, "it sent ") && strings.Contains(question, "and may send 100 a second")
+	waiting := strings.Contains(question, "it had more than ") && strings.Contains(question, "waiting to be read") // a busy director has not counted them yet
+	if !counted && !waiting {
 		t.Errorf("no figures in:\n%s", question)
 	}
 	if s.logs.FilterMessage("worker cut off from the bus").Len() != 1 || s.runtime.running(flood) != "" {

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,18 +25,23 @@ import (
 	"retake/internal/container"
 	"retake/internal/github"
 	"retake/internal/leak"
+	"retake/internal/safefile"
 	"retake/internal/scope"
 	"retake/internal/workspace"
 )
 
-// open makes the adapters. Everything that is missing is reported at once.
-func open(ctx context.Context, o Options) (_ *daemon, err error) {
+// open makes the adapters. Everything that is missing is reported at once. serves: it is the director's start, which people may ask how it is.
+func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	now := time.Now().UTC()
 	d := &daemon{
 		config: o.Config, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
-		driftEvery: cmp.Or(o.DriftEvery, driftEvery), diskUse: o.diskUse, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
-		offences: make(chan bus.Offence), closing: make(chan struct{}),
+		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), findPatience: cmp.Or(o.findPatience, findPatience), badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
+		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
+		offences: make(chan struct{}, 1),
 	}
+	gh := &d.config.GitHub
+	gh.Priorities, gh.LabelCaps = lowered(gh.Priorities), lowered(gh.LabelCaps)
+	d.probeDisk = probe
 	if d.diskUse == nil {
 		d.diskUse = useOf
 	}
@@ -49,74 +53,78 @@ func open(ctx context.Context, o Options) (_ *daemon, err error) {
 	if d.config.Director.DataDir, err = filepath.Abs(d.config.Director.DataDir); err != nil {
 		return nil, fmt.Errorf("director: director.data_dir: %w", err)
 	}
+	if d.config.Director.SharedDir != "" {
+		if d.config.Director.SharedDir, err = filepath.Abs(d.config.Director.SharedDir); err == nil {
+			err = safefile.MkdirAll(d.config.Director.SharedDir, 0o700)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("director: director.shared_dir: %w", err)
+		}
+	}
 	if err := d.lockData(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {
+	if err := d.checkFleet(); err != nil {
+		return nil, err
+	}
+	if serves {
+		if err := d.listenOperator(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o), d.listenHTTP(ctx, o)); err != nil {
 		return nil, err
 	}
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
 	return d, nil
 }
 
-// A program that is just being started holds copies of all our files until it runs: the lock can be taken for a moment
-// although the director that had it has ended.
-const (
-	lockPatience = 2 * time.Second
-	lockRetry    = 20 * time.Millisecond
-)
-
-// lockData makes sure that one process has the data directory; the kernel lets go of it when that process ends.
-func (d *daemon) lockData(ctx context.Context) error {
-	dir := d.config.Director.DataDir
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("director: director.data_dir: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("director: director.data_dir: %w", err)
-	}
-	d.lock = f
-	take := func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
-	err = take()
-	for began := time.Now(); errors.Is(err, syscall.EWOULDBLOCK) && time.Since(began) < lockPatience && ctx.Err() == nil; err = take() {
-		time.Sleep(lockRetry)
-	}
-	if err != nil {
-		return fmt.Errorf("director: another director runs on %s: stop it, or give this one a director.data_dir and a director.fleet of its own", dir)
-	}
-	return nil
-}
-
 // installation names this data directory for ever: what another one's director made is not ours to remove.
 func (d *daemon) installation() (string, error) {
-	path := filepath.Join(d.config.Director.DataDir, "installation")
-	name, err := os.ReadFile(path)
+	return d.installationOf(d.config.Director.DataDir)
+}
+
+// installationOf names a folder for ever.
+func (d *daemon) installationOf(dir string) (string, error) {
+	path := filepath.Join(dir, "installation")
+	name := ""
+	err := safefile.Load(path, func(data []byte) error {
+		if name = string(data); !nonceForm.MatchString(name) {
+			return fmt.Errorf("%d bytes that are no name", len(data))
+		}
+		return nil
+	})
+	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
+		d.log.Warn("this data directory gets another name: containers that it had made are another director's now", zap.Error(damaged))
+	}
 	if errors.Is(err, os.ErrNotExist) {
-		name = []byte(newNonce())
-		err = os.WriteFile(path, name, 0o600)
+		name = newNonce()
+		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) { // another director shares the folder, and was first
+			return d.installationOf(dir)
+		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("director: director.data_dir: %w", err)
+		return "", fmt.Errorf("director: the name of %s: %w", dir, err)
 	}
-	return string(name), nil
+	return name, nil
 }
 
 func (d *daemon) openLocal(o Options) error {
 	tables, problems := d.config.Tables()
 	d.classifier, d.policy = tables.Classifier, tables.Policy
-	var stages, binary, environ, access, checkouts error
+	var stages, binary, access, checkouts error
 	d.stages, stages = stagePlans(d.config)
 	d.workerBinary, binary = FindWorker(o.WorkerBinary)
-	d.environ, d.secrets, environ = passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough)
+	passed, environ := passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough, d.config.Containers.Secrets)
+	d.environ, d.secrets, d.known = passed.environ, passed.secrets, passed.known
 	// Docker mounts a checkout without going through its parents; another user's plain process has to pass them.
 	plain := d.plainProcesses()
 	if plain {
-		access = os.Chmod(d.config.Director.DataDir, 0o711)
+		access = os.Chmod(d.sharedDir(), 0o711)
 	}
 	uid, gid := d.config.Containers.UIDGID()
 	d.workspace, checkouts = workspace.Open(workspace.Options{
-		Dir: d.config.Director.DataDir, Owner: &workspace.Owner{UID: uid, GID: gid}, Passable: plain,
+		Dir: d.sharedDir(), Owner: &workspace.Owner{UID: uid, GID: gid}, Passable: plain,
 		Auth: d.gitAuth(o), Log: d.log, StatePaths: d.config.Agents.StatePaths(d.config.Stages), Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
 	})
 	return errors.Join(problems.Err(), access, binary, environ, checkouts, stages)
@@ -128,6 +136,19 @@ func limits(c config.Checkout) workspace.Limits {
 		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes, Bytes: int64(c.MaxBytes),
 		WorkBytes: int64(c.MaxWorkBytes), GitTime: c.Git, GitMemory: c.GitMemoryBytes(),
 	}
+}
+
+// sharedDir is where checkouts are, and what names the makers of containers: who takes over needs them.
+func (d *daemon) sharedDir() string {
+	return cmp.Or(d.config.Director.SharedDir, d.config.Director.DataDir)
+}
+
+// sharedKey names that folder to people.
+func (d *daemon) sharedKey() string {
+	if d.config.Director.SharedDir == "" {
+		return "director.data_dir"
+	}
+	return "director.shared_dir"
 }
 
 func (d *daemon) plainProcesses() bool {
@@ -156,45 +177,48 @@ const workerLifeAfter = 24 * time.Hour
 
 func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	if d.runtime == nil {
-		owner, err := d.installation()
+		owner, err := d.installationOf(d.sharedDir())
 		if err != nil {
 			return err
 		}
-		runtime, err := container.Open(ctx, container.Options{
-			Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet, Network: d.config.Containers.Network,
-			Dir: filepath.Join(d.config.Director.DataDir, "processes"), Log: d.log,
-		})
-		if err != nil {
+		var runtime container.Runtime
+		if err := d.awaitEngine(ctx, func() (err error) {
+			runtime, err = container.Open(ctx, container.Options{
+				Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet, Network: d.config.Containers.Network,
+				Dir: filepath.Join(d.sharedDir(), "processes"), Log: d.log,
+			})
+			return err
+		}); err != nil {
 			return err
 		}
 		d.runtime = runtime
-		if err := runtime.EnsureImage(ctx, d.config.Containers.Image); err != nil {
+		if err := d.awaitEngine(ctx, func() error { return runtime.EnsureImage(ctx, d.config.Containers.Image) }); err != nil {
 			return err
 		}
 	}
 	if d.config.ValidatesFresh() && d.plainProcesses() {
 		return errors.New(`director: worker.validate = "fresh" needs containers, and workers run as plain processes here: give it Docker, or set worker.validate = "inside"`)
 	}
-	gateway, err := d.runtime.EnsureNetwork(ctx)
-	if err != nil {
+	if err := d.awaitEngine(ctx, func() (err error) { d.gateway, err = d.runtime.EnsureNetwork(ctx); return err }); err != nil {
 		return err
 	}
-	d.gateway = gateway
+	return d.openBus(ctx)
+}
+
+// openBus opens the bus, with an embedded server unless one is to be joined.
+func (d *daemon) openBus(ctx context.Context) (err error) {
 	b := d.config.AgentBus
 	hosts := []string{b.ListenAddr}
 	if b.ListenAddr == "auto" {
-		hosts = []string{"127.0.0.1", gateway}
+		hosts = []string{"127.0.0.1", d.gateway}
 	}
-	o := bus.Options{
-		URL: b.URL, Prefix: b.Prefix, Fleet: d.config.Director.Fleet, Replicas: b.Replicas, MaxMessageBytes: b.MaxMessageBytes,
-		Dir: filepath.Join(d.config.Director.DataDir, "bus"), WorkerLife: d.config.Timeouts.WorkerWatchdog + workerLifeAfter,
-		RunID: d.runID, Log: d.log, OnOffence: d.offended,
-	}
+	o := d.journalOptions()
+	o.MaxMessageBytes, o.WorkerLife, o.OnOffence = b.MaxMessageBytes, d.config.Timeouts.WorkerWatchdog+workerLifeAfter, d.offended
 	if b.URL != "" {
 		o.Keys, err = keys.Load(b.Credentials)
 	} else {
 		o.Server, err = server.Start(ctx, server.Options{
-			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Names: []string{gateway}, Port: b.ListenPort, MaxWorkers: d.config.Director.MaxWorkers,
+			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Names: []string{d.gateway}, Port: b.ListenPort, MaxWorkers: d.config.Director.MaxWorkers,
 			Prefix: b.Prefix, Fleet: d.config.Director.Fleet, SyncAlways: b.Sync == "always", Log: d.log,
 		})
 	}
@@ -209,17 +233,20 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	c := d.config.GitHub
 	token, err := o.Token(ctx)
+	if answer, ok := errors.AsType[*github.Error](err); ok && answer.Kind == github.KindTransient {
+		err = nil // GitHub is away, which mints an App's tokens: the session waits for it
+	}
 	if err != nil {
 		return err
 	}
-	d.token, d.known = o.Token, append(secretsAmong(d.environ), leak.Value{Name: tokenName, Text: token})
+	d.token, d.known = o.Token, append(d.known, leak.Value{Name: tokenName, Text: token})
 	d.github, err = github.New(github.Options{
-		BaseURL: c.APIURL, Token: o.Token, Fleet: d.config.Director.Fleet, Labels: github.Labels(c.Labels),
-		MinBetweenWrites: d.config.RateLimits.GitHub.MinBetweenWrites,
-		TrustedAuthors:   c.TrustedAuthors,
-		MaxConcurrent:    d.config.RateLimits.GitHub.MaxConcurrentRequests,
-		CooldownDefault:  d.config.RateLimits.GitHub.CooldownOnRateLimit,
-		Writes:           c.Writes, Secrets: append(slices.Clone(d.secrets), token), Known: d.known, Transport: o.Transport,
+		BaseURL: c.APIURL, Token: o.Token, Login: o.Login, Fleet: d.config.Director.Fleet, Labels: github.Labels(c.Labels),
+		MinBetweenWrites: d.config.RateLimits.GitHub.MinBetweenWrites, LeastBetween: o.LeastBetween, FirstProbe: o.firstProbe,
+		TrustedAuthors:  c.TrustedAuthors,
+		MaxConcurrent:   d.config.RateLimits.GitHub.MaxConcurrentRequests,
+		CooldownDefault: d.config.RateLimits.GitHub.CooldownOnRateLimit,
+		Writes:          c.Writes, Secrets: append(slices.Clone(d.secrets), token), Known: d.known, Transport: leaseTransport{cmp.Or(o.Transport, http.DefaultTransport), &d.term},
 		OnCooldown: d.coolDown, Log: d.log,
 	})
 	if err != nil {
@@ -241,29 +268,6 @@ func (d *daemon) coolDown(c github.Cooldown) {
 	}
 }
 
-// openRepository makes sure, once, that the repository answers and has our labels. A limit is no reason not to start: the
-// first poll that is answered looks again.
-func (d *daemon) openRepository(ctx context.Context, repo string) error {
-	if _, done := d.labelled.Load(repo); done {
-		return nil
-	}
-	err := d.github.EnsureLabels(ctx, repo)
-	var limit *github.Error
-	switch {
-	case err == nil:
-		d.labelled.Store(repo, true)
-		return nil
-	case errors.Is(err, github.ErrWritesDisabled):
-		d.labelled.Store(repo, true)
-		d.log.Warn("github.writes = false: nothing is claimed, only looked at", zap.String("repo", repo))
-		return nil
-	case errors.As(err, &limit) && limit.Kind == github.KindRateLimited:
-		d.log.Warn("labels not checked: GitHub limits us", zap.String("repo", repo), zap.Time("until", limit.Until))
-		return nil
-	}
-	return fmt.Errorf("director: repository %s cannot be used (check github.api_url, the network and the token's access to it): %w", repo, err)
-}
-
 // remote is where git finds a repository: beside the API, or at github.com for the public one.
 func (d *daemon) remote(repo string) string {
 	u, err := url.Parse(d.config.GitHub.APIURL)
@@ -276,8 +280,10 @@ func (d *daemon) remote(repo string) string {
 func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	close(d.closing)
-	var errs []error
+	errs := []error{d.operator.close()}
+	if d.http != nil {
+		errs = append(errs, d.http.Close())
+	}
 	if d.audit != nil {
 		errs = append(errs, d.audit.Close(ctx))
 	}
@@ -287,9 +293,7 @@ func (d *daemon) close() {
 	if d.runtime != nil {
 		errs = append(errs, d.runtime.Close())
 	}
-	if d.lock != nil {
-		errs = append(errs, d.lock.Close())
-	}
+	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
 		d.log.Warn("shutdown was incomplete", zap.Error(err))
 	}
@@ -332,35 +336,40 @@ func models(stages []wire.StagePlan) (out []string) {
 	return out
 }
 
-// passedOn collects the variables that workers may see, and which of their values are secrets: all that are passed on
-// from the director's own environment.
-func passedOn(env map[string]string, names []string) (environ, secrets []string, err error) {
-	for _, k := range sortedKeys(env) {
-		environ = append(environ, k+"="+env[k])
+// passed is what workers get of variables.
+type passed struct {
+	environ []string     // "NAME=value"
+	secrets []string     // values that workers mask: all from the director's own environment, and those that are declared
+	known   []leak.Value // values that no patch may have; others, such as a proxy's address, may stand in any file
+}
+
+// passedOn collects the variables of workers. declared names those that are secrets, and with ! those that are none; of all others leak.Variable says it.
+func passedOn(env map[string]string, names, declared []string) (p passed, err error) {
+	add := func(name, value string, ofDirector bool) {
+		is, isNot := slices.Contains(declared, name), slices.Contains(declared, config.NoSecret+name)
+		p.environ = append(p.environ, name+"="+value)
+		if is || ofDirector && !isNot {
+			p.secrets = append(p.secrets, value)
+		}
+		if is || !isNot && leak.Variable(name, value) {
+			p.known = append(p.known, leak.Value{Name: name, Text: value})
+		}
+	}
+	for _, name := range sortedKeys(env) {
+		add(name, env[name], false)
 	}
 	for _, name := range names {
 		v, ok := os.LookupEnv(name)
 		if !ok {
-			return nil, nil, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export it, or take it off the list", name)
+			return passed{}, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export it, or take it off the list", name)
 		}
-		environ = append(environ, name+"="+v)
-		secrets = append(secrets, v)
+		add(name, v, true)
 	}
-	return environ, secrets, nil
+	return p, nil
 }
 
 // tokenName is what people are told that GitHub's token is.
 const tokenName = "GitHub token"
-
-// secretsAmong are the variables whose values no patch may have. Others, such as a proxy's address, may stand in any file.
-func secretsAmong(environ []string) (values []leak.Value) {
-	for _, variable := range environ {
-		if name, value, _ := strings.Cut(variable, "="); leak.Variable(name, value) {
-			values = append(values, leak.Value{Name: name, Text: value})
-		}
-	}
-	return values
-}
 
 const elfMagic = "\x7fELF"
 

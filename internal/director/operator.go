@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,8 @@ type Health struct {
 	Phase   string `json:"phase"`
 	Tasks   int    `json:"tasks"`
 	Problem string `json:"problem,omitempty"`
+
+	Leader *wire.SnapshotLeadership `json:"leader,omitempty"` // of several directors on one bus
 }
 
 // BudgetReset is what is posted to /budget/reset, and its answer.
@@ -47,21 +50,25 @@ type CooldownLift struct {
 	Problem   string                  `json:"problem,omitempty"` // why nothing was lifted
 }
 
-// listenOperator begins to listen.
-func (s *session) listenOperator(ctx context.Context) (net.Listener, error) {
-	path := filepath.Join(s.config.Director.DataDir, SocketName)
+// listenOperator begins to listen, once for all sessions: on a disk that has failed no socket could be made.
+func (d *daemon) listenOperator(ctx context.Context) error {
+	if d.operator != nil {
+		return nil
+	}
+	path := filepath.Join(d.config.Director.DataDir, SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("director: old operator socket: %w", err)
+		return fmt.Errorf("director: old operator socket: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("director: operator socket (director.data_dir may be too long a path, 90 bytes are safe): %w", err)
+		return fmt.Errorf("director: operator socket (director.data_dir may be too long a path, 90 bytes are safe): %w", err)
 	}
-	return listener, nil
+	d.operator = newOperatorServer(listener, d.runID, d.log)
+	return nil
 }
 
 // serveOperator answers on the socket until ctx ends.
-func (s *session) serveOperator(ctx context.Context, listener net.Listener) error {
+func (s *session) serveOperator(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		h := s.health(r.Context())
@@ -77,12 +84,7 @@ func (s *session) serveOperator(ctx context.Context, listener net.Listener) erro
 	mux.HandleFunc("POST /{command}", s.operate)
 	mux.HandleFunc("POST /budget/reset", s.resetBudget)
 	mux.HandleFunc("POST /cooldown/lift", s.liftCooldowns)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // nobody waits for an answer that the end interrupts
-	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("director: operator socket: %w", err)
-	}
+	s.operator.serve(ctx, mux)
 	return nil
 }
 
@@ -155,28 +157,46 @@ func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	respond(w, http.StatusOK, l)
 }
 
-func respond(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the reader is gone, or it is not
-}
+// slowAppend is how long an append may take until the director is unwell.
+const slowAppend = 5 * time.Second
 
 func (s *session) health(ctx context.Context) Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	h, err := look(ctx, s.owner, func(d *fsm.Driver) Health {
-		return Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
+		h := Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
+		h.Problem = s.slowJournal()
+		return h
 	})
-	h.RunID = s.runID
-	switch {
-	case err != nil:
-		h.Problem = "the owner of the machine does not answer: " + err.Error()
-	case !s.bus.Connected():
-		h.Problem = "the agent bus is not connected"
-	default:
-		h.OK = true
+	h.RunID, h.Leader = s.runID, s.leads()
+	h.Problem = s.unwell(err, h.Problem)
+	if h.OK = h.Problem == ""; h.OK {
+		h.Problem = s.degraded()
 	}
 	return h
+}
+
+// busAway is what people are told while it is.
+const busAway = "the agent bus does not answer, and nothing is decided until it does: look at its server (agent_bus.url), or at the director's log"
+
+// slowJournal says for how long the journal has not taken a decision, if that is too long. It is the owner's.
+func (s *session) slowJournal() string {
+	began := s.owner.appending
+	if began.IsZero() || time.Since(began) < slowAppend {
+		return ""
+	}
+	return fmt.Sprintf("the journal has not taken a decision for %s: look at the disk of its server", time.Since(began).Round(time.Second))
+}
+
+// unwell says what keeps the director from working, if anything does: its owner's error, the bus, the disk, or a journal that does not take decisions.
+func (s *session) unwell(err error, journal string) string {
+	switch {
+	case err != nil:
+		return "the director has been busy with one thing for too long to answer (" + err.Error() + "): look at its log; if it stays like that, restart it"
+	case !s.bus.Connected():
+		return busAway
+	}
+	return cmp.Or(s.diskNow().problem(), journal)
 }
 
 // ErrNotThere: no director answers on the data directory.
@@ -186,6 +206,12 @@ var ErrNotThere = errors.New("director: no answer")
 func (h Health) String() string {
 	if !h.OK {
 		return fmt.Sprintf("unhealthy: %s (%s)", cmp.Or(h.Problem, "it does not say why"), h.Summary())
+	}
+	if h.Phase == phaseStandby && h.Leader != nil {
+		return fmt.Sprintf("healthy, stands by: %s; %s on %s leads", h.Summary(), h.Leader.RunID, h.Leader.Host)
+	}
+	if h.Problem != "" {
+		return fmt.Sprintf("healthy, but %s (%s)", h.Problem, h.Summary())
 	}
 	return "healthy: " + h.Summary()
 }
@@ -253,9 +279,18 @@ func ask[T any](ctx context.Context, dataDir, method, path string, body any) (an
 	}
 	resp, err := client.Do(req)
 	if err != nil {
+		if asked, ok := errors.AsType[*url.Error](err); ok { // the address is made up
+			err = asked.Err
+		}
 		return answer, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket, err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusConflict {
+		var no refusal
+		if err := json.NewDecoder(resp.Body).Decode(&no); err == nil {
+			return answer, errors.New("director: " + no.Problem)
+		}
+	}
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return answer, fmt.Errorf("director: answer to %s %s: %w", method, path, err)
 	}
@@ -266,17 +301,29 @@ func ask[T any](ctx context.Context, dataDir, method, path string, body any) (an
 func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	out, err := look(ctx, s.owner, func(d *fsm.Driver) wire.Snapshot { return machineSnapshot(d.Machine()) })
+	out, err := look(ctx, s.owner, func(d *fsm.Driver) wire.Snapshot {
+		m, now := d.Machine(), s.settings()
+		out := machineSnapshot(m)
+		out.Director.Problem = s.slowJournal()
+		for i, t := range m.Tasks() {
+			if fate := s.met.fate(m, t, now); fate != "" {
+				out.Tasks[i].WaitsFor += " (" + fate + ")"
+			}
+		}
+		return out
+	})
 	if err != nil { // the lists are empty then
 		out.Director.Phase = "UNRESPONSIVE"
 	}
 	out.Director.RunID, out.Director.Leader, out.Director.Since = s.runID, true, wire.At(s.since)
+	out.Director.Leadership, out.Director.Problem = s.leads(), cmp.Or(s.unwell(err, out.Director.Problem), s.degraded())
 	out.Meters = map[string]float64{}
 	for _, d := range s.bus.DeadLetters() {
 		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
 	}
 	looks, idle := s.reviews.counts()
 	out.Meters["reviews.looks"], out.Meters["reviews.idle"] = float64(looks), float64(idle)
+	s.webhooks.meters(out.Meters)
 	written := s.audit.Counts()
 	out.Meters["audit.dropped"], out.Meters["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
 	return out

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
+	"retake/internal/crashpoint"
 	"retake/internal/fsm"
 )
 
@@ -20,7 +21,7 @@ var (
 	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a director.fleet of its own")
 )
 
-// appendTimeout bounds one append, read-back included. The bus's own timeouts are shorter.
+// appendTimeout bounds one append, all tries and their read-backs included.
 const appendTimeout = 30 * time.Second
 
 // input is something for the owner to handle.
@@ -33,6 +34,7 @@ type input struct {
 // journal is what the owner needs of the bus.
 type journal interface {
 	Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (seq uint64, err error)
+	Head() bus.Head // behind the last append
 }
 
 // owner is the one goroutine that touches the machine.
@@ -43,13 +45,16 @@ type owner struct {
 	effects   func(fsm.Effect) // must not block
 	onDurable func(fsm.Record) // must not block
 
-	inputs   chan input
-	appended chan appendResult
-	clock    *clock
-	acks     map[fsm.Token]func()
-	token    fsm.Token
-	appends  sync.WaitGroup
-	done     chan struct{} // closed when run returned: what waits for the owner gives up
+	inputs    chan input
+	appended  chan appendResult
+	clock     *clock
+	acks      map[fsm.Token]func()
+	token     fsm.Token
+	appends   sync.WaitGroup
+	appending time.Time       // when the append that is under way began; zero: none is
+	broken    chan error      // room for one: why the session has to end
+	ctx       context.Context // of appends: they outlast the session's, to be finished in order
+	done      chan struct{}   // closed when run returned: what waits for the owner gives up
 }
 
 type appendResult struct {
@@ -60,8 +65,8 @@ type appendResult struct {
 
 func newOwner(d *fsm.Driver, j journal, log *zap.Logger) *owner {
 	return &owner{
-		driver: d, journal: j, log: log, clock: newClock(), acks: map[fsm.Token]func(){},
-		inputs: make(chan input, 256), appended: make(chan appendResult, 1), done: make(chan struct{}),
+		driver: d, journal: j, log: log, clock: newClock(time.Now()), acks: map[fsm.Token]func(){},
+		broken: make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1), done: make(chan struct{}),
 	}
 }
 
@@ -71,6 +76,14 @@ func (o *owner) send(ctx context.Context, body fsm.EventBody, ack func()) {
 	case o.inputs <- input{body: body, ack: ack}:
 	case <-o.done:
 	case <-ctx.Done():
+	}
+}
+
+// fail ends the session: the journal is read again.
+func (o *owner) fail(err error) {
+	select {
+	case o.broken <- err:
+	default: // it ends already
 	}
 }
 
@@ -99,6 +112,9 @@ func look[T any](ctx context.Context, o *owner, f func(*fsm.Driver) T) (seen T, 
 func (o *owner) run(ctx context.Context) error {
 	defer o.appends.Wait()
 	defer close(o.done)
+	appends, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	o.ctx = appends
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	for ctx.Err() == nil {
@@ -113,6 +129,9 @@ func (o *owner) run(ctx context.Context) error {
 			if err := o.appendEnded(r); err != nil {
 				return err
 			}
+		case err := <-o.broken:
+			o.driver.Stop()
+			return fmt.Errorf("%w: %w", errReload, err)
 		case <-timer.C:
 			if err := o.handle(input{body: fsm.Tick{}}); err != nil {
 				return err
@@ -123,8 +142,12 @@ func (o *owner) run(ctx context.Context) error {
 	return o.finish(ctx)
 }
 
-// finish decides the signal and waits, bounded, until everything is in the journal.
+// finish decides the signal and waits, bounded, until everything is in the journal. Who has lost the lease decides nothing more.
 func (o *owner) finish(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errLeaseLost) {
+		o.driver.Stop()
+		return nil
+	}
 	if err := o.handle(input{body: fsm.SignalReceived{Signal: fmt.Sprint(context.Cause(ctx))}}); err != nil {
 		return err
 	}
@@ -186,16 +209,20 @@ func (o *owner) flush() {
 		o.effects(e)
 	}
 	if b := r.Batch; b != nil {
+		o.appending = time.Now()
 		o.appends.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
+			ctx, cancel := context.WithTimeout(o.ctx, appendTimeout)
 			defer cancel()
+			crashpoint.Reached("append/before")
 			seq, err := o.journal.Append(ctx, b.ID, b.After, b.Data)
+			crashpoint.Reached("append/after")
 			o.appended <- appendResult{b, seq, err}
 		})
 	}
 }
 
 func (o *owner) appendEnded(r appendResult) error {
+	o.appending = time.Time{}
 	switch {
 	case r.err == nil:
 		o.driver.Appended(r.seq)

@@ -42,6 +42,12 @@ func (p *fakeJournal) Append(ctx context.Context, _ string, after uint64, _ []by
 	return p.seq, nil
 }
 
+func (p *fakeJournal) Head() bus.Head {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return bus.Head{Seq: p.seq}
+}
+
 func testConfig() fsm.Config {
 	policy, err := policy.Preset("director")
 	if err != nil {
@@ -65,7 +71,9 @@ type ownerHarness struct {
 
 func newOwnerHarness(t *testing.T, ctx context.Context) *ownerHarness {
 	b := &ownerHarness{fakeJournal: &fakeJournal{answers: make(chan error, 16)}, effects: make(chan fsm.Effect, 16), ended: make(chan error, 1)}
-	b.owner = newOwner(fsm.NewDriver(fsm.New(testConfig()), 0, "test"), b.fakeJournal, zaptest.NewLogger(t))
+	m := fsm.New(testConfig())
+	m.Step(fsm.Event{At: time.Now(), Body: fsm.Booted{RunID: "test"}}) // before it has begun, it decides nothing
+	b.owner = newOwner(fsm.NewDriver(m, 0, "test"), b.fakeJournal, zaptest.NewLogger(t))
 	b.owner.effects = func(e fsm.Effect) { b.effects <- e }
 	b.onDurable = func(fsm.Record) {}
 	go func() { b.ended <- b.run(ctx) }()
@@ -181,13 +189,13 @@ func TestNothingIsSavedBeforeItIsInTheJournal(t *testing.T) {
 		synctest.Wait()
 		b.fakeJournal.answers <- nil
 		synctest.Wait()
-		if state := save(); state.seq != 1 || state.data == nil {
-			t.Errorf("after the append: got %d bytes at %d", len(state.data), state.seq)
+		if state := save(); state.head.Seq != 1 || state.data == nil {
+			t.Errorf("after the append: got %d bytes at %d", len(state.data), state.head.Seq)
 		}
 		b.send(ctx, eligible(2), nil)
 		synctest.Wait()
 		if state := save(); state.data != nil {
-			t.Errorf("during an append: got %d bytes at %d", len(state.data), state.seq)
+			t.Errorf("during an append: got %d bytes at %d", len(state.data), state.head.Seq)
 		}
 		b.fakeJournal.answers <- nil
 		b.fakeJournal.answers <- nil
@@ -224,7 +232,7 @@ func TestLookThatIsGivenUp(t *testing.T) {
 
 func TestClockTellsWhenTheOwnerWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClock()
+		c := newClock(time.Now())
 		before, _ := c.now()
 		time.Sleep(time.Second)
 		at, gap := c.now()
@@ -234,6 +242,31 @@ func TestClockTellsWhenTheOwnerWasAway(t *testing.T) {
 		time.Sleep(time.Minute)
 		if _, gap := c.now(); gap != time.Minute {
 			t.Errorf("a minute away: gap %s, want 1m", gap)
+		}
+	})
+}
+
+// The machine's time goes on where it was, whatever the wall clock of this process says: it neither stands still nor jumps.
+func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"behind": -5 * time.Minute, "ahead": 5 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				before := time.Now().Add(-skew)
+				c := newClock(before)
+				time.Sleep(time.Second)
+				if at, gap := c.now(); gap != 0 || at.Sub(before) != time.Second {
+					t.Errorf("a second later: %s on, gap %s", at.Sub(before), gap)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(time.Now())
+		decided := time.Now().Add(5 * time.Minute) // by a director whose clock was ahead
+		c.atLeast(decided)
+		time.Sleep(time.Second)
+		if at, gap := c.now(); gap != 0 || at.Sub(decided) != time.Second {
+			t.Errorf("a second later: %s on, gap %s: it stands still", at.Sub(decided), gap)
 		}
 	})
 }

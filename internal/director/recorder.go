@@ -92,7 +92,7 @@ func (c *recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 		c.log.Error("stats.json cannot be read; the director's own count goes on", zap.String("issue", string(k)), zap.String("kept_as", aside),
 			zap.Error(errors.Join(err, renamed)))
 	}
-	c.stats[k] = audit.Stats{Stage: s.Stage, Signatures: s.Signatures, StagesCompleted: s.StagesCompleted, DependsOn: s.DependsOn}
+	c.stats[k] = audit.Stats{Stage: s.Stage, Signatures: s.Signatures, StagesCompleted: s.StagesCompleted}
 	return int64(s.PaidCallsUsed), err == nil && s.Edited()
 }
 
@@ -124,6 +124,12 @@ func (c *recorder) record(r fsm.Record) {
 				c.task(r.At, c.state.Task(f.Task))
 			}
 		case fsm.TallyReset:
+			c.task(r.At, c.state.Task(f.Task))
+		case fsm.TaskQueued:
+			if len(f.Standing.After) > 0 { // reports say what it waits for
+				c.task(r.At, c.state.Task(f.Task))
+			}
+		case fsm.StandingChanged:
 			c.task(r.At, c.state.Task(f.Task))
 		}
 	}
@@ -229,6 +235,10 @@ func (c *recorder) standing(at time.Time, t *fsm.Task) audit.Stats {
 	s.State, s.Attempt = t.State.String(), t.Attempt
 	s.PaidCallsUsed, s.PaidCallBudget = int(t.Tally.PaidCalls), c.guards.PaidCallBudget
 	s.Iterations = audit.Iterations{Used: t.Tally.Iterations, Refunded: t.Tally.Refunded, Budget: c.guards.IterationBudget}
+	s.DependsOn = nil
+	for _, k := range t.Standing.After {
+		s.DependsOn = append(s.DependsOn, string(k))
+	}
 	s.Tokens, s.CostUSD, s.CostBudgetUSD = t.Tally.Tokens, t.Tally.CostUSD, c.guards.CostBudgetUSD
 	return s
 }

@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,7 +23,7 @@ func (s *session) reported(ctx context.Context, r bus.Report) {
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Signed {
 		s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage), zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
 	}
-	s.owner.send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report(r)}, func() {
+	s.owner.send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: s.report(r)}, func() {
 		if err := r.Ack(); err != nil {
 			s.log.Debug("report not acknowledged; it comes again", zap.String("worker", r.Worker), zap.Error(err))
 		}
@@ -31,6 +32,16 @@ func (s *session) reported(ctx context.Context, r bus.Report) {
 
 // personsWord marks what an unsigned report leads to, wherever people read of it.
 const personsWord = "reported by an operator, not by the worker"
+
+// report translates a stored report, and adds what the director knows about it.
+func (s *session) report(r bus.Report) fsm.Report {
+	out := report(r)
+	nonce, _, _ := fsm.ParseAttemptID(r.Worker)
+	if cause := s.quotaUsedUp(nonce); cause != "" && !out.OK && s.classifier.Classify(out.Evidence).Reason == recovery.DiskFull {
+		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
+	}
+	return out
+}
 
 // report translates a stored report; the evidence goes along, but is not journaled.
 func report(r bus.Report) fsm.Report {
@@ -91,16 +102,45 @@ func seconds(f float64) time.Duration {
 	return time.Duration(max(f, 0) * float64(time.Second))
 }
 
-// endReports returns every report of an attempt that has ended. If none ends it, the director's own is stored first.
+// endReports returns every report of an attempt that has ended. If none ends it, what its worker could not send is taken from its spool; if that does not end
+// it either, the director's own is stored.
 func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit) ([]bus.Report, error) {
 	stored, err := s.reports.of(ctx, e.Worker)
 	if err != nil || hasEnd(stored) {
+		return stored, err
+	}
+	if err := s.takeSpooled(ctx, e); err != nil {
+		return nil, err
+	}
+	if stored, err = s.reports.of(ctx, e.Worker); err != nil || hasEnd(stored) {
 		return stored, err
 	}
 	if err := s.bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBus, err)
 	}
 	return s.reports.of(ctx, e.Worker)
+}
+
+// takeSpooled stores the reports that an attempt's worker wrote down and that nobody acknowledged. Only those count that it signed: its agent can write there, too.
+func (s *session) takeSpooled(ctx context.Context, e fsm.Effect) error {
+	log := s.log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker))
+	found, err := s.workspace.Spooled(e.Nonce, e.Worker, wire.LongestMessage) // the worker may have been started with another agent_bus.max_message_bytes
+	if err != nil {
+		log.Warn("a spooled report does not count", zap.Error(err))
+	}
+	for _, data := range found {
+		err := s.bus.TakeSpooled(ctx, e.Worker, data)
+		_, forged := errors.AsType[*wire.Malformed](err)
+		switch {
+		case err == nil:
+			log.Info("took a report from the spool: its worker could not send it")
+		case forged:
+			log.Warn("a spooled report does not count", zap.Error(err))
+		default:
+			return fmt.Errorf("%w: %w", errBus, err)
+		}
+	}
+	return nil
 }
 
 // reportStore is where reports are kept.

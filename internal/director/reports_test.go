@@ -36,12 +36,13 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 		{github.ErrWritesDisabled, recovery.InvalidConfig, false, time.Time{}, ""},
 		{&workspace.Error{Kind: workspace.Transient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Permanent}, recovery.CorruptState, false, time.Time{}, recovery.GitHubGit},
-		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrDiskFull}, recovery.DiskFull, false, time.Time{}, recovery.Host},
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotThere}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrTooMuch}, recovery.ScopeViolation, false, time.Time{}, ""},
 		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLimitTooLow}, recovery.InvalidConfig, false, time.Time{}, ""},
 		{&workspace.Error{Kind: workspace.Transient, Err: workspace.ErrSlow}, recovery.Timeout, true, time.Time{}, ""},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrLost}, recovery.WorkLost, false, time.Time{}, ""},
+		{&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNoCheckout}, recovery.WorkLost, false, time.Time{}, ""},
 		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}, recovery.GitHubGit},
 		{&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true, time.Time{}, recovery.Host},
@@ -153,7 +154,7 @@ func TestHelloIsAnsweredByTheMachine(t *testing.T) {
 
 func TestRefusedIssueIsHeldUntilItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newPostponed()
+		r := newPostponed(postponedFor)
 		issue := github.Issue{Key: "acme/widgets#1", UpdatedAt: time.Unix(100, 0)}
 		r.note(issue.Key, &github.Error{Kind: github.KindTransient})
 		if r.hold(issue) {

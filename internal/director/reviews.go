@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,19 +34,24 @@ type watchedPull struct {
 	due  time.Time
 	rest time.Duration
 	last string // what was seen
+	head string // SHA
+	// woken: something has changed since the look that is under way, or the last one, began.
+	woken bool
 	// changed is when GitHub last said that it changed; checks do not show there.
 	changed time.Time
 }
 
 func newReviewWatch() *reviewWatch { return &reviewWatch{pulls: map[fsm.IssueKey]*watchedPull{}} }
 
-// wake makes a task's pull request be looked at with the next round, if it has changed since the last time.
-func (w *reviewWatch) wake(k fsm.IssueKey, changed time.Time) {
+// wake makes a task's pull request be looked at with the next round, if it has changed since the last time. It returns whether that is so.
+func (w *reviewWatch) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p := w.pulls[k]; p != nil && !changed.Equal(p.changed) {
-		p.changed, p.due = changed, time.Time{}
+	p := w.pulls[k]
+	if woken = p != nil && !changed.Equal(p.changed); woken {
+		p.changed, p.due, p.woken = changed, time.Time{}, true
 	}
+	return woken
 }
 
 // keep forgets the pull requests of tasks that are gone, and returns the tasks whose turn it is.
@@ -60,6 +66,9 @@ func (w *reviewWatch) keep(tasks []reviewedTask, now time.Time) (due []reviewedT
 		}
 		if p == nil || !now.Before(p.due) {
 			due = append(due, t)
+			if p != nil {
+				p.woken = false
+			}
 		}
 	}
 	w.pulls = kept
@@ -87,7 +96,22 @@ func (w *reviewWatch) note(k fsm.IssueKey, seen github.PullRequest, now time.Tim
 	} else {
 		p.rest = first
 	}
-	p.last, p.due = view, now.Add(p.rest)
+	p.last, p.head = view, seen.Head
+	if p.due = now.Add(p.rest); p.woken {
+		p.due = time.Time{}
+	}
+}
+
+// wakeChecks makes the pull request of a repository be looked at with the next round whose head is a commit. It returns whether there is one.
+func (w *reviewWatch) wakeChecks(repo, sha string) (woken bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, p := range w.pulls {
+		if p.head == sha && strings.EqualFold(k.Repo(), repo) {
+			p.due, p.woken, woken = time.Time{}, true, true
+		}
+	}
+	return woken
 }
 
 // missed puts off a pull request that could not be read, so that the others have their turn.
@@ -124,10 +148,11 @@ type reviewedTask struct {
 // watchReviews looks at the pull requests of tasks without a running attempt, until ctx ends.
 func (s *session) watchReviews(ctx context.Context) error {
 	for wait := s.config.GitHub.Poll; ; {
+		s.reviewBell.await(ctx, wait, true)
 		select {
-		case <-time.After(wait):
 		case <-ctx.Done():
 			return nil
+		default:
 		}
 		tasks, err := look(ctx, s.owner, func(d *fsm.Driver) []reviewedTask { return reviewed(d.Machine()) })
 		if err != nil && ctx.Err() == nil {
@@ -213,8 +238,8 @@ func (s *session) wakeReviews(ctx context.Context, repo string, changed map[int]
 		return // the session ends
 	}
 	for n, at := range changed {
-		if task, ok := known.pulls[n]; ok {
-			s.reviews.wake(task, at)
+		if task, ok := known.pulls[n]; ok && s.reviews.wake(task, at) {
+			s.reviewBell.ring()
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,11 +21,13 @@ type fakeRuntime struct {
 	play  func(ctx context.Context, w *fakeWorker) (exit int)
 	early func(w *fakeWorker) (exit int) // if there is one: ends it before it says anything, with a code above 0
 
-	mu      sync.Mutex
-	workers map[string]*fakeWorker
-	made    []string // every attempt that was ever started, in order
-	changes chan struct{}
-	wg      sync.WaitGroup
+	mu       sync.Mutex
+	workers  map[string]*fakeWorker
+	made     []string // every attempt that was ever started, in order
+	broken   error    // what a list, and a start of the director, fail with; nil: nothing
+	changes  chan struct{}
+	noEvents chan error // what ends a Watch
+	wg       sync.WaitGroup
 }
 
 // fakeWorker is one running "container".
@@ -44,23 +47,40 @@ type fakeWorker struct {
 }
 
 func newFakeRuntime(play func(ctx context.Context, w *fakeWorker) int) *fakeRuntime {
-	return &fakeRuntime{play: play, workers: map[string]*fakeWorker{}, changes: make(chan struct{}, 64)}
+	return &fakeRuntime{play: play, workers: map[string]*fakeWorker{}, changes: make(chan struct{}, 64), noEvents: make(chan error)}
 }
 
-func (h *fakeRuntime) EnsureNetwork(context.Context) (string, error) { return "127.0.0.1", nil }
-func (h *fakeRuntime) Adopt(context.Context, string) error           { return nil }
-func (h *fakeRuntime) Close() error                                  { return nil }
-func (h *fakeRuntime) Workdir(s container.Spec) string               { return s.Workdir }
+func (h *fakeRuntime) Adopt(context.Context, string) error { return nil }
+func (h *fakeRuntime) Close() error                        { return nil }
+func (h *fakeRuntime) Workdir(s container.Spec) string     { return s.Workdir }
+
+func (h *fakeRuntime) EnsureNetwork(context.Context) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return "127.0.0.1", h.broken
+}
 
 func (h *fakeRuntime) Watch(ctx context.Context, changed func()) error {
 	for {
 		select {
 		case <-h.changes:
 			changed()
+		case err := <-h.noEvents:
+			return err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// begun is how many containers were made.
+func (h *fakeRuntime) begun() int { return len(h.attempts()) }
+
+// attempts are those for which a container was made, in that order.
+func (h *fakeRuntime) attempts() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.made)
 }
 
 func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
@@ -167,8 +187,11 @@ func (a *fakeWorker) work(ctx context.Context) int {
 	return a.succeed(ctx)
 }
 
-// succeed reports success.
+// succeed reports success, which is in its spool before.
 func (a *fakeWorker) succeed(ctx context.Context) int {
+	if err := a.spool(a.plan.WorkerID+".0001.json", a.plan.SignKey); err != nil {
+		return 1
+	}
 	for ctx.Err() == nil {
 		err := a.client.Report(ctx, &wire.WorkerResult{
 			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
@@ -188,6 +211,9 @@ func (a *fakeWorker) succeed(ctx context.Context) int {
 func (h *fakeRuntime) List(context.Context) ([]container.Status, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.broken != nil {
+		return nil, h.broken
+	}
 	var all []container.Status
 	for id, a := range h.workers {
 		s := container.Status{AttemptID: id, Task: a.task, State: container.StateRunning}
@@ -197,6 +223,16 @@ func (h *fakeRuntime) List(context.Context) ([]container.Status, error) {
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// breakWatch ends the Watch that is under way.
+func (h *fakeRuntime) breakWatch(err error) { h.noEvents <- err }
+
+// fail has every list fail from now on; nil: none.
+func (h *fakeRuntime) fail(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.broken = err
 }
 
 func (h *fakeRuntime) EnsureImage(context.Context, string) error { return nil }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -16,8 +18,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// A snapshot is saved after so many batches, which bounds what a restart replays, or after so much time with any, since
-// the journal keeps its messages for a limited time only.
+// A snapshot is saved after so many batches, which bounds what a restart replays, or after so much time with any: only what is behind
+// snapshots can leave the live journal.
 const (
 	snapshotEvery = 1000
 	snapshotAfter = time.Hour
@@ -40,14 +42,23 @@ type session struct {
 	reviews     *reviewWatch
 	withdrawals *withdrawals
 	relists     chan struct{}
+	bells       map[string]bell // of the polls, by repository in lower case
+	reviewBell  bell
+	untrusted   sync.Map  // issues of which the log says that they are left alone
+	checkouts   []string  // that were there before the journal was read: what it does not know of them nobody needs
+	fleetKept   string    // the fleet's file as it was written last; the housekeeper's own
 	started     bool      // it began: what fails from now on is not a matter of configuration
 	saved       uint64    // journal sequence of the last snapshot; the housekeeper's own
 	savedAt     time.Time // when it was saved, or when the session began
+	retires     retries
+	resave      bool // a kept snapshot cannot be read: another is saved; the housekeeper's own
 }
 
 func (d *daemon) newSession() *session {
 	return &session{
-		daemon: d, relists: make(chan struct{}, 1), refusals: newPostponed(), reclaims: newPostponed(), savedAt: time.Now(), reports: newReportCache(d.bus), reviews: newReviewWatch(), withdrawals: newWithdrawals(),
+		daemon: d, relists: make(chan struct{}, 1), refusals: newPostponed(postponedFor), reclaims: newPostponed(min(postponedFor, d.wholeEvery)),
+		savedAt: time.Now(), reports: newReportCache(d.bus), reviews: newReviewWatch(), withdrawals: newWithdrawals(),
+		bells: map[string]bell{}, reviewBell: newBell(),
 	}
 }
 
@@ -56,8 +67,9 @@ func (d *daemon) machineConfig() fsm.Config {
 	c := d.config
 	outbox := recovery.Backoff{Initial: time.Second, Max: outboxMax, Factor: 2, Jitter: recovery.EqualJitter}
 	return fsm.Config{
+		Repositories: c.GitHub.Repositories, Caps: c.GitHub.LabelCaps,
 		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
-		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter,
+		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter, DeliverFor: c.Timeouts.Delivery,
 		CleanValidation: c.ValidatesFresh() && len(d.validateStages()) > 0, FixRounds: c.Worker.FixAttempts,
 		Policy: d.policy.With(c.Limits()), HasAlternative: alternative(d.stages) != "", Models: models(d.stages),
 		MaxStatedWait: c.RateLimits.Model.MaxWait, Classify: d.classifier.Classify,
@@ -65,54 +77,106 @@ func (d *daemon) machineConfig() fsm.Config {
 	}
 }
 
-// load reads the state that the journal holds: the newest snapshot, and what was decided since.
+// state is a machine as the journal has it.
+type state struct {
+	m     *fsm.Machine
+	saved uint64 // sequence of the snapshot that it began with
+	head  bus.Head
+
+	rebuild fsm.RebuildWritten // how much of a rebuild the journal has that begins with one
+}
+
+// load reads the journal's state. What a standby has followed is only brought up to date. If the journal is damaged, or a rebuild was
+// interrupted, it is rebuilt first, or the director ends.
 func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
-	m := fsm.New(s.machineConfig())
-	seq, data, ok, err := s.bus.Journal().LoadSnapshot(ctx)
+	h, err := s.hot, error(nil)
+	if s.hot = nil; h != nil && s.readOn(ctx, h) != nil {
+		h = nil
+	}
+	if h == nil {
+		h, err = s.loadState(ctx)
+	}
+	known, why, begun, failed := s.unsound(ctx, h, err)
+	if failed != nil {
+		return nil, failed
+	}
+	if why != "" && !begun && s.config.Journal.OnDamage != onDamageRebuild {
+		return nil, s.damaged(err)
+	}
+	if why != "" {
+		if _, _, err := s.rebuild(ctx, known, why); err != nil {
+			return nil, err
+		}
+		if h, err = s.loadState(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s.saved = h.saved
+	s.makeRoom(ctx, h)
+	s.log.Info("state read", zap.Uint64("snapshot", h.saved), zap.Uint64("journal", h.head.Seq), zap.Int("tasks", len(h.m.Tasks())))
+	return fsm.NewDriver(h.m, h.head.Seq, s.writer+"-"+newNonce()), nil
+}
+
+// loadState reads the newest snapshot, and what was decided since. Beside bus.ErrDamaged the state is the one before the damage.
+func (s *session) loadState(ctx context.Context) (*state, error) {
+	h := &state{m: fsm.New(s.machineConfig())}
+	from, err := s.bus.Journal().LoadSnapshot(ctx, h.m.Restore) // one of another version is refused
 	if err != nil {
 		return nil, err
 	}
-	if ok {
-		if err := m.Restore(data); err != nil { // of another version, perhaps: the journal knows it all
-			s.log.Warn("snapshot not used; the journal is read from its start", zap.Uint64("snapshot", seq), zap.Error(err))
-			m = fsm.New(s.machineConfig())
-		} else {
-			s.saved = seq
-		}
-	}
-	last, err := s.bus.Journal().Replay(ctx, s.saved, func(at uint64, data []byte) error {
+	h.saved, h.head = from.Seq, from
+	return h, s.readOn(ctx, h)
+}
+
+// readOn reads what was decided since the state.
+func (s *session) readOn(ctx context.Context, h *state) error {
+	head, err := s.bus.Journal().Replay(ctx, h.head, func(at uint64, data []byte) error {
 		records, err := fsm.ReadBatch(data)
 		if err != nil {
-			return fmt.Errorf("director: journal at %d: %w", at, err)
+			return fmt.Errorf("%w: journal at %d: %w", errForGood, at, err) // a newer version wrote it
 		}
-		m.Replay(records)
+		h.m.Replay(records)
+		h.rebuild = fsm.LastRebuild(h.rebuild, records)
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		h.head = head
 	}
-	s.log.Info("state read", zap.Uint64("snapshot", s.saved), zap.Uint64("journal", last), zap.Int("tasks", len(m.Tasks())))
-	return fsm.NewDriver(m, last, s.writer+"-"+newNonce()), nil
+	return err
+}
+
+// damaged says what to do about a journal that is not as it was written. Nothing has been changed so far, and nothing may be begun from what
+// is left of it: what is missing may have started work.
+func (s *session) damaged(err error) error {
+	return fmt.Errorf("director: %w: nothing was changed. Look with `director journal verify`; then bring back an export with `director journal import FILE`, or what GitHub, the containers and the reports still know with `director journal rebuild`", err)
 }
 
 // run is the session. It returns nil when ctx ended.
-func (s *session) run(ctx context.Context) error {
+func (s *session) run(ctx context.Context) (err error) {
+	if s.checkouts, err = s.workspace.Found(); err != nil {
+		return err
+	}
 	driver, err := s.load(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errBus, err)
 	}
 	for _, c := range driver.Machine().Cooldowns() {
 		s.github.Prime(github.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
-	for _, repo := range s.config.GitHub.Repositories { // the gate knows by now what the journal says of limits
-		if err := s.openRepository(ctx, repo); err != nil {
-			return err
-		}
+	if err := s.openRepositories(ctx); err != nil { // the gate knows by now what the journal says of limits
+		return err
 	}
 	s.sayWhoWeAre(ctx)
+	if err := s.meetTasks(driver.Machine()); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	s.owner = newOwner(driver, s.bus.Journal(), s.log)
+	t := s.term.Load()
+	s.owner.clock = t.clock.Load()
+	s.owner.clock.atLeast(driver.Machine().Now())
 	s.runner = newEffectRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.send(ctx, e, nil) }, s.log)
+	s.runner.may = t.leads
 	s.owner.effects, s.owner.onDurable = s.runner.submit, s.onDurable
 	var edits []fsm.BudgetEdited
 	s.recorder, edits, err = s.newRecorder(driver.Machine())
@@ -122,9 +186,10 @@ func (s *session) run(ctx context.Context) error {
 	if err := s.adopt(ctx, driver.Machine(), edits); err != nil {
 		return err
 	}
+	watched := s.watched(driver.Machine())
+	s.keepFleet(s.fleetOf(driver.Machine()))
 	s.broker = s.newBroker(ctx, driver.Machine())
-	listener, err := s.listenOperator(ctx)
-	if err != nil {
+	if err := s.listenOperator(ctx); err != nil {
 		return err
 	}
 	s.started = true
@@ -142,20 +207,32 @@ func (s *session) run(ctx context.Context) error {
 	group.Go(func() error { return s.watchOffences(ctx) })
 	group.Go(func() error { return s.watchDrift(ctx) })
 	group.Go(func() error { return s.watchDisk(ctx) })
+	group.Go(func() error { return s.guardDisk(ctx) })
 	group.Go(func() error { return s.watchReviews(ctx) })
 	group.Go(func() error { return s.showIncidents(ctx) })
 	group.Go(func() error { return s.bus.ServeBudget(ctx, s.broker) })
+	snapshot := s.saved // the housekeeper's from now on
+	group.Go(func() error {
+		s.verifyJournal(ctx, snapshot)
+		return nil
+	})
 	group.Go(func() error { return s.housekeeping(ctx) })
 	group.Go(func() error { return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) }) })
-	group.Go(func() error { return s.serveOperator(ctx, listener) })
-	for _, repo := range s.config.GitHub.Repositories {
-		group.Go(func() error { return s.poll(ctx, repo) })
+	group.Go(func() error { return s.serveOperator(ctx) })
+	for _, repo := range watched {
+		b := newBell()
+		s.bells[strings.ToLower(repo)] = b
+		group.Go(func() error { return s.poll(ctx, repo, b) })
 	}
+	group.Go(func() error { return s.serveWebhooks(ctx) })
 	err = group.Wait()
 	s.runner.wait()
 	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	s.save(late, s.stateToSave(s.owner.driver, true)) // nobody decides any more
+	if t.leads() {
+		s.save(late, s.stateToSave(s.owner.driver, true)) // nobody decides any more
+		s.keepFleet(s.fleetOf(s.owner.driver.Machine()))
+	}
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -178,17 +255,13 @@ func (s *session) sayWhoWeAre(ctx context.Context) {
 // adopt hands the machine what really runs, and what people changed, before it decides anything else; it removes what
 // no task needs.
 func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetEdited) error {
-	var nonces []string
 	for _, t := range m.Tasks() {
-		nonces = append(nonces, t.Nonce)
 		if t.State.Info().Live && t.Attempt > 0 {
 			s.bus.Admit(t.AttemptID())
 		}
 	}
-	if gone, err := s.workspace.Sweep(ctx, nonces); err != nil {
-		s.log.Warn("orphaned checkouts are left", zap.Error(err))
-	} else if len(gone) > 0 {
-		s.log.Info("removed orphaned checkouts", zap.Strings("tasks", gone))
+	if err := s.sweep(ctx, m); err != nil {
+		return err
 	}
 	asked := s.owner.clock.peek()
 	list, err := s.runtime.List(ctx)
@@ -202,7 +275,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 		}
 	}
 	s.owner.clock.restart()
-	events := []fsm.EventBody{fsm.Booted{RunID: s.runID}}
+	events := []fsm.EventBody{fsm.Booted{RunID: s.runID, Settings: s.settings()}}
 	for _, e := range edits {
 		s.log.Info("took a hand-edited budget", zap.String("issue", string(e.Task)), zap.Int64("paid_calls_used", e.PaidCalls))
 		events = append(events, e)
@@ -242,39 +315,55 @@ func (s *session) housekeeping(ctx context.Context) error {
 			s.log.Debug("snapshot not published", zap.Error(err))
 		}
 		s.writeStates(ctx, now.Director.Phase)
-		if state, err := look(ctx, s.owner, func(d *fsm.Driver) savedState { return s.stateToSave(d, false) }); err == nil {
-			s.save(ctx, state)
+		if fleet, err := look(ctx, s.owner, func(d *fsm.Driver) fleetState { return s.fleetOf(d.Machine()) }); err == nil {
+			s.keepFleet(fleet)
+		}
+		crowded, err := s.bus.Journal().Crowded(ctx)
+		if err != nil {
+			s.log.Debug("how full the live journal is is not known", zap.Error(err))
+		}
+		if state, err := look(ctx, s.owner, func(d *fsm.Driver) savedState { return s.stateToSave(d, crowded || s.resave) }); err == nil {
+			before := s.saved
+			if s.save(ctx, state); s.saved != before || s.retires.due(time.Now()) {
+				s.retireJournal(ctx)
+			}
+		}
+		if last, err := look(ctx, s.owner, func(d *fsm.Driver) uint64 { return d.Last() }); err == nil {
+			if err := s.journalChecked(ctx, last); err != nil {
+				return err
+			}
 		}
 	}
 }
 
 // savedState is a snapshot of the machine at a place in the journal.
 type savedState struct {
-	seq  uint64
+	head bus.Head
 	data []byte // nil: it is not time to save one
 }
 
 // stateToSave is the owner's. While decisions are on their way to the journal there is none: they may never be in it.
-func (s *session) stateToSave(d *fsm.Driver, atEnd bool) savedState {
+func (s *session) stateToSave(d *fsm.Driver, now bool) savedState {
 	last := d.Last()
-	due := last >= s.saved+snapshotEvery || last > s.saved && (atEnd || time.Since(s.savedAt) >= snapshotAfter)
-	if !due || !d.Idle() {
+	due := last >= s.saved+snapshotEvery || last > s.saved && (now || time.Since(s.savedAt) >= snapshotAfter)
+	head := s.owner.journal.Head()
+	if !due || !d.Idle() || head.Seq != last {
 		return savedState{}
 	}
 	data, err := d.Machine().Snapshot()
 	if err != nil {
 		s.log.Warn("snapshot not made", zap.Error(err))
 	}
-	return savedState{last, data}
+	return savedState{head, data}
 }
 
 func (s *session) save(ctx context.Context, state savedState) {
 	if state.data == nil {
 		return
 	}
-	if err := s.bus.Journal().SaveSnapshot(ctx, state.seq, state.data); err != nil {
+	if err := s.bus.Journal().SaveSnapshot(ctx, state.head, state.data); err != nil {
 		s.log.Warn("snapshot not saved", zap.Error(err))
 		return
 	}
-	s.saved, s.savedAt = state.seq, time.Now()
+	s.saved, s.savedAt = state.head.Seq, time.Now()
 }

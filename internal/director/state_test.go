@@ -13,6 +13,7 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/config"
+	"retake/internal/container"
 	"retake/internal/github/githubtest"
 	"retake/internal/safefile"
 )
@@ -111,16 +112,31 @@ func newNovelHarness(t *testing.T, script string) *harness {
 	s := newHarness(t, nil)
 	dir := filepath.Dir(s.config.Director.DataDir)
 	must(t, os.Chmod(filepath.Dir(dir), 0o711)) // workers are another user's if this one is root
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "worker"), "retake/cmd/worker").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	placeWorker(t, filepath.Join(dir, "worker"))
 	program := filepath.Join(dir, "novel")
 	must(t, safefile.Create(program, 0o755, strings.NewReader(script)))
 	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"novel\"\nprogram = '"+program+"'\nargs = [\"{prompt}\"]\nlog_paths = [\"~/.novel/*.log\"]\n"))
 	must(t, err)
 	s.config.Agents, s.config.Containers.Runtime = table, "process"
 	s.config.Stages = []config.Stage{{Name: "CODE", Agent: "novel", StatePaths: []string{"*.tmp"}, Timeout: time.Minute}}
+	t.Cleanup(s.endWorkers)
 	return s
+}
+
+// endWorkers ends the real workers that a director leaves behind: whatever was to be tried again may have begun meanwhile.
+func (s *harness) endWorkers() {
+	s.stop()
+	ctx := context.Background()
+	p, err := container.OpenProcesses(ctx, container.Options{Fleet: s.config.Director.Fleet, Dir: filepath.Join(s.config.Director.DataDir, "processes")})
+	must(s.t, err)
+	all, err := p.List(ctx)
+	must(s.t, err)
+	for _, w := range all {
+		if _, err := p.Stop(ctx, w.AttemptID, 0, nil); err != nil {
+			s.t.Error(err)
+		}
+	}
+	must(s.t, p.Close())
 }
 
 // idleScript is an agent that always returns 0. Of the first issue it prints an error in plain words, of the second why it left

@@ -36,8 +36,6 @@ func (m *Machine) settle(t *Task) {
 	m.index(t)
 }
 
-func (f RunBegan) apply(m *Machine, _ *Task) { m.hard.RunID = f.RunID }
-
 // What the operator wants survives a cooldown and a shutdown; only the operator ends it.
 func (f PhaseChanged) apply(m *Machine, _ *Task) {
 	m.hard.Phase = f.To
@@ -66,7 +64,7 @@ func (f CooldownLifted) apply(m *Machine, _ *Task) {
 	m.hard.Cooldowns = slices.DeleteFunc(m.hard.Cooldowns, func(c Cooldown) bool { return c.Resource == f.Resource })
 	for i := range m.hard.Statements {
 		if s := &m.hard.Statements[i]; s.Resource == f.Resource {
-			s.Until = time.Time{}
+			s.Until, s.AloneUntil = time.Time{}, time.Time{}
 		}
 	}
 	for _, k := range f.Tasks {
@@ -94,17 +92,42 @@ func (f IncidentChanged) apply(m *Machine, _ *Task) {
 
 func (f TaskQueued) apply(m *Machine, _ *Task) {
 	m.hard.Seq++
-	m.add(&Task{Key: f.Task, Nonce: f.Nonce, Seq: m.hard.Seq, Title: f.Title, URL: f.URL, State: Queued, Since: m.now})
+	m.add(&Task{Key: f.Task, Nonce: f.Nonce, Seq: m.hard.Seq, Title: f.Title, URL: f.URL, Standing: f.Standing, State: Queued, Since: m.now})
 }
+
+// It is the first fact: there is no task yet.
+func (f StateKept) apply(m *Machine, _ *Task) {
+	none := m.hard.Tasks
+	m.hard = f.State
+	m.hard.Tasks, m.hard.Decided = none, m.now
+}
+
+// The fact is kept as it is: the task has lists of its own.
+func (f TaskRebuilt) apply(m *Machine, _ *Task) {
+	m.hard.Seq++
+	t := f.Rebuilt
+	t.Seq = m.hard.Seq
+	t.Reports, t.History, t.Hints, t.Outbox = slices.Clone(t.Reports), slices.Clone(t.History), slices.Clone(t.Hints), slices.Clone(t.Outbox)
+	m.add(&t)
+	m.settle(&t)
+}
+
+func (RebuildWritten) apply(*Machine, *Task) {}
 
 func (f TaskRenamed) apply(_ *Machine, t *Task) { t.Title, t.URL = f.Title, f.URL }
 
+func (f StandingChanged) apply(_ *Machine, t *Task) { t.Standing = f.Standing }
+
 func (f Moved) apply(m *Machine, t *Task) {
 	t.State, t.Since, t.Until = f.To, m.now, f.Until
+	if f.To == Delivering {
+		t.Next.Deliver = false
+	}
 	if f.On == OnIncidentOver {
 		t.IncidentWaits++
 	}
-	if f.On == OnIncidentOver || f.On == OnUnblocked || f.On == OnSnoozed {
+	switch f.On {
+	case OnIncidentOver, OnUnblocked, OnSnoozed, OnDeliverAgain: // after the last one the attempt may be claimed for a second time
 		t.Answers++
 	}
 	t.Resumed = t.Resumed || (f.From == Blocked || f.From == InReview) && (f.To == Backoff || f.To == Parked)
@@ -172,7 +195,7 @@ func (f VerdictMade) apply(m *Machine, t *Task) {
 	})
 	t.History = t.History[max(0, len(t.History)-maxHistory):]
 	t.Tally = t.Tally.After(f.Finding, f.Verdict)
-	t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate}
+	t.Next = Next{Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate, Deliver: f.Deliver}
 	t.Incident = f.Incident
 	if f.Verdict.Row == rowIncident {
 		t.IncidentWaits++
@@ -236,8 +259,8 @@ func (f EffectDone) apply(_ *Machine, t *Task) {
 
 func (f EffectDeferred) apply(_ *Machine, t *Task) {
 	for i := range t.Outbox {
-		if t.Outbox[i].Effect.ID == f.Effect {
-			t.Outbox[i].Tries, t.Outbox[i].NotBefore = f.Tries, f.Until
+		if p := &t.Outbox[i]; p.Effect.ID == f.Effect {
+			p.Tries, p.NotBefore, p.Since, p.Refused, p.Failing = f.Tries, f.Until, f.Since, f.Refused, f.Failing
 		}
 	}
 }
@@ -275,8 +298,8 @@ func (m *Machine) index(t *Task) {
 			timer = place{in: true, at: at}
 		}
 		switch {
-		case t.State == Queued:
-			ready = place{in: true, rank: 1, at: t.Since}
+		case t.State == Queued && len(t.Standing.After) == 0:
+			ready = place{in: true, rank: 1, at: t.turn()}
 		case t.State == Backoff && len(t.Outbox) == 0 && !t.Until.After(m.now):
 			ready = place{in: true, at: t.Until}
 		}

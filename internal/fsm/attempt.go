@@ -8,8 +8,12 @@ import (
 	"retake/internal/recovery"
 )
 
-// begin starts the next attempt.
+// begin starts the next attempt, or hands in what the last one has done.
 func (m *Machine) begin(t *Task) {
+	if t.Next.Deliver {
+		m.deliver(t, OnDeliverAgain)
+		return
+	}
 	on := OnWon
 	if t.State == Backoff {
 		on = OnStillOurs
@@ -79,10 +83,7 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 		m.record(ValidationDue{OfTask: OfTask{t.Key}, Attempt: t.Attempt})
 		m.move(t, OnValidate, "", m.now)
 	case done:
-		m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
-			Validate: m.cfg.Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,
-		}})
-		m.move(t, OnGoneOK, "", time.Time{})
+		m.deliver(t, OnGoneOK)
 	case t.Ending.Outcome == OutcomeWithdrawn:
 		m.release(t, OnGoneWithdrawn, ReleaseNote{Why: t.Ending.Withdrawn, Taken: t.Ending.Taken})
 	default:
@@ -96,6 +97,14 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 		}
 		m.decide(t, *f, stage)
 	}
+}
+
+// deliver hands in the work of the last attempt.
+func (m *Machine) deliver(t *Task, on Trigger) {
+	m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
+		Validate: m.cfg.Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,
+	}})
+	m.move(t, on, "", time.Time{})
 }
 
 // certain reports whether the director's own knowledge beats a report: it came first, and a report that follows describes
@@ -204,8 +213,10 @@ func (m *Machine) deliveryEnded(t *Task, e EffectEnded) {
 		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})
 	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
+	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // there is nothing to deliver any more
+		m.decide(t, failureOf(e.Failure), "COMMIT")
 	case e.Failure != nil: // the work is done: another attempt would do it again, and not deliver it either
-		m.giveUp(t, failureOf(e.Failure), "COMMIT", "director.deliver", "the work is done and kept, but it cannot be delivered")
+		m.giveUp(t, failureOf(e.Failure), "COMMIT", rowDeliver, "the work is done and kept, but it cannot be delivered")
 	case e.Delivery != nil && e.Delivery.Merged:
 		m.validateAgain(t, rowBaseMoved, baseMoved)
 	case e.Delivery != nil && e.Delivery.Changed:

@@ -53,9 +53,9 @@ func (t *Task) failedResource(r recovery.Reason, stage string) string {
 	return recovery.Origin{Director: e.Known == r, Uses: e.Resource, Stage: stage, Provider: e.Provider}.Resource(r)
 }
 
-// concerns reports whether the incident keeps this task back. What only validates uses no model.
+// concerns reports whether the incident keeps this task back. What only validates or hands in uses no model.
 func (i *Incident) concerns(t *Task) bool {
-	if t.Next.Validate && i.ofModel() {
+	if !t.Next.usesModel() && i.ofModel() {
 		return false
 	}
 	return i.Repo == "" || i.Repo == t.Key.Repo()

@@ -75,7 +75,7 @@ func (m *Machine) claimsCanGoStale() bool {
 // staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have begun. A limit that
 // resets later, a pause or a director that was down is no lack of progress.
 func (m *Machine) staleAt(t *Task) time.Time {
-	return later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()).Add(m.cfg.ClaimStale)
+	return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).Add(m.cfg.ClaimStale)
 }
 
 // claimStale gives back a claim in which nothing happened for too long, so that another director can try. The second time a

@@ -61,8 +61,8 @@ type commandRow struct {
 var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
-	{CommandRetry, idle, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, Next{Action: t.retryAction()}) }},
-	{CommandResume, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, Next{Action: t.retryAction()}) }},
+	{CommandRetry, idle, func(m *Machine, t *Task, s CommentView, by string) { m.goOn(t, by, 0, t.retry(len(s.hints()) > 0)) }},
+	{CommandResume, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, t.retry(false)) }},
 	{CommandFresh, idle, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, Next{Fresh: true}) }},
 	{CommandFix, idle, func(m *Machine, t *Task, _ CommentView, by string) {
 		m.goOn(t, by, 0, Next{Action: recovery.FixAttempt})
@@ -75,7 +75,7 @@ var commandRows = []commandRow{
 	{command: CommandHelp},
 }
 
-// What people said is decided in its order. The cursor is taken when all of it was.
+// What people said is decided in its order. The cursor is taken when all of it was, and was answered.
 func (b CommentsSeen) step(m *Machine) {
 	decided := true
 	for _, s := range b.Comments {
@@ -105,8 +105,7 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	case m.githubBlocked(DoReply):
 		return false
 	case before != nil: // this process, or one before, may not have come to answer it
-		m.reply(t, s, before.Refused)
-		return true
+		return m.answered(t, s, before.Refused)
 	case do.does != nil && t.busy():
 		return false
 	}
@@ -116,8 +115,38 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 		m.recordHints(t, s.hints())
 		do.does(m, t, s, s.By+": /agent "+string(s.Command))
 	}
+	return m.answered(t, s, refused)
+}
+
+// answer is the reply to a command: its effect, and whether that was carried out, or never can be.
+type answer struct {
+	CommandRef
+	effect string
+	over   bool
+}
+
+// answered has a command answered once by this process, and reports whether that is over: until then the cursor waits before it, so that the next process
+// meets the command again and answers it.
+func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
+	if s.Comment == 0 { // the operator is told by who asked for it
+		return true
+	}
+	if i := slices.IndexFunc(m.answers, func(a answer) bool { return a.CommandRef == s.CommandRef }); i >= 0 {
+		return m.answers[i].over
+	}
+	if len(m.answers) >= maxCommands {
+		m.answers = slices.DeleteFunc(m.answers, func(a answer) bool { return a.over })
+	}
 	m.reply(t, s, refused)
-	return true
+	m.answers = append(m.answers, answer{CommandRef: s.CommandRef, effect: m.effects[len(m.effects)-1].ID})
+	return false
+}
+
+// replied takes the outcome of a reply.
+func (m *Machine) replied(effect string) {
+	for i, a := range m.answers {
+		m.answers[i].over = a.over || a.effect == effect
+	}
 }
 
 // hintSeen keeps what was said without a command about a question. Before that has landed nobody knows which question was meant.
@@ -176,22 +205,21 @@ func (t *Task) refusal() string {
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
 }
 
-// retryAction is how a task goes on when a person wants it to: what is in a pull request is mended, not begun again.
-func (t *Task) retryAction() recovery.Action {
-	if t.Work.PullRequest > 0 {
-		return recovery.FixAttempt
+// retry is how a task goes on when a person wants it to: what is in a pull request is mended, not begun again. Work that only could not be handed in is
+// handed in, unless the person has something to say to the agent.
+func (t *Task) retry(withWords bool) Next {
+	n := Next{Deliver: t.Next.Deliver && !withWords}
+	if t.Work.PullRequest > 0 && !n.Deliver {
+		n.Action = recovery.FixAttempt
 	}
-	return ""
+	return n
 }
 
-// reply answers a person's command. The operator is told by who asked for it.
+// reply answers a person's command.
 func (m *Machine) reply(t *Task, s CommentView, refused string) {
-	if s.Comment == 0 {
-		return
-	}
 	r := &Reply{CommandRef: s.CommandRef, On: s.On, Command: s.Command, Refused: refused, Known: t != nil}
 	if t != nil {
-		r.View = ProgressView{State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Incident: m.incidentIssue(t), Validates: t.validates()}
+		r.View = ProgressView{State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History, Incident: m.incidentIssue(t), Validates: t.validates()}
 		r.Waits = m.WaitsFor(t)
 	}
 	m.emit(t, Effect{Kind: DoReply, Task: s.Task, Reply: r})
@@ -202,7 +230,7 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
-		m.goOn(t, by, used(s.Amount-1), Next{Action: t.retryAction()}) // the attempt that begins now is the first of them
+		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now is the first of them
 		return
 	}
 	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)), Next: t.Next})

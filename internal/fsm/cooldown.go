@@ -9,10 +9,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// The resources that limits close, beside those of failures.
+// The resources of GitHub that limits close for everything there. Others, as "github.graphql", are closed for what asks them alone, which the gate knows.
 const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
+	GitHubAPI   = recovery.GitHubAPI // it does not answer
 )
 
 // Cooldown is a deadline before which a resource is not used.
@@ -38,9 +39,11 @@ type Stated struct {
 type Statement struct {
 	Resource string `json:"resource"`
 	Stated          // the last; Until is the latest deadline of those that count, zero: none, since the resource was lifted
-	// Alone is for how long the resource was closed on this task's word alone, in the day that began at From.
+	// Alone is for how long the task's word alone has closed this resource while it kept no other one closed, in the day that began at From.
 	From  time.Time     `json:"from"`
 	Alone time.Duration `json:"alone,omitempty"`
+	// AloneUntil is the last deadline that rested on this task's word alone. Older versions did not say.
+	AloneUntil time.Time `json:"alone_until,omitzero"`
 }
 
 // Bounds of what workers say: quotas are counted by the day at most; so many resources of one task, and so many statements in all.
@@ -82,12 +85,12 @@ func (m *Machine) coolDown(c Cooldown) {
 }
 
 // limitStated closes a resource for others because a worker says that it is limited: here one task's word is bounded. Alone it closes
-// the resource for at most MaxStatedWait, in sum over a day. It goes on to the earlier of two deadlines that different tasks have
+// resources for at most MaxStatedWait, in sum over a day: under new names it closes none for longer. A resource goes on to the earlier of two deadlines that different tasks have
 // stated within twice that time: whoever tries after the cap runs into the same limit, if there is one.
 func (m *Machine) limitStated(t *Task, resource string, until time.Time, text string) {
 	s, known := m.statement(resource, t.Key)
 	until = sooner(until, m.now.Add(longestStated)).Round(0).UTC()
-	if !until.After(m.now) || !known && m.statementsOf(t.Key) >= maxStatedOfTask {
+	if !until.After(m.now) || !known && !m.mayState(t.Key) {
 		return
 	}
 	was := s.Until
@@ -96,17 +99,19 @@ func (m *Machine) limitStated(t *Task, resource string, until time.Time, text st
 	}
 	s.Resource = resource
 	s.Stated = Stated{Task: t.Key, Attempt: t.Attempt, At: m.now, Until: later(until, was), Text: text}
-	if !m.now.Before(s.From.Add(longestStated)) {
-		s.From, s.Alone = m.now, 0
+	day := m.dayOf(t.Key)
+	if s.From != day.from {
+		s.From, s.Alone = day.from, 0
 	}
 	closed := later(m.now, m.closed(resource).Until)
 	to, by, charge := closed, []Stated(nil), time.Duration(0)
 	if second, ok := m.secondOf(s); ok {
 		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
 	}
-	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), closed.Add(m.cfg.MaxStatedWait-s.Alone))
+	free := later(closed, day.until) // up to here it costs nothing
+	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
-		to, by, charge = alone, []Stated{s.Stated}, alone.Sub(closed)
+		to, by, charge, s.AloneUntil = alone, []Stated{s.Stated}, max(0, alone.Sub(free)), alone
 	}
 	switch {
 	case m.isNews(closed, to):
@@ -152,13 +157,37 @@ func (m *Machine) statement(resource string, k IssueKey) (Statement, bool) {
 	return Statement{}, false
 }
 
-func (m *Machine) statementsOf(k IssueKey) (n int) {
+// mayState reports whether there is room for what a task says of one more resource. Nothing that still matters makes room for it: what
+// a task has used up of its day would be forgotten.
+func (m *Machine) mayState(k IssueKey) bool {
+	all, own := 0, 0
 	for _, s := range m.hard.Statements {
-		if s.Task.fold() == k.fold() && m.now.Sub(s.At) < longestStated {
-			n++
+		if m.now.Sub(s.At) < longestStated {
+			all++
+			if s.Task.fold() == k.fold() {
+				own++
+			}
 		}
 	}
-	return n
+	return all < maxStatements && own < maxStatedOfTask
+}
+
+// aloneDay is what one task's word alone has closed of resources within a day.
+type aloneDay struct {
+	from  time.Time
+	alone time.Duration
+	until time.Time // something is closed on that word up to here
+}
+
+// dayOf sums up what a task has stated since its day began; now begins a new one if none lasts.
+func (m *Machine) dayOf(k IssueKey) aloneDay {
+	d := aloneDay{from: m.now}
+	for _, s := range m.hard.Statements {
+		if s.Task.fold() == k.fold() && m.now.Before(s.From.Add(longestStated)) {
+			d.from, d.alone, d.until = sooner(d.from, s.From), d.alone+s.Alone, later(d.until, s.AloneUntil)
+		}
+	}
+	return d
 }
 
 // An operator opens a resource. Whoever waits for it goes on: the tasks that were told to, and GitHub's effects.
@@ -181,7 +210,7 @@ func (l LiftCommanded) step(m *Machine) {
 	for _, t := range m.hard.Tasks {
 		if len(t.Outbox) > 0 && t.soft.inFlight == "" && t.Outbox[0].NotBefore.After(m.now) && slices.Contains(githubEffects, t.Outbox[0].Effect.Kind) {
 			p := t.Outbox[0]
-			m.record(EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: m.now, Why: "an operator lifted the wait for " + l.Resource})
+			m.record(EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Refused: p.Refused, Until: m.now, Why: "an operator lifted the wait for " + l.Resource})
 		}
 	}
 }
@@ -198,8 +227,16 @@ func (m *Machine) closed(resource string) Cooldown {
 
 func ofGitHub(resource string) bool { return strings.HasPrefix(resource, "github.") }
 
-// githubOpensAt is when GitHub may be used again. A limit on any of its resources stops intake, re-reads and writes.
-func (m *Machine) githubOpensAt() time.Time { return m.opens(ofGitHub).Until }
+// closesGitHub reports whether a limit stops intake, re-reads and writes: everything needs the resource.
+func closesGitHub(resource string) bool {
+	return slices.Contains([]string{GitHubRead, GitHubWrite, GitHubAPI, recovery.GitHubGit}, resource)
+}
+
+// githubOpensAt is when GitHub may be used again.
+func (m *Machine) githubOpensAt() time.Time { return m.opens(closesGitHub).Until }
+
+// hostOpensAt is when this machine can take on something new: its disk may be full, or fail.
+func (m *Machine) hostOpensAt() time.Time { return m.closed(recovery.Host).Until }
 
 // modelOpensAt is when the models that the stages use may be used again.
 func (m *Machine) modelOpensAt() time.Time { return m.opens(m.usesModel).Until }

@@ -75,6 +75,23 @@ func TestOneTaskClosesAModelForACap(t *testing.T) {
 	}
 }
 
+// TestUnderOtherNamesATaskClosesNoLonger: attempts that may use any model wait for each one that is closed.
+func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
+	f, k := runningFleet(t, 1)
+	f.m.cfg.Models = nil
+	closed := time.Duration(0)
+	for n := range 40 {
+		f.step(LimitReported{Worker: f.m.Task(k[0]).AttemptID(), Resource: fmt.Sprintf("model.m%d", n/5), Until: f.now.Add(24 * time.Hour), Text: "429"})
+		if opens := f.m.modelOpensAt(); opens.After(f.now) {
+			closed += min(opens.Sub(f.now), 5*time.Minute)
+		}
+		f.later(5 * time.Minute)
+	}
+	if closed > 15*time.Minute {
+		t.Errorf("no attempt could begin for %s because of what one task said", closed)
+	}
+}
+
 // TestAVerdictClosesForACap: what the report of an attempt's end says is one task's word, too, whatever resource the policy makes of it.
 func TestAVerdictClosesForACap(t *testing.T) {
 	f, k := runningFleet(t, 1)
@@ -176,6 +193,11 @@ func TestStatementsAreBounded(t *testing.T) {
 	if got := len(f.m.hard.Statements); got != maxStatements {
 		t.Errorf("%d statements", got)
 	}
+	f.later(time.Hour)
+	f.step(LimitReported{Worker: f.m.Task(k[0]).AttemptID(), Resource: "model.new", Until: f.now.Add(time.Hour)})
+	if got := f.m.hard.Statements[0].Task; got != "a/b#10" || f.m.closed("model.new").Until.After(f.now) {
+		t.Errorf("%s is the oldest that is known, and there is room for more", got)
+	}
 	g, k := runningFleet(t, 1)
 	facts := 0
 	for n := range 10_000 {
@@ -237,6 +259,20 @@ func TestLiftGitHub(t *testing.T) {
 	f.step(LiftCommanded{Resource: GitHubWrite})
 	if t1 := f.m.Task("a/a#1"); f.m.Phase() != PhaseMonitor || t1.soft.inFlight == "" {
 		t.Errorf("phase %s, #1 waits for %+v", f.m.Phase(), t1.Outbox)
+	}
+}
+
+// TestABudgetOfItsOwnClosesNothingElse: GraphQL's points are spent; REST goes on, and with it everything.
+func TestABudgetOfItsOwnClosesNothingElse(t *testing.T) {
+	for resource, want := range map[string]Phase{"github.graphql": PhaseMonitor, "github.search": PhaseMonitor, GitHubRead: PhaseCooldown, GitHubAPI: PhaseCooldown} {
+		f := newFleet(t)
+		f.step(CooldownReported{Resource: resource, Until: f.now.Add(time.Hour), Why: "no points left"})
+		if got := f.m.Phase(); got != want || f.m.githubOpensAt().After(f.now) != (want == PhaseCooldown) {
+			t.Errorf("%s: %s until %s, want %s", resource, got, f.m.githubOpensAt(), want)
+		}
+		if c := f.m.Cooldowns(); len(c) != 1 || c[0].Resource != resource {
+			t.Errorf("%s: shown are %+v", resource, c)
+		}
 	}
 }
 

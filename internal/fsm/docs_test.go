@@ -21,7 +21,7 @@ func TestSpecificationSaysWhatTheCodeDoes(t *testing.T) {
 	text := string(data)
 	for name, rows := range map[string][]string{
 		"states": stateRows(), "transitions": transitionRows(), "triggers": triggerRows(), "diagram": diagram(), "effects": effectRows(),
-		"transcripts": transcriptRows(t),
+		"transcripts": transcriptRows(t), "rebuild": rebuildRows(),
 	} {
 		begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 		_, rest, ok := strings.Cut(text, begin)
@@ -48,6 +48,14 @@ func yes(b bool) string {
 		return "yes"
 	}
 	return ""
+}
+
+func rebuildRows() []string {
+	rows := []string{"| row | found | becomes |", "|---|---|---|"}
+	for _, r := range RebuildRows {
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", r.Name, r.If, r.Becomes))
+	}
+	return rows
 }
 
 func stateRows() []string {

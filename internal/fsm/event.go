@@ -22,7 +22,8 @@ type EventBody interface {
 
 // Booted is offered once, after replay and before anything else: this process begins to count.
 type Booted struct {
-	RunID string `json:"run_id"`
+	RunID    string    `json:"run_id"`
+	Settings *Settings `json:"settings,omitempty"`
 }
 
 // Tick says that time has passed. It decides nothing that another event at the same time would not.
@@ -147,6 +148,8 @@ type IssueView struct {
 	Labels []Label `json:"labels,omitempty"`
 	// UpdatedAt is GitHub's time of the last change, in seconds.
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	// Standing is of an issue that is offered.
+	Standing Standing `json:"standing,omitzero"`
 	// Nonce is fresh: if this view starts a claim, it is the claim's.
 	Nonce string `json:"nonce,omitempty"`
 }
@@ -230,6 +233,9 @@ type EffectError struct {
 	Transient bool      `json:"transient,omitempty"`
 	Resource  string    `json:"resource,omitempty"` // that failed or refused, where the director knows it
 	Until     time.Time `json:"until,omitzero"`
+	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed until then; empty: GitHubWrite
+	// Doubtful: one wrong answer of a server would look the same, so that it counts only if it stays like that.
+	Doubtful bool `json:"doubtful,omitempty"`
 }
 
 // ClaimResult is the outcome of Claim and Recheck, and of a delivery that found the issue closed before anything was shown.
@@ -265,6 +271,7 @@ type DeliverResult struct {
 }
 
 func (Booted) eventKind() string            { return "booted" }
+func (Rebuilt) eventKind() string           { return "rebuilt" }
 func (Tick) eventKind() string              { return "tick" }
 func (DirectorResumed) eventKind() string   { return "resumed" }
 func (SignalReceived) eventKind() string    { return "signalled" }

@@ -27,7 +27,8 @@ func (f OfTask) task() IssueKey { return f.Task }
 
 // RunBegan marks the start of a process in the journal.
 type RunBegan struct {
-	RunID string `json:"run_id"`
+	RunID    string    `json:"run_id"`
+	Settings *Settings `json:"settings,omitempty"` // old journals do not say
 }
 
 // PhaseChanged is a change of the director's own phase.
@@ -64,6 +65,26 @@ type TaskQueued struct {
 	Nonce string   `json:"nonce"`
 	Title string   `json:"title"`
 	URL   string   `json:"url"`
+
+	Standing Standing `json:"standing,omitzero"`
+}
+
+// StateKept is what a journal that was damaged still says, beside its tasks. It comes first in the one that follows.
+type StateKept struct {
+	State hardState `json:"state"`
+}
+
+// TaskRebuilt is a task as it was found when the journal was lost or damaged.
+type TaskRebuilt struct {
+	Row     string `json:"row"` // of RebuildRows
+	Rebuilt Task   `json:"rebuilt"`
+}
+
+// RebuildWritten changes no state: so much of a rebuild is in the journal now, which begins with it.
+type RebuildWritten struct {
+	ID   string `json:"id"`
+	Part int    `json:"part"` // from 1 to Of
+	Of   int    `json:"of"`
 }
 
 // TaskRenamed: the issue's title or address has changed.
@@ -71,6 +92,12 @@ type TaskRenamed struct {
 	OfTask
 	Title string `json:"title"`
 	URL   string `json:"url"`
+}
+
+// StandingChanged: what the issue of a queued task says about its turn has changed.
+type StandingChanged struct {
+	OfTask
+	Standing Standing `json:"standing"`
 }
 
 // Moved is a transition of the table.
@@ -175,6 +202,8 @@ type VerdictMade struct {
 	Incident string `json:"incident,omitempty"`
 	// Validate: the next attempt only validates the work, in a clean container.
 	Validate bool `json:"validate,omitempty"`
+	// Deliver: the work is done; what follows an answer hands it in, without another attempt.
+	Deliver bool `json:"deliver,omitempty"`
 }
 
 // UsageCounted is what the current attempt has used, or an operator's correction of what the claim has.
@@ -248,6 +277,12 @@ type EffectDeferred struct {
 	Tries  int       `json:"tries"`
 	Until  time.Time `json:"until"`
 	Why    string    `json:"why"`
+	// Since is when it failed first. Old journals do not say; zero: it only waits for a stated reset.
+	Since time.Time `json:"since,omitzero"`
+	// Refused is how many of the tries were refused for good. Old journals do not say.
+	Refused int `json:"refused,omitempty"`
+	// Failing: in the way in which it fails now. Old journals do not say.
+	Failing Failing `json:"failing,omitzero"`
 }
 
 // factRow is how one kind of fact is written and read.
@@ -267,7 +302,11 @@ var facts = []factRow{
 	kindOf[LimitStated]("limit_stated"),
 	kindOf[IncidentChanged]("incident_changed"),
 	kindOf[TaskQueued]("task_queued"),
+	kindOf[StateKept]("state_kept"),
+	kindOf[TaskRebuilt]("task_rebuilt"),
+	kindOf[RebuildWritten]("rebuild_written"),
 	kindOf[TaskRenamed]("task_renamed"),
+	kindOf[StandingChanged]("standing_changed"),
 	kindOf[Moved]("moved"),
 	kindOf[AttemptBegan]("attempt_began"),
 	kindOf[ContainerStarted]("container_started"),

@@ -24,7 +24,7 @@ func testConfig() Config {
 	b.Jitter = recovery.NoJitter
 	return Config{
 		MaxWorkers: 3, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute,
-		StopGrace: 10 * time.Second, ClaimStale: 6 * time.Hour, RemindAfter: 72 * time.Hour, Policy: testPolicy(b), Classify: classify, MaxStatedWait: 15 * time.Minute,
+		StopGrace: 10 * time.Second, ClaimStale: 6 * time.Hour, RemindAfter: 72 * time.Hour, DeliverFor: 15 * time.Minute, Policy: testPolicy(b), Classify: classify, MaxStatedWait: 15 * time.Minute,
 		FixRounds: 3, Retry: recovery.Backoff{Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.NoJitter},
 	}
 }
@@ -122,10 +122,10 @@ func (m *Machine) waits(t *Task) error {
 	}
 	switch t.State {
 	case Queued:
-		if !t.ready.in {
-			return fmt.Errorf("queued, but not in the queue")
+		if t.ready.in == (len(t.Standing.After) > 0) {
+			return fmt.Errorf("queued, in the queue: %v, after %v", t.ready.in, t.Standing.After)
 		}
-		if err := m.slotBeside(); err != nil {
+		if err := m.slotBeside(); err != nil && t.ready.in && m.cappedBy(t) == "" {
 			return fmt.Errorf("queued %w", err)
 		}
 	case Starting:

@@ -17,9 +17,13 @@ func (b IssuesSeen) step(m *Machine) {
 	decided, queued := true, 0
 	for _, v := range b.Issues {
 		t := m.Task(v.Key)
+		if !v.Open {
+			m.dependencyClosed(v.Key)
+		}
 		switch {
 		case t != nil:
 			decided = m.viewSeen(t, v, b.AskedAt) && decided
+		case !m.Covers(v.Key.Repo()):
 		case v.Key.valid() && v.Open && v.has(LabelClaimed):
 			if !m.githubBlocked(DoReclaim) {
 				m.emit(nil, Effect{Kind: DoReclaim, Task: v.Key})
@@ -29,7 +33,7 @@ func (b IssuesSeen) step(m *Machine) {
 			decided = false
 		default:
 			queued++
-			m.record(TaskQueued{Task: v.Key, Nonce: v.Nonce, Title: v.Title, URL: v.URL})
+			m.record(TaskQueued{Task: v.Key, Nonce: v.Nonce, Title: v.Title, URL: v.URL, Standing: v.Standing.bounded()})
 		}
 	}
 	if decided && b.Cursor != "" && b.Cursor != m.Cursor(b.Repo) {
@@ -50,10 +54,17 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		return m.oldView(t, v)
 	}
 	m.rename(t, v.Title, v.URL)
+	if v.Open && t.State != Queued {
+		now := t.Standing
+		now.Capped = v.Standing.Capped // caps count what has a worker
+		m.stand(t, now)
+	}
 	switch {
 	case t.State == Queued:
 		if !v.eligible() {
 			m.move(t, OnWithdrawn, "no longer eligible", time.Time{})
+		} else {
+			m.stand(t, v.Standing)
 		}
 	case t.State == Delivering: // the delivery changes the issue, so that the next view comes by itself
 	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
@@ -134,7 +145,7 @@ func (a QuestionAnswered) step(m *Machine) {
 	if a.By == "" {
 		return
 	}
-	m.goOn(t, a.By+": "+a.Command, 0, Next{Action: t.retryAction()})
+	m.goOn(t, a.By+": "+a.Command, 0, t.retry(len(a.Hints) > 0))
 }
 
 // recordHints keeps what people said for the next attempts. The same comments are read more than once.

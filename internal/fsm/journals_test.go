@@ -3,14 +3,17 @@ package fsm
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 )
 
 // TestOldJournalsAreRead replays journals that an earlier version wrote, and compares the state with the one that version
-// had: the golden transcripts, and three simulated worlds with incidents, budgets, pauses and stale claims.
+// had: the golden transcripts, three simulated worlds with incidents, budgets, pauses and stale claims, and a journal that was rebuilt.
 //
 // A line {"journal": name} begins a journal, {"state": snapshot} is what its records so far amount to. The files are a record of
 // the past: never rewrite them.
@@ -48,6 +51,70 @@ func TestOldJournalsAreRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+// recordJournal names the variable that makes TestTranscripts and TestARebuiltJournalIsRecorded keep their journals among the recorded ones, as those of a version.
+const recordJournal = "RETAKE_RECORD_JOURNAL"
+
+// record adds the journal of a transcript, if that is asked for.
+func (s *stage) record(name string) {
+	s.t.Helper()
+	version := os.Getenv(recordJournal)
+	if version == "" {
+		return
+	}
+	state, err := s.m.Snapshot()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines := fmt.Appendf(nil, "{\"journal\":%q}\n", version+"-"+name)
+	for _, batch := range s.journal.batches {
+		lines = append(append(lines, bytes.TrimSpace(batch)...), '\n')
+	}
+	lines = fmt.Appendf(lines, "{\"state\":%s}\n", bytes.TrimSpace(state))
+	f, err := os.OpenFile(filepath.Join("testdata/journals", version+"-transcripts.jsonl"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = f.Write(lines)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A rebuilt journal in which the queue goes on leads to the state that was had; it is one of those that are recorded.
+func TestARebuiltJournalIsRecorded(t *testing.T) {
+	known := New(testConfig())
+	known.Apply(epoch, TaskQueued{Task: "acme/widgets#8", Nonce: "k8", Title: "Waits"})
+	known.Apply(epoch, CursorAdvanced{Repo: "acme/widgets", Cursor: "c1"})
+	s := &stage{t: t, m: New(testConfig()), now: epoch, ended: map[IssueKey]State{}}
+	s.d = NewDriver(s.m, 0, "p0")
+	for _, e := range Rebuild("r1", known, []FoundTask{
+		{Key: rebuiltKey, Nonce: "k7", Attempt: 1, Live: 1, Labels: []Label{LabelClaimed}, Checkout: true},
+		{Key: "acme/widgets#8", Labels: []Label{LabelTask}},
+	}, nil, "the journal is gone") {
+		if err := s.d.Offer(Event{At: epoch, Body: e}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r := s.d.Ready(); r.Batch != nil; r = s.d.Ready() { // nothing is begun before the run
+		s.d.Appended(s.journal.append(r.Batch))
+	}
+	s.offer(Booted{RunID: "run-2"})
+	for n, priority := range []int{0, 2} {
+		s.now = s.now.Add(time.Minute)
+		s.offer(IssuesSeen{Repo: "acme/widgets", Cursor: fmt.Sprint("c", n+2), AskedAt: s.now, Issues: []IssueView{
+			{Key: "acme/widgets#9", Open: true, Labels: []Label{LabelTask}, UpdatedAt: s.now, Nonce: "k9", Standing: Standing{Priority: priority, After: []IssueKey{rebuiltKey}}},
+		}})
+	}
+	read := New(testConfig())
+	if err := s.journal.replay(read, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := sameState(read, s.m); err != nil {
+		t.Error(err)
+	}
+	s.record("rebuilt-queue")
 }
 
 // compareWithRecorded compares a replayed machine with a recorded snapshot: as it was written, and as it is restored.
@@ -94,6 +161,8 @@ func TestOldJournalsHaveEverything(t *testing.T) {
 		"effect_done", "effect_planned", "ending_set", "hints_given", "incident_changed", "incident_over", "labels_confirmed", "moved",
 		"paid_calls_set", "phase_changed", "report_accepted", "run_began", "stranger_met", "tally_reset", "task_queued", "task_renamed",
 		"usage_seen", "verdict_made", "watchdog_moved", "work_delivered", "worker_greeted",
+		"command_taken", "cooldown_lifted", "limit_stated", "rebuild_written", "review_noted", "standing_changed", "state_kept", "task_rebuilt", "usage_counted",
+		"validation_due", "work_pushed", "worker_answered", // v1
 	} {
 		if !bytes.Contains(all, []byte(`{"kind":"`+kind+`"`)) {
 			t.Errorf("no fact of the kind %s", kind)
@@ -117,11 +186,13 @@ func renameStops(v any) {
 		for key, one := range v {
 			stop, ok := one.(map[string]any)
 			if ok && key == "stop" {
-				stop["why"] = map[any]string{
+				if now, old := map[any]string{
 					"closed, unlabelled or taken": "withdrawn", "watchdog": "watchdog", "a budget is overspent": "over_budget",
 					"start failed": "not_started", "no hello in time": "not_started", "another protocol": "not_started",
 					"second deadline": "silent", "final report": "ended", "container gone": "ended",
-				}[stop["why"]]
+				}[stop["why"]]; old {
+					stop["why"] = now
+				}
 			}
 			renameStops(one)
 		}

@@ -30,6 +30,11 @@ type Config struct {
 	StopGrace    time.Duration
 	ClaimStale   time.Duration // a claim without progress is given back; 0: never
 	RemindAfter  time.Duration // a question without an answer is raised once more; 0: never
+	DeliverFor   time.Duration // finished work that cannot be handed in is tried again for so long; 0: for ever
+	// Caps bound how many tasks with a label hold a slot, by the label in lower case; 0: none begins.
+	Caps map[string]int
+	// Repositories are those whose issues are worked on; what is under way in another is finished. Empty: any.
+	Repositories []string
 	// CleanValidation: what an attempt has done is delivered only after another one, without an agent, has validated it.
 	CleanValidation bool
 	FixRounds       int // of CODE, the first included, that a clean container may refuse; ≥ 1
@@ -67,6 +72,7 @@ type Machine struct {
 	dispatchableSince time.Time // since then no pause, drain, cooldown, incident or restart kept tasks waiting
 	// unknownWorkers are workers without an attempt, and when they were last answered.
 	unknownWorkers map[string]time.Time
+	answers        []answer // that this process gives
 
 	// The step under way.
 	facts   []Fact
@@ -101,8 +107,10 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	m.advance(e.At)
 	m.facts, m.effects = nil, nil
 	e.Body.step(m)
-	m.passDeadlines()
-	m.dispatch()
+	if !m.began.IsZero() { // before, a state is being built anew
+		m.passDeadlines()
+		m.dispatch()
+	}
 	slices.SortFunc(m.dirty, func(a, b *Task) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, t := range slices.Compact(m.dirty) {
 		m.emitFor(t)
@@ -123,6 +131,9 @@ func (m *Machine) NextDeadline() time.Time {
 	// Work is ready and only waits for the model.
 	if len(m.ready.tasks) > 0 && m.slotFree() && m.modelOpensAt().After(m.now) {
 		at = sooner(at, m.modelOpensAt())
+	}
+	if len(m.ready.tasks) > 0 && m.slotFree() && m.hostOpensAt().After(m.now) {
+		at = sooner(at, m.hostOpensAt())
 	}
 	return sooner(at, m.incidentDeadline())
 }
@@ -216,12 +227,14 @@ func (m *Machine) emit(t *Task, e Effect) {
 
 // A process begins: workers get twice the TTL to be seen again, and what was outstanding is emitted again.
 func (b Booted) step(m *Machine) {
+	before := m.hard.Settings
 	m.record(RunBegan(b))
 	if m.hard.Phase == PhaseShutdown {
 		m.setPhase(cmp.Or(m.hard.Intent, m.defaultPhase()), "a new run")
 	}
 	m.began, m.dispatchableSince, m.githubClosed = m.now, m.now, m.githubOpensAt().After(m.now)
 	m.grantGrace()
+	m.dropUncovered(before, b.Settings)
 }
 
 // setPhase records a change of phase.

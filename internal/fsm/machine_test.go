@@ -353,3 +353,46 @@ func TestCommandsAreKnownAgain(t *testing.T) {
 		t.Errorf("one comment was taken %d times", len(m.hard.Commands))
 	}
 }
+
+// A process that ends before it has answered what people said leaves the cursor before it, so that the next one does.
+func TestCursorWaitsForAnswers(t *testing.T) {
+	m := New(testConfig())
+	mustStep(t, m, at(0), Booted{})
+	said := CommentsSeen{Repo: "acme/widgets", Cursor: "c1"}
+	for i := range 2 {
+		said.Comments = append(said.Comments, CommentView{Task: issueKey("1"), CommandRef: CommandRef{Comment: int64(i + 1), At: at(i)}, By: "octocat", Command: CommandHelp})
+	}
+	replies := func(effects []Effect) (ids []string) {
+		for _, e := range effects {
+			if e.Kind == DoReply {
+				ids = append(ids, e.ID)
+			}
+		}
+		return ids
+	}
+	_, effects := mustStep(t, m, at(3), said)
+	if ids := replies(effects); len(ids) != 2 || m.Cursor(CommentsOf("acme/widgets")) != "" {
+		t.Fatalf("replies %v, cursor %q; want two, and none before they are given", ids, m.Cursor(CommentsOf("acme/widgets")))
+	}
+	state, err := m.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m = New(testConfig()); m.Restore(state) != nil { // the process ends, and another one begins
+		t.Fatal("not restored")
+	}
+	mustStep(t, m, at(4), Booted{})
+	_, effects = mustStep(t, m, at(5), said)
+	ids := replies(effects)
+	if len(ids) != 2 {
+		t.Fatalf("replies of the next process: %v", ids)
+	}
+	mustStep(t, m, at(6), EffectEnded{Effect: ids[0]})
+	if _, effects = mustStep(t, m, at(7), said); len(replies(effects)) != 0 || m.Cursor(CommentsOf("acme/widgets")) != "" {
+		t.Errorf("one is under way: replies %v, cursor %q", replies(effects), m.Cursor(CommentsOf("acme/widgets")))
+	}
+	mustStep(t, m, at(8), EffectEnded{Effect: ids[1]})
+	if mustStep(t, m, at(9), said); m.Cursor(CommentsOf("acme/widgets")) != "c1" {
+		t.Errorf("cursor %q", m.Cursor(CommentsOf("acme/widgets")))
+	}
+}

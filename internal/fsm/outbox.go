@@ -1,17 +1,21 @@
 package fsm
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"retake/internal/recovery"
 )
 
-// After so many failures in a row of one effect GitHub is taken to be down, and is left alone for so long.
-const (
-	githubDownAfter = 3
-	githubDownFor   = time.Minute
-)
+// outageWait is the longest wait before a server that was away is tried again: whoever waits for it holds a slot, or has work to hand in.
+const outageWait = time.Minute
+
+// startFor is for how long a start waits for a server that is away; then the attempt has failed.
+const startFor = 10 * time.Minute
+
+// saidAfter is after how many failures of a delivery people are told.
+const saidAfter = 3
 
 // releaseTries is how often a release is tried that GitHub permanently refuses; then the claim's labels stay as they are.
 const releaseTries = 10
@@ -21,6 +25,7 @@ const minRetryWait = 100 * time.Millisecond
 
 // An outcome of any other effect than the one under way is old.
 func (e EffectEnded) step(m *Machine) {
+	m.replied(e.Effect)
 	t := m.Task(e.Task)
 	if t == nil || len(t.Outbox) == 0 || t.Outbox[0].Effect.ID != e.Effect || t.soft.inFlight != e.Effect {
 		return
@@ -28,7 +33,7 @@ func (e EffectEnded) step(m *Machine) {
 	p := t.Outbox[0]
 	t.soft.inFlight = ""
 	m.revisit(t)
-	if e.Failure != nil && t.tryAgain(p, e.Failure) {
+	if e.Failure != nil && m.tryAgain(t, p, e.Failure) {
 		m.deferEffect(t, p, e.Failure)
 		return
 	}
@@ -62,36 +67,118 @@ func (e EffectEnded) step(m *Machine) {
 }
 
 // tryAgain reports whether a failed effect stays in the outbox. It is given up if the effects that wait behind it make it
-// pointless. A failed start becomes a failed attempt, so that it is bounded; a container must be confirmed gone, and
-// a human must be asked, however long that takes.
-func (t *Task) tryAgain(p Planned, f *EffectError) bool {
+// pointless. A failed start becomes a failed attempt, so that it is bounded, unless a server was away; a container must be confirmed
+// gone, and a human must be asked, however long that takes.
+func (m *Machine) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
 	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked: // it was answered meanwhile
 		return false
-	case !f.Until.IsZero():
+	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver: // a delivery ends, also if each reset that is stated is past
+		return true
+	case f.Doubtful && m.patient(p, f):
 		return true
 	case k == DoStart:
-		return false
-	case k == DoStop, k == DoEscalate && t.State == Blocked, k == DoRelease && p.Tries < releaseTries:
+		return f.isOutage() && m.patient(p, f)
+	case k == DoStop, k == DoEscalate && t.State == Blocked, k == DoRelease && p.Refused < releaseTries:
 		return true
 	}
-	return f.Transient
+	return f.Transient && m.patient(p, f)
+}
+
+// patience is for how long failures of one kind in a row are tried again before they count. The first row that fits is taken; without one, 0: for ever.
+var patience = []struct {
+	row  string     // in the journal; never changes
+	kind EffectKind // empty: any
+	fits func(f *EffectError) bool
+	most func(c *Config) time.Duration
+}{
+	{"doubtful", "", func(f *EffectError) bool { return f.Doubtful }, func(*Config) time.Duration { return doubtFor }},
+	{"start", DoStart, nil, func(*Config) time.Duration { return startFor }},
+	{ // nobody could be asked meanwhile
+		"delivery_github", DoDeliver, func(f *EffectError) bool { return f.Resource == recovery.GitHubAPI },
+		func(c *Config) time.Duration { return 4 * c.DeliverFor },
+	},
+	{"delivery", DoDeliver, nil, func(c *Config) time.Duration { return c.DeliverFor }},
+}
+
+// doubtFor is how long what one wrong answer would look like is doubted.
+const doubtFor = 2 * time.Minute
+
+// patienceRow is the row that fits a failure, "" without one, and its time; longest is that of the effect's own rows, 0 without one.
+func (m *Machine) patienceRow(k EffectKind, f *EffectError) (row string, most, longest time.Duration) {
+	for _, r := range patience {
+		if r.kind == k {
+			longest = max(longest, r.most(&m.cfg))
+		}
+		if row == "" && (r.kind == k || r.kind == "") && (r.fits == nil || r.fits(f)) {
+			row, most = r.row, r.most(&m.cfg)
+		}
+	}
+	return row, most, longest
+}
+
+// patient reports whether an effect may go on failing as it does now: it has not done so for so long, or not often enough to tell. Each way of failing
+// has a beginning of its own; but what fails now like this and now like that ends, too. Waits for a stated reset do not count.
+func (m *Machine) patient(p Planned, f *EffectError) bool {
+	const often = 3
+	row, most, longest := m.patienceRow(p.Effect.Kind, f)
+	switch now := p.Failing; {
+	case p.Since.IsZero() || most == 0:
+		return true
+	case longest > 0 && p.Tries >= often && m.now.Sub(p.Since) >= longest+doubtFor:
+		return false
+	default:
+		return now.Row != row || now.Since.IsZero() || now.Times < often || m.now.Sub(now.Since) < most
+	}
+}
+
+// failingNow is how an effect fails, with this failure.
+func (m *Machine) failingNow(p Planned, f *EffectError) (now Failing) {
+	row, _, _ := m.patienceRow(p.Effect.Kind, f)
+	switch now = p.Failing; {
+	case row == "":
+		return Failing{}
+	case now.Row != row:
+		now = Failing{Row: row}
+	}
+	now.Times++
+	if now.Since.IsZero() {
+		now.Since = m.now
+	}
+	return now
 }
 
 // deferEffect keeps a failed effect for later. A wait for a stated reset is not counted as a failure.
 func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
-	d := EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(), Why: f.Text}
+	d := EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(), Why: f.Text, Refused: p.Refused, Failing: p.Failing}
+	d.Failing.Since = time.Time{}
+	if !f.Transient {
+		d.Refused++
+	}
 	if !f.Until.After(m.now) { // none, or one that is past: our clock and theirs differ, and asking at once would not help
 		d.Tries++
-		d.Until = m.now.Add(m.cfg.Retry.Delay(d.Tries, p.Effect.ID))
-		if f.Resource == recovery.GitHubAPI && f.Transient && d.Tries%githubDownAfter == 0 {
-			m.coolDown(Cooldown{Resource: GitHubRead, Until: m.now.Add(githubDownFor), Why: "GitHub fails repeatedly: " + f.Text})
+		d.Since, d.Failing = p.Since, m.failingNow(p, f)
+		if d.Since.IsZero() {
+			d.Since = m.now
 		}
+		if p.Effect.Kind == DoDeliver && d.Tries == saidAfter { // the comment would say for ever that somebody works on it
+			t.soft.commentDue, t.soft.commentWhy = true, "The work is done and kept, but it cannot be handed in yet: "+f.Text
+		}
+		wait := m.cfg.Retry.Delay(d.Tries, p.Effect.ID)
+		if f.isOutage() {
+			wait = min(wait, outageWait)
+		}
+		d.Until = m.now.Add(wait)
 	} else if f.Resource == recovery.GitHubAPI {
-		m.coolDown(Cooldown{Resource: GitHubWrite, Until: f.Until, Why: f.Text})
+		m.coolDown(Cooldown{Resource: cmp.Or(f.Closed, GitHubWrite), Until: f.Until, Why: f.Text})
 	}
 	d.Until = later(d.Until, m.now.Add(minRetryWait))
 	m.record(d)
+}
+
+// isOutage reports whether a server did not answer, or said that it fails: that passes by itself, and is nobody's fault here.
+func (f *EffectError) isOutage() bool {
+	return f.Transient && f.Reason == recovery.NetworkTransient && (f.Resource == recovery.GitHubAPI || f.Resource == recovery.GitHubGit)
 }
 
 // overtake takes out of the outbox what is pointless now and was not emitted by this process. What an earlier process
@@ -129,7 +216,7 @@ func (m *Machine) emitFor(t *Task) {
 	if t.soft.commentDue && !m.githubBlocked(DoProgress) && !t.plans(DoEscalate) { // the comment points to the question: that comes first
 		t.soft.commentDue = false
 		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{
-			State: t.State, Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy, Incident: m.incidentIssue(t),
+			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy, Incident: m.incidentIssue(t),
 			Until: t.Until, Validates: t.validates(),
 		}})
 	}

@@ -26,7 +26,9 @@ var allowed = map[string][]string{
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "retake/internal/recovery",
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
+	"retake/internal/diskfault":          {"errors", "strings", "syscall"}, // for the names of errors
 	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
+	"retake/internal/lease":              {"time"},
 	"retake/internal/recovery/plaintext": {"strings", "unicode/utf8"},
 	"retake/internal/recovery/loglines":  {"encoding/json", "fmt", "maps", "regexp", "retake/internal/recovery/plaintext", "slices", "strings", "unicode", "unicode/utf8"},
 	"retake/internal/recovery/retryafter": {

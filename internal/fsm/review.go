@@ -122,7 +122,7 @@ func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
 // snooze puts a task off. Its labels say that it is ours, not that it asks: of a question it is the answer, so that the meters start anew.
 func (m *Machine) snooze(t *Task, by string, until time.Time) {
 	if t.State == Blocked {
-		m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: Next{Action: t.retryAction()}})
+		m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: t.retry(false)})
 	}
 	m.overtake(t, by)
 	m.move(t, OnSnoozed, by, until)

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// dispatch fills free slots: tasks that wait for their next attempt first, then the queue, each in order.
+// dispatch fills free slots: tasks that wait for their next attempt first, in order, then the queue, see before.
 func (m *Machine) dispatch() {
 	for t := m.nextReady(); t != nil; t = m.nextReady() {
 		kind := DoRecheck
@@ -23,21 +23,21 @@ func (m *Machine) dispatch() {
 
 // nextReady picks the next task, or nil if none may go: here the scheduler chooses.
 func (m *Machine) nextReady() *Task {
-	if !m.slotFree() {
+	if !m.slotFree() || m.hostOpensAt().After(m.now) {
 		return nil
 	}
 	closed := m.modelOpensAt().After(m.now)
-	var last *Task
+	var next, last *Task
 	for _, t := range m.ready.tasks {
 		switch {
-		case closed && !t.Next.Validate, !m.admits(t): // it waits for a model, or is of a repository that is kept back
+		case closed && t.Next.usesModel(), !m.admits(t), m.cappedBy(t) != "": // it waits for a model, is of a repository that is kept back, or a cap is reached
 		case m.failedLast(t):
 			last = cmp.Or(last, t)
-		default:
-			return t
+		case next == nil || m.before(t, next):
+			next = t
 		}
 	}
-	return last
+	return cmp.Or(next, last)
 }
 
 // failedLast reports whether an incident waits for a canary and the task was the last to fail: others try before it does, or one task

@@ -15,6 +15,8 @@ type hardState struct {
 	Version     int            `json:"version"`
 	Decided     time.Time      `json:"decided"` // when the last fact was
 	RunID       string         `json:"run_id"`
+	Settings    *Settings      `json:"settings,omitempty"`    // of the last run
+	LabelNames  []LabelNames   `json:"label_names,omitempty"` // since there was no task, newest last, at most maxLabelNames
 	Phase       Phase          `json:"phase"`
 	Intent      Phase          `json:"intent,omitempty"`     // Paused or Draining if the operator wants it so, whatever the phase is meanwhile
 	PausedAt    time.Time      `json:"paused_at,omitzero"`   // when the last pause began

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -94,5 +95,51 @@ func fill(v reflect.Value) {
 		}
 	default:
 		panic("fill: " + v.Kind().String())
+	}
+}
+
+// A task that is over leaves nothing in the state but what is bounded by number: a journal of years ends in a snapshot of today.
+func TestTasksThatAreOverLeaveNothing(t *testing.T) {
+	m := New(testConfig())
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	step := func(body EventBody) []Effect {
+		at = at.Add(time.Second)
+		_, effects := m.Step(Event{At: at, Body: body})
+		return effects
+	}
+	step(Booted{RunID: "run-1"})
+	size := map[int]int{}
+	for n := 1; n <= 4000; n++ {
+		key, nonce := IssueKey(fmt.Sprintf("acme/widgets#%d", n)), fmt.Sprint("n", n)
+		effects := step(IssuesSeen{Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at, Issues: []IssueView{{Key: key, Open: true, Labels: []Label{LabelTask}, UpdatedAt: at, Nonce: nonce}}})
+		if len(m.Tasks()) == 0 {
+			t.Fatalf("issue %d is no task", n)
+		}
+		effects = append(effects, step(IssuesSeen{Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at, Issues: []IssueView{{Key: key, UpdatedAt: at.Add(time.Second), Nonce: nonce}}})...)
+		for len(effects) > 0 { // whatever was asked for is done: the claim is lost to the closed issue
+			var next []Effect
+			for _, e := range effects {
+				if e.ID == "" {
+					continue
+				}
+				ended := EffectEnded{Task: e.Task, Effect: e.ID}
+				if e.Kind == DoClaim {
+					ended.Claim = &ClaimResult{Why: "the issue is closed"}
+				}
+				next = append(next, step(ended)...)
+			}
+			effects = next
+		}
+		if n%1000 == 0 {
+			data, err := m.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			size[n] = len(data)
+		}
+	}
+	t.Logf("%d tasks are left; bytes of a snapshot after so many tasks: %v", len(m.Tasks()), size)
+	if len(m.Tasks()) > 3 || size[4000] > size[1000]+100 {
+		t.Errorf("%d tasks are left; bytes of a snapshot: %v", len(m.Tasks()), size)
 	}
 }

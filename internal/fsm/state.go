@@ -105,6 +105,7 @@ const (
 	OnLost           Trigger = "claim_lost"
 	OnWithdrawn      Trigger = "withdrawn"
 	OnStillOurs      Trigger = "still_ours"
+	OnDeliverAgain   Trigger = "deliver_again"
 	OnHello          Trigger = "hello"
 	OnStartFailed    Trigger = "start_failed"
 	OnNoHello        Trigger = "no_hello"
@@ -213,6 +214,7 @@ var Transitions = []Transition{
 	{From: []State{Stopping, Delivering, InReview}, On: OnReclaim, To: Released, Means: "The verdict: the issue was given back", old: "verdict: give the issue back"},
 	{From: []State{Stopping, Delivering, Backoff, Parked, InReview, Claiming}, On: OnEscalate, To: Blocked, Means: "The verdict: a person was asked", old: "verdict: ask a human"},
 	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and the issue is still ours, so a worker is being started", old: "due, slot free, re-read and still ours"},
+	{From: []State{Backoff}, On: OnDeliverAgain, To: Delivering, Means: "The work is done and kept, so it is handed in once more"},
 	{From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up", old: "claim without progress"},
 	{From: idle, On: OnWithdrawn, To: Released},
 	{From: []State{Delivering}, On: OnWithdrawn, To: Released},

@@ -77,10 +77,12 @@ type Task struct {
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
-	// Answers is how often a human, or the end of an incident, has changed the task's course.
+	// Answers is how often a human, the end of an incident, or work that was handed in once more, has changed the task's course.
 	Answers int `json:"answers,omitempty"`
 	// Resumed: the task was blocked or in review, so the claim's labels must be put back before the next attempt.
 	Resumed bool `json:"resumed,omitempty"`
+
+	Standing Standing `json:"standing,omitzero"`
 
 	// Work is what was pushed of the claim last: delivered, or shown with a question.
 	Work DeliverResult `json:"work,omitzero"`
@@ -134,7 +136,12 @@ type Next struct {
 	Fresh   bool            `json:"fresh,omitempty"` // on a checkout that begins at the base branch
 	// Validate: it only validates the work, in a clean container.
 	Validate bool `json:"validate,omitempty"`
+	// Deliver: there is no attempt. The work is done, and is handed in once more.
+	Deliver bool `json:"deliver,omitempty"`
 }
+
+// usesModel: neither a validation nor a delivery does.
+func (n Next) usesModel() bool { return !n.Validate && !n.Deliver }
 
 // Outcome is how an attempt ended.
 type Outcome string
@@ -187,6 +194,16 @@ type Planned struct {
 	Effect    Effect    `json:"effect"`
 	Tries     int       `json:"tries,omitempty"`     // failed so far
 	NotBefore time.Time `json:"not_before,omitzero"` // after a failure
+	Since     time.Time `json:"since,omitzero"`      // when it failed first
+	Refused   int       `json:"refused,omitempty"`   // how many of the tries were refused for good
+	Failing   Failing   `json:"failing,omitzero"`
+}
+
+// Failing is how often, and since when, an effect has failed in the same way: as one row of patience has it, and no other meanwhile.
+type Failing struct {
+	Row   string    `json:"row"`
+	Times int       `json:"times"`
+	Since time.Time `json:"since,omitzero"` // zero: a stated reset was waited for since
 }
 
 // soft is what a restart may forget.
@@ -223,6 +240,14 @@ func (t *Task) Activity() (Activity, time.Time) { return t.soft.Activity, t.soft
 // validates reports whether the attempt under way, or else the next one, only validates the work.
 func (t *Task) validates() bool {
 	return t.State.Info().Live && t.Validates || !t.State.Info().Live && t.Next.Validate
+}
+
+// shown is the state that people read: work that waits to be handed in once more is not tried again.
+func (t *Task) shown() State {
+	if t.State == Backoff && t.Next.Deliver {
+		return Delivering
+	}
+	return t.State
 }
 
 // holdsSlot reports whether the task counts against director.max_workers: by its state, or because it is being re-read

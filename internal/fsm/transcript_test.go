@@ -31,7 +31,8 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(want))
+			got, played := play(t, string(want))
+			played.record(strings.TrimSuffix(filepath.Base(file), ".txt"))
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -64,9 +65,10 @@ type stage struct {
 	ended   map[IssueKey]State
 	out     bytes.Buffer
 	crashes int
+	planned []string
 }
 
-func play(t *testing.T, script string) string {
+func play(t *testing.T, script string) (string, *stage) {
 	s := &stage{t: t, cfg: testConfig(), now: epoch, ended: map[IssueKey]State{}}
 	s.cfg.CleanValidation = strings.Contains(script, "\n# worker.validate = \"fresh\"\n")
 	s.m = New(s.cfg)
@@ -81,7 +83,7 @@ func play(t *testing.T, script string) string {
 			s.out.WriteString(line + "\n")
 		}
 	}
-	return s.out.String()
+	return s.out.String(), s
 }
 
 // event plays "> 1m30s verb argument …".
@@ -149,6 +151,13 @@ func (s *stage) offer(body EventBody) {
 }
 
 func (s *stage) fact(f Fact) {
+	s.t.Helper()
+	if p, ok := f.(EffectPlanned); ok {
+		if slices.Contains(s.planned, p.Effect.ID) {
+			s.t.Errorf("%s is planned twice", p.Effect.ID)
+		}
+		s.planned = append(s.planned, p.Effect.ID)
+	}
 	if m, ok := f.(Moved); ok {
 		s.ended[m.Task] = m.To
 	}
@@ -189,7 +198,14 @@ func issueKey(n string) IssueKey { return IssueKey("acme/widgets#" + n) }
 
 // verbs are the events of the little language.
 var verbs = map[string]func(s *stage, args []string, named map[string]string) EventBody{
-	"boot": func(_ *stage, a []string, _ map[string]string) EventBody { return Booted{RunID: a[0]} },
+	"boot": func(s *stage, a []string, n map[string]string) EventBody {
+		b := Booted{RunID: a[0]}
+		if n["task"] != "" { // what the label that offers work is called, and where it is looked for
+			b.Settings = &Settings{Labels: LabelNames{Task: n["task"], Claimed: n["task"] + "-claimed"}, Repositories: strings.Split(n["in"], ",")}
+			s.cfg.Repositories, s.m.cfg.Repositories = b.Settings.Repositories, b.Settings.Repositories
+		}
+		return b
+	},
 	"tick": func(*stage, []string, map[string]string) EventBody { return Tick{} },
 	"resumed": func(s *stage, a []string, _ map[string]string) EventBody {
 		return DirectorResumed{Gap: s.duration(a[0])}
@@ -401,6 +417,7 @@ func (s *stage) failed(args []string, named map[string]string) EventBody {
 	kind, _, _ = strings.Cut(kind, ".")
 	e.Failure = &EffectError{
 		Reason: recovery.Reason(args[1]), Text: named["text"], Transient: !slices.Contains(args, "permanent"), Resource: named["resource"],
+		Doubtful: slices.Contains(args, "doubtful"),
 	}
 	switch about, _ := recovery.Describe(e.Failure.Reason); {
 	case e.Failure.Resource != "":

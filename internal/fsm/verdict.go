@@ -101,9 +101,17 @@ func (m *Machine) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
 }
 
+// rowDeliver names the verdict on work that cannot be handed in.
+const rowDeliver = "director.deliver"
+
+// isAboutWork: handing in the same once more would fail like that again.
+func isAboutWork(r recovery.Reason) bool {
+	return r == recovery.PolicyViolation || r == recovery.ScopeViolation || r == recovery.Validation
+}
+
 // block records a verdict that is not about how an attempt ended, and asks a human.
 func (m *Machine) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
-	m.record(VerdictMade{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v})
+	m.record(VerdictMade{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Deliver: v.Row == rowDeliver && !isAboutWork(f.Reason)})
 	m.askHuman(t, f, stage, v)
 }
 
@@ -149,7 +157,7 @@ func (b BudgetEdited) step(m *Machine) {
 	if t := m.Task(b.Task); t != nil && b.PaidCalls >= 0 && t.Tally.PaidCalls != b.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, PaidCalls: &b.PaidCalls})
 		m.enforceBudget(t)
-		if (t.State == Backoff || t.State == Parked) && (!t.Next.Validate || t.Next.Charges != "") {
+		if (t.State == Backoff || t.State == Parked) && !t.Next.Deliver && (!t.Next.Validate || t.Next.Charges != "") {
 			m.blockUsedUp(t)
 		}
 	}

@@ -3,6 +3,8 @@ package fsm
 import (
 	"fmt"
 	"time"
+
+	"retake/internal/recovery"
 )
 
 // Waiting is what a task waits for, in words, and until when if that is known.
@@ -15,6 +17,9 @@ type Waiting struct {
 func (m *Machine) WaitsFor(t *Task) Waiting {
 	switch t.State {
 	case Queued:
+		if len(t.Standing.After) > 0 {
+			return Waiting{For: m.waitsForIssues(t)}
+		}
 		return m.waitsForTurn(t)
 	case Backoff:
 		if len(t.Outbox) > 0 {
@@ -24,6 +29,10 @@ func (m *Machine) WaitsFor(t *Task) Waiting {
 			return Waiting{"the pause before the next attempt", t.Until}
 		}
 		return m.waitsForTurn(t)
+	case Starting:
+		if t.plans(DoStart) && t.Outbox[0].NotBefore.After(m.now) {
+			return Waiting{"what the start needs, which has failed and is tried again", t.Outbox[0].NotBefore}
+		}
 	case Blocked:
 		return Waiting{For: "an answer of a person"}
 	case Parked:
@@ -47,13 +56,18 @@ func (m *Machine) waitsForTurn(t *Task) Waiting {
 		return Waiting{For: phases[m.hard.Phase]}
 	case m.githubOpensAt().After(m.now):
 		return Waiting{"GitHub, which asked for a pause", m.githubOpensAt()}
-	case m.modelOpensAt().After(m.now) && !t.Next.Validate:
+	case m.hostOpensAt().After(m.now):
+		return Waiting{For: "the director's machine: " + m.closed(recovery.Host).Why}
+	case m.modelOpensAt().After(m.now) && t.Next.usesModel():
 		return m.waitsForModel()
 	case !m.admits(t):
 		if issue := m.incidentIssue(t); issue != "" {
 			return Waiting{For: "the end of the incident in " + string(issue)}
 		}
 		return Waiting{For: "the end of an incident"}
+	}
+	if label := m.cappedBy(t); label != "" {
+		return Waiting{For: "another task with the label " + label + " to end (github.label_caps)"}
 	}
 	return Waiting{For: "a free worker (director.max_workers)"}
 }

@@ -7,6 +7,23 @@ import (
 	"go.uber.org/zap"
 )
 
+// HasBranch fails with a permanent *Error if a repository lacks a branch: naming it is a matter of configuration.
+func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
+	p, err := parseRepo(repo)
+	if err != nil {
+		return err
+	}
+	_, _, err = c.lanes[laneReads].Git.GetRef(ctx, p.owner, p.repo, "heads/"+branch)
+	if err = normalize(err); !isGone(err) {
+		return err
+	}
+	about, _, err := c.lanes[laneReads].Repositories.Get(ctx, p.owner, p.repo)
+	if err != nil {
+		return normalize(err) // it is the repository that is not there
+	}
+	return permanent("%s has no branch %s: set github.base_branch to the branch that work starts from (its default branch is %s)", repo, branch, about.GetDefaultBranch())
+}
+
 // DeleteBranch removes a branch that is not needed any more, if it still points to sha. One that is gone is fine; one to which
 // somebody has pushed since stays, and so does one that GitHub protects.
 func (c *Client) DeleteBranch(ctx context.Context, repo, branch, sha string) error {

@@ -2,6 +2,7 @@ package github
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,11 +40,13 @@ type Holder struct {
 // ClaimResult is the outcome of a claim.
 type ClaimResult struct {
 	Outcome Outcome
+	Offered bool   // the issue asks for work all the same: it would look like work again
 	Winner  Holder // lost only
 	Why     string // not_eligible only
 }
 
-// Claim runs the claim protocol: remove the task label, add the claimed label, post the claim comment, read back.
+// Claim runs the claim protocol: add the claimed label, post the claim comment, read back, remove the task label. In this order, because a claim may
+// stop anywhere for good: the issue always shows a label, and one without the task label has a comment that says whose it is.
 // The loser deletes its own comment and leaves the labels as the winner has them.
 func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, error) {
 	if err := c.checkWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
@@ -56,6 +59,9 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 	m := marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce, Run: req.RunID}
 	if _, err := m.line(); err != nil {
 		return ClaimResult{}, err
+	}
+	if req.Unblock {
+		t.adopt(c.opts.Fleet, req.Nonce)
 	}
 	if holder, ok := t.holder(); ok && !c.isOwnClaim(t, holder, req.Nonce) {
 		return c.withdraw(ctx, t, m, ClaimResult{Outcome: Lost, Winner: holderOf(holder)})
@@ -70,20 +76,23 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 	if why != "" {
 		return c.undo(ctx, t, m, why)
 	}
-	for _, old := range []string{c.labels.Review, c.labels.Task} { // the task label last: it is what makes us come back
-		if err := c.dropLabel(ctx, laneClaim, t, old); err != nil {
-			return ClaimResult{}, err
-		}
+	old := []string{c.labels.Review}
+	if req.Unblock {
+		old = append(old, c.labels.Blocked)
+	}
+	text := c.page("claim", req.Nonce)
+	if t, err = c.mutate(ctx, laneClaim, t, bundle{on: c.labels.Claimed, off: old, mark: m, text: text}); err != nil {
+		return ClaimResult{}, err
 	}
 	if err := c.addLabel(ctx, laneClaim, t, c.labels.Claimed); err != nil {
 		return ClaimResult{}, err
 	}
-	if req.Unblock {
-		if err := c.dropLabel(ctx, laneClaim, t, c.labels.Blocked); err != nil {
+	for _, label := range old {
+		if err := c.dropLabel(ctx, laneClaim, t, label); err != nil {
 			return ClaimResult{}, err
 		}
 	}
-	if _, err := c.post(ctx, laneClaim, t, m, c.page("claim", req.Nonce)); err != nil {
+	if _, err := c.post(ctx, laneClaim, t, m, text); err != nil {
 		return ClaimResult{}, err
 	}
 	return c.verify(ctx, t.place, req, m)
@@ -112,6 +121,9 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 	if err != nil {
 		return ClaimResult{}, err
 	}
+	if req.Unblock {
+		t.adopt(c.opts.Fleet, req.Nonce)
+	}
 	holder, ok := t.holder()
 	switch {
 	case ok && !c.isOwnClaim(t, holder, req.Nonce):
@@ -125,6 +137,16 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 		return c.undo(ctx, t, m, why)
 	}
 	if !t.issue.Has(c.labels.Claimed) {
+		if t.issue.Has(c.labels.Task) {
+			return c.labelsChanged(ctx, t, m)
+		}
+		off, err := c.claimTakenOff(ctx, t, m)
+		if err == nil && !off {
+			err = labelsChanging(t)
+		}
+		if err != nil {
+			return ClaimResult{}, err
+		}
 		return c.undo(ctx, t, m, "the label "+c.labels.Claimed+" was removed while it was being claimed")
 	}
 	for _, again := range t.ownComments(m)[1:] { // a lost answer, and a list that lagged behind
@@ -132,6 +154,28 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 			return ClaimResult{}, err
 		}
 	}
+	return c.takeTask(ctx, t, m)
+}
+
+// takeTask removes the task label, with which the claim is won. If the claimed label has been taken off meanwhile, the issue was still offered: it is so
+// again.
+func (c *Client) takeTask(ctx context.Context, t thread, m marker) (ClaimResult, error) {
+	for _, name := range t.issue.named(c.labels.Task) {
+		left, err := c.removeLabel(ctx, laneClaim, t, name)
+		if err != nil {
+			return ClaimResult{}, err
+		}
+		if left == nil || left.Has(c.labels.Claimed) {
+			continue
+		}
+		t.issue = *left
+		if err := c.addLabel(ctx, laneClaim, t, c.labels.Task); err != nil {
+			return ClaimResult{}, err
+		}
+		t.issue.Labels = append(t.issue.Labels, c.labels.Task)
+		return c.labelsChanged(ctx, t, m)
+	}
+	c.unsettled.drop(t.key())
 	return ClaimResult{Outcome: Won}, nil
 }
 
@@ -162,46 +206,55 @@ func (c *Client) unclaimable(i Issue) string {
 func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (string, error) {
 	holder, ok := t.holder()
 	ok = ok && c.isOwnClaim(t, holder, req.Nonce)
-	takesBack := ok && req.Unblock
+	over := t.wasReleased(req.Nonce) || !ok && len(t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})) > 0
+	takesBack := req.Unblock && !over // also if somebody has deleted the comment of the claim, which is written again
 	if why := c.unclaimable(t.issue); why != "" && (!takesBack || why != waitsForHuman && why != inReview) {
 		return why, nil
 	}
-	if ok {
+	if ok || takesBack {
 		return "", nil
 	}
-	if len(t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})) > 0 {
+	if over {
 		return "this claim has ended", nil
 	}
 	if t.issue.Has(c.labels.Task) || t.issue.Has(c.labels.Claimed) {
-		return "", nil
+		return c.leftToPeople(ctx, t)
 	}
-	took, err := c.tookTaskLabel(ctx, t)
-	if err != nil || took {
+	h, err := c.labelHistory(ctx, laneClaim, t.place)
+	if err != nil || t.tookTaskLabel(h) {
 		return "", err
 	}
 	return "the label " + c.labels.Task + " is not there", nil
 }
 
-// tookTaskLabel reads from the issue's events whether we were the last to touch its task label, removing it, after
-// any claim that has ended.
-func (c *Client) tookTaskLabel(ctx context.Context, t thread) (bool, error) {
-	latest, err := c.lastLabelEvent(ctx, laneClaim, t.place, c.labels.Task)
-	if err != nil || latest.GetEvent() != "unlabeled" || !strings.EqualFold(latest.GetActor().GetLogin(), t.self) {
+// tookTaskLabel reports whether we were the last to touch the issue's task label, removing it, after any claim that has ended.
+func (t thread) tookTaskLabel(h labelHistory) bool {
+	at := h.last(h.labels.Task)
+	if at < 0 || h.events[at].GetEvent() != "unlabeled" || !h.byUs(h.events[at]) {
+		return false
+	}
+	return !slices.ContainsFunc(t.comments, func(r comment) bool {
+		ended := r.mark != nil && (r.mark.kind == markRelease || r.mark.kind == markClaim && r.mark.Ended != "")
+		return ended && !r.at.Before(h.events[at].GetCreatedAt().Time)
+	})
+}
+
+// claimTakenOff reports whether a person has taken the claimed label off since the issue was offered. By our own account that counts only after the
+// claim's comment: before it another director of the same account may have taken the claim for one that has ended (see Free).
+func (c *Client) claimTakenOff(ctx context.Context, t thread, m marker) (bool, error) {
+	h, err := c.labelHistory(ctx, laneClaim, t.place)
+	at := h.takenOff(c.labels.Claimed)
+	if err != nil || at < 0 || at < h.offered() {
 		return false, err
 	}
-	at := latest.GetCreatedAt()
-	for _, r := range t.comments {
-		ended := r.mark != nil && (r.mark.kind == markRelease || r.mark.kind == markClaim && r.mark.Ended != "")
-		if ended && !r.at.Before(at.Time) {
-			return false, nil
-		}
-	}
-	return true, nil
+	own := t.ownComments(m)
+	return !h.byUs(h.events[at]) || len(own) > 0 && !h.events[at].GetCreatedAt().Before(own[0].at), nil
 }
 
 // withdraw deletes our comments of this claim, if any, and touches nothing else. A comment that has reported on
 // work is no mere claim any more and stays.
 func (c *Client) withdraw(ctx context.Context, t thread, m marker, result ClaimResult) (ClaimResult, error) {
+	result.Offered = c.isOffered(t.issue)
 	for _, r := range t.ownComments(m) {
 		if !c.isFreshClaim(r) {
 			continue

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"retake/internal/github/githubtest"
 )
 
-func TestClaimRemovesAddsCommentsAndReadsBack(t *testing.T) {
+func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t := w.T
 		c := w.client("retake-bot")
@@ -22,14 +24,14 @@ func TestClaimRemovesAddsCommentsAndReadsBack(t *testing.T) {
 			steps = append(steps, r.Method+" "+r.Path)
 		}
 		want := []string{
-			"DELETE /repos/acme/widgets/issues/1/labels/agent-task", "POST /repos/acme/widgets/issues/1/labels",
-			"POST /repos/acme/widgets/issues/1/comments",
+			"POST /repos/acme/widgets/issues/1/labels", "POST /repos/acme/widgets/issues/1/comments",
+			"DELETE /repos/acme/widgets/issues/1/labels/agent-task",
 		}
 		if !slices.Equal(steps, want) {
 			t.Errorf("writes = %q, want %q", steps, want)
 		}
-		if last := w.sim.Requests()[len(w.sim.Requests())-1]; last.Method != http.MethodGet {
-			t.Errorf("last request = %+v, want the read-back", last)
+		if r := w.sim.Requests(); r[len(r)-2].Method != http.MethodGet {
+			t.Errorf("before the last request = %+v, want the read-back", r[len(r)-2])
 		}
 		body := w.marked(markClaim)[0].Body
 		first, rest, _ := strings.Cut(body, "\n")
@@ -42,25 +44,28 @@ func TestClaimRemovesAddsCommentsAndReadsBack(t *testing.T) {
 // TestOneWinnerInEveryInterleaving runs two claims of different credentials, and of the same, request by request in every
 // possible order.
 func TestOneWinnerInEveryInterleaving(t *testing.T) {
-	for _, rival := range []string{"other-bot", "retake-bot"} {
-		t.Run(rival, func(t *testing.T) {
-			runs := 0
-			for order := []bool{}; order != nil; runs++ {
-				order = interleave(t, rival, order)
-			}
-			t.Logf("%d interleavings", runs)
-			if runs < 100 {
-				t.Errorf("only %d interleavings: the requests were not interleaved", runs)
-			}
-		})
+	for mode, setUp := range modes {
+		for _, rival := range []string{"other-bot", "retake-bot"} {
+			t.Run(mode+", "+rival, func(t *testing.T) {
+				runs := 0
+				for order := []bool{}; order != nil; runs++ {
+					order = interleave(t, setUp, rival, order)
+				}
+				t.Logf("%d interleavings", runs)
+				if runs < 100 {
+					t.Errorf("only %d interleavings: the requests were not interleaved", runs)
+				}
+			})
+		}
 	}
 }
 
 // interleave lets two claims take turns as order says, false for the first, and then the first whenever possible.
 // It returns the next order to try, nil after the last.
-func interleave(t *testing.T, rival string, order []bool) (next []bool) {
+func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (next []bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		setUp(w)
 		var turns [2]chan struct{}
 		var waiting, reads, ended [2]bool
 		var results [2]ClaimResult
@@ -136,7 +141,7 @@ func checkRace(w *world, results [2]ClaimResult, errs [2]error, taken []bool) {
 	if comments := w.marked(markClaim); won != 1 || len(comments) != 1 {
 		w.Fatalf("%v: outcomes %s, %s; claim comments %+v", taken, results[0].Outcome, results[1].Outcome, comments)
 	}
-	if events := w.labelEvents(); !slices.Equal(events, []string{"-agent-task", "+agent-claimed"}) {
+	if events := w.labelEvents(); !slices.Equal(events, []string{"+agent-claimed", "-agent-task"}) {
 		w.Fatalf("%v: label events %q", taken, events)
 	}
 	if w.Failed() {
@@ -213,8 +218,11 @@ func TestClaimOfWhatIsNotToBeDone(t *testing.T) {
 // TestClaimThatLosesItsIssueMeanwhile closes the issue, or takes the label off, between the comment and the read-back.
 func TestClaimThatLosesItsIssueMeanwhile(t *testing.T) {
 	for name, change := range map[string]func(w *world){
-		"closed":   func(w *world) { w.sim.SetState(w.key, "acme", "closed") },
-		"unlabels": func(w *world) { w.sim.RemoveLabel(w.key, "acme", "agent-claimed") },
+		"closed": func(w *world) { w.sim.SetState(w.key, "acme", "closed") },
+		"unlabels": func(w *world) {
+			w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
+			w.sim.RemoveLabel(w.key, "acme", "agent-task")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -233,8 +241,36 @@ func TestClaimThatLosesItsIssueMeanwhile(t *testing.T) {
 				if got.Outcome != NotEligible || len(w.marked(markClaim)) != 0 {
 					t.Errorf("claim = %+v, comments %+v", got, w.marked(markClaim))
 				}
-				w.wantLabels()
+				w.wantLabels(map[string][]string{"closed": {"agent-task"}}[name]...)
 			})
+		})
+	}
+}
+
+// TestClaimOfWhatIsStillOffered takes the claimed label off at each request, while the task label is on: that stays an offer, and the claim goes on.
+func TestClaimOfWhatIsStillOffered(t *testing.T) {
+	for at, reached := 1, true; reached; at++ {
+		inWorld(t, func(w *world) {
+			t := w.T
+			requests := 0
+			c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+				return roundTrip(func(r *http.Request) (*http.Response, error) {
+					if requests++; requests == at && slices.Contains(w.sim.Issue(w.key).Labels, "agent-task") {
+						w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
+					}
+					return next.RoundTrip(r)
+				})
+			}))
+			got, err := c.Claim(t.Context(), claimRequest(w, testNonce))
+			reached = requests >= at
+			if kindOf(err) == KindTransient {
+				got, err = c.Claim(t.Context(), claimRequest(w, testNonce))
+			}
+			w.must(err)
+			if got.Outcome != Won || len(w.marked(markClaim)) != 1 {
+				t.Errorf("request %d: claim = %+v, comments %+v", at, got, w.marked(markClaim))
+			}
+			w.wantLabels("agent-claimed")
 		})
 	}
 }
@@ -371,4 +407,24 @@ func TestMarkersOfReaders(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A claim that is refused for good between its two labels, before it has taken the offer away, gives the issue back as it was: nobody loses it.
+func TestAClaimGivenUpLeavesTheOffer(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.inject(githubtest.Fault{Status: http.StatusForbidden, Body: `{"message":"Resource not accessible"}`}.On("DELETE", "/labels/"))
+		if _, err := c.Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run"}); kindOf(err) != KindPermanent {
+			w.Fatalf("got %v, want permanent", err)
+		}
+		if got := w.sim.Issue(w.key).Labels; !slices.Equal(got, []string{"agent-claimed", "agent-task"}) {
+			w.Fatalf("the claim stopped with labels %v", got)
+		}
+		if err := c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "refused"}); err != nil {
+			w.Fatal(err)
+		}
+		if got := w.sim.Issue(w.key).Labels; !slices.Equal(got, []string{"agent-task"}) {
+			w.Errorf("given back with labels %v, want the offer", got)
+		}
+	})
 }

@@ -25,12 +25,15 @@ type Labels struct{ Task, Claimed, Blocked, Review string }
 type Options struct {
 	BaseURL string                                // API root
 	Token   func(context.Context) (string, error) // asked before every request; may cache
+	Login   func(context.Context) (string, error) // account of the token; nil: GitHub is asked, who does not tell an App
 	Fleet   string                                // [A-Za-z0-9._-]{1,64}; part of every marker
 	Labels  Labels
 	// TrustedAuthors are the author associations whose markers count, beside our own.
 	TrustedAuthors []string
 
 	MinBetweenWrites time.Duration // at least 1 s
+	LeastBetween     time.Duration // for a stand-in that has no such limit: MinBetweenWrites may be as short as this; zero: 1 s
+	FirstProbe       time.Duration // for tests: pause before the first look whether GitHub that was away answers; zero: 4 s
 	MaxConcurrent    int           // requests under way
 	CooldownDefault  time.Duration // first wait after a limit that states none
 	Writes           bool          // false: nothing on GitHub is ever changed
@@ -52,7 +55,12 @@ type Client struct {
 	graphql   string                 // address of GitHub's other API
 	rights    memory[right]          // by repository and login
 	claims    memory[claimComment]   // by issue and nonce
+	lost      memory[doubt]          // issues that GitHub says are not there
+	unsettled memory[unsettled]      // issues whose labels were changed while they were claimed
+	looked    memory[looked]         // what issues depend on, by key or list, in lower case
 	login     atomic.Pointer[string] // that the token belongs to; nil: not asked yet
+	former    atomic.Pointer[formerLabels]
+	restUntil atomic.Pointer[time.Time] // GraphQL has failed: not used before; nil: it has not
 }
 
 // remembered bounds how many people's rights and claims' comments are kept in memory.
@@ -76,14 +84,17 @@ func New(o Options) (*Client, error) {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	c := &Client{
 		opts: o, labels: o.Labels, log: o.Log, rights: memory[right]{entries: remembered}, claims: memory[claimComment]{entries: remembered},
+		lost: memory[doubt]{entries: remembered}, unsettled: memory[unsettled]{entries: remembered},
+		looked: memory[looked]{entries: mostLooked},
 	}
 	// https://api.github.com/ has it beside its REST calls, a server of one's own beside /api/v3/.
 	c.graphql = base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String()
 	c.transport = &transport{
 		base: base, next: o.Transport, token: o.Token, writes: o.Writes,
 		cache: memory[answer]{entries: keptAnswers, bytes: keptBytes, size: func(a answer) int { return len(a.body) }},
-		gate:  newGate(o.MinBetweenWrites, o.MaxConcurrent, o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
+		gate:  newGate(max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)), o.MaxConcurrent, o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
 	}
+	c.transport.gate.silence.first = cmp.Or(o.FirstProbe, firstProbe)
 	for l := range c.lanes {
 		api := gh.NewClient(&http.Client{Transport: laneTransport{c.transport, lane(l)}})
 		api.BaseURL, api.UserAgent = base, "retake"
@@ -92,7 +103,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Prime shuts a resource as a journal remembers it. It does not call OnCooldown.
+// Prime shuts a resource as a journal says; any other name changes nothing. It does not call OnCooldown.
 func (c *Client) Prime(cd Cooldown) { c.transport.gate.prime(cd) }
 
 // Lift opens a resource that is shut, as an operator wants it; any other name changes nothing. GitHub's next refusal shuts it again.
@@ -102,6 +113,13 @@ func (c *Client) Lift(resource string) { c.transport.gate.lift(resource) }
 func (c *Client) self(ctx context.Context, l lane) (string, error) {
 	if login := c.login.Load(); login != nil {
 		return *login, nil
+	}
+	if c.opts.Login != nil {
+		login, err := c.opts.Login(ctx)
+		if err == nil {
+			c.login.Store(&login)
+		}
+		return login, normalize(err)
 	}
 	u, _, err := c.lanes[l].Users.Get(ctx, "")
 	if err != nil {
@@ -116,6 +134,10 @@ func (c *Client) self(ctx context.Context, l lane) (string, error) {
 
 // Account is the login that our token belongs to, and whether GitHub calls it a bot. With a personal token it is a person's.
 func (c *Client) Account(ctx context.Context) (login string, bot bool, err error) {
+	if c.opts.Login != nil {
+		login, err = c.self(ctx, laneReads)
+		return login, true, err
+	}
 	u, _, err := c.lanes[laneReads].Users.Get(ctx, "")
 	if err != nil {
 		return "", false, normalize(err)

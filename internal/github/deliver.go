@@ -54,6 +54,7 @@ type UsageLine struct {
 type Delivered struct {
 	PullRequest int    // 0: none
 	URL         string // of the pull request, else of the branch
+	Withdrawn   string // why nobody wants it any more; empty: somebody does. Nothing was changed then.
 }
 
 // deliveredPage is what pages/delivered.md shows.
@@ -64,8 +65,8 @@ type deliveredPage struct {
 }
 
 // Deliver opens the pull request if one is wanted (or finds it by its head branch) and has it say what this delivery says, takes
-// the labels from claimed to review and makes the claim comment the report. That comment comes last: unless the pull request
-// is watched, its marker then says that the claim has ended, and a repetition changes nothing.
+// the labels from claimed to review and makes the claim comment the report. That comment comes last, with the claimed label: unless the pull request
+// is watched, its marker then says that the claim has ended, and a repetition changes nothing but that label.
 func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, error) {
 	if err := c.checkWrites("deliver", req.Key, zap.String("task", req.Nonce), zap.String("to", req.Branch)); err != nil {
 		return Delivered{}, err
@@ -74,34 +75,72 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	if err != nil {
 		return Delivered{}, err
 	}
+	t.adopt(c.opts.Fleet, req.Nonce)
 	m := marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce}
 	claims := t.ownComments(m)
 	ended := len(claims) > 0 && claims[0].mark.Ended != ""
 	branch := BranchURL(t.issue.URL, req.Branch)
 	done := Delivered{URL: branch}
+	var shown bool
+	if !ended {
+		if done.Withdrawn, shown, err = c.withdrawn(ctx, laneCompletion, t.place, t.issue); err != nil || done.Withdrawn != "" {
+			return done, err
+		}
+	}
 	if req.PullRequest {
 		if done, err = c.pullRequest(ctx, t, req, ended); err != nil {
 			return Delivered{}, err
 		}
 	}
 	if ended {
-		return done, nil
-	}
-	if err := c.moveLabels(ctx, laneCompletion, t, c.labels.Review, false); err != nil {
-		return Delivered{}, err
+		return done, c.finishReview(ctx, t)
 	}
 	if !req.Watch {
 		m.Ended = endedDelivered
 	}
-	text := c.page("delivered", deliveredPage{req, done.PullRequest, branch})
-	if len(claims) == 0 {
-		_, err = c.post(ctx, laneCompletion, t, m, text)
+	todo := bundle{mark: m, text: c.page("delivered", deliveredPage{req, done.PullRequest, branch})}
+	if len(claims) > 0 {
+		todo.mark.Run, todo.edit = claims[0].mark.Run, &claims[0]
+	}
+	if !shown {
+		if t, err = c.toReview(ctx, t, todo); err != nil {
+			return Delivered{}, err
+		}
+	}
+	if todo.edit == nil {
+		_, err = c.post(ctx, laneCompletion, t, todo.mark, todo.text)
 	} else {
-		m.Run = claims[0].mark.Run
-		_, err = c.edit(ctx, laneCompletion, t.place, claims[0], m, text)
+		_, err = c.edit(ctx, laneCompletion, t.place, *todo.edit, todo.mark, todo.text)
 	}
 	c.claims.drop(req.Key + " " + req.Nonce)
 	return done, err
+}
+
+// Withdrawn says why nobody wants a delivery any more, as Deliver would; empty: somebody does, or it was shown already. As long as the issue has the
+// labels that it should have, it costs no request.
+func (c *Client) Withdrawn(ctx context.Context, i Issue) (why string, err error) {
+	p, err := parseKey(i.Key)
+	if err != nil {
+		return "", err
+	}
+	why, _, err = c.withdrawn(ctx, laneCompletion, p, i)
+	return why, err
+}
+
+// withdrawn decides what it means for a delivery that an issue has neither the claimed nor the review label: a person has taken the first one off and
+// nobody wants the work any more, or the other one, which was on (shown).
+func (c *Client) withdrawn(ctx context.Context, l lane, p place, i Issue) (why string, shown bool, err error) {
+	if !c.movedAway(thread{issue: i}, c.labels.Review) {
+		return "", false, nil
+	}
+	if c.isOffered(i) {
+		return "the issue was offered again as a new task", false, nil
+	}
+	h, err := c.labelHistory(ctx, l, p)
+	if err == nil && h.takenOff(c.labels.Claimed) >= 0 {
+		why = "the label " + c.labels.Claimed + " was removed"
+	}
+	return why, err == nil && h.takenOff(c.labels.Review) >= 0, err
 }
 
 // Settled returns what a delivery has led to that nothing is to be added to: its pull request and that one's head, if it was merged or closed, or

@@ -347,8 +347,9 @@ func TestGraphQLErrors(t *testing.T) {
 		answer string
 		want   Kind
 	}{
-		"a limit":   {`{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user"}]}`, KindRateLimited},
-		"forbidden": {`{"data":{"markPullRequestReadyForReview":null},"errors":[{"type":"FORBIDDEN","message":"retake-bot does not have the correct permissions"}]}`, KindPermanent},
+		"a limit, as it is also said": {`{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit","message":"API rate limit already exceeded"}]}`, KindRateLimited},
+		"a limit":                     {`{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user"}]}`, KindRateLimited},
+		"forbidden":                   {`{"data":{"markPullRequestReadyForReview":null},"errors":[{"type":"FORBIDDEN","message":"retake-bot does not have the correct permissions"}]}`, KindPermanent},
 	} {
 		inWorld(t, func(w *world) {
 			w.claimed(w.client("retake-bot"))

@@ -102,7 +102,8 @@ func TestTheStandInPlaysPullRequests(t *testing.T) {
 			{"POST", "../graphql", `{"query":"mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }","variables":{"id":"{node}"}}`, 200, `"isDraft":false`, ""},
 			{"POST", "../graphql", `{"query":"mutation { markPullRequestReadyForReview(input: {pullRequestId: \"{node}\"}) { pullRequest { isDraft } } }"}`, 200, `"isDraft":false`, ""},
 			{"POST", "../graphql", `{"query":"mutation { markPullRequestReadyForReview(input: {pullRequestId: \"x\"}) { pullRequest { isDraft } } }"}`, 200, `NOT_FOUND`, ""},
-			{"POST", "../graphql", `{"query":"query { viewer { login } }"}`, 200, `"errors":[{"message":"The stand-in understands one thing`, ""},
+			{"POST", "../graphql", `{"query":"query { viewer { login } }"}`, 200, `"errors":[{"message":"Cannot query field \"viewer\" on type \"Query\"`, ""},
+			{"POST", "../graphql", `{"query":"mutation { addComment(input: {subjectId: \"{node}\"}) { commentEdge { node { id } } } }"}`, 200, `"errors":[{"message":"Field`, ""},
 			{"GET", pulls + "/2", "", 200, `"mergeable_state":"clean"`, ""},
 			{"PATCH", pulls + "/2", `{"title":"Q","body":"why","base":"main"}`, 200, `"title":"Q"`, ""},
 

@@ -19,7 +19,8 @@
 //
 // A primary limit (5,000 requests an hour) belongs to the credential and closes reads and writes. A secondary limit
 // closes both as well, although GitHub mostly means writes: continuing while limited may get the integration banned.
-// Only our own hourly budget of changes, to which GitHub has not objected yet, closes writes alone.
+// Only our own hourly budget of changes, to which GitHub has not objected yet, closes writes alone. A GitHub that does not answer
+// is closed as a whole, and probed (silence.go).
 //
 // # Claims
 //

@@ -16,6 +16,9 @@ import (
 // ErrWritesDisabled is returned by everything that would change something on GitHub while writes are off.
 var ErrWritesDisabled = errors.New("github: writes are disabled: set github.writes = true to let Retake change issues")
 
+// ErrNotSent is wrapped by the errors of an Options.Transport that has not sent the request: it says nothing of GitHub.
+var ErrNotSent = errors.New("github: not sent")
+
 // Kind is what a caller can do about an error.
 type Kind string
 
@@ -34,14 +37,18 @@ type Error struct {
 	Status  int       // HTTP status; 0 when there was no answer
 	Until   time.Time // rate_limited only: no call for Resource before this time
 	MovedTo string    // not_found only: "owner/repo#n" if the issue was transferred there
-	// Resource is github.read or github.write; rate_limited only.
+	// Resource of the gate that is shut; rate_limited only.
 	Resource string
 	Message  string // GitHub's own message, or ours, one line
 	Op       string // "GET /repos/acme/widgets/issues"; empty for what no single request caused
 	Err      error  // cause, if any
+	Doubtful bool   // transient: it is about this request alone, and no sign that GitHub fails
 }
 
 func (e *Error) Error() string { return "github: " + string(e.Kind) + e.text() }
+
+// Reserved: what is left is kept for escalations.
+func (e *Error) Reserved() bool { return strings.HasSuffix(e.Resource, reserved) }
 
 // Detail is what was seen, without how we call it.
 func (e *Error) Detail() string { return strings.TrimPrefix(e.text(), ": ") }

@@ -56,26 +56,23 @@ func (c *Client) Escalate(ctx context.Context, e Escalation) error {
 	if err != nil {
 		return err
 	}
-	unfinished := created
-	if !created {
-		if unfinished, err = c.reviewedBefore(ctx, laneEscalation, t, t.ownComments(m)[0]); err != nil {
+	if created == 0 {
+		question := t.ownComments(m)[0] // whoever has taken the label off since: by our own doing it goes only once the question was answered
+		unfinished, err := c.reviewedBefore(ctx, laneEscalation, t, question)
+		if err == nil && !unfinished {
+			answered, err := c.leftAlone(ctx, laneEscalation, t, c.labels.Blocked, question.at)
+			if err != nil || answered {
+				return err
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := c.moveLabels(ctx, laneEscalation, t, c.labels.Blocked, unfinished); err != nil {
+	if err := c.moveLabels(ctx, laneEscalation, t, c.labels.Blocked); err != nil || created == 0 {
 		return err
 	}
-	if !created {
-		return nil
-	}
-	back, err := c.threadComments(ctx, laneEscalation, e.Key)
-	if err != nil {
-		return err
-	}
-	if len(back.ownComments(m)) == 0 {
-		return transient("the escalation on "+t.key()+" cannot be read back yet", nil)
-	}
-	return nil
+	return c.readBack(ctx, laneEscalation, t, created)
 }
 
 // Preview is the comment that Escalate would write, without its marker.

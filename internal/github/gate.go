@@ -12,23 +12,38 @@ import (
 const (
 	ResourceRead  = "github.read"
 	ResourceWrite = "github.write"
+	ResourceAPI   = "github.api" // whatever is asked, while GitHub does not answer
+	// ResourceGraphQL has a budget of its own. Others of GitHub's ("github.search") are called as its answers do.
+	ResourceGraphQL = "github.graphql"
+	// reserved is the end of what is shut for all but escalations. It is no cooldown: nobody is told, and the next answer says so again.
+	reserved = ".reserve"
 )
 
 // Cooldown is a deadline before which a resource is not used.
 type Cooldown struct {
-	Resource string // ResourceRead or ResourceWrite
+	Resource string // one of those above
 	Until    time.Time
 	Why      string
 }
 
-// GitHub's documented secondary limits for REST, per credential. That of 80 changes a minute is kept by leastBetween.
+// GitHub's documented secondary limits, per credential.
 const (
-	pointsPerMinute = 900
-	pointsOfRead    = 1
-	pointsOfWrite   = 5
-	contentPerHour  = 500
-	progressPerHour = 400 // progress edits leave the rest of the hour to what people wait for
-	leastBetween    = time.Second
+	pointsPerMinute  = 900
+	graphQLPerMinute = 2000
+	pointsOfRead     = 1
+	pointsOfWrite    = 5
+	contentPerMinute = 80
+	contentPerHour   = 500
+	leastBetween     = time.Second
+)
+
+// What is kept back: progress edits leave the rest of the hour to what people wait for, and everything leaves a rest to escalations, also of the requests of an hour (but
+// no more than a share of a small budget).
+const (
+	progressPerHour = 400
+	contentReserve  = 20
+	requestReserve  = 100
+	reserveShare    = 20
 )
 
 // lane orders requests that wait at the same time: smaller goes first.
@@ -63,14 +78,19 @@ type gate struct {
 	limited    time.Time // when a limit without a stated wait was last met
 	strikes    int       // such limits in a row
 	points     window
-	content    window
+	graphQL    window // points
+	content    window // of an hour
+	burst      window // content of a minute
+	silence    silence
 	unreported []Cooldown // to be reported after mu is released
 }
 
 func newGate(between time.Duration, concurrent int, fallback time.Duration, onCooldown func(Cooldown)) *gate {
 	return &gate{
-		between: max(between, leastBetween), concurrent: max(concurrent, 1), fallback: max(fallback, time.Second), onCooldown: onCooldown,
+		between: between, concurrent: max(concurrent, 1), fallback: max(fallback, time.Second), onCooldown: onCooldown,
 		shut: map[string]Cooldown{}, changed: make(chan struct{}), points: window{span: time.Minute}, content: window{span: time.Hour},
+		graphQL: window{span: time.Minute}, burst: window{span: time.Minute},
+		silence: silence{first: firstProbe},
 	}
 }
 
@@ -85,14 +105,25 @@ func (g *gate) asIfJustWritten() *gate {
 type waiter struct {
 	lane    lane
 	write   bool
-	content bool // creates or edits something that people see
+	content int // so many things that people see are created or edited
+	graphQL bool
 }
 
-func (w *waiter) resource() string {
+// resources are those that have to be open for it.
+func (w *waiter) resources() []string {
+	all := []string{ResourceAPI, ResourceRead}
 	if w.write {
-		return ResourceWrite
+		all[1] = ResourceWrite
 	}
-	return ResourceRead
+	if w.graphQL {
+		all = append(all, ResourceGraphQL)
+	}
+	if w.lane != laneEscalation {
+		for _, r := range all {
+			all = append(all, r+reserved)
+		}
+	}
+	return all
 }
 
 func (w *waiter) cost() int {
@@ -141,7 +172,7 @@ func (g *gate) enter(ctx context.Context, w *waiter) error {
 // turn lets w go or refuses it, if it can. Otherwise it returns for how long w has to wait, 0 or less if something else has to
 // change first. Nothing overtakes a request that waits for the points budget, so that cheap reads cannot starve an escalation.
 func (g *gate) turn(w *waiter, now time.Time) (done bool, wait time.Duration, err error) {
-	if err = g.refusal(w.resource(), now); err == nil {
+	if err = g.refusal(w, now); err == nil {
 		err = g.overBudget(w, now)
 	}
 	if err != nil {
@@ -177,11 +208,12 @@ func (g *gate) notify() {
 
 // leave ends the turn of w, whose request was sent at the given time, and shuts what its answer says before anybody else
 // gets a turn. It returns the deadline, zero if the answer was no limit.
-func (g *gate) leave(w *waiter, sent time.Time, l *limit, ok bool) (until time.Time) {
+func (g *gate) leave(w *waiter, sent time.Time, r result) (until time.Time) {
 	g.locked(func() {
-		if l != nil {
-			until = g.close(*l, sent)
-		} else if ok {
+		g.noteResult(w, sent, r)
+		if r.limit != nil {
+			until = g.close(*r.limit, sent)
+		} else if r.ok {
 			g.strikes = 0
 		}
 		g.inflight--
@@ -206,7 +238,7 @@ func (g *gate) locked(f func()) {
 	}
 }
 
-// close shuts both resources. Answers to requests that were under way when a limit without a stated wait was met
+// close shuts what a limit is of. Answers to requests that were under way when a limit without a stated wait was met
 // do not count as further strikes.
 func (g *gate) close(l limit, sent time.Time) time.Time {
 	now := time.Now()
@@ -219,8 +251,17 @@ func (g *gate) close(l limit, sent time.Time) time.Time {
 		wait = min(g.fallback<<min(g.strikes-1, 10), max(backoffLimit, g.fallback))
 	}
 	until := now.Add(wait)
-	g.shutUntil(Cooldown{ResourceRead, until, l.why})
-	g.shutUntil(Cooldown{ResourceWrite, until, l.why})
+	of := []string{ResourceRead, ResourceWrite}
+	if l.resource != "" {
+		of = []string{l.resource}
+	}
+	for _, r := range of {
+		if l.reserve {
+			g.extend(Cooldown{r + reserved, until, l.why})
+		} else {
+			g.shutUntil(Cooldown{r, until, l.why})
+		}
+	}
 	return until
 }
 
@@ -243,7 +284,9 @@ func (g *gate) shutUntil(c Cooldown) {
 func (g *gate) prime(c Cooldown) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.extend(c)
+	if now := time.Now(); g.extend(c) && c.Resource == ResourceAPI && now.Before(c.Until) {
+		g.silence.prime(now, c.Why)
+	}
 }
 
 // lift opens a resource, and has those who wait look again. The next limit without a stated wait is a first one.
@@ -257,36 +300,48 @@ func (g *gate) lift(resource string) {
 	}
 }
 
-// refusal is the error of a resource that is shut, nil if it is open.
-func (g *gate) refusal(resource string, now time.Time) error {
-	c := g.shut[resource]
-	if !now.Before(c.Until) {
+// refusal is the error of a request that needs what is shut, nil if all of it is open. Of several deadlines the last is told.
+func (g *gate) refusal(w *waiter, now time.Time) error {
+	var last Cooldown
+	for _, r := range w.resources() {
+		if c := g.shut[r]; c.Until.After(last.Until) {
+			last = c
+		}
+	}
+	if !now.Before(last.Until) {
 		return nil
 	}
-	return &Error{Kind: KindRateLimited, Resource: resource, Until: c.Until, Message: c.Why}
+	return &Error{Kind: KindRateLimited, Resource: last.Resource, Until: last.Until, Message: last.Why}
 }
 
-// overBudget refuses a request that exceeds our own hourly budget by more than a pause. Progress may use only a share of it, so
-// progress alone is refused; for any other request the whole budget is used up, and every write waits.
+// overBudget refuses a request that exceeds our own hourly budget by more than a pause. Of it something is kept from
+// progress, and something from all but escalations: for these the whole budget is used up, and every write waits.
 func (g *gate) overBudget(w *waiter, now time.Time) error {
 	over := g.contentWait(w, now)
 	if over <= longestPacing {
 		return nil
 	}
 	c := Cooldown{ResourceWrite, now.Add(over), fmt.Sprintf("own limit: %d changes within an hour", contentPerHour)}
-	if w.lane != laneProgress {
+	switch w.lane {
+	case laneEscalation:
 		g.shutUntil(c)
+	case laneProgress:
+	default:
+		c.Resource += reserved
 	}
 	return &Error{Kind: KindRateLimited, Resource: c.Resource, Until: c.Until, Message: c.Why}
 }
 
 func (g *gate) admit(w *waiter, now time.Time) {
+	if g.silence.down() {
+		g.silence.probe = w
+	}
 	g.inflight++
 	g.writing = g.writing || w.write
-	g.points.take(now, w.cost())
-	if w.content {
-		g.content.take(now, 1)
-	}
+	budget, _ := g.budgetOf(w)
+	budget.take(now, w.cost())
+	g.content.take(now, w.content)
+	g.burst.take(now, w.content)
 }
 
 // blocked is the wait of a request that the end of another one will free.
@@ -295,7 +350,7 @@ const blocked = -1
 // waitFor returns how long w has to wait: 0 not at all, blocked until another request ends. With hold no less urgent request
 // may pass it.
 func (g *gate) waitFor(w *waiter, now time.Time) (wait time.Duration, hold bool) {
-	if g.inflight >= g.concurrent {
+	if g.inflight >= g.concurrent || g.silence.probe != nil {
 		return 0, true
 	}
 	if w.write {
@@ -309,22 +364,34 @@ func (g *gate) waitFor(w *waiter, now time.Time) (wait time.Duration, hold bool)
 	if wait = max(wait, g.contentWait(w, now)); wait > 0 {
 		return wait, false
 	}
-	if wait = g.points.wait(now, w.cost(), pointsPerMinute); wait > 0 {
+	budget, most := g.budgetOf(w)
+	if wait = budget.wait(now, w.cost(), most); wait > 0 {
 		return wait, true
 	}
 	return 0, false
 }
 
-// contentWait is how long the hourly limit of content creation holds w up.
+// budgetOf is the window that the request's points count in, and how many it has.
+func (g *gate) budgetOf(w *waiter) (*window, int) {
+	if w.graphQL {
+		return &g.graphQL, graphQLPerMinute
+	}
+	return &g.points, pointsPerMinute
+}
+
+// contentWait is how long the limits of content creation hold w up.
 func (g *gate) contentWait(w *waiter, now time.Time) time.Duration {
-	if !w.content {
+	if w.content == 0 {
 		return 0
 	}
-	hourly := contentPerHour
-	if w.lane == laneProgress {
+	hourly := contentPerHour - contentReserve
+	switch w.lane {
+	case laneProgress:
 		hourly = progressPerHour
+	case laneEscalation:
+		hourly = contentPerHour
 	}
-	return g.content.wait(now, 1, hourly)
+	return max(g.content.wait(now, w.content, hourly), g.burst.wait(now, w.content, contentPerMinute))
 }
 
 // window counts units over the last span.
@@ -355,6 +422,9 @@ func (w *window) wait(now time.Time, n, limit int) time.Duration {
 }
 
 func (w *window) take(now time.Time, n int) {
+	if n == 0 {
+		return
+	}
 	w.used += n
 	w.entries = append(w.entries, passed{now, n})
 }

@@ -50,7 +50,6 @@ func TestCooldowns(t *testing.T) {
 		"a reset that has just passed":       {403, map[string]func() string{"X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(-time.Minute)}, "", time.Second, "primary"},
 		"an absurd Retry-After":              {429, map[string]func() string{"Retry-After": is("1e300")}, secondary, 24 * time.Hour, "secondary"},
 		"success that used the last one":     {200, map[string]func() string{"X-RateLimit-Remaining": is("0"), "X-RateLimit-Reset": unix(20 * time.Minute)}, `[]`, 20 * time.Minute, "primary"},
-		"nothing left of another resource":   {200, map[string]func() string{"X-RateLimit-Remaining": is("0"), "X-RateLimit-Resource": is("search"), "X-RateLimit-Reset": unix(20 * time.Minute)}, `[]`, 0, ""},
 		"403 that is a missing permission":   {403, map[string]func() string{"X-RateLimit-Remaining": is("4000")}, `{"message":"Resource not accessible by integration"}`, 0, ""},
 		"503 with a Retry-After is no limit": {503, map[string]func() string{"Retry-After": is("30")}, "", 0, ""},
 	} {
@@ -247,8 +246,12 @@ func TestWritesAreSpaced(t *testing.T) {
 }
 
 func TestWritesAreNeverCloserThanASecond(t *testing.T) {
-	if g := newGate(time.Millisecond, 0, 0, func(Cooldown) {}); g.between != time.Second {
-		t.Errorf("between = %s", g.between)
+	w := newWorld(t)
+	for least, want := range map[time.Duration]time.Duration{0: time.Second, 5 * time.Millisecond: 5 * time.Millisecond} {
+		c := w.client("retake-bot", func(o *Options) { o.MinBetweenWrites, o.LeastBetween = time.Millisecond, least })
+		if g := c.transport.gate; g.between != want {
+			t.Errorf("between = %s with LeastBetween %s, want %s", g.between, least, want)
+		}
 	}
 }
 
@@ -281,11 +284,11 @@ func TestLanes(t *testing.T) {
 				mu.Lock()
 				order = append(order, w.name)
 				mu.Unlock()
-				g.leave(&w.waiter, time.Now(), nil, true)
+				g.leave(&w.waiter, time.Now(), result{ok: true})
 			})
 			synctest.Wait()
 		}
-		g.leave(first, time.Now(), nil, true)
+		g.leave(first, time.Now(), result{ok: true})
 		wg.Wait()
 		// The second escalation waits for the pause between writes; reads need not wait with it.
 		want := []string{"escalation 1", "read 1", "read 2", "escalation 2", "claim", "completion", "progress"}
@@ -299,12 +302,15 @@ func TestBudgetsOfOurOwn(t *testing.T) {
 	pass := func(t *testing.T, g *gate, l lane, write bool, n int) (passed int, err error) {
 		t.Helper()
 		for range n {
-			w := &waiter{lane: l, write: write, content: write}
+			w := &waiter{lane: l, write: write}
+			if write {
+				w.content = 1
+			}
 			if err := g.enter(t.Context(), w); err != nil {
 				return passed, err
 			}
 			passed++
-			g.leave(w, time.Now(), nil, true)
+			g.leave(w, time.Now(), result{ok: true})
 		}
 		return passed, nil
 	}
@@ -318,6 +324,37 @@ func TestBudgetsOfOurOwn(t *testing.T) {
 			_, _ = pass(t, g, laneReads, false, 1)
 			if d := time.Since(start); d != time.Minute {
 				t.Errorf("number 901 left after %s, want a minute", d)
+			}
+		})
+	})
+	t.Run("2,000 points of GraphQL a minute, and 80 changes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for changes, want := range map[int]int{0: graphQLPerMinute / pointsOfWrite, 3: contentPerMinute / 3} {
+				g, start := newGate(time.Millisecond, 1, time.Minute, func(Cooldown) {}), time.Now()
+				n := 0
+				for time.Since(start) < time.Minute {
+					w := &waiter{lane: laneEscalation, write: true, graphQL: true, content: changes}
+					if err := g.enter(t.Context(), w); err != nil {
+						t.Fatal(err)
+					}
+					g.leave(w, time.Now(), result{ok: true})
+					n++
+				}
+				if n != want+1 { // the last one had to wait for the minute
+					t.Errorf("%d changes in each request: %d passed in a minute, want %d", changes, n-1, want)
+				}
+			}
+		})
+	})
+	t.Run("the last 20 changes of an hour are for escalations", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate(time.Second, 1, time.Minute, func(c Cooldown) { t.Errorf("told: %+v", c) })
+			n, err := pass(t, g, laneClaim, true, 1000)
+			if e := asError(t, err); n != contentPerHour-contentReserve || !e.Reserved() || e.Kind != KindRateLimited {
+				t.Fatalf("claims: %d passed, then %v", n, err)
+			}
+			if n, err := pass(t, g, laneEscalation, true, contentReserve); n != contentReserve {
+				t.Errorf("escalations: %d passed, then %v", n, err)
 			}
 		})
 	})
@@ -340,6 +377,60 @@ func TestBudgetsOfOurOwn(t *testing.T) {
 				t.Errorf("a read: %v", err)
 			}
 		})
+	})
+}
+
+// TestEachBudgetIsItsOwn: what GraphQL, or search, has used up closes nothing else; a secondary limit is of the credential.
+func TestEachBudgetIsItsOwn(t *testing.T) {
+	for _, resource := range []string{"graphql", "search"} {
+		inWorld(t, func(w *world) {
+			var told []Cooldown
+			c := w.client("retake-bot", func(o *Options) { o.OnCooldown = func(c Cooldown) { told = append(told, c) } })
+			f := githubtest.PrimaryLimit(403, time.Now().Add(20*time.Minute))
+			f.Header["X-RateLimit-Resource"] = resource
+			w.inject(f)
+			_, err := c.Poll(w.Context(), testRepo, "")
+			if e := asError(w.T, err); e.Resource != "github."+resource || len(told) != 1 || told[0].Resource != e.Resource {
+				w.Errorf("%+v, cooldowns %+v", e, told)
+			}
+			w.claimed(c)
+			q := &waiter{lane: laneCompletion, write: true, graphQL: true}
+			g := c.transport.gate
+			g.mu.Lock()
+			err = g.refusal(q, time.Now())
+			g.mu.Unlock()
+			if (err != nil) != (resource == "graphql") {
+				w.Errorf("GraphQL after a limit of %s: %v", resource, err)
+			}
+		})
+	}
+}
+
+// TestTheLastRequestsAreForQuestions: of the hour's requests a rest is kept for escalations. Nobody is told of a cooldown, since they go on.
+func TestTheLastRequestsAreForQuestions(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot", func(o *Options) { o.OnCooldown = func(c Cooldown) { w.Errorf("told: %+v", c) } })
+		reset := time.Now().Add(20 * time.Minute).Truncate(time.Second)
+		left := func(n int) githubtest.Fault {
+			return githubtest.Fault{Status: 200, Body: "[]", Header: map[string]string{
+				"X-RateLimit-Limit": "5000", "X-RateLimit-Remaining": fmt.Sprint(n), "X-RateLimit-Reset": fmt.Sprint(reset.Unix()), "X-RateLimit-Resource": "core",
+			}}
+		}
+		for _, n := range []int{requestReserve + 1, requestReserve} {
+			w.inject(left(n))
+			if _, err := c.Poll(w.Context(), testRepo, format(reset)); err != nil {
+				w.Fatalf("with %d left: %v", n, err)
+			}
+		}
+		_, err := c.Poll(w.Context(), testRepo, format(reset))
+		if e := asError(w.T, err); !e.Reserved() || !e.Until.Equal(reset) {
+			w.Errorf("a poll: %v, want it to wait for %s", err, reset)
+		}
+		w.must(c.call(w.Context(), laneEscalation, "POST", "repos/acme/widgets/issues/1/labels", map[string][]string{"labels": {"l"}}))
+		time.Sleep(time.Until(reset))
+		if _, err := c.Poll(w.Context(), testRepo, format(reset)); err != nil {
+			w.Errorf("after the reset: %v", err)
+		}
 	})
 }
 

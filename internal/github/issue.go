@@ -22,11 +22,26 @@ type Issue struct {
 	URL           string    // of the page for people
 	UpdatedAt     time.Time // whole seconds, UTC
 	IsPullRequest bool
+	Author        string // login
+	Trusted       bool   // the author is one of Options.TrustedAuthors
+
+	blockedBy, subIssues bool // GitHub knows open ones: see Blockers
+	former               formerLabels
+	node                 string            // id in GraphQL
+	labelNodes           map[string]string // those of its labels, by their names
 }
 
-// Has reports whether the issue carries a label; names compare without case.
-func (i Issue) Has(label string) bool {
-	return slices.ContainsFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, label) })
+// Has reports whether the issue carries a label, or one that had its meaning before (see Client.Recognise); names compare without case.
+func (i Issue) Has(label string) bool { return len(i.named(label)) > 0 }
+
+// named are the labels of the issue that are that one, as they are written.
+func (i Issue) named(label string) (all []string) {
+	for _, l := range i.Labels {
+		if i.former.same(l, label) {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 var (
@@ -73,11 +88,11 @@ func (c *Client) Issue(ctx context.Context, key string) (Issue, error) {
 }
 
 func (c *Client) issue(ctx context.Context, l lane, p place) (Issue, error) {
-	raw, _, err := c.lanes[l].Issues.Get(ctx, p.owner, p.repo, p.number)
-	if err != nil {
-		return Issue{}, normalize(err)
+	raw, err := c.rawIssue(ctx, l, p)
+	if err = c.missing(p, err); err != nil {
+		return Issue{}, err
 	}
-	at, err := placeOf(raw)
+	at, err := placeOf(&raw.Issue)
 	if err != nil {
 		return Issue{}, err
 	}
@@ -86,7 +101,7 @@ func (c *Client) issue(ctx context.Context, l lane, p place) (Issue, error) {
 			return Issue{}, err
 		}
 	}
-	return toIssue(p, raw), nil
+	return c.toIssue(p, raw), nil
 }
 
 func (p place) same(q place) bool {
@@ -124,15 +139,19 @@ func placeOf(raw *gh.Issue) (place, error) {
 	return p, nil
 }
 
-func toIssue(p place, raw *gh.Issue) Issue {
+func (c *Client) toIssue(p place, raw *rawIssue) Issue {
 	p.number = raw.GetNumber()
 	i := Issue{
+		node: raw.GetNodeID(), labelNodes: map[string]string{},
+		former: c.formerLabels(), Author: raw.GetUser().GetLogin(), Trusted: c.trusts("", raw.GetUser().GetLogin(), raw.GetAuthorAssociation()),
+		blockedBy: raw.Dependencies.BlockedBy > 0, subIssues: raw.SubIssues.Total > raw.SubIssues.Completed,
 		Key: p.key(), Number: p.number, Title: raw.GetTitle(), Body: raw.GetBody(), State: raw.GetState(),
 		URL:       raw.GetHTMLURL(),
 		UpdatedAt: raw.GetUpdatedAt().UTC(), IsPullRequest: raw.IsPullRequest(),
 	}
 	for _, l := range raw.Labels {
 		i.Labels = append(i.Labels, l.GetName())
+		i.labelNodes[l.GetName()] = l.GetNodeID()
 	}
 	slices.Sort(i.Labels)
 	return i

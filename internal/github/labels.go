@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
@@ -86,59 +87,101 @@ func (c *Client) addLabel(ctx context.Context, l lane, t thread, label string) e
 	}
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels", t.owner, t.repo, t.number)
 	req, err := c.lanes[l].NewRequest(http.MethodPost, path, map[string][]string{"labels": {label}})
+	var now []gh.Label // that the issue carries
 	if err == nil {
-		_, err = c.lanes[l].Do(ctx, req, nil)
+		_, err = c.lanes[l].Do(ctx, req, &now)
+	}
+	if err == nil && !slices.ContainsFunc(now, func(on gh.Label) bool { return strings.EqualFold(on.GetName(), label) }) {
+		err = transient(fmt.Sprintf("the label %s was accepted for %s, but is not among its labels", label, t.key()), nil)
 	}
 	return normalize(err)
 }
 
-// dropLabel removes a label from an issue that carries it; after a 404 somebody else did. go-github does not escape names.
+// dropLabel removes a label from an issue that carries it, under each of its names.
 func (c *Client) dropLabel(ctx context.Context, l lane, t thread, label string) error {
-	if !t.issue.Has(label) {
-		return nil
-	}
-	_, err := c.lanes[l].Issues.RemoveLabelForIssue(ctx, t.owner, t.repo, t.number, url.PathEscape(label))
-	return unlessGone(err)
-}
-
-// dropOthers removes all labels of ours but one, "" for all.
-func (c *Client) dropOthers(ctx context.Context, l lane, t thread, kept string) (dropped bool, err error) {
-	for _, label := range []string{c.labels.Claimed, c.labels.Task, c.labels.Blocked, c.labels.Review} {
-		if strings.EqualFold(label, kept) || !t.issue.Has(label) {
-			continue
-		}
-		if err := c.dropLabel(ctx, l, t, label); err != nil {
-			return dropped, err
-		}
-		dropped = true
-	}
-	return dropped, nil
-}
-
-// moveLabels takes an issue from claimed to the label goal ("" for none) and reads back. The goal comes first, so that an
-// interrupted move still shows the claimed label. When neither is there, an earlier move was completed and somebody has
-// changed the labels since: they stay as they are, unless this is the first try.
-func (c *Client) moveLabels(ctx context.Context, l lane, t thread, goal string, first bool) error {
-	if !first && !t.issue.Has(c.labels.Claimed) && (goal == "" || !t.issue.Has(goal)) {
-		return nil
-	}
-	if goal != "" {
-		if err := c.addLabel(ctx, l, t, goal); err != nil {
+	for _, name := range t.issue.named(label) {
+		if _, err := c.removeLabel(ctx, l, t, name); err != nil {
 			return err
 		}
 	}
-	dropped, err := c.dropOthers(ctx, l, t, goal)
-	if err != nil || !dropped && (goal == "" || t.issue.Has(goal)) {
+	return nil
+}
+
+// removeLabel removes a label, and returns the issue with the labels that it carries then; nil: somebody else has removed it (404). go-github returns
+// nothing.
+func (c *Client) removeLabel(ctx context.Context, l lane, t thread, name string) (*Issue, error) {
+	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels/%s", t.owner, t.repo, t.number, url.PathEscape(name))
+	req, err := c.lanes[l].NewRequest(http.MethodDelete, path, nil)
+	var left []gh.Label
+	if err == nil {
+		_, err = c.lanes[l].Do(ctx, req, &left)
+	}
+	if err = normalize(err); err != nil {
+		return nil, unlessGone(err)
+	}
+	now := t.issue
+	now.Labels = nil
+	for _, on := range left {
+		now.Labels = append(now.Labels, on.GetName())
+	}
+	if slices.Contains(now.Labels, name) {
+		return nil, transient(fmt.Sprintf("the label %s was said to be off %s, and is among its labels", name, t.key()), nil)
+	}
+	return &now, nil
+}
+
+// others are our labels but one, "" for all.
+func (l Labels) others(kept string) []string {
+	return slices.DeleteFunc([]string{l.Claimed, l.Task, l.Blocked, l.Review}, func(label string) bool { return strings.EqualFold(label, kept) })
+}
+
+// dropOthers removes all labels of ours but one, "" for all.
+func (c *Client) dropOthers(ctx context.Context, l lane, t thread, kept string) error {
+	for _, label := range c.labels.others(kept) {
+		if err := c.dropLabel(ctx, l, t, label); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// movedAway reports whether an issue has neither the claimed label nor the one that a move goes to, "" for none: the move was completed, and
+// somebody has changed the labels since, or they have never come on, whatever GitHub said.
+func (c *Client) movedAway(t thread, goal string) bool {
+	return !t.issue.Has(c.labels.Claimed) && (goal == "" || !t.issue.Has(goal))
+}
+
+// leftAlone reports whether a move to goal was completed, and somebody has taken that label off since.
+func (c *Client) leftAlone(ctx context.Context, l lane, t thread, goal string, since time.Time) (bool, error) {
+	if goal == "" || !c.movedAway(t, goal) {
+		return c.movedAway(t, goal), nil
+	}
+	h, err := c.labelHistory(ctx, l, t.place)
+	return err == nil && h.goneSince(goal, since), err
+}
+
+// moveLabels takes an issue from claimed to the label goal ("" for none). The goal comes first and is read back, so that an interrupted move still
+// shows the claimed label, and a goal that is missing later was taken off.
+func (c *Client) moveLabels(ctx context.Context, l lane, t thread, goal string) error {
+	if err := c.showLabel(ctx, l, t, goal); err != nil {
+		return err
+	}
+	return c.dropOthers(ctx, l, t, goal)
+}
+
+// showLabel puts a label on and reads it back; nothing for "".
+func (c *Client) showLabel(ctx context.Context, l lane, t thread, goal string) error {
+	if goal == "" || t.issue.Has(goal) {
+		return nil
+	}
+	if err := c.addLabel(ctx, l, t, goal); err != nil {
 		return err
 	}
 	now, err := c.issue(ctx, l, t.place)
-	if err != nil {
-		return err
+	if err == nil && !now.Has(goal) {
+		err = transient(fmt.Sprintf("the labels of %s read back as %q", t.key(), now.Labels), nil)
 	}
-	if goal != "" && !now.Has(goal) || now.Has(c.labels.Claimed) {
-		return transient(fmt.Sprintf("the labels of %s read back as %q", t.key(), now.Labels), nil)
-	}
-	return nil
+	return err
 }
 
 // reviewedBefore reports whether the issue carries the review label since before a comment of ours: then we were interrupted between
@@ -149,31 +192,6 @@ func (c *Client) reviewedBefore(ctx context.Context, l lane, t thread, r comment
 	}
 	e, err := c.lastLabelEvent(ctx, l, t.place, c.labels.Review)
 	return err == nil && e.GetEvent() == "labeled" && !e.GetCreatedAt().After(r.at), err
-}
-
-// lastLabelEvent is the last time that a label was put on an issue or taken off it, nil if never (in the latest two pages of
-// events, if there are more).
-func (c *Client) lastLabelEvent(ctx context.Context, l lane, p place, label string) (*gh.IssueEvent, error) {
-	var latest *gh.IssueEvent
-	opts := &gh.ListOptions{PerPage: pageSize}
-	for {
-		raw, resp, err := c.lanes[l].Issues.ListIssueEvents(ctx, p.owner, p.repo, p.number, opts)
-		if err != nil {
-			return nil, normalize(err)
-		}
-		for _, e := range raw {
-			if strings.EqualFold(e.GetLabel().GetName(), label) {
-				latest = e
-			}
-		}
-		if resp.NextPage == 0 {
-			return latest, nil
-		}
-		// Events come oldest first: after the first page only the last two matter.
-		if opts.Page = resp.NextPage; opts.Page < resp.LastPage-1 {
-			opts.Page, latest = resp.LastPage-1, nil
-		}
-	}
 }
 
 // KeepLabel makes an issue carry one of our labels alone, because people or bots have put on others or taken it off. If it was taken off, it is put
@@ -194,6 +212,5 @@ func (c *Client) KeepLabel(ctx context.Context, key, label string, again bool) e
 	if err := c.addLabel(ctx, laneCompletion, t, label); err != nil {
 		return err
 	}
-	_, err = c.dropOthers(ctx, laneCompletion, t, label)
-	return err
+	return c.dropOthers(ctx, laneCompletion, t, label)
 }

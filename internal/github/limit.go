@@ -1,6 +1,7 @@
 package github
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -21,7 +22,7 @@ const (
 )
 
 // graphQLLimit is an error of GraphQL, which no answer of REST begins like.
-var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMITED"`)
+var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMIT(?:ED)?"`)
 
 // limit is a rate limit, as one answer states it.
 type limit struct {
@@ -29,6 +30,19 @@ type limit struct {
 	stated    bool          // GitHub said how long; otherwise wait is 0 and the gate backs off
 	wait      time.Duration // from now
 	why       string
+	// resource is what is closed; empty: all of REST, reads and writes. A secondary limit is of the credential.
+	resource string
+	reserve  bool // what is left is kept for escalations
+}
+
+var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+// resourceOf is which of GitHub's budgets an answer counts in; empty: that of most requests.
+func resourceOf(h http.Header) string {
+	if r := h.Get("X-Ratelimit-Resource"); r != coreResource && resourceName.MatchString(r) {
+		return "github." + r
+	}
+	return ""
 }
 
 // readLimit reports whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a limit is a
@@ -36,7 +50,7 @@ type limit struct {
 func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
-		return limit{wait: wait, stated: stated, why: "primary limit of GraphQL"}, true
+		return limit{wait: wait, stated: stated, why: "primary limit of GraphQL", resource: ResourceGraphQL}, true
 	}
 	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
 		return limit{}, false
@@ -56,9 +70,9 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bo
 	case spent:
 		l.wait, l.stated = untilReset(h, now)
 	}
-	l.why = "primary limit"
+	l.why, l.resource = "primary limit", resourceOf(h)
 	if l.secondary {
-		l.why = "secondary limit"
+		l.why, l.resource = "secondary limit", ""
 	}
 	if m := complaintText(c, 160); m != "" {
 		l.why += ": " + m
@@ -66,13 +80,16 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bo
 	return l, true
 }
 
-// spentAfter reads a success that used the last request of the hour: the next one would be refused.
+// spentAfter reads a success that used the last request of the hour, so that the next one would be refused, or the last that is not kept for escalations.
 func spentAfter(h http.Header, now time.Time) (limit, bool) {
-	if res := h.Get("X-Ratelimit-Resource"); h.Get("X-Ratelimit-Remaining") != "0" || res != "" && res != coreResource {
-		return limit{}, false
-	}
+	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
+	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
 	wait, ok := untilReset(h, now)
-	return limit{stated: ok, wait: wait, why: "primary limit: no requests left in this hour"}, ok
+	l := limit{stated: ok, wait: wait, why: "primary limit: no requests left in this hour", resource: resourceOf(h)}
+	if left > 0 {
+		l.why, l.reserve = fmt.Sprintf("the last %d requests of this hour are kept for questions to people", left), true
+	}
+	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
 }
 
 func isSecondary(c gh.ErrorResponse) bool {

@@ -117,6 +117,6 @@ func readMarker(body string) (marker, bool) {
 
 // trusts reports whether a comment's marker may count: our own does, and others' if they have write access, too.
 func (c *Client) trusts(self, author, association string) bool {
-	return strings.EqualFold(author, self) ||
+	return self != "" && strings.EqualFold(author, self) ||
 		slices.ContainsFunc(c.opts.TrustedAuthors, func(a string) bool { return strings.EqualFold(a, association) })
 }

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	gh "github.com/google/go-github/v60/github"
@@ -28,7 +31,8 @@ type Page struct {
 	Issues []Issue
 	// PullRequests are those that changed, by number: when. Like an issue the same one may come again.
 	PullRequests map[int]time.Time
-	Cursor       string // for the next Poll; store it together with what follows from Issues
+	Closed       []string // keys of those of them that are closed
+	Cursor       string   // for the next Poll; store it together with what follows from Issues
 }
 
 // Poll lists what changed since the cursor that an earlier Poll returned: one conditional request while
@@ -54,21 +58,18 @@ func (c *Client) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 func (c *Client) firstPoll(ctx context.Context, p place) (Page, error) {
 	var start time.Time
 	issues := issuesByNumber{}
-	for _, label := range []string{c.labels.Task, c.labels.Claimed, c.labels.Blocked} {
-		opts := &gh.IssueListByRepoOptions{
-			State: "open", Labels: []string{label}, Sort: "updated", Direction: "desc",
-			ListOptions: gh.ListOptions{PerPage: pageSize},
-		}
+	for _, label := range append([]string{c.labels.Task, c.labels.Claimed, c.labels.Blocked}, c.formerNames(c.labels.Claimed, c.labels.Blocked)...) {
+		page := 0
 		for range pollPages {
-			raw, resp, err := c.list(ctx, p, opts)
+			raw, resp, err := c.list(ctx, p, url.Values{"state": {"open"}, "labels": {label}, "sort": {"updated"}, "direction": {"desc"}}, page)
 			if err != nil {
 				return Page{}, err
 			}
 			if start.IsZero() {
 				start = serverTime(resp.Header, time.Now())
 			}
-			issues.add(p, raw)
-			if opts.Page = resp.NextPage; opts.Page == 0 {
+			c.add(issues, p, raw)
+			if page = resp.NextPage; page == 0 {
 				break
 			}
 		}
@@ -78,14 +79,11 @@ func (c *Client) firstPoll(ctx context.Context, p place) (Page, error) {
 
 func (c *Client) pollSince(ctx context.Context, p place, since time.Time) (Page, error) {
 	issues := issuesByNumber{}
-	cursor, err := readSince(since, func(since time.Time, page int) ([]*gh.Issue, error) {
-		raw, _, err := c.list(ctx, p, &gh.IssueListByRepoOptions{
-			State: "all", Sort: "updated", Direction: "asc", Since: since,
-			ListOptions: gh.ListOptions{PerPage: pageSize, Page: page},
-		})
-		issues.add(p, raw)
+	cursor, err := readSince(since, func(since time.Time, page int) ([]*rawIssue, error) {
+		raw, _, err := c.list(ctx, p, url.Values{"state": {"all"}, "sort": {"updated"}, "direction": {"asc"}, "since": {format(since)}}, page)
+		c.add(issues, p, raw)
 		return raw, err
-	}, func(i *gh.Issue) (int64, time.Time) { return int64(i.GetNumber()), i.GetUpdatedAt().UTC() })
+	}, func(i *rawIssue) (int64, time.Time) { return int64(i.GetNumber()), i.GetUpdatedAt().UTC() })
 	if errors.Is(err, errSameSecond) {
 		err = permanent("more than %d issues of %s were changed in one second", sameSecond*pageSize/2, p.fullName())
 	}
@@ -140,20 +138,25 @@ func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T
 // issuesByNumber are the issues of a poll, by number: of one that is on two pages the later version counts.
 type issuesByNumber map[int]Issue
 
-func (all issuesByNumber) add(p place, raw []*gh.Issue) {
+func (c *Client) add(n issuesByNumber, p place, raw []*rawIssue) {
 	for _, r := range raw {
-		all[r.GetNumber()] = toIssue(p, r)
+		i := c.toIssue(p, r)
+		c.noteState(i.Key, i.State)
+		n[r.GetNumber()] = i
 	}
 }
 
-func (all issuesByNumber) page(cursor time.Time) Page {
-	issues := slices.SortedFunc(maps.Values(all), func(a, b Issue) int {
+func (n issuesByNumber) page(cursor time.Time) Page {
+	issues := slices.SortedFunc(maps.Values(n), func(a, b Issue) int {
 		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.Number, b.Number))
 	})
 	page := Page{Cursor: format(cursor), PullRequests: map[int]time.Time{}}
 	for _, i := range issues {
 		if i.IsPullRequest {
 			page.PullRequests[i.Number] = i.UpdatedAt
+			if i.State != "open" {
+				page.Closed = append(page.Closed, i.Key)
+			}
 		} else {
 			page.Issues = append(page.Issues, i)
 		}
@@ -161,15 +164,16 @@ func (all issuesByNumber) page(cursor time.Time) Page {
 	return page
 }
 
-func (c *Client) list(ctx context.Context, p place, opts *gh.IssueListByRepoOptions) ([]*gh.Issue, *gh.Response, error) {
-	raw, resp, err := c.lanes[laneReads].Issues.ListByRepo(ctx, p.owner, p.repo, opts)
-	if err != nil {
-		return nil, nil, normalize(err)
+func (c *Client) list(ctx context.Context, p place, query url.Values, page int) ([]*rawIssue, *gh.Response, error) {
+	query.Set("per_page", strconv.Itoa(pageSize))
+	if page > 0 {
+		query.Set("page", strconv.Itoa(page))
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, nil, transient("a list of issues with status "+resp.Status, nil)
+	raw, resp, err := c.readIssues(ctx, laneReads, fmt.Sprintf("repos/%s/%s/issues", p.owner, p.repo), query)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = transient("a list of issues with status "+resp.Status, nil)
 	}
-	return raw, resp, nil
+	return raw, resp, err
 }
 
 func format(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

@@ -174,7 +174,7 @@ func TestIssueThatIsElsewhere(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.must(w.sim.AddRepo("acme/other", "", nil))
 				tc.change(w)
-				issue, err := w.client("retake-bot").Issue(w.Context(), w.key)
+				issue, err := w.surely(w.client("retake-bot"), w.key)
 				if tc.status == 0 {
 					if err != nil || issue.Key != w.key || issue.Title != "Parse the new format" {
 						w.Errorf("issue = %+v, %v; want it under the key that was asked for", issue, err)
@@ -290,7 +290,7 @@ func TestRequestsFitGitHubsDescription(t *testing.T) {
 		w.sim.RemoveLabel(w.key, "retake-bot", odd.Task) // as a claim that stopped between its labels: events are read
 		_, err = c.Claim(ctx, claimRequest(w, "aaaabbbb"))
 		w.must(err)
-		_, err = c.Issue(ctx, testRepo+"#99")
+		_, err = w.surely(c, testRepo+"#99")
 		if !isGone(err) {
 			w.Error(err)
 		}

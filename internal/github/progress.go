@@ -89,6 +89,7 @@ func (c *Client) claimComment(ctx context.Context, key, nonce string) (claimComm
 	if err != nil {
 		return claimComment{}, err
 	}
+	t.adopt(c.opts.Fleet, nonce)
 	found := t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: nonce})
 	if len(found) == 0 {
 		return claimComment{}, &Error{Kind: KindNotFound, Message: "no claim comment of claim " + nonce + " on " + key}

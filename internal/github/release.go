@@ -23,6 +23,7 @@ type ReleaseRequest struct {
 	LastSeen time.Time
 	// Ended is "" or "merged": the work was merged as PullRequest, by whom it says. Then the claim comment says so, and no other is made.
 	Ended       string
+	Won         bool   // the claim was won: its comment may be one whose marker somebody has edited
 	PullRequest int    // that has the work; 0: none
 	By          string // login, "" unknown
 	Taken       string // login of the person who takes over; Why is not shown then
@@ -51,6 +52,9 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 	if req.Ended == endedMerged {
 		return c.endMerged(ctx, t, req)
 	}
+	if req.Won {
+		t.adopt(c.opts.Fleet, req.Nonce)
+	}
 	m := marker{kind: markRelease, Fleet: c.opts.Fleet, Nonce: req.Nonce}
 	if req.Reclaim {
 		done, err := c.reclaimed(t, m, req.LastSeen)
@@ -62,24 +66,37 @@ func (c *Client) Release(ctx context.Context, req ReleaseRequest) error {
 	if err != nil {
 		return err
 	}
-	if created && req.Reclaim { // somebody may have been faster, and a third one claimed since
+	if created != 0 && req.Reclaim { // somebody may have been faster, and a third one claimed since
 		if t, err = c.thread(ctx, laneCompletion, req.Key); err != nil {
 			return err
 		}
 	}
-	if holder, ok := t.holder(); ok && holder.mark.Nonce != req.Nonce || !created && t.claimedSince(t.ownComments(m)[0].id) {
+	if holder, ok := t.holder(); ok && holder.mark.Nonce != req.Nonce || created == 0 && t.claimedSince(t.ownComments(m)[0].id) {
 		return nil
 	}
 	goal := ""
-	if req.RestoreTask {
+	// A person has put the label on meanwhile, which is a new request; or the claim was given up before it took the label off.
+	if req.RestoreTask || c.isOffered(t.issue) || !req.Won && t.issue.Has(c.labels.Task) {
 		goal = c.labels.Task
 	}
-	unfinished := created || t.issue.Has(c.labels.Blocked) || t.issue.Has(c.labels.Review)
-	if err := c.moveLabels(ctx, laneCompletion, t, goal, unfinished); err != nil {
-		return err
+	done := false
+	if created == 0 && !t.issue.Has(c.labels.Blocked) && !t.issue.Has(c.labels.Review) {
+		if done, err = c.leftAlone(ctx, laneCompletion, t, goal, t.ownComments(m)[0].at); err != nil {
+			return err
+		}
+	}
+	if !done {
+		if err := c.moveLabels(ctx, laneCompletion, t, goal); err != nil {
+			return err
+		}
 	}
 	c.claims.drop(req.Key + " " + req.Nonce)
 	return nil
+}
+
+// isOffered reports whether an issue carries of our labels the one that asks for work, and nothing else.
+func (c *Client) isOffered(i Issue) bool {
+	return i.Has(c.labels.Task) && !i.Has(c.labels.Claimed) && !i.Has(c.labels.Blocked) && !i.Has(c.labels.Review)
 }
 
 // endMerged takes our labels off and has the claim comment say that the work was merged. The comment comes last: its marker then
@@ -135,4 +152,51 @@ func (c *Client) Stale(ctx context.Context, key string) (h Holder, last time.Tim
 		return Holder{}, time.Time{}, false, nil
 	}
 	return holderOf(holder), holder.edited, true, nil
+}
+
+// halfClaimed is after how long a claim that has shown the claimed label, and neither a comment nor that it took the task label off, has ended.
+const halfClaimed = time.Minute
+
+// Free offers an open issue again that has the claimed label and nobody's claim, if our own account put the label on so long ago: a claim of ours
+// ended before its comment, or somebody deleted the comment. The task label comes back if we took it off. It reports whether anything was changed,
+// and otherwise when it can be, zero for never. An issue that is offered still is one that a claim has not finished with: it can be within a minute.
+func (c *Client) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
+	t, err := c.thread(ctx, laneReads, key)
+	if err != nil {
+		return false, due, err
+	}
+	if _, held := t.holder(); held || t.issue.State != "open" || !t.issue.Has(c.labels.Claimed) {
+		return false, due, nil
+	}
+	h, err := c.labelHistory(ctx, laneReads, t.place)
+	if err != nil {
+		return false, due, err
+	}
+	at, ours := h.putOn(c.labels.Claimed)
+	if !ours {
+		return false, due, nil
+	}
+	if t.issue.Has(c.labels.Task) && h.offered() < at {
+		stale = min(stale, halfClaimed)
+	}
+	if due = h.events[at].GetCreatedAt().Add(stale); time.Now().Before(due) {
+		return false, due, nil
+	}
+	if err := c.checkWrites("free", key, zap.String("reason", "nobody's claim")); err != nil {
+		return false, due, err
+	}
+	if t.tookTaskLabel(h) {
+		if err := c.addLabel(ctx, laneCompletion, t, c.labels.Task); err != nil {
+			return false, due, err
+		}
+	}
+	if err := c.dropLabel(ctx, laneCompletion, t, c.labels.Claimed); err != nil {
+		return false, due, err
+	}
+	now, err := c.thread(ctx, laneCompletion, key)
+	if _, held := now.holder(); err != nil || !held {
+		return err == nil, due, err
+	}
+	// Another director of our account has claimed it since we looked. It would take the missing label for a person's doing.
+	return false, time.Time{}, c.addLabel(ctx, laneCompletion, now, c.labels.Claimed)
 }

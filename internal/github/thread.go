@@ -3,6 +3,7 @@ package github
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ const threadPages = 50
 // comment is a comment. mark is set only if the marker counts: our own, or of a trusted author with write access.
 type comment struct {
 	id         int64
+	node       string // id in GraphQL
 	author     string
 	body       string
 	at, edited time.Time // edited is at for a comment that never was
@@ -61,7 +63,7 @@ func (c *Client) listComments(ctx context.Context, l lane, p place, self string)
 	for range threadPages {
 		raw, resp, err := c.lanes[l].Issues.ListComments(ctx, p.owner, p.repo, p.number, opts)
 		if err != nil {
-			return nil, normalize(err)
+			return nil, c.missing(p, normalize(err))
 		}
 		for _, r := range raw {
 			all = append(all, c.toComment(r, self))
@@ -77,7 +79,7 @@ func (c *Client) listComments(ctx context.Context, l lane, p place, self string)
 
 func (c *Client) toComment(raw *gh.IssueComment, self string) comment {
 	r := comment{
-		id: raw.GetID(), author: raw.GetUser().GetLogin(), body: raw.GetBody(),
+		id: raw.GetID(), node: raw.GetNodeID(), author: raw.GetUser().GetLogin(), body: raw.GetBody(),
 		at: raw.GetCreatedAt().UTC(), edited: raw.GetUpdatedAt().UTC(), person: isPerson(raw.GetUser()),
 		trusted: c.trusts(self, raw.GetUser().GetLogin(), raw.GetAuthorAssociation()), thumbs: raw.GetReactions().GetPlusOne(),
 		url: raw.GetHTMLURL(),
@@ -165,17 +167,81 @@ func (t thread) holder() (comment, bool) {
 	return comment{}, false
 }
 
-// post creates our comment with the given marker and text below it, unless it is there.
-func (c *Client) post(ctx context.Context, l lane, t thread, m marker, text string) (created bool, err error) {
+// adopt makes the claim that holds the issue the one with this nonce, which was won before, if somebody has edited the nonce in its marker: our
+// account wrote it for our fleet, there is no other comment of our claim, nor its release, and no other comment of the claim that it seems to be. As
+// long as the issue carries the claimed label no other director claims it. If nobody holds the issue, it is our comment that has lost its marker and
+// whose foot names the claim. What is written into the comment next has the right marker again.
+func (t *thread) adopt(fleet, nonce string) {
+	repaired := marker{kind: markClaim, Fleet: fleet, Nonce: nonce}
+	if len(t.ownComments(repaired)) > 0 || t.wasReleased(nonce) {
+		return
+	}
+	holder, ok := t.holder()
+	i := slices.IndexFunc(t.comments, func(r comment) bool { return r.id == holder.id })
+	if !ok {
+		i = slices.IndexFunc(t.comments, func(r comment) bool { return t.unmarkedClaim(r, fleet) == nonce })
+	}
+	switch {
+	case i < 0:
+		return
+	case ok && (!strings.EqualFold(holder.author, t.self) || holder.mark.Fleet != fleet):
+		return
+	case ok && slices.ContainsFunc(t.comments, func(r comment) bool { return r.mark != nil && r.id != holder.id && r.mark.Nonce == holder.mark.Nonce }):
+		return
+	case ok:
+		repaired.Run = holder.mark.Run
+	}
+	t.comments[i].mark = &repaired
+}
+
+// claimShown is the text of a claim comment whose claim goes on, with what may be left of its marker; its foot names claim and fleet.
+var claimShown = regexp.MustCompile("(?s)^(?:<!-- retake:[^\n]*\n)?\\s*\\*\\*(?:In review\\*\\*|Retake\\*\\* (?:has picked up|has work of|has lost contact|has its work|is|will try|waits)).*" +
+	"<sub>claim `([a-z0-9]{8})` · fleet `([A-Za-z0-9._-]{1,64})`</sub>\\s*$")
+
+// unmarkedClaim is the nonce of the claim that a comment of our account shows which has no marker any more; empty: it shows none of our fleet.
+func (t *thread) unmarkedClaim(r comment, fleet string) string {
+	if r.mark != nil || !strings.EqualFold(r.author, t.self) {
+		return ""
+	}
+	if m := claimShown.FindStringSubmatch(r.body); m != nil && m[2] == fleet {
+		return m[1]
+	}
+	return ""
+}
+
+// named are the claims that our questions, and comments that have lost their markers, name after the comment with the given id, the latest first.
+func (t *thread) named(fleet string, after int64) (nonces []string) {
+	for _, r := range slices.Backward(t.comments) {
+		if r.id <= after {
+			break
+		}
+		if nonce := t.unmarkedClaim(r, fleet); nonce != "" {
+			nonces = append(nonces, nonce)
+		}
+		if r.mark != nil && r.mark.kind == markBlocked && r.mark.Fleet == fleet && strings.EqualFold(r.author, t.self) {
+			nonces = append(nonces, r.mark.Nonce)
+		}
+	}
+	return nonces
+}
+
+// post creates our comment with the given marker and text below it, unless it is there: then created is 0, else its id.
+func (c *Client) post(ctx context.Context, l lane, t thread, m marker, text string) (created int64, err error) {
 	if len(t.ownComments(m)) > 0 {
-		return false, nil
+		return 0, nil
 	}
 	body, err := withMarker(m, text)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	_, _, err = c.lanes[l].Issues.CreateComment(ctx, t.owner, t.repo, t.number, &gh.IssueComment{Body: &body})
-	return err == nil, normalize(err)
+	made, _, err := c.lanes[l].Issues.CreateComment(ctx, t.owner, t.repo, t.number, &gh.IssueComment{Body: &body})
+	return made.GetID(), normalize(err)
+}
+
+// readBack looks whether a comment that was made is there. One that is gone again was deleted by a person, and is not made once more.
+func (c *Client) readBack(ctx context.Context, l lane, t thread, id int64) error {
+	_, _, err := c.lanes[l].Issues.GetComment(ctx, t.owner, t.repo, id)
+	return unlessGone(err)
 }
 
 // edit changes the body of our comment, unless it is what it should be already.

@@ -2,15 +2,21 @@ package github
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"retake/internal/crashpoint"
 )
 
 // Bounds of one exchange.
@@ -46,6 +52,10 @@ type transport struct {
 	cache  memory[answer] // by address
 	writes bool
 	last   atomic.Pointer[string] // newest token, for the redactor
+
+	mu      sync.Mutex
+	works   bool  // the credential was accepted once
+	refused doubt // since then
 }
 
 // laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github: an answer is either
@@ -61,8 +71,7 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		_ = req.Body.Close() // each turn takes a copy
 	}
-	write := req.Method != http.MethodGet && req.Method != http.MethodHead
-	if write && !t.writes {
+	if changes(req) && !t.writes {
 		return nil, ErrWritesDisabled
 	}
 	target := req.URL
@@ -71,7 +80,7 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		if target.Scheme != t.base.Scheme || target.Host != t.base.Host {
 			return nil, permanent("redirected to another host (%s): check api_url", target.Host)
 		}
-		ans, err := t.exchange(req, target, write)
+		ans, err := t.exchange(req, target)
 		if err != nil {
 			return nil, err
 		}
@@ -97,31 +106,62 @@ func isRedirect(a answer) bool {
 }
 
 // exchange is one turn at the gate: one request, its whole answer, and what the answer means for the gate.
-func (t laneTransport) exchange(req *http.Request, target *url.URL, write bool) (answer, error) {
-	w := &waiter{lane: t.lane, write: write, content: write && req.Method != http.MethodDelete}
+func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, error) {
+	w := t.waiterOf(req)
+	write := w.write
 	if err := t.gate.enter(req.Context(), w); err != nil {
 		return answer{}, err
 	}
-	sent := time.Now()
+	sent, op := time.Now(), req.Method+" "+target.Path
+	if write {
+		crashpoint.Reached("github/write/before")
+	}
 	ans, err := t.send(req, target)
+	if write {
+		crashpoint.Reached("github/write/after")
+	}
 	if err != nil {
-		t.gate.leave(w, sent, nil, false)
+		t.gate.leave(w, sent, unanswered(req.Context(), err))
 		return answer{}, err
 	}
 	now := time.Now()
 	if l, limited := readLimit(ans.status, ans.header, ans.body, now); limited {
-		until := t.gate.leave(w, sent, &l, false)
+		until := t.gate.leave(w, sent, result{limit: &l})
 		return answer{}, &Error{
-			Kind: KindRateLimited, Status: ans.status, Until: until, Resource: w.resource(),
-			Message: l.why, Op: req.Method + " " + target.Path,
+			Kind: KindRateLimited, Status: ans.status, Until: until, Resource: cmp.Or(l.resource, w.resources()[1]),
+			Message: l.why, Op: op,
 		}
 	}
+	r := answered(ans, op)
 	if l, spent := spentAfter(ans.header, now); spent {
-		t.gate.leave(w, sent, &l, true)
-	} else {
-		t.gate.leave(w, sent, nil, ans.status < 400)
+		r.limit = &l
 	}
+	t.gate.leave(w, sent, r)
 	return ans, nil
+}
+
+func changes(req *http.Request) bool {
+	return req.Method != http.MethodGet && req.Method != http.MethodHead
+}
+
+// mutation begins what one field of a request to GraphQL changes: each has exactly one input.
+var mutation = regexp.MustCompile(`\(\s*input\s*:`)
+
+// waiterOf says what a request costs. Whatever GraphQL is asked counts as a change, and each of its mutations as one that people see.
+func (t laneTransport) waiterOf(req *http.Request) *waiter {
+	w := &waiter{lane: t.lane, write: changes(req)}
+	w.graphQL = w.write && strings.HasSuffix(req.URL.Path, "/graphql")
+	switch {
+	case w.graphQL && req.GetBody != nil:
+		if body, err := req.GetBody(); err == nil {
+			text, _ := io.ReadAll(body)
+			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // which have what people and agents write
+			w.content = len(mutation.FindAll(text, -1))
+		}
+	case w.write && req.Method != http.MethodDelete:
+		w.content = 1
+	}
+	return w
 }
 
 // send does the I/O. Everything that can go wrong on the way is transient: whether the request had its effect is unknown.
@@ -163,6 +203,8 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 		return answer{}, &Error{Kind: KindPermanent, Op: op, Message: fmt.Sprintf("answer is larger than %d bytes", answerBytes)}
 	}
 	switch {
+	case ans.status < 300 && len(ans.body) > 0 && !json.Valid(ans.body): // a proxy's page
+		return answer{}, &Error{Kind: KindTransient, Status: ans.status, Op: op, Message: "no usable answer: it is no JSON"}
 	case ans.status == http.StatusNotModified && known:
 		// Its headers are today's (rate, date); everything about the content is what came with it.
 		ans = answer{status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag}
@@ -184,6 +226,9 @@ func merged(old, fresh http.Header) http.Header {
 
 func (t laneTransport) authorize(ctx context.Context, out *http.Request) error {
 	token, err := t.token(ctx)
+	if minted, ok := errors.AsType[*Error](err); ok {
+		return minted
+	}
 	if err != nil {
 		return &Error{Kind: KindUnauthorized, Message: "no token", Err: err}
 	}
@@ -202,11 +247,12 @@ func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, mo
 		if moved && status == http.StatusNotFound {
 			status = http.StatusMovedPermanently // transferred to where we may not look
 		}
-		return nil, &Error{
+		return nil, t.refusal(&Error{
 			Kind: kindOfStatus(ans.status), Status: status,
 			Op: req.Method + " " + target.Path, Message: complaintText(readComplaint(ans.body), messageLimit),
-		}
+		})
 	}
+	t.accepted()
 	h := ans.header.Clone()
 	for _, name := range hidden {
 		h.Del(name)

@@ -1,9 +1,34 @@
 package github
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+
+	gh "github.com/google/go-github/v60/github"
 )
+
+// ErrSignature: a webhook has no signature, or not its body's with our secret.
+var ErrSignature = errors.New("github: webhook: the signature is not the body's: is the secret the one that GitHub was told?")
+
+// OpenWebhook reads a webhook after its signature was compared, in constant time: the HMAC with SHA-256, not the older one. Errors: ErrSignature; what ReadWebhook fails on.
+// https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
+func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
+	signature := h.Get(gh.SHA256SignatureHeader)
+	if secret == "" || !strings.HasPrefix(signature, "sha256=") || gh.ValidateSignature(signature, body, []byte(secret)) != nil {
+		return Notice{}, ErrSignature
+	}
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // GitHub sends JSON, or a form with JSON in it
+	payload, err := gh.ValidatePayloadFromBody(kind, bytes.NewReader(body), signature, []byte(secret))
+	if err != nil {
+		return Notice{}, fmt.Errorf("github: webhook: content type %.60q, want application/json", h.Get("Content-Type"))
+	}
+	return ReadWebhook(h.Get(gh.EventTypeHeader), payload)
+}
 
 // Notice is what a webhook of GitHub says: where to look, not what is there. Whoever looks asks GitHub, so a notice that is
 // lost, late, repeated or made up can do no more than cause a request.

@@ -17,7 +17,7 @@ func TestWebhookExamplesAreIssues(t *testing.T) {
 	all, read := testfiles.Webhooks(t), 0
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		testfiles.Try(t, name, func(t *testing.T) {
-			var event struct{ Issue *gh.Issue }
+			var event struct{ Issue *rawIssue }
 			if err := json.Unmarshal(all[name], &event); err != nil {
 				t.Fatal(err)
 			}
@@ -25,11 +25,11 @@ func TestWebhookExamplesAreIssues(t *testing.T) {
 				return
 			}
 			read++
-			at, err := placeOf(event.Issue)
+			at, err := placeOf(&event.Issue.Issue)
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := toIssue(at, event.Issue)
+			i := (&Client{}).toIssue(at, event.Issue)
 			if i.Key != at.key() || i.Title == "" || i.UpdatedAt.IsZero() {
 				t.Errorf("%+v", i)
 			}

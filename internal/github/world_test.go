@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,8 +32,20 @@ var testLabels = Labels{Task: "agent-task", Claimed: "agent-claimed", Blocked: "
 // world is a stand-in with one repository, inside a synctest bubble.
 type world struct {
 	*testing.T
-	sim *githubtest.Server
-	key string // of an open issue labelled as work
+	sim  *githubtest.Server
+	key  string // of an open issue labelled as work
+	rest bool   // its clients have met that GraphQL fails
+}
+
+// modes are the ways in which a claim and a delivery write.
+var modes = map[string]func(w *world){
+	"GraphQL": func(w *world) { w.sim.DefineLabels(testRepo, testLabels.others("")...) },
+	"REST":    func(w *world) { w.withoutGraphQL() },
+}
+
+func (w *world) withoutGraphQL() {
+	w.rest = true
+	w.inject(githubtest.Fault{Status: http.StatusNotFound, Body: `{"message":"Not Found"}`, Times: 1 << 30}.On("POST", "^/graphql$"))
 }
 
 // inWorld runs f in a bubble of its own.
@@ -50,7 +63,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &world{t, sim, sim.CreateIssue(testRepo, "acme", "Parse the new format", "Please.", "agent-task")}
+	return &world{T: t, sim: sim, key: sim.CreateIssue(testRepo, "acme", "Parse the new format", "Please.", "agent-task")}
 }
 
 // client makes a client of a login; its requests and the answers are held against GitHub's description.
@@ -68,6 +81,9 @@ func (w *world) client(login string, change ...func(*Options)) *Client {
 	c, err := New(o)
 	if err != nil {
 		w.Fatal(err)
+	}
+	if w.rest {
+		c.avoidGraphQL(thread{}, "for the test")
 	}
 	return c
 }
@@ -156,12 +172,17 @@ func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		resp, err := next.RoundTrip(r)
-		if err != nil || in == nil || faulty(resp.StatusCode) {
+		noGraphQL := strings.HasSuffix(r.URL.Path, "/graphql") && err == nil && resp.StatusCode == http.StatusNotFound
+		if err != nil || in == nil || faulty(resp.StatusCode) || noGraphQL {
 			return resp, err
 		}
 		answer, _ := io.ReadAll(resp.Body)
 		resp.Body = io.NopCloser(bytes.NewReader(answer))
-		if err := checkAnswer(in, resp, answer); err != nil {
+		err = checkAnswer(in, resp, answer)
+		if err == nil && strings.HasSuffix(r.URL.Path, "/graphql") {
+			err = checkGraphQL(body, answer)
+		}
+		if err != nil {
 			t.Errorf("answer to %s %s: %d %s: %v", r.Method, r.URL, resp.StatusCode, answer, err)
 		}
 		validated.Add(1)
@@ -173,6 +194,9 @@ var commentPath = regexp.MustCompile(`/issues/(\d+/comments|comments/\d+)$`)
 
 // unmarked reports whether a request writes a comment that does not begin with a marker. None may, in no test of the package.
 func unmarked(r *http.Request, body []byte) bool {
+	if strings.HasSuffix(r.URL.Path, "/graphql") {
+		return slices.ContainsFunc(graphQLBodies(body), func(text string) bool { _, marked := readMarker(text); return !marked })
+	}
 	if r.Method != http.MethodPost && r.Method != http.MethodPatch || !commentPath.MatchString(r.URL.Path) {
 		return false
 	}

@@ -28,7 +28,8 @@ const (
 const (
 	breakerThreshold = 3             // distinct tasks whose failures open it
 	breakerWindow    = 2 * time.Hour // failures older than it don't count
-	breakerOpenFor   = time.Minute   // the first time; doubled each time in a row
+	breakerOpenFor   = time.Minute   // the first time
+	breakerFactor    = 1.5           // each time in a row it is so many times as long, so that an outage keeps work back for about half as long again as it lasted
 	breakerOpenMost  = time.Hour
 	rampStep         = time.Minute
 	rampTo           = 8  // with so many at once the ramp is over
@@ -96,13 +97,13 @@ func (b Breaker) struck(now time.Time, task string) Breaker {
 	return b
 }
 
-// opened opens for twice as long as the last time in a row.
+// opened opens for half as long again as the last time in a row.
 func (b Breaker) opened(now time.Time) Breaker {
 	if b.Since.IsZero() {
 		b.Since = now
 	}
 	b.Opened = min(max(b.Opened, 0)+1, 64)
-	_, d := Backoff{Initial: breakerOpenFor, Max: breakerOpenMost, Factor: 2}.Range(b.Opened)
+	_, d := Backoff{Initial: breakerOpenFor, Max: breakerOpenMost, Factor: breakerFactor}.Range(b.Opened)
 	b.Until, b.RampFrom = now.Add(d), time.Time{}
 	b.Canary, b.CanaryUntil = "", time.Time{}
 	return b

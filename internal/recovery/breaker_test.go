@@ -43,7 +43,8 @@ func TestBreakerStory(t *testing.T) {
 	at(92*time.Minute, BreakerHalfOpen, 0)
 	b = b.Failed(after(93*time.Minute), "e")
 	at(93*time.Minute, BreakerOpen, 0)
-	at(94*time.Minute+59*time.Second, BreakerOpen, 0) // twice as long
+	at(94*time.Minute+29*time.Second, BreakerOpen, 0) // half as long again
+	at(94*time.Minute+30*time.Second, BreakerHalfOpen, unlimited)
 	at(95*time.Minute, BreakerHalfOpen, unlimited)
 	b = b.Dispatched(after(95*time.Minute), "a")
 	b = b.Succeeded(after(96*time.Minute), "a")
@@ -54,7 +55,7 @@ func TestBreakerStory(t *testing.T) {
 	if again.State(after(97*time.Minute)) != BreakerRamp {
 		t.Errorf("failures of two tasks on the ramp: %+v", again)
 	}
-	if again = again.Failed(after(97*time.Minute), "d"); again.Until != after(101*time.Minute) { // the third time in a row
+	if again = again.Failed(after(97*time.Minute), "d"); again.Until != after(99*time.Minute+15*time.Second) { // the third time in a row
 		t.Errorf("failures of three tasks on the ramp: %+v", again)
 	}
 	b = b.Failed(after(3*time.Hour), "b")

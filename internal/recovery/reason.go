@@ -34,6 +34,7 @@ const (
 	ContractViolation Reason = "contract_violation"
 	NeedsHuman        Reason = "needs_human"
 	CorruptState      Reason = "corrupt_state"
+	WorkLost          Reason = "work_lost"
 	AgentCrash        Reason = "agent_crash"
 	NoProgress        Reason = "no_progress"
 	Unknown           Reason = "unknown"
@@ -244,6 +245,11 @@ var Reasons = []About{
 		CorruptState, Infrastructure, Permanent, false, SessionError, OneRepository,
 		"a repository, session or database is damaged",
 		presetWords{"docker_exit_nonzero", "unknown", "context", "fatal", "tooling"},
+	},
+	{
+		WorkLost, Infrastructure, Transient, true, SessionError, OneTask,
+		"what the task had done is damaged on the director's machine, and cannot be made again",
+		presetWords{"docker_exit_nonzero", "unknown", "transient", "non-fatal", "unknown"},
 	},
 	{
 		AgentCrash, Agent, Transient, true, AgentError, OneRepository,

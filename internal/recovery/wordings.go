@@ -39,7 +39,7 @@ var wordings = []wording{
 	},
 	{
 		PolicyViolation, isOwnSecret, "a secret of Retake's own in {path} must not be pushed",
-		"Have it taken out with this comment. An agent that writes down what it was given may have sent it elsewhere, too: if in doubt, replace it at its provider.",
+		"Have it taken out with this comment; or, if that variable is no secret, put it with ! in front into `containers.secrets`. An agent that writes down what it was given may have sent it elsewhere, too: if in doubt, replace it at its provider.",
 		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
 	},
 	{
@@ -371,6 +371,10 @@ var wordings = []wording{
 	{
 		CorruptState, anywhere, "stored data is damaged",
 		"Look at the file or repository in the cause, and repair or remove it.", goOn,
+	},
+	{
+		WorkLost, anywhere, "the work is lost: what is stored of it is damaged",
+		"Look at the disk of the director's machine, which has damaged what it stored more than once.", goOn,
 	},
 	{
 		AgentCrash, inAgent, "{agent} crashes",

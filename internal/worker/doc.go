@@ -61,8 +61,9 @@
 // go to stderr, begin with "retake-worker: " at the start of a line, and are one JSON object each, with the keys of the
 // director's log.
 //
-// Spool: reports stay in .retake/spool/<attempt_id>.<n>.json (mode 0600) until they are acknowledged. What is sent is the copy
-// in memory; files of earlier attempts are left alone, because an attempt that is over reports nothing.
+// Spool: reports stay in .retake/spool/<attempt_id>.<n>.json (mode 0600), also those that were acknowledged. What is sent is the copy
+// in memory; files of earlier attempts are left alone, because an attempt that is over reports nothing. The director reads them when
+// the container has ended and the bus has no report.
 //
 // Clock assumption: durations only, on the monotonic clock. Wall time appears in messages, never in a decision.
 //

@@ -236,6 +236,7 @@ func testWorker(t *testing.T, p *wire.Plan, bus *fakeBus, r *fakeRunner) *worker
 		log = zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), zapcore.AddSync(testLog{t}), zapcore.DebugLevel))
 	}
 	w := newWorker(p, bus.dial, log)
+	w.syncDisk = func(string) error { return nil } // the machine's disk may be busy
 	w.runner, w.mask = r, redact.New(append(p.Secrets, p.Bus.Seed)...)
 	w.env = childEnvironment([]string{"HOME=" + p.Workdir}, p.Bus.Seed)
 	w.classify = func(recovery.Evidence) recovery.Finding { return recovery.Finding{Reason: recovery.TestsFailed} }

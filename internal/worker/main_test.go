@@ -23,7 +23,15 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(programEnv); name != "" {
 		os.Exit(stagePrograms[name]())
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(cleaner{m})
+}
+
+// cleaner runs the tests and then removes what they shared.
+type cleaner struct{ *testing.M }
+
+func (c cleaner) Run() int {
+	defer func() { removeBuilt() }()
+	return c.M.Run()
 }
 
 // stagePrograms are the small programs that play the stages.

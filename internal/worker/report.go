@@ -162,9 +162,9 @@ func classifyFailure(e recovery.Evidence) recovery.Finding {
 	return c.Classify(e)
 }
 
-// spool keeps reports until they are acknowledged: in memory, which is what is sent, and as files, which survive us for
-// whoever looks. Files are never read back: the agent could have written them, and those of an earlier attempt belong to
-// an attempt that is over.
+// spool keeps reports as files, for as long as the checkout is there: they survive us, and the director reads them if the bus has none, be it that we could not
+// send them or that it has lost them. What is sent is the copy in memory. We never read the files back: the agent could have written them, and those of
+// an earlier attempt belong to an attempt that is over.
 type spool struct {
 	folder  *folder // nil: there is no workspace
 	attempt string
@@ -172,33 +172,14 @@ type spool struct {
 	log     *zap.Logger
 }
 
-// spooled is one report that waits for its acknowledgement.
-type spooled struct {
-	report wire.Payload
-	file   string // empty: it could not be written (a full disk must not silence the report of a full disk)
-}
-
-// add writes a report down before it is sent. data is its rendered form.
-func (s *spool) add(report wire.Payload, data []byte) spooled {
-	_, id := wire.ReportID(report)
+// add writes a report down before it is sent. data is its rendered form. A full disk must not silence the report of a full disk.
+func (s *spool) add(report wire.Payload, data []byte) {
 	if s.folder == nil {
-		return spooled{report: report}
-	}
-	s.written++
-	file := path.Join(spoolFolder, fmt.Sprintf("%s.%04d.json", s.attempt, s.written))
-	if err := s.folder.write(file, 0o600, data); err != nil {
-		s.log.Warn("a report could not be spooled; it is sent from memory", zap.String("error_id", id), zap.Error(err))
-		file = ""
-	}
-	return spooled{report, file}
-}
-
-// remove forgets an acknowledged report.
-func (s *spool) remove(item spooled) {
-	if item.file == "" {
 		return
 	}
-	if err := s.folder.remove(item.file); err != nil {
-		s.log.Warn("an acknowledged report stays in the spool", zap.Error(err))
+	s.written++
+	if err := s.folder.write(path.Join(spoolFolder, fmt.Sprintf("%s.%04d.json", s.attempt, s.written)), 0o600, data); err != nil {
+		_, id := wire.ReportID(report)
+		s.log.Warn("a report could not be spooled; it is sent from memory", zap.String("error_id", id), zap.Error(err))
 	}
 }

@@ -86,10 +86,10 @@ type session struct {
 	listener Listener
 	log      *zap.Logger
 
-	outbox      chan spooled  // room for all reports that are ever made
-	reconnected chan struct{} // one token
+	outbox      chan wire.Payload // room for all reports that are ever made
+	reconnected chan struct{}     // one token
 	welcomed    chan<- admission
-	delivered   chan<- spooled
+	delivered   chan<- struct{}
 	helloAt     uint64 // Reconnects at the last hello. The token may come later than the connection; the count does not
 }
 
@@ -118,8 +118,8 @@ func (s *session) run(ctx context.Context) {
 			if bus.Reconnects() != s.helloAt && !s.hello(ctx, bus) {
 				return
 			}
-		case item := <-s.outbox:
-			if !s.deliver(ctx, bus, item) {
+		case report := <-s.outbox:
+			if !s.deliver(ctx, bus, report) {
 				return
 			}
 		}
@@ -178,7 +178,7 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 }
 
 // deliver sends one report until it was acknowledged. false: refused at a hello in between, or ctx ended.
-func (s *session) deliver(ctx context.Context, bus Bus, item spooled) bool {
+func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) bool {
 	refused := false
 	sent := s.retry(ctx, "a report is not acknowledged yet", func(limited context.Context) error {
 		if !bus.Connected() { // it might come back between the next line and the report, which no hello would precede
@@ -192,7 +192,7 @@ func (s *session) deliver(ctx context.Context, bus Bus, item spooled) bool {
 			limited, cancel = context.WithTimeout(ctx, callTimeout)
 			defer cancel()
 		}
-		err := bus.Report(limited, item.report)
+		err := bus.Report(limited, report)
 		if rejected(err) {
 			s.log.Error("the director takes no such report; it is given up", zap.Error(err))
 			return nil
@@ -203,7 +203,7 @@ func (s *session) deliver(ctx context.Context, bus Bus, item spooled) bool {
 		return false
 	}
 	select {
-	case s.delivered <- item:
+	case s.delivered <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false

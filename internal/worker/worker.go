@@ -11,6 +11,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/recovery"
 	"retake/internal/redact"
+	"retake/internal/safefile"
 
 	"go.uber.org/zap"
 )
@@ -25,6 +26,7 @@ type worker struct {
 	env          environment
 	mask         *redact.Redactor
 	log          *zap.Logger
+	syncDisk     func(dir string) error
 
 	pauses       pauseSwitch
 	position     *position
@@ -33,9 +35,9 @@ type worker struct {
 	syncs        chan wire.SyncRequired
 	steps        chan step
 	stagesEnded  chan *failure // nil: all stages ended well
-	delivered    chan spooled
+	delivered    chan struct{}
 	sessionPanic chan error // a panic of the session
-	outbox       chan spooled
+	outbox       chan wire.Payload
 	reconnected  chan struct{} // one token
 
 	// ----
@@ -66,8 +68,9 @@ func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 	return &worker{
 		plan: p, dial: dial, log: log,
 		position: newPosition(p),
+		syncDisk: safefile.SyncDisk,
 		welcomed: make(chan admission), stops: make(chan wire.Stop, 4), syncs: make(chan wire.SyncRequired, 4), steps: make(chan step), stagesEnded: make(chan *failure, 1),
-		delivered: make(chan spooled), sessionPanic: make(chan error, 1), outbox: make(chan spooled, 4), reconnected: make(chan struct{}, 1),
+		delivered: make(chan struct{}), sessionPanic: make(chan error, 1), outbox: make(chan wire.Payload, 4), reconnected: make(chan struct{}, 1),
 	}
 }
 
@@ -157,8 +160,7 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 			w.onStep(s)
 		case f := <-w.stagesEnded:
 			code, done = w.onStagesEnded(f)
-		case item := <-w.delivered:
-			w.spool.remove(item)
+		case <-w.delivered:
 			code, done = w.outcome, true
 		case <-w.heartbeats:
 			w.heartbeat()
@@ -175,7 +177,7 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 		case fault := <-w.sessionPanic:
 			code, done = w.reportPanic(ctx, fault), true
 		case <-w.ackTimeout:
-			w.log.Warn("the final report was not acknowledged in time; it stays in the spool")
+			w.log.Warn("the final report was not acknowledged in time; it is in the spool")
 			code, done = w.end.code, true
 		}
 		if done {
@@ -239,6 +241,11 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		if fault := catchPanic(func() { f = w.attempt.runStages(stageCtx) }); fault != nil {
 			f = &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 		}
+		if f == nil { // what is reported as done must not be lost by a power cut: agents sync nothing
+			if err := w.syncDisk(w.plan.Workdir); err != nil {
+				w.log.Warn("the work is not known to be on the disk", zap.Error(err))
+			}
+		}
 		w.stagesEnded <- f
 	})
 	return 0, false
@@ -273,14 +280,14 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
 		return w.endCode(ExitBroken), true
 	}
-	item, err := w.report(f)
+	report, err := w.report(f)
 	if err != nil {
 		w.log.Error("the final report cannot be made", zap.Error(err))
 		return ExitBroken, true
 	}
 	w.reporting = true
 	w.heartbeat()
-	w.outbox <- item
+	w.outbox <- report
 	if w.end != nil {
 		w.outcome = w.end.code
 		w.ackTimeout = time.After(w.end.ackTimeout)
@@ -296,7 +303,7 @@ func (w *worker) endCode(otherwise ExitCode) ExitCode {
 	return otherwise
 }
 
-func (w *worker) report(f *failure) (spooled, error) {
+func (w *worker) report(f *failure) (wire.Payload, error) {
 	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
 	var p wire.Payload
 	switch f {
@@ -318,9 +325,10 @@ func (w *worker) report(f *failure) (spooled, error) {
 	}
 	cut, data, err := fit(w.plan, p, time.Now())
 	if err != nil {
-		return spooled{}, err
+		return nil, err
 	}
-	return w.spool.add(cut, data), nil
+	w.spool.add(cut, data)
+	return cut, nil
 }
 
 // onEnding obeys an end from outside. Of several ends the first decides, but one that forbids the report always does.

@@ -18,6 +18,8 @@ type Request struct {
 	Repo       string // owner/name: the mirror's name
 	RemoteURL  string // http(s):// or an absolute path; no credentials in it
 	BaseBranch string // checked with the configuration
+	Task       string // issue key, and
+	Attempt    int    // for which attempt it is made ready: noted, for a director that has lost its journal; 0: for none
 }
 
 func (q Request) check(op string) (remote, error) {
@@ -53,13 +55,21 @@ const (
 
 // Checkout makes the task's checkout from the remote's base branch as it is now, or returns the one that an earlier
 // attempt of the same task left, unchanged but for the owner of its files, an existing .retake folder, and a merge that was
-// interrupted, which it finishes.
+// interrupted, which it finishes. ErrLost: that one is damaged and cannot be made again; the next call begins anew.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
 	r, err := q.check(op)
 	if err != nil {
 		return Checkout{}, err
 	}
+	c, err := mended(ctx, w, op, q.Nonce, func() (Checkout, error) { return w.checkoutOnce(ctx, op, q, r) })
+	if errors.Is(err, ErrLost) {
+		err = errors.Join(err, w.beginAnew(ctx, op, q))
+	}
+	return c, err
+}
+
+func (w *Workspaces) checkoutOnce(ctx context.Context, op string, q Request, r remote) (Checkout, error) {
 	lock, err := w.lockTask(ctx, q.Nonce)
 	if err != nil {
 		return Checkout{}, err
@@ -72,6 +82,10 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 	case reused:
 		if err = q.belongs(op, rec); err == nil {
 			err = w.measure(ctx, t)
+		}
+		if err == nil && rec.Remote != q.RemoteURL { // of an earlier version, or the server moved
+			rec.Remote = q.RemoteURL
+			err = system(op, t.save(rec))
 		}
 	case !errors.Is(err, ErrNoCheckout):
 	case rec.Fresh:
@@ -92,10 +106,18 @@ func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) 
 	if err := w.prepareForWorker(ctx, t); err != nil {
 		return Checkout{}, system(op, err)
 	}
-	if !reused {
+	if !reused { // git syncs its objects, not the files
+		if err := safefile.SyncDisk(t.checkout()); err != nil {
+			return Checkout{}, system(op, err)
+		}
+	}
+	if noted := q.Attempt == 0 || rec.Task == q.Task && rec.Attempt == q.Attempt; !reused || !noted {
+		rec.Task, rec.Attempt = q.Task, max(q.Attempt, rec.Attempt)
 		if err := t.save(rec); err != nil {
 			return Checkout{}, system(op, err)
 		}
+	}
+	if !reused {
 		w.log.Info("checkout made", zap.String("task", q.Nonce), zap.String("repo", q.Repo), zap.String("base", rec.BaseSHA))
 	}
 	return Checkout{Path: t.checkout(), BaseSHA: rec.BaseSHA, Reused: reused}, nil
@@ -110,22 +132,8 @@ func (w *Workspaces) newCheckout(ctx context.Context, t task, q Request, r remot
 	if err != nil {
 		return record{}, err
 	}
-	if err := w.initGitDir(ctx, t.op, t.gitDir(), t.lock); err != nil {
+	if err := w.initTask(ctx, t, t.gitDir(), q.Repo); err != nil {
 		return record{}, err
-	}
-	// Relative to the objects folder, so that the data directory can be moved.
-	alternates, err := filepath.Rel(filepath.Join(t.gitDir(), "objects"), filepath.Join(w.mirrorDir(q.Repo), "objects"))
-	if err != nil {
-		return record{}, system(t.op, err)
-	}
-	for _, f := range []struct{ name, text string }{
-		{"objects/info/alternates", filepath.ToSlash(alternates) + "\n"},
-		{"info/exclude", infoExclude},
-		{"info/attributes", infoAttributes},
-	} {
-		if err := writeFile(filepath.Join(t.gitDir(), filepath.FromSlash(f.name)), f.text); err != nil {
-			return record{}, system(t.op, err)
-		}
 	}
 	if err := w.makeCheckout(ctx, t); err != nil {
 		return record{}, system(t.op, err)
@@ -133,14 +141,33 @@ func (w *Workspaces) newCheckout(ctx context.Context, t task, q Request, r remot
 	if err := w.fill(ctx, t, sha); err != nil {
 		return record{}, err
 	}
-	return record{Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha}, nil
+	return record{Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha, Remote: q.RemoteURL}, nil
+}
+
+// initTask makes a task's git directory, which borrows the mirror's objects.
+func (w *Workspaces) initTask(ctx context.Context, t task, dir, repo string) error {
+	if err := w.initGitDir(ctx, t.op, dir, t.lock); err != nil {
+		return err
+	}
+	// Relative to the objects folder, so that the data directory can be moved.
+	alternates, err := filepath.Rel(filepath.Join(dir, "objects"), filepath.Join(w.mirrorDir(repo), "objects"))
+	for _, f := range []struct{ name, text string }{
+		{"objects/info/alternates", filepath.ToSlash(alternates) + "\n"},
+		{"info/exclude", infoExclude},
+		{"info/attributes", infoAttributes},
+	} {
+		if err == nil {
+			err = writeFile(filepath.Join(dir, filepath.FromSlash(f.name)), f.text)
+		}
+	}
+	return system(t.op, err)
 }
 
 func writeFile(path, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := safefile.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(text), 0o600)
+	return safefile.Write(path, 0o600, []byte(text))
 }
 
 // prepareForWorker makes the tree ready: .retake is a real folder, everything belongs to the worker's user.

@@ -71,6 +71,7 @@ var leftThere = []string{
 
 // TestKeptConflicts: what git leaves in the files, what is told of it, and when the work may be delivered.
 func TestKeptConflicts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w := open(t, Options{Dir: dir})
 	o, c, head := conflicting(t, w)
@@ -138,6 +139,7 @@ func TestKeptConflicts(t *testing.T) {
 
 // TestInterruptedConflictIsTold: the process ended amid the merge; asking again finishes it, and tells what is left.
 func TestInterruptedConflictIsTold(t *testing.T) {
+	t.Parallel()
 	for _, done := range []int{0, 1, 2, 4} {
 		dir := t.TempDir()
 		w := open(t, Options{Dir: dir})
@@ -157,6 +159,7 @@ func TestInterruptedConflictIsTold(t *testing.T) {
 }
 
 func TestMergeable(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": lines(nil), ".gitignore": "cache\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -188,6 +191,7 @@ func TestMergeable(t *testing.T) {
 }
 
 func TestMarkers(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]bool{
 		"":                          false,
 		"a\n=======\nb\n":           false,
@@ -209,6 +213,7 @@ func TestMarkers(t *testing.T) {
 
 // TestUnreadableAnswer: what git prints otherwise than it is known to is no merge without conflicts.
 func TestUnreadableAnswer(t *testing.T) {
+	t.Parallel()
 	for out, want := range map[string][]leftover{
 		"":                        nil,
 		"a.txt":                   nil,

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/crashpoint"
 	"retake/internal/safefile"
 )
 
@@ -68,6 +69,10 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 	if q.Check == nil {
 		return Delivery{}, refuse(op, "", "nobody looks at what would be pushed")
 	}
+	return mended(ctx, w, op, q.Nonce, func() (Delivery, error) { return w.deliverOnce(ctx, op, q, r) })
+}
+
+func (w *Workspaces) deliverOnce(ctx context.Context, op string, q DeliverRequest, r remote) (Delivery, error) {
 	t, rec, err := w.lockCheckout(ctx, op, q.Nonce)
 	if err != nil {
 		return Delivery{}, err
@@ -245,7 +250,10 @@ func (w *Workspaces) push(ctx context.Context, t task, rec *record, r remote, br
 		if err := notePushed(t, rec, name, sha); err != nil {
 			return "", system(op, err)
 		}
-		if _, err = git(pushArgs(r, name, sha, expect)...); err == nil {
+		crashpoint.Reached("git/push/before")
+		_, err = git(pushArgs(r, name, sha, expect)...)
+		crashpoint.Reached("git/push/after")
+		if err == nil {
 			return name, nil
 		}
 		if KindOf(err) != Conflict || try == pushTries {

@@ -27,6 +27,7 @@ func deliver(t testing.TB, w *Workspaces, o origin, nonce string) Delivery {
 }
 
 func TestDeliver(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "gone.txt": "x\n", ".gitignore": "*.log\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -59,6 +60,7 @@ func TestDeliver(t *testing.T) {
 }
 
 func TestDeliverIsIdempotent(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir := t.TempDir()
 	w := open(t, Options{Dir: dir})
@@ -83,6 +85,7 @@ func TestDeliverIsIdempotent(t *testing.T) {
 }
 
 func TestDeliverReplacesOnlyItsOwnBranch(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -111,6 +114,7 @@ func TestDeliverReplacesOnlyItsOwnBranch(t *testing.T) {
 }
 
 func TestNothingToDeliver(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "*.log\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -126,6 +130,7 @@ func TestNothingToDeliver(t *testing.T) {
 }
 
 func TestEverythingDeleted(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "d/b.txt": "x"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -139,6 +144,7 @@ func TestEverythingDeleted(t *testing.T) {
 
 // TestRetakeIsNeverCommitted covers an ignore file that says otherwise, and a base that has such a folder already.
 func TestRetakeIsNeverCommitted(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "!.retake/\n!.retake/**\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -164,6 +170,7 @@ func TestRetakeIsNeverCommitted(t *testing.T) {
 
 // TestBytesAreDeliveredAsTheyLie: attributes that convert are off both ways.
 func TestBytesAreDeliveredAsTheyLie(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"unix.txt": "a\nb\n", "win.bat": "a\nb\n", "id.txt": "$Id$\n"})
 	put(t, o.clone, ".git/info/attributes", "* -text\n")
 	o.change(t, map[string]string{".gitattributes": "* text=auto eol=crlf\nid.txt ident\n*.utf text working-tree-encoding=NO-SUCH\n", "crlf.txt": "a\r\nb\r\n"})
@@ -184,6 +191,7 @@ func TestBytesAreDeliveredAsTheyLie(t *testing.T) {
 }
 
 func TestMessagesOfAnyKind(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
@@ -201,6 +209,7 @@ func TestMessagesOfAnyKind(t *testing.T) {
 }
 
 func TestDeliverRefusesTheBaseBranch(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")

@@ -49,12 +49,16 @@
 //
 // The caller makes sure that no worker runs in a checkout during Checkout, Sync, Mergeable, Join,
 // Deliver, Patch, Unchanged, Fresh and Remove (its container is
-// confirmed gone), and that no checkout begins during Sweep. Drift and WriteState are fine beside a running worker. Locks are
+// confirmed gone), and that nobody comes to want a checkout during Sweep. Drift and WriteState are fine beside a running worker. Locks are
 // flock(2) and are inherited by git: if the director is killed while git runs, the next director waits for that git to end
 // before it touches the same folder, and may then remove the lock files that it left.
 //
 // The package imports redact, ring, safefile and worktree, and nothing else of this module: what a task is, and when it gets a checkout, is the
 // director's business. Names of branches and repositories are checked with the configuration.
+//
+// A power cut damages none of this: git syncs what it writes, and a work tree is synced before the record says that it is there. What git calls
+// damaged all the same is made again where it is noticed (mend.go), and the operation is repeated: all of a mirror is on the remote, and the work is
+// in the work tree, never in a git directory alone. What cannot be made again is ErrLost, and the next Checkout begins anew.
 //
 // # Clock
 //

@@ -41,6 +41,10 @@ func (w *Workspaces) Drift(ctx context.Context, q Request) (Drift, error) {
 	if err != nil {
 		return Drift{}, err
 	}
+	return mended(ctx, w, op, q.Nonce, func() (Drift, error) { return w.driftOnce(ctx, op, q, r) })
+}
+
+func (w *Workspaces) driftOnce(ctx context.Context, op string, q Request, r remote) (Drift, error) {
 	rec, err := w.task(op, q.Nonce, nil).load()
 	if err == nil {
 		err = q.belongs(op, rec)

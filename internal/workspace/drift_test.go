@@ -79,6 +79,7 @@ func TestDrift(t *testing.T) {
 
 // TestDriftDoesNotWait: a worker may be running, and another operation of the task may be under way.
 func TestDriftDoesNotWait(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	checkout(t, w, o, nonceB)
@@ -94,6 +95,7 @@ func TestDriftDoesNotWait(t *testing.T) {
 }
 
 func TestDriftOfSomethingElse(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	checkout(t, w, o, nonceB)

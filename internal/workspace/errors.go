@@ -8,19 +8,33 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+
+	"retake/internal/diskfault"
 )
 
 // ErrNothingToDeliver says that the work tree equals the base commit: a success of an agent that changed nothing.
 var ErrNothingToDeliver = errors.New("workspace: nothing to deliver: the work tree equals its base")
 
-// ErrDiskFull is wrapped when a disk or a quota is exhausted, so that a caller can tell it from other permanent errors.
+// ErrDiskFull is wrapped when a disk or a quota is exhausted: nothing is wrong with the task.
 var ErrDiskFull = errors.New("workspace: disk full")
+
+// ErrDiskFails is wrapped when a disk cannot be written or read, in whole or in part.
+var ErrDiskFails = errors.New("workspace: disk fails")
 
 // ErrRefused is wrapped when the remote's rules refuse a push: a hook, a protected branch, a secret that was found in it.
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
 // ErrNotThere is wrapped when the remote has no such repository or branch: a matter of configuration.
 var ErrNotThere = errors.New("workspace: no such repository or branch")
+
+// errNoCommit is wrapped when the remote says that it has no such commit, or gives it to nobody.
+var errNoCommit = errors.New("workspace: no such commit on the remote")
+
+// ErrDamaged is wrapped when git finds one of our own repositories damaged. What can be made again is, before anybody sees this error.
+var ErrDamaged = errors.New("workspace: a repository is damaged")
+
+// ErrLost is wrapped when what a task had done is damaged and cannot be made again. The next Checkout begins anew.
+var ErrLost = errors.New("workspace: the work is lost")
 
 // ErrNoCheckout is wrapped when a task has no (complete) checkout.
 var ErrNoCheckout = errors.New("workspace: no checkout")
@@ -40,6 +54,7 @@ const (
 	Permanent Kind = "permanent" // the same again brings the same: missing repository, refused content, disk full
 	Conflict  Kind = "conflict"  // the remote holds something else under the names that we may use, or a merge failed
 	Auth      Kind = "auth"      // the remote refused the credentials, or there are none
+	Limited   Kind = "limited"   // the remote asked for a pause
 )
 
 // Error is what every operation of this package fails with.
@@ -79,7 +94,18 @@ func noCheckout(op, nonce string) error {
 	return &Error{Kind: Permanent, Op: op, Detail: "task " + nonce + " has no checkout", Err: ErrNoCheckout}
 }
 
-// systemErrors says what the system's errors mean; the first that matches wins, none: permanent.
+// diskFailed is an error for what the disk of the data directory does; nil: nothing.
+func diskFailed(f diskfault.Fault) *Error {
+	switch f {
+	case diskfault.Full:
+		return &Error{Kind: Transient, Next: "make room on the disk of director.data_dir, or raise the quota of the director's user", Err: ErrDiskFull}
+	case diskfault.Failing:
+		return &Error{Kind: Transient, Next: "look at the disk of director.data_dir, and at the kernel's log", Err: ErrDiskFails}
+	}
+	return nil
+}
+
+// systemErrors says what the other errors of the system mean; the first that matches wins, none: permanent.
 var systemErrors = []struct {
 	is   error
 	kind Kind
@@ -88,9 +114,6 @@ var systemErrors = []struct {
 }{
 	{context.Canceled, Transient, context.Canceled, ""},
 	{context.DeadlineExceeded, Transient, context.DeadlineExceeded, ""},
-	{syscall.ENOSPC, Permanent, ErrDiskFull, "make room on the disk of director.data_dir"},
-	{syscall.EDQUOT, Permanent, ErrDiskFull, "raise the quota of the director's user, or make room"},
-	{syscall.EROFS, Permanent, syscall.EROFS, "director.data_dir must be on a disk that can be written"},
 	{os.ErrPermission, Permanent, os.ErrPermission, "make it accessible for the director's user, or set director.data_dir to a folder that is"},
 	{syscall.ENAMETOOLONG, Permanent, syscall.ENAMETOOLONG, "the agent made a path longer than the system takes; shorten it or start fresh"},
 	{syscall.EMFILE, Transient, syscall.EMFILE, "raise the limit of open files"},
@@ -103,6 +126,10 @@ var systemErrors = []struct {
 func system(op string, err error) error {
 	if _, own := errors.AsType[*Error](err); err == nil || own {
 		return err
+	}
+	if e := diskFailed(diskfault.Of(err)); e != nil {
+		e.Op, e.Detail = op, err.Error()
+		return e
 	}
 	for _, row := range systemErrors {
 		if errors.Is(err, row.is) {
@@ -127,11 +154,18 @@ var gitWords = []struct {
 	err   error
 	texts []string
 }{
-	{Permanent, "make room on the disk of director.data_dir", ErrDiskFull, []string{"no space left on device", "disk quota exceeded"}},
-	{Transient, "", nil, []string{
-		"requested url returned error: 5", "requested url returned error: 429", "requested url returned error: 408",
-		"http 5", "http 429", "too many requests",
+	// Before what it says of the network: a push that finds a damaged object of ours ends with "the remote end hung up", too.
+	{Permanent, "", ErrDamaged, []string{
+		"fatal: not a git repository", "loose object", "error: object file ", "is corrupt", "bad object", "missing blob", "missing tree", "missing commit",
+		"missing object", "unable to read tree", "unable to read sha1", "failed to read object", "could not read object", "cannot read existing object",
+		"invalid sha1 pointer", "invalid object", "not a tree object", "not a valid object name", "could not parse commit", "could not parse object", "bad signature",
+		"index file corrupt", "index file smaller", "packfile ", ".idx is too small", "inflate: ", "unable to unpack", "reference broken", "broken ref", "bad ref ",
+		"unable to normalize alternate", "bad config line", "did not send all necessary objects",
 	}},
+	// Of a branch it is one that moved between two of the server's answers.
+	{Transient, "", errNoCommit, []string{"not our ref", "unadvertised object"}},
+	{Limited, "", nil, []string{"rate limit", "abuse detection", "requested url returned error: 429", "http 429", "too many requests"}}, // also as 403
+	{Transient, "", nil, []string{"requested url returned error: 5", "requested url returned error: 408", "http 5"}},
 	{Permanent, "the remote's rules refuse this push: see what it says, and change the work or the rule", ErrRefused, []string{"pre-receive hook declined", "protected branch", "gh006", "gh013", "gh001", "push declined", "without `workflow` scope", "update hook declined"}},
 	{Auth, nextCredentials, nil, []string{
 		"authentication failed", "could not read username", "could not read password", "invalid username or",
@@ -144,21 +178,42 @@ var gitWords = []struct {
 	{Conflict, "", nil, []string{"[rejected]", "stale info", "non-fast-forward", "fetch first", "directory file conflict", "exists; cannot create"}},
 	{Transient, "", nil, []string{
 		"could not resolve", "connection refused", "connection reset", "timed out", "timeout", "hung up", "early eof", "rpc failed", "network is unreachable", "no route to host",
-		"unexpected disconnect", "failed to connect", "couldn't connect", "connection closed", "broken pipe", "gnutls", "ssl_error", "tls", "empty reply",
+		"unexpected disconnect", "failed to connect", "couldn't connect", "connection closed", "broken pipe", "gnutls", "ssl_error", "tls", "ssl routines", "empty reply",
+		"operation too slow", "transfer closed", "not closed cleanly", "bad line length character", "expected flush",
 		".lock': file exists", "resource temporarily unavailable", "cannot allocate memory", "failed to update ref", "cannot lock ref",
 	}},
+}
+
+// ownWords are those of a git of ours: without what the server's has to say of its own repository.
+func ownWords(tail string) string {
+	var own []string
+	for line := range strings.Lines(tail) {
+		if !strings.HasPrefix(line, "remote: ") {
+			own = append(own, line)
+		}
+	}
+	return strings.Join(own, "")
 }
 
 // gitFailed makes the error of a git that ended badly.
 func gitFailed(op, tail string, cause error) *Error {
 	lower := strings.ToLower(tail)
+	own := ownWords(lower)
 	e := &Error{Kind: Permanent, Op: op, Detail: tail, Err: cause}
 	if tail == "" {
 		e.Detail = "git said nothing: " + cause.Error()
 	}
+	if ours := diskFailed(diskfault.InWords(own)); ours != nil {
+		e.Kind, e.Next, e.Err = ours.Kind, ours.Next, ours.Err
+		return e
+	}
+	if diskfault.InWords(lower) != diskfault.None { // the server's disk
+		e.Kind = Transient
+		return e
+	}
 	for _, row := range gitWords {
 		for _, text := range row.texts {
-			if strings.Contains(lower, text) {
+			if strings.Contains(lower, text) && (!errors.Is(row.err, ErrDamaged) || strings.Contains(own, text)) {
 				e.Kind, e.Next = row.kind, row.next
 				if row.err != nil {
 					e.Err = row.err

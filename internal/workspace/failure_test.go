@@ -62,6 +62,7 @@ func needBasic(want string) func(http.ResponseWriter, *http.Request) bool {
 
 // TestCredentialsAreNotSentAfterARedirect: to a renamed repository's new place neither, a person has to say where it is.
 func TestCredentialsAreNotSentAfterARedirect(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	var leaked atomic.Bool
 	other := httpOrigin(t, o, func(_ http.ResponseWriter, req *http.Request) bool {
@@ -141,6 +142,7 @@ func TestCredentialsOverHTTP(t *testing.T) {
 }
 
 func TestFailuresOverHTTP(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	var status atomic.Int32
 	status.Store(http.StatusOK)
@@ -153,7 +155,7 @@ func TestFailuresOverHTTP(t *testing.T) {
 		http.Error(rw, "you sent "+req.Header.Get("Authorization")+" "+token, code)
 		return true
 	})
-	for code, kind := range map[int]Kind{401: Auth, 403: Auth, 404: Permanent, 429: Transient, 500: Transient, 502: Transient, 503: Transient} {
+	for code, kind := range map[int]Kind{401: Auth, 403: Auth, 404: Permanent, 429: Limited, 500: Transient, 502: Transient, 503: Transient} {
 		status.Store(int32(code))
 		w := open(t, Options{Auth: func(context.Context) (string, string, error) { return "x-access-token", token, nil }})
 		_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
@@ -162,6 +164,9 @@ func TestFailuresOverHTTP(t *testing.T) {
 			t.Errorf("%d: the error holds the credentials: %v", code, err)
 		}
 	}
+	git := gitFailed("push", "remote: You have exceeded a secondary rate limit. Please wait a few minutes before you try again.\n"+
+		"fatal: unable to access 'https://github.com/acme/widgets.git/': The requested URL returned error: 403", errors.New("exit status 128"))
+	wantKind(t, git, Limited)
 	// The same at the push.
 	status.Store(http.StatusOK)
 	w := open(t, Options{})
@@ -178,6 +183,7 @@ func TestFailuresOverHTTP(t *testing.T) {
 }
 
 func TestAuthThatFails(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	url := httpOrigin(t, o, needBasic(token))
 	for name, auth := range map[string]func(context.Context) (string, string, error){
@@ -193,6 +199,7 @@ func TestAuthThatFails(t *testing.T) {
 }
 
 func TestRemotesThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	for _, c := range []struct {
@@ -211,6 +218,7 @@ func TestRemotesThatCannotBeUsed(t *testing.T) {
 }
 
 func TestRefusedPushes(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
@@ -274,7 +282,41 @@ func TestGitThatIsMissingOrOld(t *testing.T) {
 	})
 }
 
+// TestErrorsHaveGitsReasonAlone: what git says to people at a terminal, and of its configuration, is not why it failed.
+func TestErrorsHaveGitsReasonAlone(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	q := request(o, nonceB)
+	_, err := open(t, Options{}).Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: q.RemoteURL, BaseBranch: "nowhere"})
+	wantKind(t, err, Permanent, "couldn't find remote ref")
+	for _, noise := range []string{"deprecated", "warning:", "hint:"} {
+		if strings.Contains(err.Error(), noise) {
+			t.Errorf("%q is in %v", noise, err)
+		}
+	}
+	said := lastLines(redact.Text("hint: Updates were rejected\nhint:\n ! [rejected] main (fetch first)\nerror: failed to push"))
+	if said != "! [rejected] main (fetch first)\nerror: failed to push" {
+		t.Errorf("got %q", said)
+	}
+}
+
+// TestFsyncByVersion: each git is told in its own words to make durable what it writes.
+func TestFsyncByVersion(t *testing.T) {
+	for version, want := range map[string]string{"2.35.1": "=core.fsyncObjectFiles", "2.36.0": "=core.fsync"} {
+		fakeGit(t, "echo git version "+version)
+		p, err := findGit(zap.NewNop(), Limits{}.orDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := strings.Join(p.environment(call{}), "\n") + "\n"
+		if !strings.Contains(keys, want+"\n") || want == "=core.fsync" && strings.Contains(keys, "ObjectFiles") {
+			t.Errorf("git %s: want %s among\n%s", version, want, keys)
+		}
+	}
+}
+
 func TestDirectoryThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
 	requireGit(t)
 	file := put(t, t.TempDir(), "file", "x")
 	_, err := Open(Options{Dir: filepath.Join(file, "data")})
@@ -293,8 +335,9 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 }
 
 func TestSystemErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	err := system("x", &os.PathError{Op: "write", Path: "/d", Err: syscall.ENOSPC})
-	wantKind(t, err, Permanent, "make room")
+	wantKind(t, err, Transient, "make room")
 	if !errors.Is(err, ErrDiskFull) {
 		t.Error("not ErrDiskFull")
 	}
@@ -380,7 +423,7 @@ func TestLockIsHeldByOrphanedGit(t *testing.T) {
 func TestEnvironmentOfGit(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("GITHUB_TOKEN", "hunter2")
-	p := &program{env: ownEnvironment()}
+	p := &program{env: ownEnvironment(), config: baseConfig}
 	env := p.environment(call{gitDir: "/g", config: [][2]string{{"a.b", "c"}}})
 	for _, want := range []string{"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "HOME=/nonexistent", "GIT_DIR=/g", "PATH=" + os.Getenv("PATH")} {
 		if !slices.Contains(env, want) {
@@ -399,6 +442,7 @@ func TestEnvironmentOfGit(t *testing.T) {
 }
 
 func TestLastLines(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("progress\r", 100) + "fatal: caf\xc3\xa9 https://u:hunter2@host/ " + strings.Repeat("é", detailBytes)
 	got := lastLines(redact.Text(long))
 	if len(got) > detailBytes+3 || strings.Contains(got, "hunter2") {

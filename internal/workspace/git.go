@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +24,8 @@ import (
 const (
 	// The oldest git that knows GIT_CONFIG_COUNT (2.31) and GIT_CONFIG_GLOBAL (2.32).
 	minGitMajor, minGitMinor = 2, 32
+	// The oldest git that knows core.fsync, and that warns of the key from before in each of its runs.
+	fsyncGitMajor, fsyncGitMinor = 2, 36
 	// The oldest git whose merge-tree writes trees without touching files. Only Sync needs it.
 	mergeGitMajor, mergeGitMinor = 2, 38
 
@@ -39,7 +42,8 @@ type program struct {
 	path   string
 	env    []string
 	limits Limits
-	merges bool // new enough for Sync
+	config [][2]string // for every run
+	merges bool        // new enough for Sync
 	log    *zap.Logger
 }
 
@@ -105,6 +109,12 @@ var baseConfig = [][2]string{
 	{"http.lowSpeedTime", "60"},
 }
 
+// Whatever is written is durable before it is named: a power cut leaves no empty object.
+var (
+	fsyncConfig    = [][2]string{{"core.fsync", "all"}, {"core.fsyncMethod", "fsync"}}
+	oldFsyncConfig = [][2]string{{"core.fsyncObjectFiles", "true"}}
+)
+
 var gitVersion = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
 
 func findGit(log *zap.Logger, limits Limits) (*program, error) {
@@ -113,7 +123,7 @@ func findGit(log *zap.Logger, limits Limits) (*program, error) {
 	if err != nil {
 		return nil, &Error{Kind: Permanent, Op: "find git", Detail: err.Error(), Next: install, Err: err}
 	}
-	p := &program{path: path, env: ownEnvironment(), limits: limits, log: log}
+	p := &program{path: path, env: ownEnvironment(), config: baseConfig, limits: limits, log: log}
 	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
 	out, err := p.run(ctx, call{op: "git --version", dir: "/", args: []string{"--version"}})
@@ -132,6 +142,11 @@ func findGit(log *zap.Logger, limits Limits) (*program, error) {
 	if !atLeast(minGitMajor, minGitMinor) {
 		return nil, refuse("find git", install, "%s is version %s.%s, too old", path, m[1], m[2])
 	}
+	fsync := fsyncConfig
+	if !atLeast(fsyncGitMajor, fsyncGitMinor) {
+		fsync = oldFsyncConfig
+	}
+	p.config = slices.Concat(baseConfig, fsync)
 	if p.merges = atLeast(mergeGitMajor, mergeGitMinor); !p.merges {
 		log.Warn("this git cannot bring checkouts up to date with their base branch; install git 2.38 or newer", zap.String("reason", "git "+m[1]+"."+m[2]))
 	}
@@ -158,7 +173,7 @@ func (p *program) environment(c call) []string {
 	if c.gitDir != "" {
 		env = append(env, "GIT_DIR="+c.gitDir)
 	}
-	config := append(append([][2]string{}, baseConfig...), c.config...)
+	config := slices.Concat(p.config, c.config)
 	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(config)))
 	for i, kv := range config {
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
@@ -347,12 +362,12 @@ func onlyRejections(stdout string) string {
 	return strings.Join(keep, "\n")
 }
 
-// lastLines cuts to the end that fits into an error, at line boundaries where it can.
+// lastLines cuts to the end that fits into an error, at line boundaries where it can. Git's hints are for people at a terminal.
 func lastLines(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", "\n"), "?")
 	var lines []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "hint:") {
 			lines = append(lines, line)
 		}
 	}

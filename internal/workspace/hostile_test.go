@@ -53,6 +53,7 @@ func (tr trap) plant(t *testing.T, dir string) {
 
 // TestNothingPlantedEverRuns first shows, with an ordinary git, that the traps work.
 func TestNothingPlantedEverRuns(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -113,6 +114,7 @@ func TestUserAndSystemConfigurationIsOff(t *testing.T) {
 
 // TestNestedRepositoriesArriveAsFiles: with commits, without, with a .git file, and at the place of a submodule.
 func TestNestedRepositoriesArriveAsFiles(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	// A base with a submodule.
 	sub := newOrigin(t, map[string]string{"s.txt": "x"})
@@ -141,6 +143,7 @@ func TestNestedRepositoriesArriveAsFiles(t *testing.T) {
 }
 
 func TestHostileTree(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "was-folder/x.txt": "x\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -188,6 +191,7 @@ func TestHostileTree(t *testing.T) {
 }
 
 func TestNamesThatGitRefuses(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	put(t, checkout(t, w, o, nonceB).Path, "git~1/config", "x")
@@ -196,10 +200,11 @@ func TestNamesThatGitRefuses(t *testing.T) {
 }
 
 func TestManyFiles(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
-	const n = 5000
+	const n = 2000
 	for i := range n {
 		put(t, c.Path, fmt.Sprintf("many/%d/%d.txt", i/100, i), "x")
 	}

@@ -11,13 +11,17 @@ import (
 
 // TestInterruptedMergeIsFinished: the process ended after any number of changes; whatever comes next finishes it.
 func TestInterruptedMergeIsFinished(t *testing.T) {
+	t.Parallel()
 	nexts := []func(*testing.T, *Workspaces, origin){
 		func(t *testing.T, w *Workspaces, o origin) { checkout(t, w, o, nonceB) },
 		func(t *testing.T, w *Workspaces, o origin) { deliver(t, w, o, nonceB) },
 		func(t *testing.T, w *Workspaces, o origin) { mustSync(t, w, o) },
 	}
 	for done := range 6 {
-		t.Run(strconv.Itoa(done), func(t *testing.T) { interrupt(t, done, nexts[done%len(nexts)]) })
+		t.Run(strconv.Itoa(done), func(t *testing.T) {
+			t.Parallel()
+			interrupt(t, done, nexts[done%len(nexts)])
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 // TestSyncWhatGitDoesNotKnow: ignored files and links that stand where the base branch now has something.
 func TestSyncWhatGitDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	outside := t.TempDir()
 	put(t, outside, "victim", "untouched")
 	for name, c := range map[string]struct {
@@ -75,6 +76,7 @@ func TestSyncWhatGitDoesNotKnow(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			o := newOrigin(t, map[string]string{".gitignore": "ign-*\n", "src/a.txt": "a\n"})
 			w := open(t, Options{})
 			dir := checkout(t, w, o, nonceB).Path

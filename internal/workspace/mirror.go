@@ -3,10 +3,13 @@ package workspace
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"retake/internal/safefile"
 )
 
 // fetchBase brings the mirror up to date and returns the commit of the base branch. One caller at a time per repository.
@@ -17,7 +20,14 @@ func (w *Workspaces) fetchBase(ctx context.Context, repo, branch string, r remot
 		return "", err
 	}
 	defer lock.unlock()
-	dir := w.mirrorDir(repo)
+	sha, err = w.fetchInto(ctx, op, w.mirrorDir(repo), branch, r, lock)
+	if errors.Is(err, ErrDamaged) {
+		sha, err = w.renewMirror(ctx, op, repo, branch, r, lock, err)
+	}
+	return sha, err
+}
+
+func (w *Workspaces) fetchInto(ctx context.Context, op, dir, branch string, r remote, lock *fileLock) (sha string, err error) {
 	if err := w.initGitDir(ctx, op, dir, lock); err != nil {
 		return "", err
 	}
@@ -43,13 +53,17 @@ func (w *Workspaces) fetchBase(ctx context.Context, repo, branch string, r remot
 // initGitDir makes a bare git directory without templates, so without hooks. In an existing one it only removes what a
 // killed git left in the way.
 func (w *Workspaces) initGitDir(ctx context.Context, op, dir string, lock *fileLock) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return system(op, err)
 	}
 	if err := removeStaleLocks(dir); err != nil {
 		return system(op, err)
 	}
+	_, missing := os.Lstat(filepath.Join(dir, "HEAD"))
 	_, err := w.ask(ctx, op, dir, lock, "init", "--quiet", "--bare", "--template=")
+	if err == nil && missing != nil { // git syncs objects and refs, and not what makes it a repository
+		err = system(op, safefile.SyncDisk(dir))
+	}
 	return err
 }
 

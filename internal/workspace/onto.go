@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.uber.org/zap"
+
+	"retake/internal/crashpoint"
 )
 
 // ErrBranchMoved is wrapped when somebody pushed to a branch of ours since Join: joining and delivering again takes it in.
@@ -17,6 +19,10 @@ var ErrBranchMoved = errors.New("workspace: the branch moved")
 // is there now: DeliverRequest.Onto of the next delivery. Without a record of the branch (another director pushed it), all that
 // is on it is merged. ErrNotThere: the branch is gone.
 func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced, error) {
+	return mended(ctx, w, "join "+q.Nonce, q.Nonce, func() (Synced, error) { return w.joinOnce(ctx, q, branch) })
+}
+
+func (w *Workspaces) joinOnce(ctx context.Context, q Request, branch string) (Synced, error) {
 	t, rec, base, err := w.fetched(ctx, "join "+q.Nonce, q)
 	if err != nil {
 		return Synced{}, err
@@ -205,7 +211,10 @@ func (w *Workspaces) pushTo(ctx context.Context, t task, rec *record, r remote, 
 	}
 	c := t.call(pushArgs(r, branch, sha, there)...)
 	c.op, c.config, c.secrets, c.remote = op, config, secrets, true
-	if _, err = w.git.run(ctx, c); err != nil && KindOf(err) == Conflict {
+	crashpoint.Reached("git/push/before")
+	_, err = w.git.run(ctx, c)
+	crashpoint.Reached("git/push/after")
+	if err != nil && KindOf(err) == Conflict {
 		return moved(op, branch)
 	}
 	return err

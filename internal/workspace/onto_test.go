@@ -65,6 +65,7 @@ func (o origin) parents(t *testing.T, sha string) []string {
 
 // TestFollowUpIsAChild: the branch moves forward, with the base as a second parent once that was merged.
 func TestFollowUpIsAChild(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w := open(t, Options{Dir: dir})
 	o, work, first := delivered(t, w)
@@ -102,6 +103,7 @@ func TestFollowUpIsAChild(t *testing.T) {
 
 // TestPeoplesCommitsAreKept: never pushed over, merged into the work first.
 func TestPeoplesCommitsAreKept(t *testing.T) {
+	t.Parallel()
 	w := open(t, Options{})
 	o, work, first := delivered(t, w)
 	if s := join(t, w, o); !reflect.DeepEqual(s, Synced{From: first.SHA, To: first.SHA}) {
@@ -146,6 +148,7 @@ func TestPeoplesCommitsAreKept(t *testing.T) {
 
 // TestPeopleMergedTheBase: it counts as the base, and not as our work.
 func TestPeopleMergedTheBase(t *testing.T) {
+	t.Parallel()
 	w := open(t, Options{})
 	o, work, first := delivered(t, w)
 	head := o.change(t, map[string]string{".github/workflows/ci.yml": "x\n", "a.txt": lines(map[int]string{8: "theirs"})})
@@ -170,6 +173,7 @@ func TestPeopleMergedTheBase(t *testing.T) {
 
 // TestJoinLeavesConflicts as Sync does, and Deliver refuses them.
 func TestJoinLeavesConflicts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w := open(t, Options{Dir: dir})
 	o, work, first := delivered(t, w)
@@ -199,6 +203,7 @@ func TestJoinLeavesConflicts(t *testing.T) {
 
 // TestJoinOfSubmodules: two moved one to different commits, neither of which is here.
 func TestJoinOfSubmodules(t *testing.T) {
+	t.Parallel()
 	sub := newOrigin(t, map[string]string{"s.txt": "1"})
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	sh(t, o.clone, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", sub.bare, "sub")
@@ -233,6 +238,7 @@ func TestJoinOfSubmodules(t *testing.T) {
 
 // TestInterruptedJoinIsFinished: on record, but not one file changed yet.
 func TestInterruptedJoinIsFinished(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	w := open(t, Options{Dir: dir})
 	o, work, first := delivered(t, w)
@@ -268,6 +274,7 @@ func TestInterruptedJoinIsFinished(t *testing.T) {
 
 // TestBranchThatIsGone: joining says so; a delivery makes it again.
 func TestBranchThatIsGone(t *testing.T) {
+	t.Parallel()
 	w := open(t, Options{})
 	o, work, first := delivered(t, w)
 	sh(t, o.bare, "update-ref", "-d", "refs/heads/"+branch)
@@ -282,6 +289,7 @@ func TestBranchThatIsGone(t *testing.T) {
 
 // TestLostCheckoutIsJoined: the branch has the work, so a checkout made anew gets it from there.
 func TestLostCheckoutIsJoined(t *testing.T) {
+	t.Parallel()
 	w := open(t, Options{})
 	o, _, first := delivered(t, w)
 	if err := w.Remove(t.Context(), nonceB); err != nil {
@@ -300,6 +308,7 @@ func TestLostCheckoutIsJoined(t *testing.T) {
 
 // TestFresh: the next checkout begins at the base branch, and is delivered as a child of what was pushed.
 func TestFresh(t *testing.T) {
+	t.Parallel()
 	w := open(t, Options{})
 	o, work, first := delivered(t, w)
 	head := o.change(t, map[string]string{"news.txt": "theirs\n"})

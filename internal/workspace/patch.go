@@ -17,6 +17,10 @@ func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 	if err := checkNonce(op, nonce); err != nil {
 		return "", err
 	}
+	return mended(ctx, w, op, nonce, func() (string, error) { return w.patchOnce(ctx, op, nonce) })
+}
+
+func (w *Workspaces) patchOnce(ctx context.Context, op, nonce string) (string, error) {
 	t, rec, err := w.lockCheckout(ctx, op, nonce)
 	if err != nil {
 		return "", err

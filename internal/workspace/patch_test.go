@@ -13,6 +13,7 @@ import (
 
 // TestPatch: what an attempt left can be read, whatever became of it; nothing in the checkout can change how.
 func TestPatch(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -46,6 +47,7 @@ func TestPatch(t *testing.T) {
 
 // TestCheckSeesWhatWouldBePushed: every path with its size and content, and what was there before.
 func TestCheckSeesWhatWouldBePushed(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "gone.txt": "x\n", "same.txt": "same\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)

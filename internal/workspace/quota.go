@@ -26,6 +26,21 @@ const mountTime = time.Minute
 
 func (t task) image() string { return filepath.Join(t.dir, "checkout.img") }
 
+// Quota is where the file system of a task's checkout is mounted; empty: it has none of its own.
+func (w *Workspaces) Quota(nonce string) string {
+	if checkNonce("quota", nonce) != nil {
+		return ""
+	}
+	t := w.task("quota", nonce, nil)
+	if _, err := os.Lstat(t.image()); err != nil {
+		return ""
+	}
+	if mounted, err := isMount(t.checkout()); err != nil || !mounted {
+		return ""
+	}
+	return t.checkout()
+}
+
 // checkQuota says what is missing for quotas.
 func checkQuota(quota int64) error {
 	if quota == 0 {

@@ -38,6 +38,7 @@ func openWithQuota(t *testing.T, dir string) *Workspaces {
 // TestQuota: what an agent writes ends at the quota, for its checkout alone; the work within it is delivered; it is found again after a restart of
 // the machine, and nothing is left in the end.
 func TestQuota(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir := t.TempDir()
 	w := openWithQuota(t, dir)

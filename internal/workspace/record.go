@@ -46,6 +46,11 @@ type record struct {
 	Repo       string `json:"repo"`
 	BaseBranch string `json:"base_branch"`
 	BaseSHA    string `json:"base_sha"`
+	// Remote is where the repository is: what is damaged is fetched from there again.
+	Remote string `json:"remote,omitempty"`
+	// Task is the issue's key, Attempt the last attempt that the checkout was made ready for. Older records have neither.
+	Task    string `json:"task,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
 	// Pushed are the commits that we may have pushed, by branch, noted before the push: how we tell our branch from
 	// somebody else's of the same name.
 	Pushed map[string][]string `json:"pushed,omitempty"`
@@ -90,7 +95,7 @@ func (t task) load() (record, error) {
 		err = fmt.Errorf("version %d, nonce %.20q, base %.40q", r.Version, r.Nonce, r.BaseSHA)
 	}
 	if err != nil {
-		return record{}, refuse(t.op, "remove "+t.dir+" and let the issue start fresh", "%s is damaged: %v", t.file(), err)
+		return record{}, lost(t.op, fmt.Errorf("%s is damaged: %w", t.file(), err))
 	}
 	if r.Fresh {
 		return r, noCheckout(t.op, t.nonce)

@@ -33,16 +33,21 @@ func (w *Workspaces) Remove(ctx context.Context, nonce string) error {
 	return system(op, errors.Join(t.unmount(), safefile.RemoveAll(t.dir)))
 }
 
-// Sweep removes the tasks that an earlier process left and nobody wants: those whose nonce is not in keep. No checkout may
-// begin meanwhile. Names that are no nonces are not ours and stay. It goes on after a failure; removed is sorted and true
-// also beside an error.
-func (w *Workspaces) Sweep(ctx context.Context, keep []string) (removed []string, err error) {
+// Found lists the nonces of the tasks that are there, sorted.
+func (w *Workspaces) Found() ([]string, error) {
 	nonces, err := w.nonces()
 	if err != nil {
-		return nil, system("sweep", err)
+		return nil, system("look at the checkouts", err)
 	}
+	return nonces, nil
+}
+
+// Sweep removes the tasks that an earlier process left and nobody wants: those that were found and are not in keep. Who asks what is wanted
+// after it has looked what is there removes nothing that another director makes meanwhile. It goes on after a failure; removed is
+// sorted as found is, and true also beside an error.
+func (w *Workspaces) Sweep(ctx context.Context, found, keep []string) (removed []string, err error) {
 	var failures []error
-	for _, nonce := range nonces {
+	for _, nonce := range found {
 		if slices.Contains(keep, nonce) {
 			continue
 		}
@@ -56,7 +61,7 @@ func (w *Workspaces) Sweep(ctx context.Context, keep []string) (removed []string
 	return removed, errors.Join(failures...)
 }
 
-// nonces lists the tasks that have a folder or a lock file, sorted.
+// nonces lists the tasks that have a folder or a lock file, sorted. Names that are no nonces are not ours.
 func (w *Workspaces) nonces() ([]string, error) {
 	var all []string
 	for _, from := range []struct{ dir, prefix string }{{"tasks", ""}, {"locks", "task-"}} {

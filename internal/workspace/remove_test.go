@@ -9,6 +9,7 @@ import (
 )
 
 func TestSweepKeepsWhatIsWanted(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir := t.TempDir()
 	before := open(t, Options{Dir: dir})
@@ -25,7 +26,12 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 	put(t, dir, "locks/task-leftover", "")
 
 	after := open(t, Options{Dir: dir})
-	removed, err := after.Sweep(t.Context(), []string{"wanted22"})
+	found, err := after.Found()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "tasks/another2/x", "begun since")
+	removed, err := after.Sweep(t.Context(), found, []string{"wanted22"})
 	if err != nil || !slices.Equal(removed, []string{"leftover", "orphan22", "stubborn"}) {
 		t.Errorf("removed %q, %v", removed, err)
 	}
@@ -34,15 +40,19 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	if !slices.Equal(left, []string{"not a nonce", "wanted22"}) {
+	if !slices.Equal(left, []string{"another2", "not a nonce", "wanted22"}) {
 		t.Errorf("left: %q", left)
 	}
-	if removed, err := after.Sweep(t.Context(), []string{"wanted22"}); len(removed) != 0 || err != nil {
+	if found, err = after.Found(); err != nil || !slices.Equal(found, []string{"another2", "wanted22"}) {
+		t.Errorf("found %q, %v", found, err)
+	}
+	if removed, err := after.Sweep(t.Context(), found, found); len(removed) != 0 || err != nil {
 		t.Errorf("again: %q, %v", removed, err)
 	}
 }
 
 func TestRemoveIsIdempotent(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	checkout(t, w, o, nonceB)

@@ -31,6 +31,7 @@ func stateIn(t *testing.T, dir string) (s State, ok bool) {
 }
 
 func TestState(t *testing.T) {
+	t.Parallel()
 	w, dir, logs := statePlace(t)
 	if _, ok := stateIn(t, dir); ok {
 		t.Error("there before anybody wrote it")
@@ -93,6 +94,7 @@ func TestState(t *testing.T) {
 
 // TestMalformedStateIsMissing: and the log says why; a new one takes its place.
 func TestMalformedStateIsMissing(t *testing.T) {
+	t.Parallel()
 	w, dir, logs := statePlace(t)
 	for name, c := range map[string]struct{ text, why string }{
 		"empty":      {"", "unexpected end"},
@@ -118,6 +120,7 @@ func TestMalformedStateIsMissing(t *testing.T) {
 }
 
 func TestStateOfAnotherWriter(t *testing.T) {
+	t.Parallel()
 	w, dir, _ := statePlace(t)
 	put(t, dir, ".retake/STATE.json", `{"schema_version": "retake-state/v1", "future": {"x": [1]}, "created_at": "2026-01-02T03:04:05+02:00"}`)
 	if err := w.WriteState(nonceB, State{UpdatedAt: authored}); err != nil {
@@ -130,6 +133,7 @@ func TestStateOfAnotherWriter(t *testing.T) {
 
 // TestStateFollowsNothing: whatever an agent puts into the way.
 func TestStateFollowsNothing(t *testing.T) {
+	t.Parallel()
 	outside := t.TempDir()
 	victim := put(t, outside, stateFile, "untouched")
 	for name, plant := range map[string]func(t *testing.T, retake string) error{
@@ -156,6 +160,7 @@ func TestStateFollowsNothing(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w, dir, _ := statePlace(t)
 			if err := plant(t, filepath.Join(dir, retakeDir)); err != nil {
 				t.Fatal(err)
@@ -183,6 +188,7 @@ func TestStateFollowsNothing(t *testing.T) {
 }
 
 func TestStateWithoutACheckout(t *testing.T) {
+	t.Parallel()
 	w := open(t, Options{})
 	if err := w.WriteState(nonceB, State{}); !errors.Is(err, ErrNoCheckout) {
 		t.Error(err)
@@ -192,6 +198,7 @@ func TestStateWithoutACheckout(t *testing.T) {
 
 // TestStateIsAlwaysWhole: readers among writers see a whole file each time.
 func TestStateIsAlwaysWhole(t *testing.T) {
+	t.Parallel()
 	w, dir, logs := statePlace(t)
 	if err := w.WriteState(nonceB, State{UpdatedAt: authored}); err != nil {
 		t.Fatal(err)
@@ -217,6 +224,7 @@ func TestStateIsAlwaysWhole(t *testing.T) {
 
 // TestStateIsNotDelivered, and it is not taken into a merge.
 func TestStateIsNotDelivered(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "!.retake/\n"})
 	w := open(t, Options{})
 	dir := checkout(t, w, o, nonceB).Path

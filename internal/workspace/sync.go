@@ -3,12 +3,16 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
+
+	"retake/internal/safefile"
 )
 
 // SyncOptions say what happens to conflicts.
@@ -57,6 +61,10 @@ type merge struct {
 // ErrCannotMerge: git is older than 2.38. No worker may be running in the checkout. After a crash, the next operation on the
 // checkout finishes what was begun.
 func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
+	return mended(ctx, w, "sync "+q.Nonce, q.Nonce, func() (Synced, error) { return w.syncOnce(ctx, q, o) })
+}
+
+func (w *Workspaces) syncOnce(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
 	t, rec, to, err := w.fetched(ctx, "sync "+q.Nonce, q)
 	if err != nil {
 		return Synced{}, err
@@ -88,6 +96,11 @@ func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced
 // Mergeable reports whether the task's work would merge cleanly with the base branch as it is on the remote now; nothing is
 // touched. ErrMergeConflict, with the names in its text: it would not. No worker may be running in the checkout.
 func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
+	_, err := mended(ctx, w, "try to merge "+q.Nonce, q.Nonce, func() (struct{}, error) { return struct{}{}, w.mergeableOnce(ctx, q) })
+	return err
+}
+
+func (w *Workspaces) mergeableOnce(ctx context.Context, q Request) error {
 	t, rec, to, err := w.fetched(ctx, "try to merge "+q.Nonce, q)
 	if err != nil {
 		return err
@@ -148,6 +161,12 @@ func (w *Workspaces) settled(ctx context.Context, t task) (record, error) {
 	if err == nil {
 		err = w.ensureMounted(ctx, t)
 	}
+	if _, statErr := os.Lstat(t.checkout()); err == nil && errors.Is(statErr, fs.ErrNotExist) {
+		err = lost(t.op, fmt.Errorf("%s is gone", t.checkout()))
+	}
+	if _, statErr := os.Lstat(t.gitDir()); err == nil && errors.Is(statErr, fs.ErrNotExist) {
+		err = &Error{Kind: Permanent, Op: t.op, Detail: t.gitDir() + " is gone", Err: ErrDamaged}
+	}
 	if err != nil || rec.Merge == nil {
 		return rec, err
 	}
@@ -177,6 +196,9 @@ func (w *Workspaces) applyMerge(ctx context.Context, t task, rec *record, m merg
 		}
 	}
 	if err := errors.Join(u.apply(), w.prepareForWorker(ctx, t)); err != nil {
+		return system(t.op, err)
+	}
+	if err := safefile.SyncDisk(t.checkout()); err != nil {
 		return system(t.op, err)
 	}
 	rec.BaseSHA, rec.Merge, rec.Conflicts = m.To, nil, m.Conflicts

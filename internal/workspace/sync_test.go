@@ -84,6 +84,7 @@ func sameTree(t testing.TB, dir string, want map[string]string) {
 }
 
 func TestSyncKeepsTheAgentsWork(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{
 		"both.txt": lines(nil), "theirs.txt": "old\n", "removed.txt": "x\n", "dir/only.txt": "x\n", "run.sh": "old\n",
 		"becomes-link": "x\n", "becomes-folder": "x\n", "folder/becomes-file": "x\n", "untouched.txt": "x\n", ".gitignore": "*.log\ncache/\n",
@@ -153,6 +154,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 
 // TestSyncConflict: names, and not a byte touched.
 func TestSyncConflict(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": lines(nil), "b.txt": "x\n", "c.txt": "x\n", "d": "x\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
@@ -180,6 +182,7 @@ func TestSyncConflict(t *testing.T) {
 }
 
 func TestConflictOfManyFiles(t *testing.T) {
+	t.Parallel()
 	var files []string
 	for i := range 30 {
 		files = append(files, "f"+string(rune('A'+i)))
@@ -191,6 +194,7 @@ func TestConflictOfManyFiles(t *testing.T) {
 
 // TestSyncFollowsRenames: the agent's edit goes where the base branch moved the file, its new file goes along with the folder.
 func TestSyncFollowsRenames(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"old/a.txt": lines(nil), "old/b.txt": lines(map[int]string{0: "b"})})
 	w := open(t, Options{})
 	dir := checkout(t, w, o, nonceB).Path
@@ -206,6 +210,7 @@ func TestSyncFollowsRenames(t *testing.T) {
 
 // TestSyncAfterTheBranchWasRewritten: what the branch dropped does not come back as the agent's work.
 func TestSyncAfterTheBranchWasRewritten(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	first := sh(t, o.clone, "rev-parse", "HEAD")
 	o.change(t, map[string]string{"dropped.txt": "x\n"})
@@ -226,6 +231,7 @@ func TestSyncAfterTheBranchWasRewritten(t *testing.T) {
 }
 
 func TestSyncOfSubmodules(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	sub := newOrigin(t, map[string]string{"s.txt": "x"})
 	add := func(name string) {
@@ -257,6 +263,7 @@ func TestSyncOfSubmodules(t *testing.T) {
 }
 
 func TestSyncedFilesBelongToTheOwner(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("root: only root can give files away")
 	}
@@ -273,6 +280,7 @@ func TestSyncedFilesBelongToTheOwner(t *testing.T) {
 }
 
 func TestSyncRunsNothingPlanted(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": lines(nil)})
 	w := open(t, Options{})
 	dir := checkout(t, w, o, nonceB).Path
@@ -297,6 +305,7 @@ func TestSyncRunsNothingPlanted(t *testing.T) {
 
 // TestSyncWithAnOldGit: it says so, and all else goes on working.
 func TestSyncWithAnOldGit(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	w.git.merges = false
@@ -314,6 +323,7 @@ func TestSyncWithAnOldGit(t *testing.T) {
 }
 
 func TestSyncOfNothing(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	if _, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{}); !errors.Is(err, ErrNoCheckout) {

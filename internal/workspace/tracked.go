@@ -63,15 +63,28 @@ func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string,
 	if err := checkNonce(op, nonce); err != nil {
 		return nil, false, err
 	}
-	t, rec, err := w.lockCheckout(ctx, op, nonce)
+	names, err = mended(ctx, w, op, nonce, func() ([]string, error) { return w.trackedOnce(ctx, op, nonce) })
 	if err != nil {
 		return nil, false, err
+	}
+	if len(names) > maxTracked {
+		w.log.Warn("many tracked files are ignored ones: an agent that changes only those may look idle", zap.String("task", nonce),
+			zap.Int("files at least", len(names)), zap.Int("known to the worker", maxTracked))
+		return names[:maxTracked], false, nil
+	}
+	return names, true, nil
+}
+
+func (w *Workspaces) trackedOnce(ctx context.Context, op, nonce string) (names []string, err error) {
+	t, rec, err := w.lockCheckout(ctx, op, nonce)
+	if err != nil {
+		return nil, err
 	}
 	defer t.lock.unlock()
 	ignores := func(name string) bool { return path.Base(name) == ".gitignore" }
 	files, err := w.baseFiles(ctx, t, rec.BaseSHA, func(name string) bool { return ignores(name) || w.state.Match(name) })
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	var ignoreFiles []string
 	for _, name := range files {
@@ -84,17 +97,11 @@ func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string,
 	}
 	ignored, err := w.trackedIgnored(ctx, t, rec.BaseSHA, ignoreFiles)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	names = append(names, ignored...)
 	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) > maxTracked {
-		w.log.Warn("many tracked files are ignored ones: an agent that changes only those may look idle", zap.String("task", nonce),
-			zap.Int("files at least", len(names)), zap.Int("known to the worker", maxTracked))
-		return names[:maxTracked], false, nil
-	}
-	return names, true, nil
+	return slices.Compact(names), nil
 }
 
 // trackedIgnored asks git, in a staging folder that has nothing but the base's .gitignore files. It returns at most maxTracked+1 names.

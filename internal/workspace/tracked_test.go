@@ -14,6 +14,7 @@ var agentState = []string{".opencode", "!.opencode/agents", ".crush", ".aider*"}
 
 // TestStateIsNoDelivery: an agent that left nothing but its own files and ignored ones has delivered nothing.
 func TestStateIsNoDelivery(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "*.log\n"})
 	w := open(t, Options{StatePaths: agentState})
 	c := checkout(t, w, o, nonceB)
@@ -31,6 +32,7 @@ func TestStateIsNoDelivery(t *testing.T) {
 // TestBranchCarriesTheWorkOnly: not an agent's files either that it committed itself, whatever ignore files it wrote, and nothing
 // of them in any object that is pushed; files of the base are work also where the globs match them.
 func TestBranchCarriesTheWorkOnly(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".opencode/agents/review.md": "old\n", ".crush/shared.json": "old\n", ".aider.conf": "old\n"})
 	w := open(t, Options{StatePaths: agentState})
 	c := checkout(t, w, o, nonceB)
@@ -73,6 +75,7 @@ func TestBranchCarriesTheWorkOnly(t *testing.T) {
 
 // TestSyncLeavesStateAlone: what an agent remembers stays in the checkout, and is no part of the merge.
 func TestSyncLeavesStateAlone(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{StatePaths: agentState})
 	c := checkout(t, w, o, nonceB)
@@ -90,6 +93,7 @@ func TestSyncLeavesStateAlone(t *testing.T) {
 }
 
 func TestTracked(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{
 		"a.txt": "", ".gitignore": "*.log\n/out/\n", "kept.log": "", "out/x": "", "sub/out/x": "", "sub/.gitignore": "x\n", ".crush/shared.json": "",
 		".opencode/agents/x.md": "",
@@ -107,6 +111,7 @@ func TestTracked(t *testing.T) {
 }
 
 func TestTrackedSaysWhenItIsCut(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{".gitignore": "/out/\n"}
 	for n := range maxTracked + 1 {
 		files["out/"+strconv.Itoa(n)] = ""
@@ -120,6 +125,7 @@ func TestTrackedSaysWhenItIsCut(t *testing.T) {
 }
 
 func TestStatePathsAreChecked(t *testing.T) {
+	t.Parallel()
 	_, err := Open(Options{Dir: t.TempDir(), StatePaths: []string{"/etc"}})
 	wantKind(t, err, Permanent, `"/etc": it is not relative to the work tree`)
 }

@@ -15,6 +15,7 @@ func nothing(string) bool { return false }
 
 // TestTooManyNames: what has as many names as a file can have is not copied for each further one.
 func TestTooManyNames(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: it makes 65,000 links")
 	}
@@ -34,6 +35,7 @@ func TestTooManyNames(t *testing.T) {
 
 // TestCopiesAreBounded: where nothing can be linked, a hole stays one and does not count, and data ends at the limit.
 func TestCopiesAreBounded(t *testing.T) {
+	t.Parallel()
 	src, other := t.TempDir(), memoryDir(t)
 	var here, there unix.Stat_t
 	if err := errors.Join(unix.Stat(src, &here), unix.Stat(other, &there)); err != nil {
@@ -84,6 +86,7 @@ func TestCopiesAreBounded(t *testing.T) {
 
 // TestBaseBeyondTheLimits is found before anything is paid for, says which key to raise, and that done there is a checkout.
 func TestBaseBeyondTheLimits(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "b/c/d/e.txt": strings.Repeat("x", 100_000), "f.txt": "two\n"})
 	q := Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}
 	for key, limits := range map[string]Limits{

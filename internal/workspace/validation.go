@@ -29,26 +29,30 @@ func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (pat
 	if err := checkNonce(op, nonce); err != nil {
 		return "", "", err
 	}
-	t, rec, err := w.lockCheckout(ctx, op, nonce)
+	tree, err = mended(ctx, w, op, nonce, func() (string, error) { return w.validationOnce(ctx, op, nonce, attempt) })
 	if err != nil {
 		return "", "", err
+	}
+	w.log.Info("work copied for its validation", zap.String("task", nonce), zap.String("worker", attempt), zap.String("tree", tree))
+	return w.task(op, nonce, nil).validation(), tree, nil
+}
+
+func (w *Workspaces) validationOnce(ctx context.Context, op, nonce, attempt string) (tree string, err error) {
+	t, rec, err := w.lockCheckout(ctx, op, nonce)
+	if err != nil {
+		return "", err
 	}
 	defer t.lock.unlock()
 	if rec.Validation == nil || rec.Validation.Attempt != attempt {
 		if tree, err = w.snapshot(ctx, t, rec.known()); err != nil {
-			return "", "", err
+			return "", err
 		}
 		rec.Validation = &validation{attempt, tree}
 		if err := t.save(rec); err != nil { // before anybody can see the folder
-			return "", "", system(op, err)
+			return "", system(op, err)
 		}
 	}
-	tree = rec.Validation.Tree
-	if err := w.fillValidation(ctx, t, tree); err != nil {
-		return "", "", system(op, err)
-	}
-	w.log.Info("work copied for its validation", zap.String("task", nonce), zap.String("worker", attempt), zap.String("tree", tree))
-	return t.validation(), tree, nil
+	return rec.Validation.Tree, system(op, w.fillValidation(ctx, t, rec.Validation.Tree))
 }
 
 func (w *Workspaces) fillValidation(ctx context.Context, t task, tree string) error {

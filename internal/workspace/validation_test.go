@@ -12,6 +12,7 @@ import (
 // TestValidationIsWhatIsDelivered: an attempt that only validates gets the files of the commit that would be made, and nothing that is only in the
 // checkout.
 func TestValidationIsWhatIsDelivered(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "cache/\n", "gone.txt": "x"})
 	w := open(t, Options{StatePaths: []string{".agent/"}})
 	c := checkout(t, w, o, nonceB)
@@ -47,6 +48,7 @@ func TestValidationIsWhatIsDelivered(t *testing.T) {
 
 // TestOnlyTheValidatedIsDelivered: whatever happens to a checkout after its validation, and whoever else has validated something.
 func TestOnlyTheValidatedIsDelivered(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		by   string
 		then func(t *testing.T, dir string)
@@ -85,6 +87,7 @@ func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 // TestValidationOfAnAttemptIsOneTree: a director that is killed before it knows that the container runs asks again, and what is written down
 // by then may be in that container.
 func TestValidationOfAnAttemptIsOneTree(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)

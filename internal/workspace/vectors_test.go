@@ -34,6 +34,7 @@ var vectorKinds = map[string]func(*testing.T, testfiles.Vector) error{
 
 // TestVectors checks what the founding harness says about checkouts.
 func TestVectors(t *testing.T) {
+	t.Parallel()
 	held := 0
 	for _, v := range testfiles.Vectors(t, slices.Collect(maps.Keys(vectorKinds))...) {
 		testfiles.Try(t, v.ID, func(t *testing.T) {

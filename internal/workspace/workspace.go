@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/safefile"
 	"retake/internal/worktree"
 )
 
@@ -52,6 +53,7 @@ type Workspaces struct {
 	log      *zap.Logger
 
 	stateMu sync.Mutex // one writer of STATE.json files at a time
+	renewed sync.Map   // repository → time.Time: when its mirror was last fetched anew because it was damaged
 }
 
 // passable: go through, but see nothing.
@@ -83,7 +85,7 @@ func Open(o Options) (*Workspaces, error) {
 	}
 	for _, sub := range []string{"mirrors", "tasks", "locks"} {
 		// Nobody else needs to look in: Docker mounts a checkout without going through its parents.
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+		if err := safefile.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, system("open "+dir, err)
 		}
 	}

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -35,8 +36,13 @@ func requireGit(t testing.TB) {
 // sh runs git as an ordinary user would, and returns its output without the last line break.
 func sh(t testing.TB, dir string, args ...string) string {
 	t.Helper()
+	return run(t, dir, "", args...)
+}
+
+func run(t testing.TB, dir, input string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com")
 	out, err := cmd.CombinedOutput()
@@ -63,16 +69,55 @@ type origin struct {
 	bare, clone string
 }
 
+// newOrigin writes by itself what init and clone would: there are some hundred of them.
 func newOrigin(t testing.TB, files map[string]string) origin {
 	t.Helper()
 	requireGit(t)
 	dir := t.TempDir()
 	o := origin{bare: filepath.Join(dir, "remote.git"), clone: filepath.Join(dir, "clone")}
-	sh(t, dir, "init", "-q", "--bare", "-b", "main", o.bare)
-	sh(t, dir, "clone", "-q", o.bare, o.clone)
-	sh(t, o.clone, "checkout", "-q", "-B", "main")
-	o.change(t, files)
+	emptyRepository(t, o.bare, "true", "")
+	emptyRepository(t, filepath.Join(o.clone, ".git"), "false", fmt.Sprintf(`[remote "origin"]
+	url = %s
+	fetch = +refs/heads/*:refs/remotes/origin/*
+[branch "main"]
+	remote = origin
+	merge = refs/heads/main
+`, o.bare))
+	o.importAll(t, files)
 	return o
+}
+
+func emptyRepository(t testing.TB, dir, bare, config string) {
+	t.Helper()
+	for _, name := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, dir, "HEAD", "ref: refs/heads/main\n")
+	put(t, dir, "config", "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tfsync = none\n\tbare = "+bare+"\n[maintenance]\n\tauto = false\n[gc]\n\tauto = 0\n"+config)
+}
+
+// importAll makes the first commit, in the remote and in its clone.
+func (o origin) importAll(t testing.TB, files map[string]string) {
+	t.Helper()
+	var in strings.Builder
+	in.WriteString("commit refs/heads/main\ncommitter A <a@example.com> now\ndata 7\nchange\n")
+	for name, text := range files {
+		if strings.ContainsAny(name, "\"\n\\") {
+			t.Fatalf("%q: change can, the first commit cannot", name)
+		}
+		fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", name, len(text), text)
+		put(t, o.clone, name, text)
+	}
+	run(t, o.bare, in.String(), "fast-import", "--quiet", "--date-format=now")
+	for _, name := range []string{"objects", "refs"} {
+		to := filepath.Join(o.clone, ".git", name)
+		if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(filepath.Join(o.bare, name)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh(t, o.clone, "read-tree", "HEAD")
 }
 
 // change commits files to main and returns the commit.
@@ -129,6 +174,7 @@ func wantKind(t testing.TB, err error, kind Kind, texts ...string) {
 }
 
 func TestCheckoutIsKeptAcrossAttempts(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "run.sh": "#!/bin/sh\n"})
 	w := open(t, Options{})
 	first := checkout(t, w, o, nonceA)
@@ -155,6 +201,7 @@ func TestCheckoutIsKeptAcrossAttempts(t *testing.T) {
 }
 
 func TestCheckoutSurvivesRestartAndHalfMadeOnes(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir := t.TempDir()
 	c := checkout(t, open(t, Options{Dir: dir}), o, nonceB)
@@ -176,6 +223,7 @@ func TestCheckoutSurvivesRestartAndHalfMadeOnes(t *testing.T) {
 }
 
 func TestDataDirectoryCanBeMoved(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir := filepath.Join(t.TempDir(), "old")
 	put(t, checkout(t, open(t, Options{Dir: dir}), o, nonceB).Path, "new.txt", "x")
@@ -187,6 +235,7 @@ func TestDataDirectoryCanBeMoved(t *testing.T) {
 }
 
 func TestParallelCheckoutsOfOneRepository(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	var wg sync.WaitGroup
@@ -204,6 +253,7 @@ func TestParallelCheckoutsOfOneRepository(t *testing.T) {
 }
 
 func TestCheckoutBelongsToOwner(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("root: only root can give files away")
 	}
@@ -246,6 +296,7 @@ func ownerOf(t *testing.T, path string) (uid, gid uint32) {
 }
 
 func TestOwnerThatWeCannotGive(t *testing.T) {
+	t.Parallel()
 	wantKind(t, checkOwner(&Owner{UID: 1000, GID: 1000}, 1001, 1001), Permanent, "run the director as root or as 1000:1000", `"1001:1001"`)
 	for _, ok := range []error{checkOwner(nil, 7, 7), checkOwner(&Owner{7, 7}, 7, 7), checkOwner(&Owner{1, 1}, 0, 0)} {
 		if ok != nil {
@@ -255,6 +306,7 @@ func TestOwnerThatWeCannotGive(t *testing.T) {
 }
 
 func TestRetakeFolderIsOurs(t *testing.T) {
+	t.Parallel()
 	outside := t.TempDir()
 	for name, plant := range map[string]func(path string) error{
 		"link":    func(p string) error { return os.Symlink(outside, p) },
@@ -280,6 +332,7 @@ func TestRetakeFolderIsOurs(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a": "1"})
 	w := open(t, Options{})
 	good := Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"}
@@ -315,10 +368,14 @@ func TestBadRequests(t *testing.T) {
 }
 
 func TestDamagedRecord(t *testing.T) {
+	t.Parallel()
 	o := newOrigin(t, map[string]string{"a": "1"})
 	w := open(t, Options{})
 	checkout(t, w, o, nonceB)
 	put(t, w.taskDir(nonceB), "task.json", `{"version":1`)
 	_, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: o.bare, BaseBranch: "main"})
-	wantKind(t, err, Permanent, "damaged", "start fresh")
+	wantKind(t, err, Permanent, "damaged", "the work so far is lost")
+	if c := checkout(t, w, o, nonceB); !errors.Is(err, ErrLost) || c.Reused {
+		t.Errorf("%v, then %+v", err, c)
+	}
 }

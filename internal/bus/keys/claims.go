@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +30,10 @@ const (
 	headerRoom          = 1 << 10 // bytes: the server counts a message's headers, the configuration does not
 	answerTime          = time.Minute
 )
+
+// MaxPayload is what a server takes in one message, in bytes: the longest of a worker, a batch of the journal or a dead letter, and the headers that the
+// director stores it with.
+const MaxPayload = wire.LongestMessage + 64<<10
 
 // Bounds of a person's credential. Whatever workers may send, a person's report fits in the default of agent_bus.max_message_bytes.
 const (
@@ -84,14 +89,17 @@ func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	return c.Encode(d.operator)
 }
 
-// Revoked reads who is shut out from claims that WorkersAccount made. Claims of other keys are refused.
+// ErrOtherKeys: whole claims that other keys have signed.
+var ErrOtherKeys = errors.New("keys: claims of other keys than ours")
+
+// Revoked reads who is shut out from claims that WorkersAccount made. Claims of other keys are refused with ErrOtherKeys.
 func (d *Director) Revoked(token string) (map[string]int64, error) {
 	c, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
 		return nil, fmt.Errorf("keys: claims of the workers' account: %w", err)
 	}
 	if c.Issuer != public(d.operator) || c.Subject != public(d.workers) {
-		return nil, fmt.Errorf("keys: claims of the workers' account: signed by %s for %s, which are other keys than ours", c.Issuer, c.Subject)
+		return nil, fmt.Errorf("%w: of the workers' account, signed by %s for %s", ErrOtherKeys, c.Issuer, c.Subject)
 	}
 	return c.Revocations, nil
 }
@@ -111,7 +119,7 @@ func (d *Director) Reports() (User, error) { return d.own(d.reports, "@director"
 // System is the director in the server's account: it tells the server about the workers' account and hears of connections.
 func (d *Director) System() (User, error) {
 	return d.own(d.system, "@system", func(c *jwt.UserClaims) {
-		c.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT."+d.Workers()+".>")
+		c.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT."+d.Workers()+".>", "$SYS.REQ.SERVER.*.STATSZ")
 		c.Sub.Allow.Add("$SYS.ACCOUNT."+d.Workers()+".>", personInbox+".>")
 	})
 }

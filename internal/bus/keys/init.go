@@ -1,11 +1,17 @@
 package keys
 
 import (
+	"bytes"
+	"cmp"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +38,7 @@ const configText = `# NATS for Retake, made by "director bus init". Whoever sign
 # keys, has signed: there is no password, and nobody comes in without.
 listen: %s
 server_name: retake
-max_payload: 1MB
+max_payload: 1088KB
 max_connections: 4096
 max_pending: 16MB    # waits for a client that does not read; more: it is disconnected
 write_deadline: "10s" # so is who takes nothing for that long
@@ -50,6 +56,7 @@ tls {
 jetstream {
   store_dir: %s
   max_file_store: 256GB # bookkeeping only: each stream has its own bound
+  sync_interval: always # what was acknowledged survives a power cut
 }
 
 # SYS is the server's own account, DIRECTOR has the journal, REPORTS what workers and people report. The director adds WORKERS,
@@ -83,6 +90,67 @@ func (i Init) Make(dir string) error {
 		}
 		return d.WritePerson(temp, "tls://"+net.JoinHostPort(i.Hosts[0], strconv.Itoa(i.Port)), d.CA(), i.Prefix)
 	})
+}
+
+// Renew makes a new certificate for the server, and nothing else that is in the folder: keys, and whoever has a credential, stay. Without hosts it is
+// good for the same ones as before. reconfigure writes the server's configuration anew, too, and keeps the old one beside it; what is not said
+// in i is taken from there.
+func (i Init) Renew(dir string, reconfigure bool) error {
+	server := filepath.Join(dir, DirServer)
+	old, err := tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
+	if err != nil && len(i.Hosts) == 0 {
+		return fmt.Errorf("keys: %w: say for which hosts the new certificate is to be good", err)
+	}
+	if len(i.Hosts) == 0 {
+		i.Hosts = slices.Clone(old.Leaf.DNSNames)
+		for _, ip := range old.Leaf.IPAddresses {
+			i.Hosts = append(i.Hosts, ip.String())
+		}
+	}
+	var before, text []byte
+	config := filepath.Join(server, FileConfig)
+	if reconfigure {
+		if before, err = os.ReadFile(config); err != nil {
+			return fmt.Errorf("keys: %w", err)
+		}
+		if err := i.complete(string(before)); err != nil {
+			return fmt.Errorf("%s: %w", config, err)
+		}
+		if text, err = i.config(dir, dir); err != nil {
+			return err
+		}
+	}
+	if err := certify(filepath.Join(dir, DirDirector), server, i.Hosts); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	if !reconfigure || bytes.Equal(before, text) {
+		return nil
+	}
+	return errors.Join(safefile.Write(config+".old", 0o600, before), safefile.Write(config, 0o600, text))
+}
+
+// settings are where a configuration of ours has what Init says.
+var settings = map[string]*regexp.Regexp{
+	"listen":    regexp.MustCompile(`(?m)^listen: "[^"]*:(\d+)"$`),
+	"cert_file": regexp.MustCompile(`(?m)^\s*cert_file: "([^"]*)"$`),
+	"store_dir": regexp.MustCompile(`(?m)^\s*store_dir: "([^"]*)"$`),
+}
+
+// complete takes what is not said from a configuration.
+func (i *Init) complete(config string) error {
+	found := map[string]string{}
+	for name, form := range settings {
+		m := form.FindStringSubmatch(config)
+		if m == nil {
+			return fmt.Errorf("keys: %s is not where `director bus init` writes it: say --port, --store and --server-dir in a new folder, or change the file by hand", name)
+		}
+		found[name] = m[1]
+	}
+	if i.Port == 0 {
+		i.Port, _ = strconv.Atoi(found["listen"]) // digits
+	}
+	i.Store, i.ServerDir = cmp.Or(i.Store, found["store_dir"]), cmp.Or(i.ServerDir, filepath.Dir(found["cert_file"]))
+	return nil
 }
 
 // config is the configuration of a server whose keys are in temp now, and in dir when it is started.

@@ -21,7 +21,7 @@ const (
 
 // Files of the folders.
 const (
-	fileOperatorSeed = "operator.nk"
+	fileOperatorSeed = "nats-operator.nk"
 	fileSystemSeed   = "system.nk"
 	fileDirectorSeed = "director.nk"
 	fileReportsSeed  = "reports.nk"
@@ -36,6 +36,9 @@ const (
 	fileCertificate    = "server.crt"
 	fileCertificateKey = "server.key"
 )
+
+// oldOperatorSeed is what fileOperatorSeed was called before: "operator" is also a person's credential.
+const oldOperatorSeed = "operator.nk"
 
 // ErrThere: the folder has keys already.
 var ErrThere = errors.New("keys: the folder has keys already")
@@ -62,7 +65,7 @@ func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 		}
 	}
 	// Everything is made beside and moved in one go, the server's part first: a folder director/ is always whole.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
 	temp, err := os.MkdirTemp(dir, "keys"+safefile.TempMark)
@@ -77,7 +80,7 @@ func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 	}
 	for _, part := range parts {
 		if err == nil {
-			err = os.Rename(filepath.Join(temp, part), filepath.Join(dir, part))
+			err = safefile.Rename(filepath.Join(temp, part), filepath.Join(dir, part))
 		}
 	}
 	if err = errors.Join(err, os.RemoveAll(temp)); err != nil {
@@ -160,6 +163,9 @@ func Load(dir string) (*Director, error) {
 	for _, k := range d.seeds() {
 		path := filepath.Join(dir, k.file)
 		data, err := readPrivate(path)
+		if k.file == fileOperatorSeed && errors.Is(err, fs.ErrNotExist) {
+			data, err = readPrivate(filepath.Join(dir, oldOperatorSeed))
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -116,3 +116,46 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A renewed certificate is another one for the same hosts; keys and credentials are the same.
+func TestRenew(t *testing.T) {
+	dir := t.TempDir()
+	made := Init{Hosts: []string{"nats", "10.0.0.7"}, Port: 4333, Store: "/data", ServerDir: "/etc/nats/retake", Prefix: "retake.v1"}
+	if err := made.Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	read := func(file string) string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	config, cert, seed, person := read("server/nats.conf"), read("server/server.crt"), read("director/nats-operator.nk"), read(FilePerson)
+	if err := (Init{}).Renew(dir, false); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Certificate(dir, []string{"nats", "10.0.0.7"})
+	if err != nil || c.Leaf.VerifyHostname("nats") != nil || c.Leaf.VerifyHostname("10.0.0.7") != nil {
+		t.Errorf("%+v, %v", c.Leaf, err)
+	}
+	if read("server/server.crt") == cert || read("server/nats.conf") != config {
+		t.Error("the certificate is the old one, or the configuration another")
+	}
+	if err := (Init{Hosts: []string{"other"}, Port: 4444}).Renew(dir, true); err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Replace(config, ":4333", ":4444", 1); read("server/nats.conf") != want || read("server/nats.conf.old") != config {
+		t.Errorf("%s\nwant\n%s", read("server/nats.conf"), want)
+	}
+	if read("director/nats-operator.nk") != seed || read(FilePerson) != person {
+		t.Error("keys or credentials are others")
+	}
+	if err := os.Rename(filepath.Join(dir, "director/nats-operator.nk"), filepath.Join(dir, "director/operator.nk")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(filepath.Join(dir, DirDirector)); err != nil {
+		t.Errorf("a folder of before: %v", err)
+	}
+}

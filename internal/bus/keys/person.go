@@ -2,8 +2,12 @@ package keys
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/nats-io/jwt/v2"
 
@@ -47,4 +51,63 @@ func (d *Director) WritePerson(dir, url, ca, prefix string) error {
 		return fmt.Errorf("keys: credential of the operator: %w", err)
 	}
 	return nil
+}
+
+// ReadPerson reads a person's credential file.
+func ReadPerson(path string) (p Person, err error) {
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("keys: %s: %w: want the file operator.json of a person's credential", path, err)
+	}
+	return p, nil
+}
+
+// RevokePerson shuts one person's credential out, for ever, in the claims that the server below dir is started with. It returns the claims: a server
+// that runs must be told. Other people's credentials are as good as before.
+func RevokePerson(dir string, p Person) (claims string, err error) {
+	d, err := Load(filepath.Join(dir, DirDirector))
+	if err != nil {
+		return "", err
+	}
+	user, err := jwt.DecodeUserClaims(p.JWT)
+	if err != nil {
+		return "", fmt.Errorf("keys: credential of a person: %w", err)
+	}
+	server := filepath.Join(dir, DirServer)
+	before, err := readClaims(server, fileReports)
+	if err != nil {
+		return "", err
+	}
+	account, err := jwt.DecodeAccountClaims(before)
+	if err != nil {
+		return "", fmt.Errorf("keys: %s: %w", filepath.Join(server, fileReports), err)
+	}
+	if user.Issuer != account.Subject {
+		return "", errors.New("keys: the credential is of other keys than those in the folder")
+	}
+	account.Revoke(user.Subject)
+	if claims, err = account.Encode(d.operator); err != nil {
+		return "", fmt.Errorf("keys: %w", err)
+	}
+	// The configuration first: the claims in the file say what is to be replaced there.
+	config := filepath.Join(server, FileConfig)
+	text, err := os.ReadFile(config)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // an embedded server has none
+		err = nil
+	case err == nil && !strings.Contains(string(text), before):
+		err = fmt.Errorf("%s does not have the claims of %s: put them there", config, filepath.Join(server, fileReports))
+	case err == nil:
+		err = safefile.Write(config, 0o600, []byte(strings.Replace(string(text), before, claims, 1)))
+	}
+	if err == nil {
+		err = safefile.Write(filepath.Join(server, fileReports), 0o600, []byte(claims+"\n"))
+	}
+	if err != nil {
+		return "", fmt.Errorf("keys: %w", err)
+	}
+	return claims, nil
 }

@@ -6,8 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
 
 	"retake/internal/bus/keys"
+	"retake/internal/safefile"
 )
 
 // earlierAccounts are the folders of the accounts that the server had before they had keys: of the journal with its snapshots,
@@ -15,31 +19,48 @@ import (
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
 // adoptStreams moves the streams that were stored under the earlier accounts to those that have keys. It can be cut off at
-// any moment and goes on at the next start.
-func adoptStreams(store string, t keys.Trusted) error {
-	store = filepath.Join(store, "jetstream") // NATS's own folder within
+// any moment and goes on at the next start. Where both have a stream, an earlier version has run again since: its stream is what the world is like
+// now, and the other one is kept beside the bus's streams.
+func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
+	store := filepath.Join(dir, dirStreams, "jetstream") // the second one is NATS's own folder within
+	aside := filepath.Join(dir, "streams-before-"+time.Now().UTC().Format("20060102-150405Z"))
 	for i, account := range []string{t.Director, t.Reports} {
-		earlier := earlierAccounts[i]
-		from := filepath.Join(store, earlier, "streams")
-		streams, err := os.ReadDir(from)
+		from := filepath.Join(store, earlierAccounts[i])
+		streams, err := os.ReadDir(filepath.Join(from, "streams"))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		to := filepath.Join(store, account, "streams")
 		if err == nil {
-			err = os.MkdirAll(to, 0o750)
+			err = safefile.MkdirAll(to, 0o750)
 		}
 		for _, s := range streams {
 			if err == nil {
-				err = os.Rename(filepath.Join(from, s.Name()), filepath.Join(to, s.Name()))
+				err = replaceStream(filepath.Join(from, "streams", s.Name()), filepath.Join(to, s.Name()), filepath.Join(aside, earlierAccounts[i]), log)
 			}
 		}
 		if err == nil {
-			err = os.RemoveAll(filepath.Join(store, earlier))
+			err = os.RemoveAll(from)
 		}
 		if err != nil {
 			return fmt.Errorf("bus: streams of an earlier version in %s: %w", from, err)
 		}
 	}
 	return nil
+}
+
+// replaceStream moves a stream's folder; what is there already goes into the folder aside.
+func replaceStream(from, to, aside string, log *zap.Logger) error {
+	switch _, err := os.Lstat(to); {
+	case errors.Is(err, fs.ErrNotExist):
+		return safefile.Rename(from, to)
+	case err != nil:
+		return err
+	}
+	if err := safefile.MkdirAll(aside, 0o700); err != nil {
+		return err
+	}
+	log.Warn("an earlier version of Retake has run on this data directory: its streams are read on, ours from before are kept",
+		zap.String("stream", filepath.Base(to)), zap.String("kept_in", aside))
+	return errors.Join(safefile.Rename(to, filepath.Join(aside, filepath.Base(to))), safefile.Rename(from, to))
 }

@@ -8,11 +8,14 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/safefile"
 )
 
 // keptPort remembers what was chosen for which configured port, so that a changed configuration chooses anew.
@@ -48,9 +51,13 @@ func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
 		return nil, 0, nil
 	}
 	path := filepath.Join(o.Dir, filePort)
-	kept, known, err := readPort(path)
-	if err != nil {
-		return nil, 0, err
+	kept, err := readPort(path)
+	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
+		o.Log.Warn("the port is chosen anew: workers that run do not know it", zap.Error(damaged))
+	}
+	known := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, fmt.Errorf("bus: %w", err)
 	}
 	if known && kept.Configured == o.Port {
 		l, err := listenAll(ctx, o.ListenHosts, kept.Port)
@@ -102,20 +109,13 @@ func closeAll(all []net.Listener) error {
 	return err
 }
 
-func readPort(path string) (keptPort, bool, error) {
-	var kept keptPort
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return kept, false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &kept)
-	}
-	if err == nil && (kept.Port < 1 || kept.Port > 65535) {
-		err = fmt.Errorf("port %d", kept.Port)
-	}
-	if err != nil {
-		return kept, false, fmt.Errorf("bus: %s cannot be read: remove it to choose a port anew: %w", path, err)
-	}
-	return kept, true, nil
+func readPort(path string) (kept keptPort, err error) {
+	err = safefile.Load(path, func(data []byte) error {
+		err := json.Unmarshal(data, &kept)
+		if err == nil && (kept.Port < 1 || kept.Port > 65535) {
+			err = fmt.Errorf("port %d", kept.Port)
+		}
+		return err
+	})
+	return kept, err
 }

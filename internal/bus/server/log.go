@@ -19,8 +19,11 @@ const (
 	maxLine        = 512
 )
 
+// signInRefused is in each line about a client that may not sign in.
+const signInRefused = "authentication error"
+
 // kinds of lines that a client can cause at will. Each is sampled by itself, so that none hides the others, nor what is of no such kind.
-var kinds = []string{"Publish Violation", "Subscription Violation", "authentication error", "Slow Consumer", "maximum payload", "maximum subscriptions", "Parser ERROR", ""}
+var kinds = []string{"Publish Violation", "Subscription Violation", signInRefused, "Slow Consumer", "maximum payload", "maximum subscriptions", "Parser ERROR", ""}
 
 // number is that of a connection, which the server puts before a line. What the client calls itself comes behind it, in quotes.
 var number = regexp.MustCompile(`^[^"]{1,128}? - cid:(\d+)\b`)
@@ -83,6 +86,14 @@ func (l *serverLog) Noticef(format string, v ...any) {
 }
 func (l *serverLog) Warnf(format string, v ...any)  { l.pass(l.log.Warn, format, v) }
 func (l *serverLog) Fatalf(format string, v ...any) { l.log.Error("nats: " + line(format, v)) }
-func (l *serverLog) Errorf(format string, v ...any) { l.pass(l.log.Error, format, v) }
-func (l *serverLog) Debugf(string, ...any)          {}
-func (l *serverLog) Tracef(string, ...any)          {}
+
+// Errorf: a worker that connects again may be early, and is known as soon as the director has told the server of the workers' account.
+func (l *serverLog) Errorf(format string, v ...any) {
+	if strings.Contains(format, signInRefused) {
+		l.pass(l.log.Warn, format, v)
+		return
+	}
+	l.pass(l.log.Error, format, v)
+}
+func (l *serverLog) Debugf(string, ...any) {}
+func (l *serverLog) Tracef(string, ...any) {}

@@ -38,7 +38,7 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := resident(t)
-	ctx, stopFlood := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, stopFlood := context.WithTimeout(t.Context(), time.Minute)
 	defer stopFlood()
 	var flood sync.WaitGroup
 	var mu sync.Mutex
@@ -65,8 +65,14 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 			}
 		})
 	}
+	const enough = 3000
+	flooded := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return opened >= enough
+	}
 	honest := 0
-	for ctx.Err() == nil {
+	for honest < 5 || !flooded() && ctx.Err() == nil {
 		nc, err := signIn(t, s, "127.0.0.1")
 		if err != nil {
 			t.Errorf("an honest connection: %v", err)
@@ -77,12 +83,13 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 		s.relay.gate.mu.Lock()
 		peak = max(peak, s.relay.gate.total)
 		s.relay.gate.mu.Unlock()
-		time.Sleep(250 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
+	stopFlood()
 	grown := resident(t) - before
 	flood.Wait()
 	t.Logf("%d connections opened, at most %d at a time let in, %d honest ones; grown by %d MB", opened, peak, honest, grown>>20)
-	if opened < 1000 || peak > s.relay.gate.limits.Total {
+	if opened < enough || peak > s.relay.gate.limits.Total {
 		t.Errorf("%d opened, %d let in, want at most %d", opened, peak, s.relay.gate.limits.Total)
 	}
 	if grown > 64<<20 {
@@ -145,7 +152,7 @@ func TestGate(t *testing.T) {
 		} else {
 			leave()
 		}
-		for i := range 2 * maxSources { // addresses cost nothing
+		for i := range maxSources + 64 { // addresses cost nothing
 			enter("10.1." + strconv.Itoa(i/256) + "." + strconv.Itoa(i%256) + ":1")
 		}
 		if n := len(g.sources); n > maxSources {
@@ -200,6 +207,7 @@ func TestARelayLeavesWhoDoesNotRead(t *testing.T) {
 
 // Where others than this machine can listen in, the bus speaks TLS and nothing else.
 func TestListenersForOthersSpeakTLS(t *testing.T) {
+	t.Parallel()
 	host := outwardAddress(t)
 	s := start(t, Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1", host}})
 	if u := s.URL("127.0.0.1"); !strings.HasPrefix(u, "nats://") {

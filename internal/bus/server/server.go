@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,7 +24,6 @@ import (
 
 // Limits of the embedded server.
 const (
-	maxPayload   = 1 << 20   // NATS's own default: bounds a journal batch and one dead letter
 	maxStore     = 256 << 30 // bookkeeping only; each stream has its own bound
 	readyTimeout = 20 * time.Second
 )
@@ -85,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	case o.Port < 0 || o.Port > 65535:
 		return nil, fmt.Errorf("bus: port %d: want 0 to 65535", o.Port)
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	if err := safefile.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("bus: make a folder for the bus: %w", err)
 	}
 	s := &Server{dir: o.Dir, log: newServerLog(o.Log)}
@@ -102,7 +100,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	}
 	var err error
 	if s.keys, err = keys.Load(filepath.Join(dir, keys.DirDirector)); err != nil {
-		return fmt.Errorf("bus: %w", err)
+		return fmt.Errorf("bus: %w (the journal and the reports belong to the keys in %s: what is lost or damaged of them has to come from a backup)", err, dir)
 	}
 	if err := s.startNATS(o); err != nil {
 		return err
@@ -156,8 +154,7 @@ func (s *Server) startNATS(o Options) error {
 	if err != nil {
 		return fmt.Errorf("bus: %w", err)
 	}
-	streams := filepath.Join(o.Dir, dirStreams)
-	if err := adoptStreams(streams, trusted); err != nil {
+	if err := adoptStreams(o.Dir, trusted, o.Log); err != nil {
 		return err
 	}
 	resolver, err := natsd.NewDirAccResolver(filepath.Join(o.Dir, dirAccounts), 0, 0, natsd.NoDelete)
@@ -173,12 +170,12 @@ func (s *Server) startNATS(o Options) error {
 		ServerName:             "retake-" + o.Fleet,
 		DontListen:             true,
 		NoSigs:                 true, // signals are the director's
-		MaxPayload:             maxPayload,
+		MaxPayload:             keys.MaxPayload,
 		MaxPending:             maxPending,
 		WriteDeadline:          writeDeadline,
 		AuthTimeout:            authTimeout.Seconds(),
 		JetStream:              true,
-		StoreDir:               streams,
+		StoreDir:               filepath.Join(o.Dir, dirStreams),
 		JetStreamMaxStore:      maxStore,
 		JetStreamMaxMemory:     64 << 20,
 		SyncAlways:             o.SyncAlways,

@@ -13,6 +13,9 @@ import (
 	natsd "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"retake/internal/bus/keys"
 )
@@ -82,6 +85,29 @@ func TestKeysAreMadeOnceAndKept(t *testing.T) {
 	}
 }
 
+// The streams belong to the keys: others would be a bus without a journal.
+func TestLostKeysAreNotMadeAgain(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"gone":    os.Remove,
+		"damaged": func(path string) error { return os.WriteFile(path, make([]byte, 58), 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := loopback(t)
+			stop(t, start(t, o))
+			path := filepath.Join(o.Dir, dirKeys, keys.DirDirector, "workers.nk")
+			if err := lose(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Start(t.Context(), o); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "from a backup") {
+				t.Errorf("it says: %v", err)
+			}
+			if data, err := os.ReadFile(path); err == nil && data[0] != 0 {
+				t.Error("there is another key")
+			}
+		})
+	}
+}
+
 func TestKeysThatOthersCanReadAreRefused(t *testing.T) {
 	o := loopback(t)
 	stop(t, start(t, o))
@@ -133,6 +159,50 @@ func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(o.Dir, dirStreams, "jetstream", gone)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is left: %v", gone, err)
 		}
+	}
+}
+
+// An earlier version that ran again in between has streams of its own: they are what ran last. What they take the place of is kept.
+func TestStreamsOfAnEarlierVersionThatRanAgain(t *testing.T) {
+	o := loopback(t)
+	store(t, o.Dir)
+	s := start(t, o)
+	nc, err := signInAs(t, s, "127.0.0.1", s.Keys().Journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err == nil {
+		_, err = js.Publish(t.Context(), "journal", []byte("of the version with keys"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	stop(t, s)
+	store(t, o.Dir)
+	core, lines := observer.New(zapcore.WarnLevel)
+	o.Log = zap.New(core)
+	s = start(t, o)
+	if nc, err = signInAs(t, s, "127.0.0.1", s.Keys().Journal); err != nil {
+		t.Fatal(err)
+	}
+	if js, err = jetstream.New(nc); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "JOURNAL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := stream.CachedInfo().State.LastSeq; last != 1 {
+		t.Errorf("the journal ends at %d, want that of the version that ran last", last)
+	}
+	aside, err := filepath.Glob(filepath.Join(o.Dir, "streams-before-*", "*", "JOURNAL", "meta.inf"))
+	if err != nil || len(aside) != 1 {
+		t.Errorf("set aside: %q, %v", aside, err)
+	}
+	if said := lines.FilterMessageSnippet("an earlier version").All(); len(said) != 2 || !strings.HasPrefix(aside[0], said[0].ContextMap()["kept_in"].(string)) {
+		t.Errorf("the log says %v", said)
 	}
 }
 

@@ -77,6 +77,17 @@ type SnapshotDirector struct {
 	Leader bool   `json:"leader"`
 	Phase  string `json:"phase"`
 	Since  Time   `json:"since"`
+
+	Problem    string              `json:"problem,omitempty"`    // what does not work although it runs; a clause for people
+	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // of several directors on one bus
+}
+
+// SnapshotLeadership is which of several directors leads.
+type SnapshotLeadership struct {
+	RunID string `json:"run_id"`
+	Host  string `json:"host"`
+	Since Time   `json:"since"`
+	Why   string `json:"why"` // a clause for people
 }
 
 // SnapshotWorker is one running worker.

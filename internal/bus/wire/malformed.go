@@ -31,7 +31,7 @@ type CauseRow struct {
 // Causes lists every cause once, in the order in which a message is checked.
 func Causes() []CauseRow {
 	return []CauseRow{
-		{CauseOversized, "longer than `agent_bus.max_message_bytes`", "cut tails before sending, oldest bytes first"},
+		{CauseOversized, "longer than `agent_bus.max_message_bytes` can be (1 MiB)", "cut tails before sending, oldest bytes first"},
 		{CauseNotJSON, "the bytes are not one JSON value", "send one JSON object in UTF-8 and nothing after it"},
 		{CauseNotAnEnvelope, "JSON, but neither an envelope nor a bare `worker_error` object", "wrap the payload in `" + SchemaVersion + "`"},
 		{CauseUnknownVersion, "an envelope or message of another major version", "update the sender, or the director, so that the major versions agree"},

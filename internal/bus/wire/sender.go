@@ -1,9 +1,13 @@
 package wire
 
-// CheckSize refuses a message over max bytes.
-func CheckSize(data []byte, maxBytes int) error {
-	if len(data) > maxBytes {
-		return malformed(CauseOversized, "%d bytes: want at most %d", len(data), maxBytes)
+// LongestMessage is the greatest agent_bus.max_message_bytes, in bytes.
+const LongestMessage = 1 << 20
+
+// CheckSize refuses a message that no configuration allows. A worker is held to the bound that it was started with by its credential: the director
+// that reads it may have been configured with a lower one since.
+func CheckSize(data []byte) error {
+	if len(data) > LongestMessage {
+		return malformed(CauseOversized, "%d bytes: want at most %d", len(data), LongestMessage)
 	}
 	return nil
 }

@@ -31,6 +31,8 @@ type Subject struct {
 	Freeze func(t testing.TB, attemptID string)               // pauses it, from outside
 	Exists func(t testing.TB, attemptID string) (exist bool)  // asked past the runtime
 	Fleet  string                                             // unique to this run
+
+	Parallel bool // Open may be called while another value starts an attempt; the tests then wait side by side
 }
 
 // patience bounds every wait for something that must happen; a busy machine with two cores needs tens of seconds at worst.
@@ -84,6 +86,9 @@ func Run(t *testing.T, s Subject) {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.promised {
 				t.Skip("the runtime does not promise this")
+			}
+			if s.Parallel {
+				t.Parallel()
 			}
 			r := s.Open(t, s.Fleet)
 			t.Cleanup(func() { r.Close() })

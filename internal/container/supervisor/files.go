@@ -66,6 +66,19 @@ func ReadStarted(dir string) (*Started, error) { return read[Started](filepath.J
 // ReadEnded is described at ReadStarted.
 func ReadEnded(dir string) (*Ended, error) { return read[Ended](filepath.Join(dir, endedFile)) }
 
+// Mend sets aside what cannot be read of them.
+func Mend(dir string) (damaged []*safefile.Damaged, err error) {
+	for name, v := range map[string]any{startedFile: &Started{}, endedFile: &Ended{}} {
+		loaded := safefile.Load(filepath.Join(dir, name), func(data []byte) error { return json.Unmarshal(data, v) })
+		if d, ok := errors.AsType[*safefile.Damaged](loaded); ok {
+			damaged = append(damaged, d)
+		} else if !errors.Is(loaded, fs.ErrNotExist) {
+			err = errors.Join(err, loaded)
+		}
+	}
+	return damaged, err
+}
+
 func read[T any](path string) (*T, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

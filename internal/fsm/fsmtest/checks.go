@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/recovery"
 )
 
 func runsAlone(h *history, p *process, e fsm.Effect) string {
@@ -125,6 +126,23 @@ func successDelivered(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	return ""
 }
 
+// judgedByItsReport: of the final reports the first decides, and the director's own of an exit is one if it came first.
+func judgedByItsReport(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+	e, ok := body.(fsm.EffectEnded)
+	if !ok || e.Stop == nil || !slices.ContainsFunc(facts, func(f fsm.Fact) bool { m, ok := f.(fsm.Moved); return ok && m.Task == e.Task && m.From == fsm.Stopping }) {
+		return ""
+	}
+	first := slices.IndexFunc(e.Stop.Reports, func(r fsm.Report) bool { return r.Final })
+	t := p.m.Task(e.Task)
+	if first < 0 || e.Stop.Reports[first].Exit || t == nil || t.Ending.Outcome != fsm.OutcomeFailed {
+		return ""
+	}
+	if t.Ending.Report == nil || t.Ending.Report.ID == t.AttemptID()+"/exit" {
+		return fmt.Sprintf("%s: %s reported %s, and its end is judged without it: %q", e.Effect, t.AttemptID(), e.Stop.Reports[first].Ref.ID, t.Ending.Known)
+	}
+	return ""
+}
+
 // closedIsReleased: the only delivery with a word on the claim is one that found the issue closed.
 func closedIsReleased(_ *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
 	e, ok := body.(fsm.EffectEnded)
@@ -159,6 +177,24 @@ func slotsHeld(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 // rereads reports whether the issue is read again for the next attempt.
 func (c *claim) rereads() bool {
 	return c.state == fsm.Backoff && slices.ContainsFunc(c.outbox, func(id string) bool { return strings.Contains(id, "/claim") || strings.Contains(id, "/recheck") })
+}
+
+// hostOpen: a task takes a slot when it is claimed, or when its issue is looked at once more for the next attempt.
+func hostOpen(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
+	if !h.limits.until[recovery.Host].After(r.At) {
+		return ""
+	}
+	switch f := f.(type) {
+	case fsm.Moved:
+		if f.On == fsm.OnDispatch {
+			return fmt.Sprintf("%s is dispatched, and the machine is closed until %s", f.Task, h.limits.until[recovery.Host])
+		}
+	case fsm.EffectPlanned:
+		if f.Effect.Kind == fsm.DoRecheck {
+			return fmt.Sprintf("%s is planned, and the machine is closed until %s", f.Effect.ID, h.limits.until[recovery.Host])
+		}
+	}
+	return ""
 }
 
 func githubOpen(h *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fact, effects []fsm.Effect) string {
@@ -307,6 +343,33 @@ func twoWitnesses(h *history, p *process, _ time.Time, _ fsm.EventBody, facts []
 		}
 		if c := h.claim(m.Task); c != nil && c.state == fsm.Suspect && p.soft.listed[fsm.AttemptID(c.nonce, m.Attempt)].Before(c.since) {
 			return fmt.Sprintf("%s is killed for silence, and the runtime was not heard", m.Task)
+		}
+	}
+	return ""
+}
+
+// atOnce are the ends of workers that hear nothing. (Written down once more: the machine's are what is searched.)
+var atOnce = []fsm.Trigger{fsm.OnStartFailed, fsm.OnNoHello, fsm.OnStillSilent, fsm.OnContainerEnded}
+
+// graceOfStop: who is ended for what it does shall do no more of that.
+func graceOfStop(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+	stops := map[fsm.IssueKey]fsm.Effect{}
+	for _, f := range facts {
+		if planned, ok := f.(fsm.EffectPlanned); ok && planned.Effect.Kind == fsm.DoStop {
+			stops[planned.Effect.Task] = planned.Effect
+		}
+	}
+	for _, f := range facts {
+		m, ok := f.(fsm.Moved)
+		if !ok || m.To != fsm.Stopping {
+			continue
+		}
+		want := p.cfg.StopGrace
+		if r, ok := body.(fsm.ReportReceived); slices.Contains(atOnce, m.On) || ok && m.On == fsm.OnReport && r.Report.Evidence.Known != "" {
+			want = 0
+		}
+		if got := stops[m.Task].Stop; got == nil || got.Grace != want {
+			return fmt.Sprintf("%s is stopped (%s) by %+v, its grace is %s", m.Task, m.On, got, want)
 		}
 	}
 	return ""

@@ -28,7 +28,7 @@ func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 		return fmt.Sprintf("attempt %d of %s is for %q, the verdict was about %s", b.N, b.Task, reason, c.reason)
 	case c.incidentWaits > maxIncidentWaits:
 		return fmt.Sprintf("attempt %d of %s: waited for an incident %d times", b.N, b.Task, c.incidentWaits)
-	case c.usedUp(p.cfg.Policy.Guards()) != "": // also where an incident makes an attempt free
+	case c.usedUp(p.cfg.Policy.Guards()) != "" && (!b.Next.Validate || b.Next.Charges != ""): // also where an incident makes an agent's attempt free
 		return fmt.Sprintf("attempt %d of %s begins, %s", b.N, b.Task, c.usedUp(p.cfg.Policy.Guards()))
 	case c.last.Row == rowIncident || c.healed: // free, and bounded by how often that happens
 	case !c.last.Action.Again():

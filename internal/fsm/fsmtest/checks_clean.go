@@ -26,6 +26,8 @@ func validatedCleanly(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 	case fsm.AttemptBegan:
 		c := h.claim(f.Task)
 		switch {
+		case f.LeavesValidation != (p.cfg.CleanValidation && !f.Next.Validate):
+			return fmt.Sprintf("attempt %d of %s leaves its validation to another: %t", f.N, f.Task, f.LeavesValidation)
 		case !f.Next.Validate || c == nil:
 		case !p.cfg.CleanValidation:
 			return fmt.Sprintf("attempt %d of %s only validates, and nobody has asked for that", f.N, f.Task)
@@ -36,6 +38,9 @@ func validatedCleanly(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 		}
 	case fsm.EffectPlanned:
 		c := h.claim(f.Effect.Task)
+		if o := f.Effect.Start; o != nil && o.LeavesValidation != (p.cfg.CleanValidation && !o.Validate) {
+			return fmt.Sprintf("%s is told that it leaves its validation to another: %t", f.Effect.ID, o.LeavesValidation)
+		}
 		if f.Effect.Kind != fsm.DoDeliver || !p.cfg.CleanValidation || c == nil {
 			return ""
 		}
@@ -63,7 +68,7 @@ func (h *history) shown(i *issue, e fsm.Effect) {
 	if !h.w.cfg.CleanValidation || i.delivered == e.Worker {
 		return
 	}
-	well := false
+	well := h.w.losses != nil && h.w.losses.well[e.Worker] // the journal may know it still
 	for _, r := range h.w.reports {
 		well = well || r.worker == e.Worker && r.body.OK && r.body.Final
 	}

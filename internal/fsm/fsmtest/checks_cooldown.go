@@ -16,22 +16,28 @@ type limits struct {
 	until  map[string]time.Time // by resource: the end of its cooldown
 	lifted map[string]time.Time // by resource: when an operator lifted it last
 	stated []fsm.Statement      // every one, oldest first
-	days   map[stater]day
+	days   map[fsm.IssueKey]day
 }
 
-// stater is a task that speaks of a resource, and day what its word alone has closed within one.
-type stater struct {
-	resource string
-	task     fsm.IssueKey
-}
-
+// day is for how long a task's word alone has kept anything closed within one.
 type day struct {
 	from   time.Time
 	closed time.Duration
+	until  map[string]time.Time // by resource: the end of what it has closed
+}
+
+// keepsClosed is until when a task keeps anything closed.
+func (d day) keepsClosed() (until time.Time) {
+	for _, at := range d.until {
+		if at.After(until) {
+			until = at
+		}
+	}
+	return until
 }
 
 func newLimits() *limits {
-	return &limits{until: map[string]time.Time{}, lifted: map[string]time.Time{}, days: map[stater]day{}}
+	return &limits{until: map[string]time.Time{}, lifted: map[string]time.Time{}, days: map[fsm.IssueKey]day{}}
 }
 
 func (l *limits) take(at time.Time, f fsm.Fact) {
@@ -39,32 +45,39 @@ func (l *limits) take(at time.Time, f fsm.Fact) {
 	case fsm.LimitStated:
 		l.stated = slices.DeleteFunc(l.stated, func(s fsm.Statement) bool { return at.Sub(s.At) > 24*time.Hour })
 		l.stated = append(l.stated, fsm.Statement(f))
-		who := stater{f.Resource, f.Task}
-		if d := l.days[who]; d.from.IsZero() || !at.Before(d.from.Add(24*time.Hour)) {
-			l.days[who] = day{from: at}
+		if d := l.days[f.Task]; d.from.IsZero() || !at.Before(d.from.Add(24*time.Hour)) {
+			l.days[f.Task] = day{from: at, until: map[string]time.Time{}}
 		}
 	case fsm.CooldownSet:
 		if len(f.By) == 1 {
-			who := stater{f.Resource, f.By[0].Task}
-			l.days[who] = day{l.days[who].from, l.days[who].closed + l.prolonged(at, f)}
+			who := f.By[0].Task
+			d := l.days[who]
+			d.closed += l.prolonged(at, f, d.keepsClosed())
+			d.until[f.Resource] = f.Until
+			l.days[who] = d
 		}
 		l.until[f.Resource] = f.Until
 	case fsm.CooldownLifted:
 		delete(l.until, f.Resource)
+		for _, d := range l.days {
+			delete(d.until, f.Resource)
+		}
 		l.lifted[f.Resource] = at
 	}
 }
 
-// prolonged is for how much longer a fact closes its resource.
-func (l *limits) prolonged(at time.Time, f fsm.CooldownSet) time.Duration {
-	if was := l.until[f.Resource]; was.After(at) {
-		at = was
+// prolonged is for how much longer a fact closes its resource, beyond the time in which the task kept one closed anyway.
+func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) time.Duration {
+	for _, was := range []time.Time{l.until[f.Resource], closed} {
+		if was.After(at) {
+			at = was
+		}
 	}
-	return f.Until.Sub(at)
+	return max(0, f.Until.Sub(at))
 }
 
-// oneTaskClosesLittle: what is closed on the word of workers was said by them since the last lift, by one task for maxStatedWait in a day,
-// beyond that by two of them to the earlier deadline.
+// oneTaskClosesLittle: what is closed on the word of workers was said by them since the last lift, by one task for maxStatedWait in a day whatever resources
+// it names, beyond that by two of them to the earlier deadline.
 func oneTaskClosesLittle(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	c, ok := f.(fsm.CooldownSet)
 	if !ok || len(c.By) == 0 {
@@ -89,7 +102,8 @@ func oneTaskClosesLittle(h *history, _ *process, r fsm.Record, f fsm.Fact) strin
 	case len(c.By) == 2:
 		return ""
 	}
-	alone := h.limits.days[stater{c.Resource, c.By[0].Task}].closed + h.limits.prolonged(r.At, c)
+	d := h.limits.days[c.By[0].Task]
+	alone := d.closed + h.limits.prolonged(r.At, c, d.keepsClosed())
 	if alone > maxStatedWait || c.Until.After(r.At.Add(maxStatedWait)) {
 		return fmt.Sprintf("%s alone closes %s until %s, for %s of a day", c.By[0].Task, c.Resource, clock(c.Until), alone)
 	}

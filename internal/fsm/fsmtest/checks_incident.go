@@ -42,7 +42,7 @@ func nothingIntoOutage(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 func canariesTakeTurns(_ *history, p *process, _ time.Time, _ fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
 	for _, f := range facts {
 		c, ok := f.(fsm.IncidentChanged)
-		if !ok || c.Over || !c.Incident.Breaker.CanaryUntil.Equal(p.m.Now().Add(recovery.CanaryFor)) { // it was chosen now
+		if !ok || c.Over || !dispatched(facts, c.Incident.Breaker.Canary) { // it was chosen before
 			continue
 		}
 		i, n := c.Incident, len(c.Incident.Breaker.Strikes)
@@ -56,12 +56,20 @@ func canariesTakeTurns(_ *history, p *process, _ time.Time, _ fsm.EventBody, fac
 			}
 			waits := t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(p.m.Now()) && len(t.Outbox) == 0
 			others := slices.ContainsFunc(p.m.Incidents(), func(o fsm.Incident) bool { return o.Key != i.Key && about(o, t.Key, t.Next.Validate) })
-			if waits && about(i, t.Key, t.Next.Validate) && !others {
+			if waits && mayBegin(p.m.Tasks(), t) && about(i, t.Key, t.Next.Validate) && !others {
 				return fmt.Sprintf("%s failed last in %s and is the canary, and %s waits", i.Breaker.Canary, i.Key, t.Key)
 			}
 		}
 	}
 	return ""
+}
+
+// dispatched reports whether a task's turn has come in this step.
+func dispatched(facts []fsm.Fact, task string) bool {
+	return slices.ContainsFunc(facts, func(f fsm.Fact) bool {
+		begins, ok := f.(fsm.EffectPlanned)
+		return ok && string(begins.Effect.Task) == task && (begins.Effect.Kind == fsm.DoClaim || begins.Effect.Kind == fsm.DoRecheck)
+	})
 }
 
 // canaryStays: a canary whose issue is being read again is still the one that is on its way.
@@ -94,6 +102,15 @@ func validatesNext(p *process, k fsm.IssueKey) bool {
 var deterministic = map[recovery.Reason]bool{
 	recovery.PermissionDenied: true, recovery.ToolNotFound: true, recovery.InvalidConfig: true, recovery.Validation: true, recovery.BuildFailed: true,
 	recovery.TestsFailed: true, recovery.LintFailed: true, recovery.ContractViolation: true, recovery.CorruptState: true,
+}
+
+// lostWork: nobody is asked about work that is merely to be done again.
+func lostWork(_ *history, _ *process, _ fsm.Record, f fsm.Fact) string {
+	v, ok := f.(fsm.VerdictMade)
+	if ok && v.Finding.Reason == recovery.WorkLost && v.Verdict.Row == "director.deliver" {
+		return fmt.Sprintf("%s is given up because its work is lost", v.Task)
+	}
+	return ""
 }
 
 // onlyTold: an incident of a deterministic failure has no canary and opens nothing, and nobody waits for its end.
@@ -199,7 +216,7 @@ func othersGoOn(h *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fa
 		case t.State.Info().Slot || t.State == fsm.Backoff && len(t.Outbox) > 0:
 			slots++
 		case waits == "" && (t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(p.m.Now())):
-			if !concerned(open, t) {
+			if !concerned(open, t) && mayBegin(p.m.Tasks(), t) {
 				waits = fmt.Sprintf("%s waits beside a free slot, and none of %d incidents is about it", t.Key, len(open))
 			}
 		}

@@ -3,6 +3,7 @@ package fsmtest
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,8 +65,17 @@ func again(row string) bool { return row == rowBaseMoved || row == rowWorkChange
 // noPolicys reports whether no row of a policy has made a verdict, whose bounds are others then.
 func noPolicys(row string) bool { return row == rowIncident || row == rowFixRound || again(row) }
 
-// commandOnce: a command is taken once for each of its edits.
+// commandOnce: a command is taken once for each of its edits, and answered before the cursor passes it.
 func commandOnce(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
+	if c, ok := f.(fsm.CursorAdvanced); ok {
+		upTo, _ := strconv.ParseInt(c.Cursor, 10, 64)
+		for _, said := range h.w.comments {
+			ref := said.said.CommandRef
+			if _, taken := h.taken[ref]; taken && !h.answered[ref] && said.at < upTo && c.Repo == fsm.CommentsOf(said.said.Task.Repo()) {
+				return fmt.Sprintf("the cursor of %s passes comment %d, which nobody has answered", c.Repo, ref.Comment)
+			}
+		}
+	}
 	c, ok := f.(fsm.CommandTaken)
 	if !ok {
 		return ""

@@ -127,9 +127,15 @@ const (
 	outage
 	limitStated
 	limitLifted
+	leaseFails
+	pushesFail
+	githubAway
+	directorEnds
+	atStanding // the order of the queue
 	sites
 
-	faults = busDrop // the first of them
+	faults    = busDrop    // the first of them
+	faultsEnd = atStanding // after the last
 )
 
 // siteInfo says what a site is about, and of a fault how often it happens at most, in a thousand chances.
@@ -158,4 +164,7 @@ var siteTable = [sites]siteInfo{
 	asleep: {"the director is suspended", 60}, outcomeTwice: {"an outcome is told twice", 50}, limitReported: {"a limit is reported", 200},
 	signalled: {"the director is told to end", 20}, outage: {"every attempt fails alike for a while", 200},
 	limitStated: {"a worker says that a model is limited", 300}, limitLifted: {"an operator lifts a cooldown", 200},
+	leaseFails: {"the leader cannot renew its lease", 80}, pushesFail: {"pushes fail for a while", 200},
+	githubAway: {"GitHub is away for a while", 200}, directorEnds: {"the director ends an attempt for what it does", 100},
+	atStanding: {"order", 0},
 }

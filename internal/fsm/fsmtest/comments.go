@@ -58,7 +58,7 @@ func (w *world) listen(p *process) {
 		return
 	}
 	w.after(w.interval(30), func() { w.listen(p) })
-	if p.asleep > w.now || p.listening > 0 || w.closed(p) || w.fault(githubFails) {
+	if p.asleep > w.now || p.listening > 0 || w.closed(p) || !w.answers() {
 		return
 	}
 	for _, r := range w.repos {

@@ -10,6 +10,9 @@ import (
 
 // submit begins an effect. It is carried out a little later, if its director lives so long.
 func (w *world) submit(p *process, e fsm.Effect) {
+	if !w.may(p) {
+		return
+	}
 	if !e.Kind.Durable() {
 		w.soft(p, e)
 		return
@@ -31,6 +34,9 @@ func (w *world) execute(p *process, f *flight) {
 	if p.asleep > w.now {
 		w.queue.add(p.asleep, func() { w.execute(p, f) })
 		return
+	}
+	if !w.may(p) {
+		return // it is pending in the journal
 	}
 	e := f.effect
 	if w.fault(crashAtEffect) {
@@ -98,10 +104,15 @@ func halfOf(k fsm.EffectKind) site {
 // refuse reports whether the effect fails before anything was done.
 func (w *world) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	switch {
-	case e.Kind == fsm.DoStart && w.now < w.gitTo && !w.faultsStopped:
-		return fsm.EffectEnded{Failure: w.gitFailure()}, true
+	case githubKinds[e.Kind] && w.isAway():
+		return fsm.EffectEnded{Failure: apiFailure()}, true
+	case (e.Kind == fsm.DoStart || e.Kind == fsm.DoDeliver) && w.now < w.gitTo && !w.faultsStopped:
+		return fsm.EffectEnded{Failure: w.gitFailure(e.Kind)}, true
 	case e.Kind == fsm.DoStart && e.Attempt > 1 && w.fault(baseConflicts): // what was kept is merged at the start
 		return fsm.EffectEnded{Failure: conflictWithBase()}, true
+	case e.Kind == fsm.DoDeliver && w.fault(pushesFail):
+		w.gitTo = max(w.gitTo, w.now+w.delay(1200))
+		return fsm.EffectEnded{Failure: w.gitFailure(e.Kind)}, true
 	case !githubKinds[e.Kind] || e.Kind == fsm.DoStart:
 		if w.fault(runtimeFails) {
 			return fsm.EffectEnded{Failure: w.failure(e.Kind)}, true
@@ -135,14 +146,28 @@ func (w *world) failure(k fsm.EffectKind) *fsm.EffectError {
 		reasons := [...]recovery.Reason{recovery.DockerDaemon, recovery.ImagePullFailed, recovery.DiskFull, recovery.NetworkTransient}
 		i := w.choices.pick(runtimeFails, len(reasons))
 		if reasons[i] == recovery.NetworkTransient {
-			return w.gitFailure()
+			return w.gitFailure(k)
 		}
 		return &fsm.EffectError{Reason: reasons[i], Text: "the start failed", Transient: i != 1, Resource: recovery.Host}
 	}
+	return apiFailure()
+}
+
+func apiFailure() *fsm.EffectError {
 	return &fsm.EffectError{Reason: recovery.NetworkTransient, Text: "502 Bad Gateway", Transient: true, Resource: recovery.GitHubAPI}
 }
 
-func (w *world) gitFailure() *fsm.EffectError {
+// isAway reports whether GitHub answers nothing for a while.
+func (w *world) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
+
+// answers reports whether GitHub answers what is asked now.
+func (w *world) answers() bool { return !w.isAway() && !w.fault(githubFails) }
+
+// gitFailure is how git fails. Every other three minutes a push seems to be refused.
+func (w *world) gitFailure(k fsm.EffectKind) *fsm.EffectError {
+	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
+		return &fsm.EffectError{Reason: recovery.AuthError, Text: pushRefused, Resource: recovery.GitHubGit, Doubtful: true}
+	}
 	return &fsm.EffectError{
 		Reason: recovery.NetworkTransient, Text: "fetch: connection reset", Transient: true, Resource: recovery.GitHubGit,
 	}
@@ -188,6 +213,11 @@ func (w *world) soft(p *process, e fsm.Effect) {
 		if !w.fault(runtimeFails) {
 			w.after(w.delay(4), func() { w.remove(e.Worker) })
 		}
+	case fsm.DoReply:
+		w.retryGitHub(p, func() {
+			w.history.answered[e.Reply.CommandRef] = true
+			w.after(w.delay(3), func() { w.offer(p, fsm.EffectEnded{Task: e.Task, Effect: e.ID}, nil) })
+		})
 	case fsm.DoReadIssue:
 		w.retryGitHub(p, func() {
 			v := w.view(p, w.issue(e.Task))
@@ -204,7 +234,7 @@ func (w *world) soft(p *process, e fsm.Effect) {
 	case fsm.DoTidy:
 		w.retryGitHub(p, func() { w.tidy(w.issue(e.Task), fsm.Label(e.Why)) })
 	case fsm.DoReclaim:
-		if !w.fault(githubFails) {
+		if w.answers() {
 			w.after(w.delay(3), func() { w.reclaim(p, w.issue(e.Task)) })
 		}
 	}
@@ -215,7 +245,7 @@ func (w *world) retryGitHub(p *process, do func()) {
 	w.after(w.delay(3), func() {
 		switch {
 		case p.dead || w.bad != nil:
-		case w.fault(githubFails):
+		case !w.answers():
 			w.after(w.interval(30), func() { w.retryGitHub(p, do) })
 		default:
 			do()

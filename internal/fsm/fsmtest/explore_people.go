@@ -2,7 +2,6 @@ package fsmtest
 
 import (
 	"slices"
-	"strconv"
 
 	"retake/internal/fsm"
 )
@@ -57,7 +56,7 @@ func (w *world) waiting(p *process) bool {
 
 // news reports whether something of the pull request is not acted upon yet.
 func (x *pull) news(r fsm.Reviewed) bool {
-	return x.state != "open" || len(x.changes) > 0 && x.changes[len(x.changes)-1].ID > r.Change || x.failing && r.Checks != strconv.Itoa(x.head)
+	return x.state != "open" || len(x.changes) > 0 && x.changes[len(x.changes)-1].ID > r.Change || x.failing && r.Checks != x.commit()
 }
 
 func waitsForPeople(t *fsm.Task) bool {

@@ -31,8 +31,20 @@ type issue struct {
 	deliveredAt int    // the number of that attempt
 	reclaimed   string // the claim whose labels were put back last, between two attempts
 	reclaimedAt int    // after which of its attempts
+	answersAt   int    // and after how many answers
 	ended       string // the claim that was given up last
+
+	priority int
+	capped   bool
+	after    *issue // must be closed first; nil: none
+	closed   bool   // somebody has closed it, though it may be open again
 }
+
+// offered reports whether it asks for work.
+func (i *issue) offered() bool { return i.open && i.labels&taskLabel != 0 }
+
+// halfClaimed reports whether a claim has stopped between its two labels.
+func (i *issue) halfClaimed() bool { return i.offered() && i.labels&claimedLabel != 0 && i.nonce == "" }
 
 // labels is a set of ours.
 type labels uint8
@@ -86,6 +98,9 @@ func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 			}
 		})
 	}
+	if i.ended == e.Nonce {
+		return &fsm.ClaimResult{Why: "late"} // its successor has given it back
+	}
 	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= answers(e.ID) || strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
 		return &fsm.ClaimResult{Why: "late"} // for a director that was replaced meanwhile: its successor has asked, or delivered, since
 	}
@@ -93,7 +108,7 @@ func (w *world) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	switch {
 	case ours:
 		if e.Attempt > 0 {
-			i.reclaimed, i.reclaimedAt = e.Nonce, e.Attempt
+			i.reclaimed, i.reclaimedAt, i.answersAt = e.Nonce, e.Attempt, answers(e.ID)
 		}
 		i.asked, i.answer, i.removed = "", "", false
 		w.relabel(i, claimedLabel, e.Nonce)
@@ -113,10 +128,11 @@ func answers(effect string) int {
 }
 
 func (w *world) escalate(i *issue, e fsm.Effect) {
-	if i.nonce != e.Nonce && i.nonce != "" || i.asked == e.ID {
+	if i.nonce != e.Nonce && i.nonce != "" || i.asked == e.ID || i.ended == e.Nonce { // given back by the successor
 		return
 	}
 	i.asked, i.answer, i.removed = e.ID, "", false
+	w.losses.asked(e)
 	w.relabel(i, blockedLabel, e.Nonce)
 }
 
@@ -149,7 +165,7 @@ func (w *world) poll(p *process, whole bool) {
 	if p.dead || p == w.stale || w.bad != nil {
 		return
 	}
-	answered := p.asleep <= w.now && !w.closed(p) && !w.fault(githubFails)
+	answered := p.asleep <= w.now && !w.closed(p) && w.answers()
 	defer w.after(w.interval(30), func() { w.poll(p, whole && !answered) })
 	if !answered {
 		return
@@ -184,7 +200,7 @@ func (w *world) ask(p *process, repo string, whole bool) {
 // closed reports whether the gate of the process lets nobody through.
 func (w *world) closed(p *process) bool {
 	for _, c := range p.m.Cooldowns() {
-		if c.Resource == fsm.GitHubRead || c.Resource == fsm.GitHubWrite {
+		if c.Resource == fsm.GitHubRead || c.Resource == fsm.GitHubWrite || c.Resource == fsm.GitHubAPI {
 			return true
 		}
 	}
@@ -201,6 +217,7 @@ func (w *world) viewOf(i *issue) fsm.IssueView {
 		Key: i.key, Title: "widget", Open: i.open, Labels: labelSets[i.labels],
 		UpdatedAt: epoch.Add(time.Duration(i.changed) * time.Second),
 	}
+	v.Standing = i.standing()
 	if i.open && i.labels&taskLabel != 0 {
 		w.claims++
 		v.Nonce = fmt.Sprintf("n%d", w.claims)
@@ -231,10 +248,18 @@ func (w *world) read(p *process, i *issue) {
 	}
 }
 
-// reclaim gives back a claim of ours that no task knows, when nothing has happened in it for long.
+// reclaim gives back a claim of ours that no task knows, when nothing has happened in it for long. That a claim has stopped between its labels is waited for.
 func (w *world) reclaim(p *process, i *issue) {
-	stale := w.now-i.changed*seconds(1) > max(int64(w.claimStale), seconds(900))
-	if !p.dead && stale && i.nonce != "" && i.nonce != foreign && p.m.Task(i.key) == nil {
+	if p.dead || w.bad != nil || p.m.Task(i.key) != nil {
+		return
+	}
+	quiet := w.now - i.changed*seconds(1)
+	switch {
+	case i.halfClaimed() && quiet <= seconds(60):
+		w.after(seconds(60)-quiet+1, func() { w.reclaim(p, i) })
+	case i.halfClaimed():
+		w.relabel(i, i.labels&^claimedLabel, "")
+	case i.nonce != "" && i.nonce != foreign && quiet > max(int64(w.claimStale), seconds(900)):
 		w.relabel(i, taskLabel, "")
 	}
 }
@@ -272,10 +297,12 @@ func (w *world) people() {
 	w.touch(i)
 }
 
+func (i *issue) setOpen(open bool) { i.open, i.closed = open, i.closed || !open }
+
 func (w *world) meddle(i *issue) {
 	switch w.choices.pick(humanMeddles, 6) {
 	case 0:
-		i.open = !i.open
+		i.setOpen(!i.open)
 	case 1:
 		i.labels &^= claimedLabel
 	case 2:

@@ -17,12 +17,14 @@ type history struct {
 	before    *process // the leader that crashed, until the next has begun
 	rows      *rules   // of the table, those that are asked
 	record    int      // records so far
+	decider   int      // the director that the last record is of
 	incidents []fsm.Incident
 	strikes   map[string][]recovery.Strike // by incident: failures that count since it was healed or began
 	judged    fsm.IssueKey                 // the task of the last verdict
 	moves     []int                        // by row of the table of transitions
 	saved     int                          // when the last snapshot was made
 	taken     map[fsm.CommandRef]string    // commands, and why they were refused
+	answered  map[fsm.CommandRef]bool      // those that were answered on GitHub
 	listens   map[string]int64             // by repository: since when the director hears what is said, in seconds
 	phase     fsm.Phase
 	limits    *limits
@@ -69,7 +71,11 @@ type claim struct {
 	fixRounds     int               // times that a clean container's refusal was the agent's to mend
 	healed        bool              // it goes on because an incident is over
 
+	away     time.Time // since when the start under way waits for a server
+	standing fsm.Standing
+
 	reviewed
+	delivering
 }
 
 // ending is who failed in the current attempt, as the facts have it.
@@ -81,7 +87,7 @@ type ending struct {
 }
 
 func newHistory(w *world) *history {
-	return &history{w: w, limits: newLimits(), strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor, open: map[string]int{}, taken: map[fsm.CommandRef]string{}, listens: map[string]int64{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
+	return &history{w: w, limits: newLimits(), strikes: map[string][]recovery.Strike{}, phase: fsm.PhaseMonitor, open: map[string]int{}, taken: map[fsm.CommandRef]string{}, answered: map[fsm.CommandRef]bool{}, listens: map[string]int64{}, moves: make([]int, len(fsm.Transitions)), rows: newRules(w.without)}
 }
 
 func (h *history) claim(k fsm.IssueKey) *claim {
@@ -115,6 +121,8 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	if about := h.subject(f); about != nil {
 		h.takeReview(about, f)
 	}
+	h.takeDelivery(at, f)
+	h.takeOutage(at, f)
 	switch f := f.(type) {
 	case fsm.PhaseChanged:
 		h.phase = f.To
@@ -146,7 +154,11 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			}
 		}
 	case fsm.TaskQueued:
-		h.claims = append(h.claims, &claim{key: f.Task, nonce: f.Nonce, state: fsm.Queued, confirmed: true, byReason: map[string]int{}})
+		h.claims = append(h.claims, &claim{key: f.Task, nonce: f.Nonce, state: fsm.Queued, since: at, standing: f.Standing, confirmed: true, byReason: map[string]int{}})
+	case fsm.StandingChanged:
+		if c := h.claim(f.Task); c != nil {
+			c.standing = f.Standing
+		}
 	case fsm.Moved:
 		if c := h.claim(f.Task); c != nil {
 			h.moved(c, at, f)
@@ -248,6 +260,9 @@ func (h *history) moved(c *claim, at time.Time, f fsm.Moved) {
 	}
 	if f.From == fsm.Blocked {
 		c.asked = ""
+	}
+	if f.On == fsm.OnDeliverAgain { // there may be another one, about this delivery
+		c.verdict = 0
 	}
 	if f.On == fsm.OnIncidentOver {
 		c.healed = true

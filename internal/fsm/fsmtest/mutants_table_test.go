@@ -11,7 +11,87 @@ type mutant struct {
 // The invariants that see something stuck.
 var stuck = []string{endsSomewhere, timerMeansWork, "NoLabelLeftBehind"}
 
+// lossMutants are looked for in worlds that lose their journal.
+var lossMutants = map[string]bool{
+	"numbers begin anew with the journal": true, "a question is lost with the journal": true, "what is in review is lost with the journal": true,
+	"an old journal wins": true, "half a claim is nobody's business": true, "a part of a rebuilt journal is taken for all of it": true,
+	"what was rebuilt does not say how much it is": true, "a start whose container has come and gone is done again": true,
+	"a question without its label is lost with the journal": true,
+}
+
 var mutants = []mutant{
+	{
+		"numbers begin anew with the journal", "fsm/rebuild.go",
+		"	t.Attempt += began\n", "	t.Attempt += began - began\n",
+		[]string{foundAgain, "NoAttemptRunsTwice"},
+		false,
+	},
+	{
+		"a question is lost with the journal", "fsm/rebuild.go",
+		"return f.asksLast() && f.Landed && !f.has(LabelClaimed)", "return f.asksLast() && f.Landed && f.has(LabelClaimed)",
+		[]string{foundAgain, "NoQuestionTwice"},
+		false,
+	},
+	{
+		"a question without its label is lost with the journal", "fsm/rebuild.go",
+		"return f.asksLast() && !f.Landed }", "return f.asksLast() && !f.Landed && f.has(LabelBlocked) }",
+		[]string{foundAgain, "NoQuestionTwice"},
+		false,
+	},
+	{
+		"what is in review is lost with the journal", "fsm/rebuild.go",
+		"return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed) &&", "return f.Work.PullRequest > 0 && f.has(LabelReview) && f.has(LabelClaimed) &&",
+		[]string{foundAgain},
+		false,
+	},
+	{
+		"an old journal wins", "fsm/rebuild.go",
+		"f.Attempt > t.Attempt || about > t.Attempt ||", "f.Attempt > 9+t.Attempt || about > 9+t.Attempt ||",
+		[]string{foundAgain, "NoAttemptRunsTwice"},
+		false,
+	},
+	{
+		"a start whose container has come and gone is done again", "fsm/rebuild.go",
+		"t.plans(DoStart) && f.Attempt == t.Attempt && f.Live", "t.plans(DoStop) && f.Attempt == t.Attempt && f.Live",
+		[]string{foundAgain, "NoAttemptRunsTwice"},
+		false,
+	},
+	{
+		"a dependency is forgotten", "fsm/apply.go",
+		"t.State == Queued && len(t.Standing.After) == 0:", "t.State == Queued && len(t.Standing.After) >= 0:",
+		[]string{"DependenciesComeFirst"},
+		false,
+	},
+	{
+		"the end of a dependency is missed", "fsm/intake.go",
+		"			m.dependencyClosed(v.Key)\n", "			_ = v.Key\n",
+		stuck,
+		false,
+	},
+	{
+		"a cap lets one more in", "fsm/standing.go",
+		"if n >= most {", "if n > most {",
+		[]string{"CapsAreKept"},
+		false,
+	},
+	{
+		"a priority keeps waiting", "fsm/standing.go",
+		"t.Since.Add(-time.Duration(", "t.Since.Add(time.Duration(",
+		[]string{"TheLongestWaiterGoesFirst"},
+		false,
+	},
+	{
+		"a part of a rebuilt journal is taken for all of it", "fsm/rebuild.go",
+		"return w.Part < w.Of", "return w.Part > w.Of",
+		[]string{foundAgain},
+		false,
+	},
+	{
+		"what was rebuilt does not say how much it is", "fsm/rebuild.go",
+		"m.record(RebuildWritten{ID: b.ID, Part: b.Part, Of: b.Of})", "m.record(RebuildWritten{ID: b.ID})",
+		[]string{foundAgain},
+		false,
+	},
 	{
 		"ack before append", "fsm/driver.go",
 		"to.Acks = append(to.Acks, ack)",
@@ -24,6 +104,24 @@ var mutants = []mutant{
 		"to.Effects = append(to.Effects, effects...)",
 		"d.ready.Effects = append(d.ready.Effects, effects...)",
 		[]string{effectAfterFact},
+		false,
+	},
+	{
+		"a lease lasts longer than others wait", "lease/lease.go",
+		"t.until = max(t.until, sent+t.Period)", "t.until = max(t.until, sent+2*t.Period)",
+		[]string{"NoEffectOutsideItsLease"},
+		false,
+	},
+	{
+		"a lease is taken early", "lease/lease.go",
+		"return now-t.seenAt >= t.Period", "return now-t.seenAt >= t.Period/2",
+		[]string{"NoEffectOutsideItsLease"},
+		false,
+	},
+	{
+		"a renewal does not count for those who wait", "lease/lease.go",
+		"if !t.seen || revision != t.revision {", "if !t.seen {",
+		[]string{"NoEffectOutsideItsLease"},
 		false,
 	},
 	{
@@ -58,6 +156,18 @@ var mutants = []mutant{
 		false,
 	},
 	{
+		"what was spooled comes too late", "fsm/attempt.go",
+		"		m.accept(t, r, known)\n	}", "		if r.Exit || t.Ending.Known != recovery.WorkerLost {\n			m.accept(t, r, known)\n		}\n	}",
+		[]string{"NothingFinishedIsThrownAway"},
+		false,
+	},
+	{
+		"work is begun on a full disk", "fsm/schedule.go",
+		"if !m.slotFree() || m.hostOpensAt().After(m.now) {", "if !m.slotFree() {",
+		[]string{"NothingBegunOnAFullDisk"},
+		false,
+	},
+	{
 		"cooldown does not hold soft effects", "fsm/intake.go",
 		"case m.githubBlocked(DoReadAnswers):", "case m == nil:",
 		[]string{"NoGitHubCallInCooldown"},
@@ -71,13 +181,19 @@ var mutants = []mutant{
 	},
 	{
 		"one report closes for as long as it says", "fsm/cooldown.go",
-		"sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), closed.Add(m.cfg.MaxStatedWait-s.Alone))", "sooner(until, closed.Add(24*time.Hour))",
+		"sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))", "sooner(until, closed.Add(24*time.Hour))",
 		[]string{"OneTaskClosesLittle"},
 		false,
 	},
 	{
 		"who repeats it closes again", "fsm/cooldown.go",
 		"s.Alone += charge", "s.Alone += charge - charge",
+		[]string{"OneTaskClosesLittle"},
+		false,
+	},
+	{
+		"who names another model closes again", "fsm/cooldown.go",
+		"d.alone+s.Alone, later", "max(d.alone, s.Alone), later",
 		[]string{"OneTaskClosesLittle"},
 		false,
 	},
@@ -113,18 +229,18 @@ var mutants = []mutant{
 	},
 	{
 		"a lift keeps the evidence", "fsm/apply.go",
-		"			s.Until = time.Time{}\n", "			_ = s\n",
+		"			s.Until, s.AloneUntil = time.Time{}, time.Time{}\n", "			_ = s\n",
 		[]string{"OneTaskClosesLittle"},
 		false,
 	},
 	{
 		"no timer for a failed effect", "fsm/liveness.go",
 		"at = sooner(at, t.Outbox[0].NotBefore)", "at = sooner(at, time.Time{})",
-		stuck, false,
+		append([]string{"CommandsCountOnce"}, stuck...), false,
 	},
 	{
 		"a kill that failed is taken for confirmed", "fsm/outbox.go",
-		"	case k == DoStart:\n		return false", "	case k == DoStart, k == DoStop && p.Tries > 0:\n		return false",
+		"	case k == DoStart:\n", "	case k == DoStop && p.Tries > 0:\n		return false\n	case k == DoStart:\n",
 		[]string{"NextAttemptOnlyAfterConfirmedStop", twoAttempts},
 		false,
 	},
@@ -255,8 +371,8 @@ var mutants = []mutant{
 	},
 	{
 		"jitter from outside the event", "fsm/outbox.go",
-		"d.Until = m.now.Add(m.cfg.Retry.Delay(d.Tries, p.Effect.ID))",
-		"drawn++\n		d.Until = m.now.Add(m.cfg.Retry.Delay(d.Tries, p.Effect.ID) + drawn)",
+		"d.Until = m.now.Add(wait)",
+		"drawn++\n		d.Until = m.now.Add(wait + drawn)",
 		[]string{"DecisionsComeFromTheEvent"},
 		false,
 	},
@@ -275,7 +391,7 @@ var mutants = []mutant{
 	{
 		"a failure beats a success", "fsm/apply.go",
 		"OutcomeFailed: 1, OutcomeOK: 2,", "OutcomeFailed: 2, OutcomeOK: 1,",
-		[]string{"SuccessIsDelivered"},
+		[]string{"SuccessIsDelivered", "NothingFinishedIsThrownAway"},
 		false,
 	},
 	{
@@ -286,7 +402,7 @@ var mutants = []mutant{
 	},
 	{
 		"stale while the model is closed", "fsm/claim.go",
-		"return later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()).Add(m.cfg.ClaimStale)",
+		"return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).Add(m.cfg.ClaimStale)",
 		"return later(later(t.Since, t.Until), m.dispatchableSince).Add(m.cfg.ClaimStale)",
 		[]string{"StaleOnlyWhenItCouldHaveGoneOn"},
 		false,
@@ -325,8 +441,14 @@ var mutants = []mutant{
 	},
 	{
 		"a refused command is answered as done", "fsm/command.go",
-		"m.reply(t, s, before.Refused)",
-		"m.reply(t, s, \"\")",
+		"return m.answered(t, s, before.Refused)",
+		"return m.answered(t, s, \"\")",
+		[]string{"CommandsCountOnce"},
+		false,
+	},
+	{
+		"a command is passed before it is answered", "fsm/command.go",
+		"return m.answers[i].over", "return true",
 		[]string{"CommandsCountOnce"},
 		false,
 	},
@@ -373,6 +495,39 @@ var mutants = []mutant{
 		false,
 	},
 	{
+		"a delivery is tried for ever", "fsm/outbox.go",
+		"case p.Since.IsZero() || most == 0:",
+		"case p.Since.IsZero() || most >= 0:",
+		[]string{"DeliveriesEnd"},
+		false,
+	},
+	{
+		"each failure of a delivery is its first", "fsm/outbox.go",
+		"d.Since, d.Failing = p.Since, m.failingNow(p, f)",
+		"d.Failing = m.failingNow(Planned{Effect: p.Effect}, f)",
+		[]string{"DeliveriesEnd"},
+		false,
+	},
+	{
+		"a delivery that fails in turns never ends", "fsm/outbox.go",
+		"m.now.Sub(p.Since) >= longest+doubtFor", "m.now.Sub(p.Since) >= 9*longest",
+		[]string{"DeliveriesEnd"},
+		false,
+	},
+	{
+		"an outage makes a doubt certain", "fsm/outbox.go",
+		"now = Failing{Row: row}", "now.Row = row",
+		[]string{"OneRefusalEndsNothing"},
+		false,
+	},
+	{
+		"resuming does the work again", "fsm/command.go",
+		"n := Next{Deliver: t.Next.Deliver && !withWords}",
+		"n := Next{}",
+		[]string{"HandedInAgain"},
+		false,
+	},
+	{
 		"a snooze is over at once", "fsm/review.go",
 		"m.move(t, OnSnoozed, by, until)",
 		"m.move(t, OnSnoozed, by, m.now)",
@@ -381,7 +536,7 @@ var mutants = []mutant{
 	},
 	{
 		"a snooze grants what was refused", "fsm/review.go",
-		"\tif t.State == Blocked {\n\t\tm.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: Next{Action: t.retryAction()}})\n\t}\n",
+		"\tif t.State == Blocked {\n\t\tm.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: t.retry(false)})\n\t}\n",
 		"",
 		[]string{"BudgetsNeverExceeded"},
 		false,
@@ -420,6 +575,18 @@ var mutants = []mutant{
 		false,
 	},
 	{
+		"nobody remembers who validates", "fsm/attempt.go",
+		"LeavesValidation: leaves, WatchdogAt", "WatchdogAt",
+		[]string{cleanlyValidated},
+		false,
+	},
+	{
+		"the plan is not cut", "fsm/attempt.go",
+		"Validate: next.Validate, LeavesValidation: leaves,", "Validate: next.Validate,",
+		[]string{cleanlyValidated},
+		false,
+	},
+	{
 		"validated for ever", "fsm/attempt.go",
 		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):", "case done && (t.LeavesValidation || m.cfg.CleanValidation):",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
@@ -429,6 +596,54 @@ var mutants = []mutant{
 		"what changed counts as delivered", "fsm/attempt.go",
 		" && !e.Delivery.Changed", "",
 		[]string{cleanlyValidated},
+		false,
+	},
+	{
+		"who is ended for what it does has time to do more", "fsm/attempt.go",
+		"			grace = 0\n", "			grace = m.cfg.StopGrace\n",
+		[]string{"GraceIsForThoseWhoListen"},
+		false,
+	},
+	{
+		"who reports its end has no time to end", "fsm/attempt.go",
+		"		if r.Evidence.Known != \"\" {", "		if r.Final {",
+		[]string{"GraceIsForThoseWhoListen"},
+		false,
+	},
+	{
+		"a report of who is silent comes too late", "fsm/attempt.go",
+		"	case !b.Report.Exit:\n", "	case !b.Report.Exit && t.State != Suspect:\n",
+		[]string{"NoReportLost", "NothingFinishedIsThrownAway"},
+		false,
+	},
+	{
+		"an outage is a failed attempt", "fsm/outbox.go",
+		"return f.isOutage() && m.patient(p, f)", "return false",
+		[]string{"OutagesAreWaitedFor"},
+		false,
+	},
+	{
+		"an outage is waited for a little", "fsm/outbox.go",
+		"startFor = 10 * time.Minute", "startFor = 5 * time.Minute",
+		[]string{"OutagesAreWaitedFor"},
+		false,
+	},
+	{
+		"a failure closes GitHub", "fsm/outbox.go",
+		"			wait = min(wait, outageWait)\n", "			wait = min(wait, outageWait)\n			m.coolDown(Cooldown{Resource: GitHubRead, Until: m.now.Add(wait), Why: f.Text})\n",
+		[]string{"GitHubClosesItself"},
+		false,
+	},
+	{
+		"GitHub is closed for longer than it said", "fsm/outbox.go",
+		"Until: f.Until, Why: f.Text})", "Until: f.Until.Add(time.Hour), Why: f.Text})",
+		[]string{"GitHubClosesItself"},
+		false,
+	},
+	{
+		"lost work is given up", "fsm/attempt.go",
+		"e.Failure.Reason == recovery.WorkLost:", "e.Failure.Reason == recovery.WorkLost && t.Attempt > 99:",
+		[]string{"LostWorkIsDoneAgain"},
 		false,
 	},
 	{
@@ -453,6 +668,12 @@ var mutants = []mutant{
 		"a verdict's validation is forgotten", "fsm/apply.go",
 		"t.Validates = Next{}, Ending{}, f.Next.Validate", "t.Validates = Next{}, Ending{}, f.Next.Validate && f.Next.Reason == \"\"",
 		[]string{cleanlyValidated, "SuccessIsDelivered"},
+		false,
+	},
+	{
+		"half a claim is nobody's business", "fsm/intake.go",
+		"case v.Key.valid() && v.Open && v.has(LabelClaimed):", "case v.Key.valid() && v.Open && v.has(LabelClaimed) && !v.has(LabelTask):",
+		stuck,
 		false,
 	},
 }

@@ -125,6 +125,9 @@ func (h *history) durable(p *process) {
 
 // prune forgets acknowledged reports of attempts that are over: nobody asks for them again.
 func (w *world) prune() {
+	if w.losses != nil { // somebody does
+		return
+	}
 	kept := w.reports[:0]
 	for _, r := range w.reports {
 		c, n := w.history.of(r.worker)

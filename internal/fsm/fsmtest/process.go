@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
+	"retake/internal/lease"
 )
 
 // process is one director: a driver, and what its shell knows.
@@ -15,12 +16,13 @@ type process struct {
 	d       *fsm.Driver
 	m       *fsm.Machine
 	dead    bool
-	skew    int64     // its clock's distance from the world's
-	wake    int64     // when time alone changes something; never if nothing does
-	asleep  int64     // it hears nothing before
-	slept   int64     // since when
-	refused int64     // when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
-	flight  []*flight // effects under way
+	skew    int64       // its clock's distance from the world's
+	wake    int64       // when time alone changes something; never if nothing does
+	asleep  int64       // it hears nothing before
+	slept   int64       // since when
+	lease   *lease.Term // by its own clock; nil: it renews it, or knows of none
+	refused int64       // when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
+	flight  []*flight   // effects under way
 	soft    *softView
 
 	listening int    // looks at comments under way

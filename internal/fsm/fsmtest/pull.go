@@ -2,7 +2,6 @@ package fsmtest
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"retake/internal/fsm"
@@ -21,17 +20,23 @@ type pull struct {
 	changes  []fsm.Change
 }
 
+// commit names the newest one: another pull request of the same claim has others.
+func (p *pull) commit() string { return fmt.Sprintf("%d.%d", p.number, p.head) }
+
 // deliver shows the work. Doing it again finds what it made, and sets the labels.
 func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	if i.delivered != e.Worker {
 		switch {
 		case !i.open || e.Attempt == 3 && w.fault(humanMeddles): // of a few: what comes after a delivery is worth seeing, too
-			i.open = false
+			i.setOpen(false)
 			w.touch(i)
 			return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
 		case w.fault(nothingDone):
 			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}
 		case w.fault(baseConflicts):
+			if e.Attempt%2 == 0 {
+				return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.WorkLost, Text: "the record of the checkout is damaged"}}
+			}
 			return fsm.EffectEnded{Failure: conflictWithBase()}
 		case e.Deliver.Validate && w.fault(baseMoves):
 			return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
@@ -49,7 +54,7 @@ func (w *world) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	}
 	w.history.shown(i, e)
 	work := &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}
-	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt // for a director that was replaced meanwhile
+	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt && answers(e.ID) < i.answersAt // for a director that was replaced meanwhile
 	switch {
 	case late || i.nonce != e.Nonce && i.nonce != "":
 	case w.withPulls:
@@ -92,6 +97,7 @@ func (w *world) show(i *issue, nonce string) {
 	}
 	p := i.pull
 	p.head++
+	w.losses.shown(p)
 	p.conflict, p.failing, p.settles = false, w.fault(checksFail), w.now
 	if !w.explored {
 		p.settles += w.delay(600)
@@ -104,7 +110,7 @@ func (w *world) watch(p *process) {
 		return
 	}
 	w.after(w.interval(60), func() { w.watch(p) })
-	if p.asleep > w.now || w.closed(p) || w.fault(githubFails) {
+	if p.asleep > w.now || w.closed(p) || !w.answers() {
 		return
 	}
 	for _, t := range p.m.Tasks() {
@@ -128,7 +134,7 @@ func (w *world) look(p *process, i *issue, number int) {
 func (w *world) pullSeen(p *process, i *issue) fsm.ReviewSeen {
 	x := i.pull
 	seen := fsm.ReviewSeen{
-		Task: i.key, AskedAt: w.wall(p), Number: x.number, State: x.state, By: "octocat", Head: strconv.Itoa(x.head), IssueClosed: !i.open,
+		Task: i.key, AskedAt: w.wall(p), Number: x.number, State: x.state, By: "octocat", Head: x.commit(), IssueClosed: !i.open,
 		Conflict: x.conflict && x.state == "open", Settled: w.now >= x.settles, Changes: x.changes[:len(x.changes):len(x.changes)],
 	}
 	if x.failing && (seen.Settled || x.head%2 == 0) {
@@ -160,7 +166,7 @@ func (w *world) review(i *issue) {
 		return
 	case 1:
 		x.state = "merged"
-		i.open = w.choices.pick(atReview, 2) == 0 // "Closes #1"
+		i.setOpen(w.choices.pick(atReview, 2) == 0) // "Closes #1"
 	case 2:
 		x.state = "closed"
 	case 3, 4:

@@ -45,6 +45,7 @@ func (w *world) container(attempt string) *container {
 
 // start makes sure that there is a container for the attempt.
 func (w *world) start(p *process, e fsm.Effect) {
+	w.losses.began(e)
 	if b := w.container(e.Worker); b != nil && b.listed {
 		b.orphan = b.orphan && p != w.lead
 		return
@@ -85,11 +86,20 @@ func (w *world) stop(e fsm.Effect) fsm.EffectEnded {
 		gone.ExitCode, gone.OOM = &code, b.oom
 		w.remove(e.Worker)
 	}
-	if !slices.ContainsFunc(w.reports, func(r *report) bool { return r.worker == e.Worker && r.body.Final }) {
+	hasEnd := func() bool {
+		return slices.ContainsFunc(w.reports, func(r *report) bool { return r.worker == e.Worker && r.body.Final })
+	}
+	if !hasEnd() {
+		for _, r := range w.spools[e.Worker] {
+			w.publish(e.Worker, r)
+		}
+	}
+	if !hasEnd() {
 		exit := fsm.Report{Ref: fsm.ReportRef{ID: e.Worker + "/exit", Seq: uint64(len(w.reports))}, Final: true, Exit: true, Stage: "START"}
 		exit.Evidence = recovery.Evidence{ExitCode: gone.ExitCode, Signal: gone.Signal, Message: "the container ended without a report"}
 		w.publish(e.Worker, exit)
 	}
+	w.losses.stopped(e)
 	for _, r := range w.reports {
 		if r.worker == e.Worker {
 			gone.Reports = append(gone.Reports, r.body)

@@ -57,6 +57,9 @@ var resting = map[string]bool{"Running": true, "InReview": true, "Blocked": true
 // atRest says what is still to come, or nothing.
 func (w *world) atRest() string {
 	for _, t := range w.lead.m.Tasks() {
+		if t.State == fsm.Queued && w.issue(t.Key).waits() {
+			continue
+		}
 		if !resting[t.State.String()] || len(t.Outbox) > 0 {
 			return fmt.Sprintf("%s stays %s, %d effects are planned, the phase is %s", t.Key, t.State, len(t.Outbox), w.lead.m.Phase())
 		}
@@ -76,8 +79,11 @@ func (w *world) atRest() string {
 		if t := w.lead.m.Task(i.key); t != nil && t.State == fsm.Blocked && i.open && (i.removed || i.answer != "") {
 			return "somebody answered on " + string(i.key) + ", and nobody has heard it"
 		}
-		if i.open && i.labels&(taskLabel|claimedLabel|blockedLabel) == taskLabel && i.nonce != foreign {
+		if i.open && i.labels&(taskLabel|claimedLabel|blockedLabel) == taskLabel && i.nonce != foreign && !i.waits() {
 			return string(i.key) + " is eligible, and nobody takes it"
+		}
+		if i.halfClaimed() {
+			return string(i.key) + " is claimed by half, and nobody finishes it"
 		}
 	}
 	for _, b := range w.containers {

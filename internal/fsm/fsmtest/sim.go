@@ -14,12 +14,15 @@ const worldSteps = 3000
 
 // Options say how much is searched.
 type Options struct {
-	Seed    uint64
-	Steps   int       // events decided about, over all worlds
-	World   int       // only this one; negative: all
-	Until   time.Time // no further world begins after; zero: no limit
-	Without string    // an invariant that is not checked, to learn what it costs
-	Now     func() time.Time
+	Seed   uint64
+	Steps  int       // events decided about, over all worlds
+	World  int       // only this one; negative: all
+	Until  time.Time // no further world begins after; zero: no limit
+	Losses bool      // each world loses its journal, or a part of it
+	// Transcript, if set, gets the lines of the worlds.
+	Transcript *[]string
+	Without    string // an invariant that is not checked, to learn what it costs
+	Now        func() time.Time
 }
 
 // Result is what was searched.
@@ -57,7 +60,14 @@ func Simulate(o Options) Result {
 			break
 		}
 		w := newWorld(newChoices(worldSeed(o.Seed, i)), o.Without)
-		runWorld(w, worldSteps)
+		if o.Transcript != nil {
+			w.transcript(o.Transcript)
+		}
+		if o.Losses {
+			w.runWithLosses(worldSeed(o.Seed, i), worldSteps)
+		} else {
+			runWorld(w, worldSteps)
+		}
 		r.add(w)
 		if w.bad != nil {
 			r.Found = &Found{*w.bad, o.Seed, i}

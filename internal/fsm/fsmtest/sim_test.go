@@ -14,10 +14,7 @@ var fixedSeeds = []uint64{1, 2, 3}
 
 // TestSim searches worlds of fixed seeds and of fresh ones. The seeds are printed before anything can go wrong with them.
 func TestSim(t *testing.T) {
-	whole := 15 * time.Second
-	if testing.Short() {
-		whole = 5 * time.Second
-	}
+	whole := 6 * time.Second
 	if s := os.Getenv("RETAKE_SIM_TIME"); s != "" {
 		var err error
 		if whole, err = time.ParseDuration(s); err != nil {

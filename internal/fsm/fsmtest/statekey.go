@@ -49,6 +49,7 @@ func (n *node) sum(letters *[256]byte) uint64 {
 		one.text(x.reclaimed)
 		one.text(x.ended)
 		one.add(uint64(x.reclaimedAt))
+		one.add(uint64(x.answersAt))
 		one.text(x.validatedBy)
 		one.add(boolean(x.validated == x.work))
 		if p := x.pull; p != nil {

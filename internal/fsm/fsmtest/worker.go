@@ -114,11 +114,24 @@ func (w *world) send(b *container, r fsm.Report) {
 	b.sent++
 	r.Usage = w.usageSoFar(b)
 	r.Ref = fsm.ReportRef{ID: "r" + strconv.Itoa(b.sent), Seq: uint64(len(w.reports))}
-	if d := b.cut - w.now; d > 0 && !w.faultsStopped { // spooled
-		w.after(d, func() { w.publish(b.attempt, r) })
+	if d := b.cut - w.now; d > 0 && !w.faultsStopped {
+		w.spool(b, r)
+		w.after(d, func() {
+			if b.alive() { // else it stays where it is
+				w.publish(b.attempt, r)
+			}
+		})
 		return
 	}
 	w.publish(b.attempt, r)
+}
+
+// spool keeps a report in the attempt's checkout.
+func (w *world) spool(b *container, r fsm.Report) {
+	if w.spools == nil {
+		w.spools = map[string][]fsm.Report{}
+	}
+	w.spools[b.attempt] = append(w.spools[b.attempt], r)
 }
 
 // publish puts a report into the stream.

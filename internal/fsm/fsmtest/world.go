@@ -30,13 +30,15 @@ type world struct {
 	cfg                    fsm.Config // of every machine
 	withData               bool       // the journal keeps JSON, as production's does
 
-	journal journal
-	lead    *process
-	stale   *process
-	born    int // processes so far
+	journal  journal
+	lead     *process
+	stale    *process
+	standing bool // a standby waits for the end of the leader's lease
+	born     int  // processes so far
 
 	issues     []*issue
-	containers []*container // containers, and what outlived them
+	containers []*container            // containers, and what outlived them
+	spools     map[string][]fsm.Report // by worker: what it could not send yet; its checkout keeps it
 	reports    []*report
 	repos      []string
 	claims     int        // nonces so far
@@ -50,6 +52,9 @@ type world struct {
 	outageTo  int64             // until then nothing succeeds, in any attempt
 	outageEnd recovery.Evidence // how it ends instead
 	gitTo     int64             // until then no attempt gets its checkout
+	awayTo    int64             // until then GitHub answers nothing
+
+	losses *losses // nil: no journal is lost
 
 	without string // the invariant that is not checked, to learn what it costs
 	history *history
@@ -114,16 +119,18 @@ func (w *world) begin() *world {
 	w.cfg.HasAlternative = t.pick(atShape, 2) == 1
 	w.cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
 	w.cfg.RemindAfter = [...]time.Duration{0, 5 * time.Minute, 20 * time.Minute, 2 * time.Hour}[t.pick(atShape, 4)]
+	w.cfg.DeliverFor = [...]time.Duration{0, 30 * time.Second, 15 * time.Minute}[t.pick(atShape, 3)]
 	w.withPulls = t.pick(atShape, 3) > 0
 	w.withData = t.pick(atShape, 8) == 7
 	all := t.pick(atShape, 6) == 5 // one world in six has every fault, in the others each has a third of them
-	for s := faults; s < sites; s++ {
+	for s := faults; s < faultsEnd; s++ {
 		if t.pick(atShape, 3) < 2 && !all {
 			continue
 		}
 		w.rates[s] = max(siteTable[s].most/(1+2*t.pick(atShape, 2)), 1)
 	}
 	w.cfg.CleanValidation, w.cfg.FixRounds = t.pick(atShape, 3) == 2, 1+t.pick(atShape, 3)
+	w.order()
 	w.boot()
 	w.after(w.delay(10), w.people)
 	return w

@@ -75,12 +75,16 @@ func TestLateClaimsAreRefused(t *testing.T) {
 		{"the answer to the question before", "n1-1/claim.1", 1, issue{asked: "n1-2/escalate.1", labels: blockedLabel}, false},
 		{"back from review", "n1-2/claim.1", 2, issue{delivered: "n1-2", deliveredAt: 2, labels: reviewLabel}, true},
 		{"a later attempt is in review", "n1-1/claim.1", 1, issue{delivered: "n1-2", deliveredAt: 2, labels: reviewLabel}, false},
+		{"given back since", "n1-0/claim", 0, issue{ended: "n1", labels: taskLabel}, false},
 		{"an earlier claim's delivery", "n1-0/claim", 0, issue{delivered: "n0-2", deliveredAt: 2, labels: taskLabel}, true},
 	} {
 		w := newWorld(newChoices(1), everyOne)
 		w.faultsStopped = true
 		i := row.issue
 		i.key, i.nonce, i.open = "acme/widgets#1", "n1", true
+		if i.ended != "" {
+			i.nonce = ""
+		}
 		before := i.labels
 		got := w.claim(&i, fsm.Effect{ID: row.claim, Nonce: "n1", Attempt: row.attempt, Kind: fsm.DoClaim})
 		if got.Ours != row.ours || !row.ours && i.labels != before || row.ours && i.labels != claimedLabel {

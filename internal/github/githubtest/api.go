@@ -59,8 +59,11 @@ func (s *Server) routes() http.Handler {
 		{"GET " + issue + "/events", needsRepo | needsIssue, (*call).listEvents},
 		{"GET " + issue + "/comments", needsRepo | needsIssue, (*call).listComments},
 		{"POST " + issue + "/comments", needsRepo | needsIssue, (*call).createComment},
+		{"GET " + issue + "/dependencies/blocked_by", needsRepo | needsIssue, (*call).listBlockers},
+		{"GET " + issue + "/sub_issues", needsRepo | needsIssue, (*call).listSubIssues},
 		{"GET " + issue + "/labels", needsRepo | needsIssue, (*call).listIssueLabels},
 		{"POST " + issue + "/labels", needsRepo | needsIssue | needsTriage, (*call).addLabels},
+		{"PUT " + issue + "/labels", needsRepo | needsIssue | needsTriage, (*call).setLabels},
 		{"DELETE " + issue + "/labels/{name}", needsRepo | needsIssue | needsTriage, (*call).removeLabel},
 		{"GET " + repo + "/issues/comments/{id}", needsRepo, (*call).getComment},
 		{"PATCH " + repo + "/issues/comments/{id}", needsRepo, (*call).editComment},
@@ -135,7 +138,7 @@ func (s *Server) byToken(r *http.Request) *user {
 			return u
 		}
 	}
-	return nil
+	return s.ownerOf(token)
 }
 
 const maxBody = 1 << 20
@@ -255,7 +258,13 @@ func objects[T any](all []T, render func(T) object) []object {
 	return out
 }
 
-func (c *call) getUser() { writeJSON(c.w, http.StatusOK, c.to.me(c.user)) }
+func (c *call) getUser() {
+	if c.user.token == "" { // an App's account, to which its installation's tokens belong
+		c.fail(http.StatusForbidden, "Resource not accessible by integration")
+		return
+	}
+	writeJSON(c.w, http.StatusOK, c.to.me(c.user))
+}
 
 func (c *call) getRateLimit() {
 	b := c.budgetOf(c.user.login)

@@ -120,7 +120,6 @@ func (c *call) deleteComment() {
 		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
 		return
 	}
-	i.comments = slices.DeleteFunc(i.comments, func(o *comment) bool { return o == m })
-	c.event(c.repo, i, c.user, "comment_deleted", itoa(m.id))
+	c.dropComment(c.repo, i, c.user, m.id)
 	c.w.WriteHeader(http.StatusNoContent)
 }

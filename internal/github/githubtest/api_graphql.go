@@ -1,69 +1,239 @@
 package githubtest
 
 import (
+	_ "embed"
 	"encoding/json"
+	"errors"
 	"net/http"
-	"regexp"
+	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/validator"
+	"github.com/vektah/gqlparser/v2/validator/rules"
 )
 
 // GraphQLPath is where GraphQL is asked, below the server's address: next to APIPath, as on a GitHub Enterprise Server.
 const GraphQLPath = "/api/graphql"
 
-// readyMutation is the only thing that GraphQL is needed for: REST cannot end a draft. The id stands in the text or in a
-// variable, or the whole input is a variable.
-var readyMutation = regexp.MustCompile(`^mutation ?(?:\w+ ?)?(?:\( ?\$(\w+) ?: ?(?:ID|MarkPullRequestReadyForReviewInput)! ?\))? ?` +
-	`\{ ?markPullRequestReadyForReview ?\( ?input ?: ?(?:\$(\w+)|\{ ?pullRequestId ?: ?(?:"([^"\\]+)"|\$(\w+)) ?\}) ?\) ?` +
-	`\{ ?pullRequest ?\{ ?isDraft ?\} ?\} ?\}$`)
+// Mutation is the method of faults that hit a mutation of GraphQL alone, by "/" and its name: the others of its request are carried out. The fault's
+// Status makes the error's type: 404 NOT_FOUND, else FORBIDDEN; its Body is the message.
+const Mutation = "MUTATION"
 
-var blanks = regexp.MustCompile(`[\s,]+`)
+//go:embed schema.graphql
+var schemaText string
+
+// Schema is what the stand-in plays of GitHub's GraphQL.
+var Schema = gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaText})
+
+// fieldError is why one field of a request failed.
+type fieldError struct{ kind, message string }
+
+func (e *fieldError) Error() string { return e.message }
+
+func noNode(id string) error {
+	return &fieldError{"NOT_FOUND", "Could not resolve to a node with the global id of '" + id + "'"}
+}
+
+// mutations are carried out one after the other, in the order of the request. One that fails is null in the answer, and the next ones go on.
+var mutations = map[string]func(c *call, input map[string]any) (object, error){
+	"addComment":                    (*call).mutateComment,
+	"addLabelsToLabelable":          func(c *call, in map[string]any) (object, error) { return c.mutateLabels(in, true) },
+	"removeLabelsFromLabelable":     func(c *call, in map[string]any) (object, error) { return c.mutateLabels(in, false) },
+	"markPullRequestReadyForReview": (*call).mutateReady,
+	"updateIssueComment":            (*call).mutateText,
+}
 
 func (c *call) graphQL() {
 	query, _ := c.text("query")
-	var variables map[string]json.RawMessage
+	var variables map[string]any
 	_ = json.Unmarshal(c.body["variables"], &variables)
-	m := readyMutation.FindStringSubmatch(strings.TrimSpace(blanks.ReplaceAllString(query, " ")))
-	if m == nil {
-		c.graphQLError(nil, "", "The stand-in understands one thing: mutation { markPullRequestReadyForReview(input: {pullRequestId: \"…\"}) { pullRequest { isDraft } } }")
+	doc, problems := gqlparser.LoadQueryWithRules(Schema, query, rules.NewDefaultRules())
+	if len(problems) > 0 {
+		c.refuseQuery(problems[0].Message)
 		return
 	}
-	id := m[3]
-	for _, name := range []string{m[2], m[4]} {
-		if name == "" {
-			continue
-		}
-		if name != m[1] {
-			c.graphQLError(nil, "", "Variable $"+name+" is used but not declared")
+	if len(doc.Operations) != 1 || doc.Operations[0].Operation != ast.Mutation {
+		c.refuseQuery("The stand-in carries out mutations, one operation in a request")
+		return
+	}
+	op := doc.Operations[0]
+	variables, err := validator.VariableValues(Schema, op, variables)
+	if err != nil {
+		c.refuseQuery(err.Error())
+		return
+	}
+	data, failed := object{}, []object{}
+	for _, s := range op.SelectionSet {
+		f, ok := s.(*ast.Field)
+		if !ok {
+			c.refuseQuery("The stand-in knows no fragments")
 			return
 		}
-		id = readID(variables[name])
+		input, _ := f.ArgumentMap(variables)["input"].(map[string]any)
+		payload, err := c.mutate(f.Name, input)
+		if err == nil {
+			data[f.Alias] = selected(payload, f.SelectionSet)
+			continue
+		}
+		data[f.Alias] = nil
+		e := object{"message": err.Error(), "path": []string{f.Alias}, "locations": []object{{"line": f.Position.Line, "column": f.Position.Column}}}
+		if why, ok := errors.AsType[*fieldError](err); ok && why.kind != "" {
+			e["type"] = why.kind
+		}
+		failed = append(failed, e)
 	}
-	r, i := c.pullByNode(id)
-	if i == nil {
-		c.graphQLError(object{"markPullRequestReadyForReview": nil}, "NOT_FOUND", "Could not resolve to a node with the global id of '"+id+"'")
-		return
+	answer := object{"data": data}
+	if len(failed) > 0 {
+		answer["errors"] = failed
+	}
+	writeJSON(c.w, http.StatusOK, answer)
+}
+
+// refuseQuery answers a request that cannot be carried out at all: 200, and no data.
+func (c *call) refuseQuery(message string) {
+	writeJSON(c.w, http.StatusOK, object{"errors": []object{{"message": message}}})
+}
+
+func (c *call) mutate(name string, input map[string]any) (object, error) {
+	if f := c.fault(false, Mutation, "/"+name); f != nil {
+		if f.Status == http.StatusNotFound {
+			return nil, &fieldError{"NOT_FOUND", f.Body}
+		}
+		return nil, &fieldError{"FORBIDDEN", f.Body}
+	}
+	return mutations[name](c, input)
+}
+
+// selected is what a request wants to see of an object.
+func selected(from object, want ast.SelectionSet) object {
+	out := object{}
+	for _, s := range want {
+		f := s.(*ast.Field)
+		switch v := from[f.Name].(type) {
+		case object:
+			out[f.Alias] = selected(v, f.SelectionSet)
+		case []object:
+			all := make([]object, 0, len(v))
+			for _, o := range v {
+				all = append(all, selected(o, f.SelectionSet))
+			}
+			out[f.Alias] = all
+		default:
+			out[f.Alias] = v
+		}
+	}
+	return out
+}
+
+func (c *call) forbidden(mutation string) error {
+	return &fieldError{"FORBIDDEN", c.user.login + " does not have the correct permissions to execute `" + mutation + "`"}
+}
+
+func (c *call) mutateReady(in map[string]any) (object, error) {
+	id, _ := in["pullRequestId"].(string)
+	r, i := c.issueByNode(id)
+	if i == nil || i.pull == nil {
+		return nil, noNode(id)
 	}
 	if i.author != c.user && !r.mayWrite(c.user) {
-		c.graphQLError(object{"markPullRequestReadyForReview": nil}, "FORBIDDEN", c.user.login+" does not have the correct permissions to execute `MarkPullRequestReadyForReview`")
-		return
+		return nil, c.forbidden("MarkPullRequestReadyForReview")
 	}
 	c.ready(r, i, c.user)
-	writeJSON(c.w, http.StatusOK, object{"data": object{"markPullRequestReadyForReview": object{"pullRequest": object{"isDraft": i.pull.draft}}}})
+	return object{"pullRequest": object{"id": id, "isDraft": i.pull.draft}}, nil
 }
 
-// readID reads a variable that is an id or the whole input.
-func readID(raw json.RawMessage) (id string) {
-	var input struct{ PullRequestID string }
-	if json.Unmarshal(raw, &id) != nil && json.Unmarshal(raw, &input) == nil {
-		id = input.PullRequestID
+func (c *call) mutateLabels(in map[string]any, on bool) (object, error) {
+	id, _ := in["labelableId"].(string)
+	r, i := c.issueByNode(id)
+	if i == nil {
+		return nil, noNode(id)
 	}
-	return id
+	if !r.mayTriage(c.user) {
+		return nil, c.forbidden(map[bool]string{true: "AddLabelsToLabelable", false: "RemoveLabelsFromLabelable"}[on])
+	}
+	var names []string
+	ids, _ := in["labelIds"].([]any)
+	for _, node := range ids {
+		at := slices.IndexFunc(r.labels, func(l *label) bool { return nodeID("Label", l.id) == node })
+		if at < 0 {
+			id, _ := node.(string)
+			return nil, noNode(id)
+		}
+		names = append(names, r.labels[at].name)
+	}
+	for _, name := range names {
+		if on {
+			c.addLabel(r, i, c.user, name)
+		} else {
+			c.dropLabel(r, i, c.user, name)
+		}
+	}
+	nodes := []object{}
+	for _, name := range i.labels {
+		if l := r.label(name); l != nil {
+			nodes = append(nodes, object{"id": nodeID("Label", l.id), "name": l.name})
+		}
+	}
+	return object{"labelable": object{"id": id, "labels": object{"nodes": nodes, "totalCount": len(nodes)}}}, nil
 }
 
-func (c *call) pullByNode(id string) (*repo, *issue) {
+func (c *call) mutateComment(in map[string]any) (object, error) {
+	id, _ := in["subjectId"].(string)
+	r, i := c.issueByNode(id)
+	if i == nil {
+		return nil, noNode(id)
+	}
+	body, err := graphQLBody(in)
+	if err != nil {
+		return nil, err
+	}
+	m := c.comment(r, i, c.user, body)
+	return object{"commentEdge": object{"cursor": itoa(m.id), "node": object{"id": nodeID("IssueComment", m.id), "body": m.body}}}, nil
+}
+
+func (c *call) mutateText(in map[string]any) (object, error) {
+	id, _ := in["id"].(string)
+	r, i, m := c.commentByNode(id)
+	if m == nil {
+		return nil, noNode(id)
+	}
+	if m.author != c.user && !r.mayWrite(c.user) {
+		return nil, c.forbidden("UpdateIssueComment")
+	}
+	body, err := graphQLBody(in)
+	if err != nil {
+		return nil, err
+	}
+	c.editBody(r, i, m, c.user, body)
+	return object{"issueComment": object{"id": id, "body": m.body}}, nil
+}
+
+func graphQLBody(in map[string]any) (string, error) {
+	body, _ := in["body"].(string)
+	switch {
+	case strings.TrimSpace(body) == "":
+		return "", &fieldError{"UNPROCESSABLE", "Body can't be blank"}
+	case utf8.RuneCountInString(body) > longest:
+		return "", &fieldError{"UNPROCESSABLE", "Body is too long (maximum is 65536 characters)"}
+	}
+	return body, nil
+}
+
+// issueByNode finds an issue or a pull request that is there.
+func (c *call) issueByNode(id string) (*repo, *issue) {
 	for _, r := range c.repos {
+		if r.movedTo != "" {
+			continue
+		}
 		for _, i := range r.issues {
-			if i.pull != nil && r.movedTo == "" && nodeID("PullRequest", i.id) == id {
+			kind := "Issue"
+			if i.pull != nil {
+				kind = "PullRequest"
+			}
+			if !i.deleted && i.movedTo == "" && nodeID(kind, i.id) == id {
 				return r, i
 			}
 		}
@@ -71,15 +241,18 @@ func (c *call) pullByNode(id string) (*repo, *issue) {
 	return nil, nil
 }
 
-// graphQLError answers as GraphQL does: 200, and what was wrong in the body. An error of the query has no data at all.
-func (c *call) graphQLError(data object, kind, message string) {
-	e := object{"message": message}
-	if kind != "" {
-		e["type"], e["path"] = kind, []string{"markPullRequestReadyForReview"}
+func (c *call) commentByNode(id string) (*repo, *issue, *comment) {
+	for _, r := range c.repos {
+		if r.movedTo != "" {
+			continue
+		}
+		for _, i := range r.issues {
+			for _, m := range i.comments {
+				if !i.deleted && i.movedTo == "" && nodeID("IssueComment", m.id) == id {
+					return r, i, m
+				}
+			}
+		}
 	}
-	answer := object{"errors": []object{e}}
-	if data != nil {
-		answer["data"] = data
-	}
-	writeJSON(c.w, http.StatusOK, answer)
+	return nil, nil, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -13,16 +14,38 @@ func (c *call) sendLabels() {
 
 func (c *call) listIssueLabels() { c.sendLabels() }
 
-func (c *call) addLabels() {
-	names := c.list
-	if raw, ok := c.body["labels"]; ok && json.Unmarshal(raw, &names) != nil {
+// labelNames reads the labels that a request names.
+func (c *call) labelNames() (names []string, ok bool) {
+	names = c.list
+	raw, named := c.body["labels"]
+	bad := named && json.Unmarshal(raw, &names) != nil
+	if bad || slices.ContainsFunc(names, func(n string) bool { return strings.TrimSpace(n) == "" }) {
 		c.invalid("Label", "name", "invalid")
+		return nil, false
+	}
+	return names, true
+}
+
+func (c *call) addLabels() {
+	names, ok := c.labelNames()
+	if !ok {
 		return
 	}
 	for _, n := range names {
-		if strings.TrimSpace(n) == "" {
-			c.invalid("Label", "name", "invalid")
-			return
+		c.addLabel(c.repo, c.on, c.user, n)
+	}
+	c.sendLabels()
+}
+
+// setLabels replaces all labels of an issue.
+func (c *call) setLabels() {
+	names, ok := c.labelNames()
+	if !ok {
+		return
+	}
+	for _, n := range slices.Clone(c.on.labels) {
+		if !slices.ContainsFunc(names, func(kept string) bool { return strings.EqualFold(kept, n) }) {
+			c.dropLabel(c.repo, c.on, c.user, n)
 		}
 	}
 	for _, n := range names {

@@ -3,7 +3,7 @@
 // RoundTripper that needs no socket and so works inside testing/synctest); cmd/githubsim is the same as a program.
 //
 //	/api/v3/…            the API; tokens of known users only
-//	/api/graphql         one mutation: a draft becomes ready for review, which REST cannot say
+//	/api/graphql         mutations of labels, comments and drafts, held to schema.graphql
 //	/owner/repo.git/…    git over HTTP (only with Options.DataDir)
 //	/owner/repo, …/issues/1, …/pull/2    pages for a person, who acts as Options.Person
 //	/_sim/requests, /_sim/events         what was requested and what changed, as JSON; POST /_sim/faults injects a fault
@@ -21,6 +21,6 @@
 // change is in the file before it is answered, and Options.StateLost is called if it cannot be written. A well-formed
 // request fails only if a fault was injected.
 //
-// Imports: the standard library and goldmark for the pages; nothing of this module, so that nothing but GitHub's own
+// Imports: the standard library, gqlparser for GraphQL and goldmark for the pages; nothing of this module, so that nothing but GitHub's own
 // description ties it to the client.
 package githubtest

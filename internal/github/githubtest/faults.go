@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong with the next requests to the API that match.
+// Fault is something that goes wrong with the next requests that match, to the API or to the server of git.
 type Fault struct {
-	Method string `json:"method"` // empty: any
-	Path   string `json:"path"`   // regular expression on the path below /api/v3; empty: any
+	Git    bool   `json:"git"`    // requests of git instead of the API's; they are not in the log of requests
+	Method string `json:"method"` // empty: any but Mutation
+	Path   string `json:"path"`   // regular expression on the path below /api/v3, or of git the whole path, with the query; empty: any
 	Skip   int    `json:"skip"`   // matching requests that are answered as usual first
 	Times  int    `json:"times"`  // how many are hit; 0: one
 
@@ -50,6 +51,12 @@ func ServerError(status int) Fault {
 	return Fault{Status: status, Body: `{"message":"Server Error"}`}
 }
 
+// OnPush limits a fault to the pushes of git.
+func (f Fault) OnPush() Fault {
+	f.Git, f.Path = true, "git-receive-pack"
+	return f
+}
+
 // On limits a fault to matching requests.
 func (f Fault) On(method, path string) Fault {
 	f.Method, f.Path = method, path
@@ -80,9 +87,10 @@ func (s *Server) Repair() {
 }
 
 // fault takes the fault that hits a request, if any. s.mu is held.
-func (s *Server) fault(method, path string) *Fault {
+func (s *Server) fault(git bool, method, path string) *Fault {
 	for i, f := range s.faults {
-		if f.Method != "" && f.Method != method || !f.path.MatchString(path) {
+		any := f.Method == "" && method != Mutation
+		if f.Git != git || !any && f.Method != method || !f.path.MatchString(path) {
 			continue
 		}
 		if f.Skip > 0 {
@@ -114,6 +122,7 @@ type budget struct {
 	used   int
 	reset  time.Time
 	closed time.Time // asked to wait until then
+	spent  spending  // of secondary limits
 }
 
 // budgetOf renews the hour when it is over. s.mu is held.
@@ -166,6 +175,12 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	u := s.byToken(r)
 	entry := Request{N: s.count, At: s.opts.Now().UTC(), Method: r.Method, Path: path}
 	s.count++
+	s.underWay++
+	defer func() {
+		s.mu.Lock()
+		s.underWay--
+		s.mu.Unlock()
+	}()
 	var b *budget
 	if u != nil {
 		entry.User = u.login
@@ -175,7 +190,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 			s.late++
 		}
 	}
-	f := s.fault(r.Method, path)
+	f := s.fault(false, r.Method, path)
 	if f != nil {
 		entry.Fault = f.name()
 	}
@@ -236,16 +251,28 @@ func (s *Server) finish(out *recorder, b *budget, entry Request) {
 
 // answer is what happens without faults.
 func (s *Server) answer(out *recorder, r *http.Request, u *user, b *budget) {
+	if isApps(r.URL.Path) {
+		s.mu.Lock()
+		defer s.unlock()
+		s.answerApp(out, r)
+		return
+	}
 	if u == nil {
 		fail(out, http.StatusUnauthorized, "Bad credentials")
 		return
 	}
 	s.mu.Lock()
-	spent := b.used >= s.opts.RateLimit
+	spent, which := b.used >= s.opts.RateLimit, ""
 	if !spent {
 		b.used++
+		which = s.secondary(b, r)
 	}
 	s.mu.Unlock()
+	if which != "" {
+		limit := SecondaryLimit(http.StatusForbidden, time.Minute)
+		refuse(out, &limit)
+		return
+	}
 	if spent {
 		fail(out, http.StatusForbidden, "API rate limit exceeded for user ID "+itoa(u.id)+".")
 		return

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -106,6 +107,9 @@ func (s *Server) commitOf(fullName, branch string) (string, bool) {
 	return sha, err == nil
 }
 
+// gitPrograms is the folder of those that git itself starts.
+var gitPrograms = sync.OnceValues(func() (string, error) { return git("", nil, "--exec-path") })
+
 // serveGit hands a request to git http-backend. Anybody may fetch; pushing needs a known token with write access.
 func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
@@ -113,6 +117,9 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	repo, u := s.repos[strings.ToLower(name)], s.byToken(r)
 	allowed := repo != nil && u != nil && repo.mayWrite(u)
 	s.mu.Unlock()
+	if s.gitFault(w, r) {
+		return
+	}
 	push := strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
 	switch {
 	case repo == nil:
@@ -131,7 +138,7 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = r.Body.Close() }()
-	backend, err := git("", nil, "--exec-path")
+	programs, err := gitPrograms()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -151,7 +158,25 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 			s.unlock()
 		}()
 	}
-	(&cgi.Handler{Path: filepath.Join(backend, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
+	(&cgi.Handler{Path: filepath.Join(programs, "git-http-backend"), Env: env, Stderr: io.Discard}).ServeHTTP(w, r)
+}
+
+// gitFault answers a request that a fault hits. Git shows what a server says only as plain text, so that the body is sent as that.
+func (s *Server) gitFault(w http.ResponseWriter, r *http.Request) bool {
+	s.mu.Lock()
+	f := s.fault(true, r.Method, r.URL.RequestURI())
+	s.mu.Unlock()
+	switch {
+	case f == nil:
+		return false
+	case f.CutBefore || f.Status == 0:
+		panic(http.ErrAbortHandler)
+	}
+	for k, v := range f.Header {
+		w.Header().Set(k, v)
+	}
+	http.Error(w, f.Body, f.Status)
+	return true
 }
 
 // spoolLimit bounds a push, in bytes.

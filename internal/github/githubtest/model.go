@@ -42,6 +42,8 @@ type issue struct {
 	pull             *pullRequest
 	closedBy         *user
 	movedTo          string // "owner/repo#n" after a transfer
+	blockedBy        []*issue
+	parent           *issue
 	deleted          bool
 }
 
@@ -205,6 +207,12 @@ func (s *Server) comment(r *repo, i *issue, u *user, body string) *comment {
 func (s *Server) editBody(r *repo, i *issue, c *comment, u *user, body string) {
 	c.body, c.updated = body, s.now()
 	s.event(r, i, u, "comment_edited", itoa(c.id))
+}
+
+// dropComment deletes a comment. s.mu is held.
+func (s *Server) dropComment(r *repo, i *issue, u *user, id int64) {
+	i.comments = slices.DeleteFunc(i.comments, func(c *comment) bool { return c.id == id })
+	s.event(r, i, u, "comment_deleted", itoa(id))
 }
 
 // setState opens or closes. s.mu is held.

@@ -97,7 +97,11 @@ func (l links) issue(r *repo, i *issue) object {
 		"url": url, "repository_url": l.api + "/repos/" + r.fullName(), "labels_url": url + "/labels{/name}",
 		"comments_url": url + "/comments", "events_url": url + "/events", "timeline_url": url + "/timeline",
 		"html_url": l.page(r, i), "performed_via_github_app": nil,
-		"reactions": rollup(url, nil),
+		"reactions":                  rollup(url, nil),
+		"issue_dependencies_summary": object{"blocked_by": open(i.blockedBy), "total_blocked_by": len(i.blockedBy), "blocking": 0, "total_blocking": 0},
+	}
+	if subs := r.subIssues(i); len(subs) > 0 {
+		o["sub_issues_summary"] = object{"total": len(subs), "completed": len(subs) - open(subs), "percent_completed": 100 * (len(subs) - open(subs)) / len(subs)}
 	}
 	if i.pull != nil {
 		o["node_id"] = nodeID("PullRequest", i.id)

@@ -18,6 +18,7 @@ type Options struct {
 	DataDir   string           // folder of bare repositories; empty: no git
 	Person    string           // login that acts on the pages; default "octocat"; made on first use
 	RateLimit int              // requests per hour and user; default 5000
+	Limits    bool             // GitHub's secondary limits are enforced, see limits.go
 	// StateFile keeps the state across restarts, see Open.
 	StateFile string
 	// StateLost is called when the state could not be written; default: panic.
@@ -31,19 +32,22 @@ type Server struct {
 	web  http.Handler
 	file string // of the state; empty: memory only
 
-	mu       sync.Mutex
-	lastID   int64
-	users    map[string]*user // by login
-	repos    map[string]*repo // by lower-case owner/name
-	events   []Event
-	requests []Request
-	count    int
-	late     int // requests during a limit
-	faults   []*Fault
-	budgets  map[string]*budget // by login
-	rules    []checkRule
-	due      []dueHead // heads that the rules have not seen
-	moved    bool      // a branch was found elsewhere, and that is not in the file yet
+	mu        sync.Mutex
+	lastID    int64
+	users     map[string]*user // by login
+	apps      []*app           // not kept across restarts
+	repos     map[string]*repo // by lower-case owner/name
+	events    []Event
+	requests  []Request
+	count     int
+	underWay  int // requests
+	throttled int // by secondary limits
+	late      int // requests during a limit
+	faults    []*Fault
+	budgets   map[string]*budget // by login
+	rules     []checkRule
+	due       []dueHead // heads that the rules have not seen
+	moved     bool      // a branch was found elsewhere, and that is not in the file yet
 }
 
 // New makes an empty stand-in that keeps everything in memory.
@@ -191,6 +195,18 @@ func (s *Server) CreateIssue(fullName, author, title, body string, labels ...str
 	return key(r, s.newIssue(r, s.user(author), title, body, labels))
 }
 
+// DefineLabels makes labels of a repository that it lacks.
+func (s *Server) DefineLabels(fullName string, names ...string) {
+	s.mu.Lock()
+	defer s.unlock()
+	r := s.repos[strings.ToLower(fullName)]
+	for _, name := range names {
+		if r.label(name) == nil {
+			r.labels = append(r.labels, &label{id: s.id(), name: name, color: "ededed"})
+		}
+	}
+}
+
 // AddLabel labels an issue as actor.
 func (s *Server) AddLabel(issueKey, actor, name string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.addLabel(r, i, s.user(actor), name) })
@@ -216,6 +232,11 @@ func (s *Server) EditComment(issueKey, actor string, id int64, body string) {
 			}
 		}
 	})
+}
+
+// DeleteComment removes a comment as actor.
+func (s *Server) DeleteComment(issueKey, actor string, id int64) {
+	s.with(issueKey, func(r *repo, i *issue) { s.dropComment(r, i, s.user(actor), id) })
 }
 
 // SetState closes ("closed") or reopens ("open") as actor.

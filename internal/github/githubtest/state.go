@@ -225,7 +225,7 @@ func (s *Server) load(data []byte) error {
 		s.users[u.Login] = newUser(u.ID, u.Login, u.Token)
 	}
 	for login, b := range v.Budgets {
-		s.budgets[login] = &budget{b.Used, b.Reset, b.Closed}
+		s.budgets[login] = &budget{used: b.Used, reset: b.Reset, closed: b.Closed}
 	}
 	for _, r := range v.Repos {
 		s.repos[strings.ToLower(r.Owner+"/"+r.Name)] = s.fromSaved(r)

@@ -342,6 +342,12 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+func TestBuiltInExamples(t *testing.T) {
+	if _, err := New(nil); err != nil { // any document has all examples read
+		t.Error(err)
+	}
+}
+
 func TestNewClassifierRefuses(t *testing.T) {
 	good := "[[rule]]\nid='x'\nreason='timeout'\nband='failure'\nany=['zzz']\nwhy='w'\nexamples=['zzz']\n"
 	for _, tc := range []struct{ name, doc, says string }{

@@ -55,6 +55,7 @@ func TestPresetRows(t *testing.T) {
 		recovery.Timeout:          {"restart_worker, escalate", "", "infrastructure"},
 		recovery.WorkerLost:       {"restart_worker×2, escalate", "", "infrastructure"},
 		recovery.BusDisconnect:    {"retry×3, escalate", "", "infrastructure"},
+		recovery.WorkLost:         {"restart_worker×2, escalate", "", "infrastructure"},
 		recovery.AgentCrash:       {"retry, escalate", "retry, retry_alternative, escalate", "agent"},
 		recovery.NoProgress:       {"replan, escalate", "", "agent"},
 		recovery.Unknown:          {"retry, escalate", "", "agent"},

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ func main() {
 	steps := flag.Int("steps", 1_000_000, "events that machines decide about, over all worlds")
 	world := flag.Int("world", -1, "only this world of the run")
 	limit := flag.Duration("for", 0, "begin no further world after this time; 0: no limit")
+	losses := flag.Bool("losses", false, "worlds that lose their journal, or a part of it")
 	costs := flag.Bool("costs", false, "say what each invariant costs")
 	brief := flag.Bool("brief", false, "tell a violation in one line")
 	explore := flag.Int("explore", 0, "instead, search the small worlds whole, up to so many states each")
@@ -27,7 +29,7 @@ func main() {
 		fmt.Print(fsmtest.Costs(*seed, *steps, cpu))
 		return
 	}
-	o := fsmtest.Options{Seed: *seed, Steps: *steps, World: *world, Now: time.Now}
+	o := fsmtest.Options{Seed: *seed, Steps: *steps, World: *world, Losses: *losses, Now: time.Now}
 	if *limit > 0 {
 		o.Until = time.Now().Add(*limit)
 	}
@@ -37,8 +39,14 @@ func main() {
 		fmt.Println(r)
 		return
 	}
-	if *brief {
-		fmt.Printf("VIOLATION %s after %d steps: %s\n", r.Found.Invariant, r.Steps, r.Found.Text)
+	if *losses && !*brief { // such a world is not shrunk
+		var lines []string
+		o.World, o.Transcript = r.Found.World, &lines
+		fsmtest.Simulate(o)
+		fmt.Println(strings.Join(lines, "\n"))
+	}
+	if *brief || *losses {
+		fmt.Printf("VIOLATION %s after %d steps of world %d: %s\n", r.Found.Invariant, r.Steps, r.Found.World, r.Found.Text)
 	} else {
 		fmt.Print(r.Found.Report(time.Now))
 	}

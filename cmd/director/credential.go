@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/director"
+	"retake/internal/github"
+)
+
+// credential puts what GitHub is asked with into o: a token, read anew for each request so that it can be replaced while the director runs, or the
+// tokens of an App's installation. It makes no request.
+func credential(cfg config.Config, log *zap.Logger, o director.Options) (director.Options, error) {
+	var warned sync.Once
+	warn := func(warning string) {
+		if warning != "" {
+			warned.Do(func() { log.Warn(warning) })
+		}
+	}
+	if !cfg.IsApp() {
+		o.Token = func(context.Context) (string, error) {
+			token, warning, err := cfg.Token(os.Getenv)
+			warn(warning)
+			return token, err
+		}
+		return o, nil
+	}
+	key, warning, err := cfg.PrivateKey()
+	if err != nil {
+		return o, err
+	}
+	warn(warning)
+	app, err := github.NewApp(github.AppOptions{
+		BaseURL: cfg.GitHub.APIURL, ID: int64(cfg.GitHub.AppID), InstallationID: int64(cfg.GitHub.InstallationID), PrivateKey: key,
+	})
+	if err != nil {
+		return o, err
+	}
+	o.Token, o.Login = app.Token, app.Login
+	return o, nil
+}

@@ -1,0 +1,78 @@
+package chain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"retake/internal/safefile"
+)
+
+// segmentExt ends the name of a segment, which is <first>-<last> with leading zeros, so that names sort as the journal does.
+const segmentExt = ".jsonl.zst"
+
+// Segment is an archived part of the journal: a File in the archive's folder.
+type Segment struct {
+	Path        string
+	First, Last uint64 // sequences, as the name says
+	Bytes       int64
+	At          time.Time // when it was archived
+}
+
+// SegmentPath is where the segment of these sequences is.
+func SegmentPath(dir string, first, last uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%012d-%012d%s", first, last, segmentExt))
+}
+
+// Segments lists an archive's folder in the order of the journal. What is no segment is not listed; a folder that is not there has none.
+func Segments(dir string) ([]Segment, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Segment
+	for _, e := range entries {
+		var s Segment
+		if n, err := fmt.Sscanf(e.Name(), "%d-%d"+segmentExt, &s.First, &s.Last); n != 2 || err != nil || SegmentPath(dir, s.First, s.Last) != filepath.Join(dir, e.Name()) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		s.Path, s.Bytes, s.At = filepath.Join(dir, e.Name()), info.Size(), info.ModTime()
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b Segment) int { return cmp.Compare(a.First, b.First) })
+	return all, nil
+}
+
+// Expire removes the segments that were archived before a time, from the oldest on: never one from the middle.
+func Expire(dir string, before time.Time) error {
+	all, err := Segments(dir)
+	if err != nil {
+		return err
+	}
+	gone := false
+	for _, s := range all {
+		if !s.At.Before(before) {
+			break
+		}
+		if err := os.Remove(s.Path); err != nil {
+			return err
+		}
+		gone = true
+	}
+	if !gone {
+		return nil
+	}
+	return safefile.SyncDir(dir)
+}

@@ -1,0 +1,50 @@
+package chain
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrDamaged: the journal is not as it was written. A *Damage says where.
+var ErrDamaged = errors.New("the journal is damaged")
+
+// Kind is what is wrong with a journal.
+type Kind string
+
+// The kinds of damage.
+const (
+	Cut    Kind = "cut"    // it ends before a batch that it is known to have had
+	Gap    Kind = "gap"    // a batch in the middle is missing
+	Fork   Kind = "fork"   // another batch stands where a known one was
+	Broken Kind = "broken" // a batch cannot be read, or does not follow from the one before
+)
+
+// Damage is the first place where a journal is not as it was written.
+type Damage struct {
+	Kind  Kind   `json:"kind"`
+	Where string `json:"where,omitempty"` // name of the file; empty: the live journal
+	Seq   uint64 `json:"seq"`             // the first batch that is not there as it was; all before it are sound
+	Want  string `json:"want"`            // what had to be there, and who knows
+	Got   string `json:"got"`
+}
+
+func (d *Damage) Error() string {
+	where := "the journal"
+	if d.Where != "" {
+		where = d.Where
+	}
+	return fmt.Sprintf("%s is damaged (%s) at batch %d: want %s, got %s", where, d.Kind, d.Seq, d.Want, d.Got)
+}
+
+// Is makes each damage an ErrDamaged.
+func (d *Damage) Is(target error) bool { return target == ErrDamaged }
+
+// Located adds the name of the file to a damage.
+func Located(err error, where string) error {
+	if d, ok := errors.AsType[*Damage](err); ok && d.Where == "" {
+		at := *d
+		at.Where = where
+		return &at
+	}
+	return err
+}

@@ -1,0 +1,223 @@
+package chain
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/zstd"
+
+	"retake/internal/safefile"
+)
+
+// format is the version of the files; another one is refused.
+const format = 1
+
+// Header is the first line of a file.
+type Header struct {
+	Format int `json:"retake_journal"`
+	Source
+	First uint64 `json:"first"` // sequence of the first batch
+	Prev  Digest `json:"prev"`  // the digest before it; zero: not known, or the file begins with the journal
+}
+
+// Source says whose batches a file has.
+type Source struct {
+	Fleet   string `json:"fleet"`
+	Journal string `json:"journal,omitempty"` // its id; empty: of before journals had one
+}
+
+// before is the head that the file follows.
+func (h Header) before() Head { return Head{Seq: h.First - 1, Digest: h.Prev} }
+
+// Trailer is the last line of a file.
+type Trailer struct {
+	Head    Head   `json:"head"`
+	Batches uint64 `json:"batches"`
+}
+
+// State is a snapshot: what the batches up to its head lead to.
+type State struct {
+	Head Head
+	Data []byte
+}
+
+// line is any of the lines of a file but the first. Data is text, so that the file compresses well and can be read; raw is for what is no UTF-8.
+type line struct {
+	Seq   uint64    `json:"seq,omitempty"`
+	ID    string    `json:"id,omitempty"`
+	Prev  string    `json:"prev,omitempty"`
+	At    time.Time `json:"at,omitzero"`
+	Data  string    `json:"data,omitempty"`
+	Raw   []byte    `json:"raw,omitempty"`
+	State *Head     `json:"state,omitempty"` // the line is a snapshot
+	End   *Trailer  `json:"end,omitempty"`
+}
+
+func (l *line) set(data []byte) {
+	if utf8.Valid(data) {
+		l.Data = string(data)
+	} else {
+		l.Raw = data
+	}
+}
+
+func (l *line) bytes() []byte {
+	if l.Raw != nil {
+		return l.Raw
+	}
+	return []byte(l.Data)
+}
+
+// Writer writes a file.
+type Writer struct {
+	zstd    *zstd.Encoder
+	lines   *json.Encoder
+	chain   *Chain
+	batches uint64
+	lax     bool
+}
+
+// Create writes a file beside its place, synced, and puts it there when fill has returned without an error. The head is that before
+// the first batch.
+func Create(path string, of Source, after Head, fill func(*Writer) error) error {
+	return create(path, of, after, false, fill)
+}
+
+// Salvage is Create for a journal that is damaged: holes and wrong links are written as they are.
+func Salvage(path string, of Source, after Head, fill func(*Writer) error) error {
+	return create(path, of, after, true, fill)
+}
+
+func create(path string, of Source, after Head, lax bool, fill func(*Writer) error) error {
+	if err := safefile.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return safefile.Fill(path, 0o600, func(f *os.File) error {
+		z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		w := &Writer{zstd: z, lines: json.NewEncoder(z), chain: Follow(after), lax: lax}
+		w.lines.SetEscapeHTML(false)
+		err = w.lines.Encode(Header{Format: format, Source: of, First: after.Seq + 1, Prev: after.Digest})
+		if err == nil {
+			err = fill(w)
+		}
+		if err == nil {
+			err = w.lines.Encode(line{End: &Trailer{Head: w.chain.Head(), Batches: w.batches}})
+		}
+		return errors.Join(err, z.Close())
+	})
+}
+
+// Add writes the next batch. One that does not follow is an error, a *Damage.
+func (w *Writer) Add(r Record) error {
+	if err := w.chain.Add(r); err != nil {
+		if !w.lax {
+			return err
+		}
+		w.chain = Follow(Head{Seq: r.Seq - 1})
+		_ = w.chain.Add(Record{Seq: r.Seq, ID: r.ID, Data: r.Data})
+	}
+	w.batches++
+	l := line{Seq: r.Seq, ID: r.ID, Prev: r.Prev, At: r.At.UTC()}
+	l.set(r.Data)
+	return w.lines.Encode(l)
+}
+
+// State writes a snapshot.
+func (w *Writer) State(s State) error {
+	l := line{State: &s.Head}
+	l.set(s.Data)
+	return w.lines.Encode(l)
+}
+
+// Head is that of the batches so far.
+func (w *Writer) Head() Head { return w.chain.Head() }
+
+// File is what a file was found to have.
+type File struct {
+	Header  Header
+	Trailer Trailer
+	Sure    bool // the trailer's digest is that of the whole journal: see Chain.Sure
+}
+
+// Read reads a file to its end and hands out its batches and its snapshots, each as soon as it is known to follow; either may be nil. Errors: a
+// *Damage, that of a callback, or that of the system.
+func Read(path string, batch func(Record) error, state func(State) error) (File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return File{}, err
+	}
+	defer func() { _ = f.Close() }()
+	out, err := read(f, batch, state)
+	return out, Located(err, filepath.Base(path))
+}
+
+// systems: the file cannot be read, which says nothing of what is in it.
+func systems(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err)
+	return ok
+}
+
+func read(from io.Reader, batch func(Record) error, state func(State) error) (out File, err error) {
+	z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return out, err
+	}
+	defer z.Close()
+	lines := bufio.NewReaderSize(z, 1<<16)
+	next := func(to any) error {
+		text, err := lines.ReadBytes('\n')
+		if err != nil {
+			return fmt.Errorf("it ends too early: %w", err)
+		}
+		return json.Unmarshal(text, to)
+	}
+	if err := next(&out.Header); systems(err) {
+		return out, err
+	} else if err != nil {
+		return out, &Damage{Kind: Broken, Want: "the first line of a journal's file", Got: err.Error()}
+	}
+	if out.Header.Format != format || out.Header.First == 0 {
+		return out, &Damage{Kind: Broken, Want: fmt.Sprintf("a journal's file of format %d", format), Got: fmt.Sprintf("format %d", out.Header.Format)}
+	}
+	chain := Follow(out.Header.before())
+	for n := uint64(0); ; {
+		var l line
+		if err := next(&l); systems(err) {
+			return out, err
+		} else if err != nil {
+			return out, &Damage{Kind: Broken, Seq: chain.Head().Seq + 1, Want: "a line", Got: err.Error()}
+		}
+		switch {
+		case l.End != nil:
+			out.Trailer, out.Sure = *l.End, chain.Sure()
+			if want, got := l.End.Head, chain.Head(); want != got || l.End.Batches != n {
+				return out, &Damage{Kind: Broken, Seq: got.Seq + 1, Want: fmt.Sprintf("%d batches to %s, as its last line says", l.End.Batches, want), Got: fmt.Sprintf("%d to %s", n, got)}
+			}
+			return out, nil
+		case l.State != nil:
+			if state != nil {
+				err = state(State{Head: *l.State, Data: l.bytes()})
+			}
+		default:
+			n++
+			r := Record{Seq: l.Seq, ID: l.ID, Prev: l.Prev, At: l.At, Data: l.bytes()}
+			if err = chain.Add(r); err == nil && batch != nil {
+				err = batch(r)
+			}
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package chain
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"time"
+)
+
+// HeaderPrev is the header of a batch that has the digest before it, in hex.
+const HeaderPrev = "Retake-Prev"
+
+// Digest is that of a journal up to some batch. Zero: not known, or before the first batch.
+type Digest [sha256.Size]byte
+
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText is the hex form.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads the hex form.
+func (d *Digest) UnmarshalText(text []byte) error {
+	raw, err := hex.DecodeString(string(text))
+	if err != nil || len(raw) != len(d) {
+		return fmt.Errorf("chain: %q is no digest: want %d hex digits", text, 2*len(d))
+	}
+	copy(d[:], raw)
+	return nil
+}
+
+// Head is a place in the journal: the sequence of a batch (0: before the first), and the digest up to and with it.
+type Head struct {
+	Seq    uint64 `json:"seq"`
+	Digest Digest `json:"digest"`
+}
+
+// Known reports whether the digest is known. It is not where a journal begins that is older than the chain.
+func (h Head) Known() bool { return h.Seq == 0 || h.Digest != Digest{} }
+
+func (h Head) String() string { return fmt.Sprintf("%d (%.8s)", h.Seq, h.Digest) }
+
+// Next is the head after one more batch.
+func (h Head) Next(id string, data []byte) Head {
+	sum := sha256.New()
+	sum.Write(h.Digest[:])
+	sum.Write([]byte(id))
+	sum.Write([]byte{0})
+	sum.Write(data)
+	next := Head{Seq: h.Seq + 1}
+	sum.Sum(next.Digest[:0])
+	return next
+}
+
+// Record is one batch of the journal.
+type Record struct {
+	Seq  uint64
+	ID   string    // of the batch, unique for ever
+	Prev string    // the digest before it, in hex; empty: of before there was a chain
+	At   time.Time // when the server stored it
+	Data []byte
+}
+
+// Chain follows the batches of a journal one by one.
+type Chain struct {
+	head   Head
+	sure   bool // the digest is that of the whole journal: not of what is left of one that is older than the chain
+	linked bool // from here on every batch must name the one before
+}
+
+// Follow begins behind a head. A head behind a batch whose digest is known was written with a chain: all after it must link.
+func Follow(from Head) *Chain {
+	return &Chain{head: from, sure: from.Known(), linked: from.Seq > 0 && from.Known()}
+}
+
+// Sure reports whether the head can be compared with what others know. If the digest that it began at is not known, it can be from the
+// first batch on that names the one before.
+func (c *Chain) Sure() bool { return c.sure }
+
+// Head is that of the batches so far.
+func (c *Chain) Head() Head { return c.head }
+
+// Add takes the next batch. An error is a *Damage, and nothing was added.
+func (c *Chain) Add(r Record) error {
+	if r.Seq != c.head.Seq+1 {
+		return &Damage{Kind: Gap, Seq: c.head.Seq + 1, Want: fmt.Sprintf("batch %d", c.head.Seq+1), Got: fmt.Sprintf("batch %d", r.Seq)}
+	}
+	if r.Prev == "" && c.linked {
+		return &Damage{Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(), Got: "none"}
+	}
+	if r.Prev != "" {
+		var prev Digest
+		if err := prev.UnmarshalText([]byte(r.Prev)); err != nil {
+			return &Damage{Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(), Got: fmt.Sprintf("%.80q", r.Prev)}
+		}
+		if !c.sure {
+			c.head.Digest, c.sure = prev, true
+		}
+		if prev != c.head.Digest {
+			return &Damage{Kind: Broken, Seq: r.Seq, Want: "the digest before it, " + c.head.Digest.String(), Got: prev.String()}
+		}
+		c.linked = true
+	}
+	c.head = c.head.Next(r.ID, r.Data)
+	return nil
+}

@@ -1,0 +1,246 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"retake/internal/bus/keys"
+	"retake/internal/safefile"
+)
+
+// run pushes when asked to, and again until the server has it.
+func (a *workersAccount) run(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for failures := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			if !a.othersShared(ctx) {
+				continue
+			}
+		case <-a.wake:
+		}
+		a.mu.Lock()
+		now := a.next
+		a.next = nil
+		a.mu.Unlock()
+		put := a.push
+		if failures > 0 {
+			put = a.establish // what it is put into may be gone
+		}
+		err := put(ctx)
+		if now != nil {
+			now.err = err
+			close(now.done)
+		}
+		if err == nil {
+			failures = 0
+			continue
+		}
+		a.log.Warn("revocations are not at the server yet, trying again", zap.Error(err))
+		pause(ctx, backoff(failures))
+		failures++
+		a.again()
+	}
+}
+
+// again asks for a push that nobody waits for.
+func (a *workersAccount) again() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keep writes down what is known, unless it is. Those who come together share a writing.
+func (a *workersAccount) keep() error {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	a.mu.Lock()
+	known, changes := a.known.clone(), a.changes
+	a.mu.Unlock()
+	if a.written == changes {
+		return nil
+	}
+	data, err := json.Marshal(known)
+	if err == nil {
+		err = safefile.Write(a.file(fileWorkers), 0o600, data)
+	}
+	if err == nil {
+		a.written = changes
+	}
+	return err
+}
+
+// othersShared: another director has changed what all know since the last push.
+func (a *workersAccount) othersShared(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
+	a.mu.Lock()
+	shared := a.shared
+	a.mu.Unlock()
+	e, err := shared.Get(ctx, keyWorkers)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return err == nil && e.Revision() != a.revision
+}
+
+// push writes down what is known here first, for the server may be away; joins it with what other directors and the server know; and makes the server
+// have the whole. Should another director have shared more meanwhile, the server may have got its claims before ours: then it is done again.
+func (a *workersAccount) push(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
+	for again := true; again; {
+		if err := a.keep(); err != nil {
+			return err
+		}
+		changes, err := a.pushOnce(ctx)
+		if err != nil {
+			return err
+		}
+		again = a.othersShared(ctx)
+		a.mu.Lock()
+		a.pushed = changes
+		a.mu.Unlock()
+	}
+	return nil
+}
+
+func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err error) {
+	there, err := a.lookup(ctx)
+	if err != nil {
+		return 0, err
+	}
+	a.mu.Lock()
+	if there != nil {
+		a.known.merge(fromClaims(there))
+	}
+	own, changes, told, last, shared := a.known.clone(), a.changes, maps.Clone(a.told), a.claims, a.shared
+	a.mu.Unlock()
+	cutOff := 0
+	whole, revision, err := share(ctx, shared, own, func(c *credentials) {
+		maps.DeleteFunc(c.Offences, func(key string, _ Offence) bool { return told[key] })
+		cutOff = c.summarise(time.Now())
+	})
+	if err != nil {
+		return 0, err
+	}
+	if cutOff > 0 {
+		a.log.Warn("more workers were revoked than one message has room for: all before a time are, running ones with them", zap.Int("running", cutOff), zap.Time("until", time.Unix(whole.All, 0)))
+	}
+	claims := whole.claims()
+	if there == nil || !maps.Equal(there, claims) || last == nil || !maps.Equal(last, claims) {
+		if err := a.update(ctx, claims); err != nil {
+			return 0, err
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known.merge(whole)
+	a.known.prune(time.Now())
+	maps.DeleteFunc(a.known.Offences, func(key string, _ Offence) bool {
+		return a.told[key] || whole.Offences[key].Worker == "" && own.Offences[key].Worker != ""
+	})
+	maps.DeleteFunc(a.shut, func(user string, _ bool) bool { return a.known.Revoked[user] == 0 })
+	a.revision, a.claims = revision, claims
+	return changes, nil
+}
+
+// lookup is what the server knows; nil: nothing.
+func (a *workersAccount) lookup(ctx context.Context) (map[string]int64, error) {
+	m, err := a.sys.RequestWithContext(ctx, "$SYS.REQ.ACCOUNT."+a.keys.Workers()+".CLAIMS.LOOKUP", nil)
+	if err != nil {
+		return nil, noAnswer(err)
+	}
+	if len(m.Data) == 0 {
+		return nil, nil
+	}
+	revoked, err := a.keys.Revoked(string(m.Data))
+	if revoked == nil {
+		revoked = map[string]int64{}
+	}
+	return revoked, err
+}
+
+// update gives the server claims.
+func (a *workersAccount) update(ctx context.Context, revoked map[string]int64) error {
+	claims, err := a.keys.WorkersAccount(revoked)
+	if err != nil {
+		return err
+	}
+	return pushClaims(ctx, a.sys, claims)
+}
+
+// pushClaims waits for the answers of all servers that the connected one knows.
+func pushClaims(ctx context.Context, sys *nats.Conn, claims string) error {
+	servers := 1
+	if sys.ConnectedClusterName() != "" {
+		var about struct {
+			Statsz struct {
+				Active int `json:"active_servers"`
+			} `json:"statsz"`
+		}
+		m, err := sys.RequestWithContext(ctx, "$SYS.REQ.SERVER."+sys.ConnectedServerId()+".STATSZ", nil)
+		if err == nil {
+			err = json.Unmarshal(m.Data, &about)
+		}
+		if err != nil {
+			return noAnswer(err)
+		}
+		servers = max(about.Statsz.Active, 1)
+	}
+	answers, err := sys.SubscribeSync(sys.NewRespInbox())
+	if err != nil {
+		return noAnswer(err)
+	}
+	defer func() { _ = answers.Unsubscribe() }()
+	if err := sys.PublishRequest(updateSubject, answers.Subject, []byte(claims)); err != nil {
+		return noAnswer(err)
+	}
+	for have := range servers {
+		m, err := answers.NextMsgWithContext(ctx)
+		if err == nil {
+			err = updateAnswer(m.Data)
+		}
+		if err != nil {
+			return fmt.Errorf("%d of %d servers have the claims: %w", have, servers, noAnswer(err))
+		}
+	}
+	return nil
+}
+
+// PushClaims tells a server that runs about an account whose claims were changed outside of the director. url is where people reach it.
+func PushClaims(ctx context.Context, url string, d *keys.Director, claims string) error {
+	trust, err := trustOptions(url, d.CA())
+	if err != nil {
+		return err
+	}
+	nc, err := nats.Connect(url, append(trust, freshSignIn(d.System), nats.Name("retake bus"))...)
+	if err != nil {
+		return fmt.Errorf("bus: %w", noAnswer(err))
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
+	return pushClaims(ctx, nc, claims)
+}
+
+func updateAnswer(data []byte) error {
+	var answer struct {
+		Error *struct{ Description string } `json:"error"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return fmt.Errorf("bus: answer to the claims: %w", err)
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("bus: the server refuses the claims: %s", answer.Error.Description)
+	}
+	return nil
+}

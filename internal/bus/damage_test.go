@@ -1,0 +1,290 @@
+package bus
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"retake/internal/bus/chain"
+	"retake/internal/bus/server"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of damages in docs/specs/journal.md")
+
+// The journal that is damaged: two block files of the server's, and a snapshot in the second one.
+const (
+	damageBatches  = 40
+	damageBytes    = 256 << 10
+	damageSnapshot = 34
+	damageEarly    = 15 // in the first block
+	damageLate     = 38 // in the second block, behind the snapshot
+)
+
+func damageBatch(seq int) []byte {
+	return append(fmt.Appendf(nil, "batch %02d ", seq), bytes.Repeat([]byte{'a' + byte(seq%26)}, damageBytes)...)
+}
+
+// damages are what disks, file systems and people do to the folder of the journal's stream.
+var damages = []struct {
+	name string
+	do   func(t *testing.T, stream string)
+}{
+	{"nothing", func(*testing.T, string) {}},
+	{"one bit flipped, early", flip(damageEarly)},
+	{"one bit flipped, late", flip(damageLate)},
+	{"a range of 64 KiB zeroed, early", zero(damageEarly)},
+	{"a range of 64 KiB zeroed, late", zero(damageLate)},
+	{"the first block cut in the middle", cut(1)},
+	{"the last block cut in the middle", cut(2)},
+	{"the first block removed", remove("msgs/1.blk")},
+	{"the last block removed", remove("msgs/2.blk")},
+	{"all blocks removed", remove("msgs/1.blk", "msgs/2.blk")},
+	{"the index overwritten with garbage", func(t *testing.T, stream string) {
+		overwrite(t, filepath.Join(stream, "msgs/index.db"), bytes.Repeat([]byte{0xa5}, 300))
+	}},
+	{"the index removed", remove("msgs/index.db")},
+	{"index garbage, one bit flipped, late", func(t *testing.T, stream string) {
+		flip(damageLate)(t, stream)
+		overwrite(t, filepath.Join(stream, "msgs/index.db"), bytes.Repeat([]byte{0xa5}, 300))
+	}},
+	{"the stream's metadata removed", remove("meta.inf", "meta.sum")},
+	{"the stream's metadata garbage", func(t *testing.T, stream string) {
+		overwrite(t, filepath.Join(stream, "meta.inf"), []byte("garbage"))
+	}},
+	{"the journal's folder removed", func(t *testing.T, stream string) { mustDo(t, os.RemoveAll(stream)) }},
+	{"everything of the server's removed", func(t *testing.T, stream string) {
+		mustDo(t, os.RemoveAll(filepath.Join(stream, "../../..")))
+	}},
+}
+
+func mustDo(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func overwrite(t *testing.T, file string, data []byte) {
+	t.Helper()
+	mustDo(t, os.WriteFile(file, data, 0o600))
+}
+
+func remove(names ...string) func(*testing.T, string) {
+	return func(t *testing.T, stream string) {
+		for _, name := range names {
+			mustDo(t, os.RemoveAll(filepath.Join(stream, name)))
+		}
+	}
+}
+
+// edit changes the block file that has a batch, beginning in the middle of that batch.
+func edit(seq int, change func(data []byte, at int)) func(*testing.T, string) {
+	return func(t *testing.T, stream string) {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(stream, "msgs/*.blk"))
+		mustDo(t, err)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			mustDo(t, err)
+			if at := bytes.Index(data, damageBatch(seq)[:9]); at >= 0 {
+				change(data, at+damageBytes/2)
+				overwrite(t, file, data)
+				return
+			}
+		}
+		t.Fatalf("no block has batch %d", seq)
+	}
+}
+
+func flip(seq int) func(*testing.T, string) {
+	return edit(seq, func(data []byte, at int) { data[at] ^= 0x10 })
+}
+
+func zero(seq int) func(*testing.T, string) {
+	return edit(seq, func(data []byte, at int) { clear(data[at : at+64<<10]) })
+}
+
+func cut(block int) func(*testing.T, string) {
+	return func(t *testing.T, stream string) {
+		file := filepath.Join(stream, fmt.Sprintf("msgs/%d.blk", block))
+		info, err := os.Stat(file)
+		mustDo(t, err)
+		mustDo(t, os.Truncate(file, info.Size()/2))
+	}
+}
+
+// lived makes a journal, with a snapshot or without, and returns where it is. killed: as it is on disk while the server runs.
+func lived(t *testing.T, snapshot, killed bool) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	b := openBus(t, Options{Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}), Mirror: filepath.Join(dir, "journal.head")})
+	j := b.Journal()
+	for seq := 1; seq <= damageBatches; seq++ {
+		if _, err := j.Append(ctxFor(t), fmt.Sprintf("w/%d", seq), uint64(seq-1), damageBatch(seq)); err != nil {
+			t.Fatal(err)
+		}
+		if snapshot && seq == damageSnapshot {
+			mustDo(t, j.SaveSnapshot(ctxFor(t), j.Head(), stateAt(damageSnapshot)))
+		}
+	}
+	if killed {
+		dir = copied(t, dir)
+	}
+	closeBus(t, b)
+	return dir
+}
+
+// copied is a copy with modes, as keys need them.
+func copied(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	mustDo(t, exec.Command("cp", "-a", dir+"/.", to).Run())
+	return to
+}
+
+// stateAt is what the batches lead to: their first words.
+func stateAt(seq int) (state []byte) {
+	for n := 1; n <= seq; n++ {
+		state = append(state, damageBatch(n)[:9]...)
+	}
+	return state
+}
+
+// read does what the director does at boot.
+func readBack(t *testing.T, dir string) (state []byte, err error) {
+	s, err := server.Start(ctxFor(t), server.Options{Dir: filepath.Join(dir, "bus")})
+	if err != nil {
+		return nil, err
+	}
+	b, err := Open(ctxFor(t), Options{Server: s, Mirror: filepath.Join(dir, "journal.head")})
+	if err != nil {
+		return nil, err
+	}
+	defer closeBus(t, b)
+	at, err := b.Journal().LoadSnapshot(ctxFor(t), func(data []byte) error { state = slices.Clone(data); return nil })
+	if err != nil {
+		return nil, err
+	}
+	_, err = b.Journal().Replay(ctxFor(t), at, func(_ uint64, data []byte) error {
+		state = append(state, data[:9]...)
+		return nil
+	})
+	return state, err
+}
+
+// Each damage is noticed, or the state is what it was. What is noticed in which way is in the documentation, which -update rewrites.
+func TestDamageIsNoticed(t *testing.T) {
+	t.Parallel()
+	if raced {
+		t.Skip("takes minutes with the race detector; shorter tests run the same code with it")
+	}
+	table := "| what befell the journal | no snapshot | snapshot | no snapshot, killed | snapshot, killed |\n|---|---|---|---|---|\n"
+	var bases []string
+	for _, killed := range []bool{false, true} {
+		for _, snapshot := range []bool{false, true} {
+			bases = append(bases, lived(t, snapshot, killed))
+		}
+	}
+	for _, d := range damages {
+		table += "| " + d.name
+		for i, base := range bases {
+			at := copied(t, base)
+			streams, err := filepath.Glob(filepath.Join(at, "bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
+			if err != nil || len(streams) != 1 {
+				t.Fatal("no stream", streams, err)
+			}
+			d.do(t, streams[0])
+			state, err := readBack(t, at)
+			damage, noticed := errors.AsType[*Damage](err)
+			switch {
+			case noticed:
+				table += fmt.Sprintf(" | %s at %d", damage.Kind, damage.Seq)
+				if d.name == "nothing" {
+					t.Errorf("undamaged: %v", err)
+				}
+				if !bytes.Equal(state, stateAt(int(damage.Seq)-1)) && len(state) > 0 {
+					t.Errorf("%s, %d: what is handed out is not what is before %d: %d batches", d.name, i, damage.Seq, len(state)/9)
+				}
+			case err != nil:
+				t.Errorf("%s, %d: %v", d.name, i, err)
+			case !bytes.Equal(state, stateAt(damageBatches)):
+				t.Errorf("%s, %d: not noticed: %d of %d batches", d.name, i, len(state)/9, damageBatches)
+			default:
+				table += " | as it was"
+			}
+		}
+		table += " |\n"
+	}
+	t.Log("\n" + table)
+	documented(t, "damages", table)
+}
+
+// documented compares a part of docs/specs/journal.md, between two marks, with what a test found.
+func documented(t *testing.T, name, is string) {
+	t.Helper()
+	const file = "../../docs/specs/journal.md"
+	data, err := os.ReadFile(file)
+	mustDo(t, err)
+	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"
+	before, rest, ok := strings.Cut(string(data), begin)
+	was, after, there := strings.Cut(rest, end)
+	if !ok || !there {
+		t.Fatalf("%s has no part %s", file, name)
+	}
+	if was == is {
+		return
+	}
+	if !*update {
+		t.Errorf("%s says otherwise: run `go test ./internal/bus -run %s -update` and read the diff", file, t.Name())
+		return
+	}
+	overwrite(t, file, []byte(before+begin+is+end+after))
+}
+
+// A damaged journal is set aside with all that can be read of it, and the new one begins at nothing, for what knows it, too.
+func TestAJournalIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir := lived(t, true, false)
+	streams, err := filepath.Glob(filepath.Join(dir, "bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
+	mustDo(t, err)
+	flip(damageLate)(t, streams[0])
+	open := func() *Bus {
+		return openBus(t, Options{Server: startServer(t, server.Options{Dir: filepath.Join(dir, "bus")}), Mirror: filepath.Join(dir, "journal.head")})
+	}
+	b := open()
+	aside := filepath.Join(dir, "aside.jsonl.zst")
+	mustDo(t, b.ReplaceJournal(ctxFor(t), aside))
+	if err := b.ReplaceJournal(ctxFor(t), aside); err == nil {
+		t.Error("what was set aside is overwritten")
+	}
+	for range 2 { // and after a restart
+		at, state, err := lastState(t, b.Journal())
+		if at != (Head{}) || state != "" || err != nil {
+			t.Errorf("the new journal has a snapshot: %v, %v", at, err)
+		}
+		if head, err := b.Journal().Replay(ctxFor(t), at, nil); head != (Head{}) || err != nil {
+			t.Errorf("the new journal is not empty: %v, %v", head, err)
+		}
+		closeBus(t, b)
+		b = open()
+	}
+	if _, err := b.Journal().Append(ctxFor(t), "n/1", 0, []byte("new")); err != nil {
+		t.Error(err)
+	}
+
+	var got []uint64
+	var states int
+	_, err = chain.Read(aside, func(r chain.Record) error { got = append(got, r.Seq); return nil },
+		func(chain.State) error { states++; return nil })
+	damage, ok := errors.AsType[*Damage](err)
+	if !ok || damage.Kind != chain.Gap || damage.Seq != damageLate || len(got) != damageLate-1 {
+		t.Errorf("what was set aside has %d batches to the damage: %v", len(got), err)
+	}
+}

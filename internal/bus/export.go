@@ -1,0 +1,132 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/chain"
+)
+
+// Export writes the journal to a file: every batch that there is, archived or live, and the newest snapshot that can be read. An error that is a *Damage
+// says where the journal is not as it was written; there is no file then. If a director archives meanwhile where its archive is not known here, it begins anew.
+func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, err error) {
+	for range exportTries {
+		if end, err = j.export(ctx, file); !errors.Is(err, errLeft) {
+			break
+		}
+	}
+	return end, err
+}
+
+// exportTries is how often that may happen: a director archives a thousand batches, or those of a day.
+const exportTries = 3
+
+func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error) {
+	begin, err := j.Begin(ctx)
+	if err != nil {
+		return chain.Trailer{}, err
+	}
+	var end chain.Trailer
+	err = chain.Create(file, j.of(), begin, func(w *chain.Writer) error {
+		head, err := j.Records(ctx, begin, w.Add)
+		if err != nil {
+			return err
+		}
+		end = chain.Trailer{Head: head, Batches: head.Seq - begin.Seq}
+		if err := j.ended(ctx, head.Seq, 0); err != nil {
+			return err
+		}
+		all, err := j.snapshots(ctx)
+		if err != nil {
+			return err
+		}
+		for _, seq := range all {
+			at, state, err := j.getSnapshot(ctx, seq)
+			if err == nil && at.Seq <= head.Seq {
+				return w.State(chain.State{Head: at, Data: state})
+			}
+			if outage(err) {
+				return fmt.Errorf("snapshot %d: %w", seq, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return chain.Trailer{}, fmt.Errorf("bus: export: %w", err)
+	}
+	return end, nil
+}
+
+// Import brings an exported journal back into an empty one: the same batches at the same sequences, and its snapshot. The file is read to its end
+// before anything is written. An import that was interrupted is noticed as damage (cut).
+func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
+	j := b.journal
+	switch _, last, err := j.bounds(ctx); {
+	case err != nil:
+		return chain.Trailer{}, err
+	case last > 0 || j.mark().Head.Seq > 0:
+		return chain.Trailer{}, ErrJournalNotEmpty
+	}
+	var state *chain.State
+	read, err := chain.Read(file, nil, func(s chain.State) error { state = &s; return nil })
+	switch {
+	case err != nil:
+		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
+	case read.Header.Fleet != b.options.Fleet:
+		return chain.Trailer{}, fmt.Errorf("bus: import: it is the journal of the fleet %s, and director.fleet is %s", read.Header.Fleet, b.options.Fleet)
+	case read.Header.First > 1 && state == nil:
+		return chain.Trailer{}, fmt.Errorf("bus: import: it begins at %d and has no snapshot: what was before is not known", read.Header.First)
+	}
+	begun := j.identity
+	begun.until = read.Trailer.Head.Seq
+	err = b.ensureJournal(ctx, j, begun)
+	if err == nil {
+		err = j.begin(read.Trailer.Head)
+	}
+	if err != nil { // until all is there, both say that it is not: to other directors, and to this one
+		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
+	}
+	if first := read.Header.First; first > 1 { // on an empty stream this says which sequence is next
+		if err := j.stream.Purge(ctx, jetstream.WithPurgeSequence(first)); err != nil {
+			return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
+		}
+	}
+	if _, err := chain.Read(file, func(r chain.Record) error { return j.restore(ctx, r) }, nil); err != nil {
+		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
+	}
+	err = b.ensureJournal(ctx, j, j.next(read.Header.Journal)) // all is there
+	if err == nil {
+		err = j.begin(read.Trailer.Head)
+	}
+	if err != nil {
+		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
+	}
+	if state != nil {
+		if err := j.SaveSnapshot(ctx, state.Head, state.Data); err != nil {
+			return chain.Trailer{}, err
+		}
+	}
+	return read.Trailer, nil
+}
+
+// restore writes a batch as it was.
+func (j *Journal) restore(ctx context.Context, r chain.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	m := &nats.Msg{Subject: j.subject, Data: r.Data, Header: nats.Header{}}
+	if r.Prev != "" {
+		m.Header.Set(chain.HeaderPrev, r.Prev)
+	}
+	ack, err := j.js.PublishMsg(ctx, m, jetstream.WithMsgID(r.ID), jetstream.WithExpectLastSequence(r.Seq-1))
+	if err == nil && ack.Sequence != r.Seq {
+		err = fmt.Errorf("it was stored as %d", ack.Sequence)
+	}
+	if err != nil {
+		return fmt.Errorf("batch %d: %w", r.Seq, err)
+	}
+	return nil
+}

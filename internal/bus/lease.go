@@ -1,0 +1,391 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"retake/internal/lease"
+)
+
+// keyLeader is the one key of a lease's bucket.
+const keyLeader = "leader"
+
+// Parts of the period after which a leader renews its lease, and others look at it.
+const (
+	renewEvery = 3
+	lookParts  = 20
+	longestTry = 500 * time.Millisecond // between two looks: a leader that leaves is noticed at once, and so is a machine that slept
+)
+
+// Leader is who leads a fleet, in its own words.
+type Leader struct {
+	ID      string    `json:"id"` // of the process; no other one ever has it
+	RunID   string    `json:"run_id"`
+	Host    string    `json:"host"`
+	DataDir string    `json:"data_dir"`
+	Dir     string    `json:"dir"`   // names the data directory, and copies of it
+	Lock    string    `json:"lock"`  // names the lock of the data directory, which one process has, and the run of the machine that knows of it; empty: unknown
+	Since   time.Time `json:"since"` // by the leader's wall clock
+	Why     string    `json:"why"`   // it leads; a clause for people
+	Time    time.Time `json:"time"`  // of its machine, when the lease was renewed last
+}
+
+// LeaseOptions say who wants to lead.
+type LeaseOptions struct {
+	Me     Leader           // without Since, Why and Time
+	Period time.Duration    // for which a renewal is good
+	Now    func() time.Time // the machine's time, while it leads; nil: the wall clock's
+	Able   func() bool      // it can do a leader's work: who cannot renews no lease, and takes none; nil: it can
+}
+
+// Lease is the right to carry out effects: package lease says for how long. It is renewed every third of its period.
+type Lease struct {
+	bus *Bus
+	kv  jetstream.KeyValue
+	o   LeaseOptions
+	log *zap.Logger
+
+	mu   sync.Mutex
+	term lease.Term // by clock
+
+	revision uint64                  // of the last renewal; the renewing goroutine's once it leads
+	sent     map[int64]time.Duration // by clock, when each renewal was sent whose answer is not known, by the time that it carries; as revision
+	expired  chan struct{}           // closed when it is over and was not given back: another has it, or it was not renewed in time
+	stop     context.CancelFunc
+	stopped  chan struct{}
+
+	revisionSeen uint64        // of another's lease; 0: none was seen
+	at           time.Duration // by clock, when it was first seen
+	age          time.Duration // that it had then
+	theirs       Leader
+	live         bool // a renewal was seen
+}
+
+// clock goes on while the machine is suspended, and is never set.
+func clock() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &t) // never fails on Linux
+	return time.Duration(t.Nano())
+}
+
+// NewLease opens the fleet's lease, which this process does not have yet.
+func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
+	l := &Lease{
+		bus: b, o: o, log: b.log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{}, expired: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	return l, l.open(ctx)
+}
+
+// open makes the bucket, if it is not there.
+func (l *Lease) open(ctx context.Context) (err error) {
+	name := l.bus.leaseBucket()
+	l.kv, err = l.bus.ownJS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: name, Description: "which director leads", History: 1, Replicas: l.bus.options.Replicas,
+	})
+	if err != nil {
+		return fmt.Errorf("bus: bucket %s: %w", name, err)
+	}
+	return nil
+}
+
+// Await returns when this process has the lease, or ctx ends. standby is told of each other leader, once. It outlasts a bus that is away.
+func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
+	told := ""
+	for failures := 0; ; {
+		leads, err := l.try(ctx)
+		switch {
+		case leads:
+			l.keep(ctx)
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			l.log.Warn("the lease cannot be read, trying again", zap.Error(err))
+			pause(ctx, backoff(failures))
+			failures++
+			continue
+		}
+		if failures = 0; l.theirs.ID != told {
+			told = l.theirs.ID
+			standby(l.theirs)
+		}
+		pause(ctx, min(l.o.Period/lookParts, longestTry))
+	}
+}
+
+// keep renews the lease from now on.
+func (l *Lease) keep(ctx context.Context) {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	go func() {
+		defer close(l.stopped)
+		l.renew(running)
+	}()
+}
+
+// Take is Await for who does not stand by: it gives up when it sees another process renew the lease, and returns who. A lease that nobody
+// renews it waits for.
+func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
+	for {
+		leads, err := l.try(ctx)
+		switch {
+		case leads:
+			l.keep(ctx)
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case l.live:
+			return &l.theirs, nil
+		}
+		if !pause(ctx, min(l.o.Period/lookParts, longestTry)) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// try looks at the lease once, and takes it if nobody has it.
+func (l *Lease) try(ctx context.Context) (leads bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.o.Period)
+	defer cancel()
+	e, err := l.kv.Get(ctx, keyLeader)
+	if err != nil {
+		return l.vacant(ctx, err)
+	}
+	var theirs Leader
+	if err := json.Unmarshal(e.Value(), &theirs); err != nil {
+		return false, fmt.Errorf("bucket %s, key %s: %w", l.kv.Bucket(), keyLeader, err)
+	}
+	now := clock()
+	if e.Revision() != l.revisionSeen {
+		l.live, l.age = l.revisionSeen != 0, 0 // renewed just now
+		if !l.live {
+			if l.age, err = l.ageOf(ctx, e); err != nil {
+				return false, err
+			}
+		}
+		l.revisionSeen, l.at, l.theirs = e.Revision(), now, theirs
+	}
+	l.mu.Lock()
+	expired := l.term.Saw(e.Revision(), now)
+	l.mu.Unlock()
+	if expired {
+		return l.take(ctx, e.Revision(), fmt.Sprintf("%s on %s has not renewed its lease for %s", theirs.RunID, theirs.Host, l.o.Period))
+	}
+	if theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" { // its lock is ours
+		return l.take(ctx, e.Revision(), theirs.RunID+", which had the same data directory, has ended")
+	}
+	return false, nil
+}
+
+// vacant takes a lease that nobody has. If it was given back, that is said where it was. If nothing is said, the server may have lost it and somebody may have
+// it still: for a period, by this process's clock. unread is why it cannot be read.
+func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error) {
+	s, err := l.kv.Status(ctx)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		l.log.Warn("the server has lost the lease's bucket; it is made again")
+		if err := l.open(ctx); err != nil {
+			return false, noAnswer(err)
+		}
+	case err != nil:
+		return false, noAnswer(err)
+	case !errors.Is(unread, jetstream.ErrKeyNotFound):
+		return false, noAnswer(unread)
+	case s.Values() > 0: // the mark of its end
+		why := "no director led"
+		if l.revisionSeen != 0 {
+			why = l.theirs.RunID + " on " + l.theirs.Host + " has given the lease back"
+		}
+		return l.take(ctx, 0, why)
+	}
+	l.revisionSeen = 0
+	l.mu.Lock()
+	expired := l.term.Saw(0, clock())
+	l.mu.Unlock()
+	if !expired {
+		return false, nil
+	}
+	return l.take(ctx, 0, fmt.Sprintf("no director is known to have led for %s", l.o.Period))
+}
+
+// ageOf is how long ago a lease was written, by the clock of the server, which has seen both moments.
+func (l *Lease) ageOf(ctx context.Context, e jetstream.KeyValueEntry) (time.Duration, error) {
+	s, err := l.kv.Status(ctx)
+	if err != nil {
+		return 0, noAnswer(err)
+	}
+	return max(0, s.(*jetstream.KeyValueBucketStatus).StreamInfo().TimeStamp.Sub(e.Created())), nil
+}
+
+// take writes the lease, if nobody else has since.
+func (l *Lease) take(ctx context.Context, revision uint64, why string) (leads bool, err error) {
+	if !l.able() {
+		return false, nil
+	}
+	l.o.Me.Since, l.o.Me.Why = time.Now().UTC().Round(0), why
+	revision, sent, err := l.write(ctx, revision)
+	switch {
+	case err == nil:
+		l.renewed(revision, sent)
+		return true, nil
+	case refused(err) || errors.Is(err, jetstream.ErrKeyExists):
+		return false, nil
+	}
+	return false, noAnswer(err)
+}
+
+// write stores a renewal. It returns its revision, and when it was sent.
+func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Duration, error) {
+	me := l.o.Me
+	if me.Time = time.Now().UTC(); l.o.Now != nil {
+		me.Time = l.o.Now()
+	}
+	data, err := json.Marshal(me)
+	if err != nil {
+		return 0, 0, err
+	}
+	name := me.Time.UnixNano()
+	if _, same := l.sent[name]; !same { // else the first one counts
+		l.sent[name] = clock()
+	}
+	if revision == 0 {
+		revision, err = l.kv.Create(ctx, keyLeader, data)
+	} else {
+		revision, err = l.kv.Update(ctx, keyLeader, data, revision)
+	}
+	return revision, l.sent[name], err
+}
+
+// renew keeps the lease until ctx ends, or another process has it, or it could not be renewed in time.
+func (l *Lease) renew(ctx context.Context) {
+	next := clock() + l.o.Period/renewEvery
+	for l.rest(ctx, next) {
+		if !l.Leads() {
+			l.log.Warn("the lease is over: it could not be renewed in time")
+			close(l.expired)
+			return
+		}
+		if !l.able() {
+			l.log.Warn("the lease is not renewed: this director cannot do a leader's work")
+			next = clock() + l.o.Period/lookParts
+			continue
+		}
+		try, cancel := context.WithTimeout(ctx, l.o.Period/renewEvery)
+		revision, sent, err := l.write(try, l.revision)
+		if refused(err) {
+			revision, sent, err = l.own(try)
+		}
+		cancel()
+		next = clock() + l.o.Period/lookParts
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errTaken):
+			l.log.Warn("another director has the lease")
+			l.giveUp()
+			close(l.expired)
+			return
+		case err != nil:
+			l.log.Warn("the lease is not renewed yet", zap.Error(err))
+		default:
+			l.renewed(revision, sent)
+			next = max(next, sent+l.o.Period/renewEvery)
+		}
+	}
+}
+
+func (l *Lease) able() bool { return l.o.Able == nil || l.o.Able() }
+
+// rest waits until a time by clock, or the end of the lease, and reports whether ctx is still alive. It looks at the clock all the while: timers stand still while
+// the machine is suspended.
+func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
+	for ctx.Err() == nil {
+		left := min(until-clock(), l.left())
+		if left <= 0 {
+			return true
+		}
+		pause(ctx, min(left, longestTry))
+	}
+	return false
+}
+
+var errTaken = errors.New("bus: the lease is another's")
+
+// own is the renewal of ours that is stored although its answer was lost: its revision, and when it was sent.
+func (l *Lease) own(ctx context.Context) (uint64, time.Duration, error) {
+	e, err := l.kv.Get(ctx, keyLeader)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 0, 0, errTaken
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	var there Leader
+	if json.Unmarshal(e.Value(), &there) != nil || there.ID != l.o.Me.ID {
+		return 0, 0, errTaken
+	}
+	return e.Revision(), l.sent[there.Time.UnixNano()], nil
+}
+
+// Leads: the lease is this process's, at this moment, by its own clock.
+func (l *Lease) Leads() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.term.Leads(clock())
+}
+
+func (l *Lease) left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.term.Left(clock())
+}
+
+// renewed: what was sent is stored. Nothing that was sent before can be any more.
+func (l *Lease) renewed(revision uint64, sent time.Duration) {
+	l.revision = revision
+	clear(l.sent)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.term.Renewed(sent)
+}
+
+func (l *Lease) giveUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.term.End()
+}
+
+// Expired is closed when the lease is over although it was not given back.
+func (l *Lease) Expired() <-chan struct{} { return l.expired }
+
+// Me is who leads, once it does.
+func (l *Lease) Me() Leader { return l.o.Me }
+
+// Before tells the time of the leader before, as it goes on; ok is false if it is not known.
+func (l *Lease) Before() (at time.Time, ok bool) {
+	return l.theirs.Time.Add(l.age + clock() - l.at), !l.theirs.Time.IsZero()
+}
+
+// Release gives the lease back: another director may lead at once.
+func (l *Lease) Release(ctx context.Context) {
+	if l.stop == nil {
+		return
+	}
+	l.stop()
+	<-l.stopped
+	if !l.Leads() {
+		return
+	}
+	l.giveUp()
+	if err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision)); err != nil {
+		l.log.Warn("the lease was not given back; others wait for its end", zap.Error(err))
+	}
+}

@@ -1,0 +1,56 @@
+package bus
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"retake/internal/bus/server"
+	"retake/internal/bus/wire"
+)
+
+// A worker keeps the bound on messages that it was started with. A director with a lower one adopts it, and takes what it says.
+func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	before := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir}), MaxMessageBytes: 64 << 10})
+	o := clientOptions(t, before, worker)
+	closeBus(t, before)
+
+	after := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir}), MaxMessageBytes: 4096})
+	after.Admit(worker)
+	o.InProcess, o.MaxMessageBytes = after.options.Server, 64<<10
+	c, err := Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	long := failure("e1")
+	long.LastStdoutTail = strings.Repeat("ok  	retake/internal/bus\n", 2000)
+	if err := c.Report(ctxFor(t), long); err != nil {
+		t.Fatal(err)
+	}
+	in := &inbox{}
+	background(t, func(ctx context.Context) error { return after.ConsumeReports(ctx, in.take) })
+	until(t, "the report to be read", func() bool { return len(in.seen()) == 1 })
+	stored, err := after.ReportsOf(ctxFor(t), worker, 0)
+	if err != nil || len(stored) != 1 || stored[0].Body.(*wire.WorkerError).LastStdoutTail != long.LastStdoutTail {
+		t.Errorf("%d stored, %v", len(stored), err)
+	}
+
+	// Who is started now is bound at the server.
+	now := clientOptions(t, after, "other-1")
+	now.MaxMessageBytes = 64 << 10
+	c, err = Dial(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	e := failureOf("other-1", "e2")
+	e.LastStdoutTail = long.LastStdoutTail
+	ctx, cancel := context.WithTimeout(t.Context(), answerTimeout)
+	defer cancel()
+	if err := c.Report(ctx, e); err == nil {
+		t.Error("a message beyond the bound is taken of who was started with it")
+	}
+}

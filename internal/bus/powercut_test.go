@@ -1,0 +1,100 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"retake/internal/bus/server"
+	"retake/internal/powercut"
+)
+
+// TestPowerCutKeepsTheJournal: the power is cut right after the appends of a bus that is a moment old. With sync = always, nothing that was
+// acknowledged is missing; nor is who was revoked, nor the workers' keys. With default all of it may be: here it is.
+func TestPowerCutKeepsTheJournal(t *testing.T) {
+	t.Parallel()
+	for _, sync := range []string{"always", "default"} {
+		t.Run("sync="+sync, func(t *testing.T) {
+			disk := powercut.New(t)
+			o := server.Options{Dir: disk.Dir + "/data/bus", SyncAlways: sync == "always"}
+			open := func() *Bus {
+				t.Helper()
+				s, err := server.Start(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := Open(t.Context(), Options{Server: s})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			b := open()
+			user, _, err := b.workers.user(worker)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Revoke(ctxFor(t), worker); err != nil {
+				t.Fatal(err)
+			}
+			last := uint64(0)
+			for last < 200 { // with snapshots between, as the director has them
+				if last, err = b.Journal().Append(ctxFor(t), fmt.Sprintf("cut/%d", last+1), last, batch(last+1)); err != nil {
+					t.Fatal(err)
+				}
+				if last%100 == 0 {
+					if err := b.Journal().SaveSnapshot(ctxFor(t), b.Journal().Head(), make([]byte, 300<<10)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			key := string(b.AttemptKey(worker))
+			disk.Cut()
+			_ = b.Close(context.Background()) // it can only complain
+			disk.Restore()
+			b = open()
+			defer func() {
+				if err := b.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}()
+			found, err := b.Journal().Replay(ctxFor(t), Head{}, func(seq uint64, data []byte) error {
+				if string(data) != string(batch(seq)) {
+					return fmt.Errorf("at %d: %.20q", seq, data)
+				}
+				return nil
+			})
+			if sync == "default" {
+				if err == nil && found.Seq == last {
+					t.Error("everything is there: the power was not cut")
+				}
+				t.Logf("sync = default: %d of %d batches are left, %v", found.Seq, last, err)
+				return
+			}
+			if err != nil || found.Seq != last {
+				t.Errorf("the journal has %d of %d batches, %v", found.Seq, last, err)
+			}
+			size := 0
+			at, err := b.Journal().LoadSnapshot(ctxFor(t), func(state []byte) error { size = len(state); return nil })
+			if err != nil || at.Seq != last || size != 300<<10 {
+				t.Errorf("snapshot: %d with %d bytes, %v", at.Seq, size, err)
+			}
+			b.workers.mu.Lock()
+			revoked := b.workers.known.Revoked[user] != 0
+			b.workers.mu.Unlock()
+			if !revoked || string(b.AttemptKey(worker)) != key {
+				t.Errorf("revoked: %v, the workers' keys are the same: %v", revoked, string(b.AttemptKey(worker)) == key)
+			}
+		})
+	}
+}
+
+// batch is large enough for the journal to be in more than one file.
+func batch(n uint64) []byte { return fmt.Appendf(nil, "batch %060000d", n) }
+
+// TestInitSyncs: so does a server that is started with what `director bus init` wrote.
+func TestInitSyncs(t *testing.T) {
+	if o := startOutside(t); !o.opts.SyncAlways {
+		t.Error("its nats.conf leaves what was acknowledged unsynced")
+	}
+}

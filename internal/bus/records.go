@@ -1,0 +1,127 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"retake/internal/bus/chain"
+)
+
+// Records hands out every batch behind a head, in order: from the archive what has left the live journal, then the live journal itself. It
+// returns the head of the last. A *Damage says where what is read is not as it was written; everything before that place was
+// handed out. An error of fn ends it.
+func (j *Journal) Records(ctx context.Context, after Head, fn func(chain.Record) error) (Head, error) {
+	first, last, err := j.bounds(ctx)
+	if err != nil {
+		return Head{}, err
+	}
+	c, known := chain.Follow(after), j.mark().Head
+	take := func(r chain.Record) error {
+		err := c.Add(r)
+		if err == nil && r.Seq == known.Seq && known.Known() && c.Sure() && c.Head() != known {
+			err = &Damage{Kind: chain.Fork, Seq: r.Seq, Want: known.Digest.String() + " as journal.head says", Got: c.Head().Digest.String()}
+		}
+		if err == nil {
+			err = fn(r)
+		}
+		return err
+	}
+	for again := false; ; again = true {
+		if err := j.archived(c, first, take); err != nil {
+			return c.Head(), err
+		}
+		switch next := c.Head().Seq + 1; {
+		case next >= first || next > last:
+		case again:
+			return c.Head(), fmt.Errorf("%w: batch %d, and it is not in the archive that is here", errLeft, next)
+		default:
+			return c.Head(), &Damage{Kind: chain.Gap, Seq: next, Want: fmt.Sprintf("batch %d", next), Got: fmt.Sprintf("batch %d as the first", first)}
+		}
+		err := j.live(ctx, c.Head().Seq+1, last, take)
+		if !errors.Is(err, errLeft) {
+			return c.Head(), err
+		}
+		if first, _, err = j.bounds(ctx); err != nil {
+			return c.Head(), err
+		}
+	}
+}
+
+// live takes live batches.
+func (j *Journal) live(ctx context.Context, next, last uint64, take func(chain.Record) error) error {
+	for seq := next; seq <= last; seq++ {
+		r, err := j.record(ctx, seq)
+		if errors.Is(err, ErrDamaged) {
+			r, err = j.missed(ctx, seq)
+		}
+		if err == nil {
+			err = take(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errLeft: a batch has been archived while the journal was read. Whoever reads again from what is there finds it in the archive, or behind its beginning.
+var errLeft = errors.New("bus: the live journal was shortened while it was read: read it again")
+
+// missed looks again for a batch that is not there: somebody else may just have archived it, and a server that ends says that it has none.
+func (j *Journal) missed(ctx context.Context, seq uint64) (chain.Record, error) {
+	pause(ctx, backoff(0))
+	switch first, _, err := j.bounds(ctx); {
+	case err != nil:
+		return chain.Record{}, err
+	case seq < first:
+		return chain.Record{}, errLeft
+	}
+	return j.record(ctx, seq)
+}
+
+// archived takes what is behind the chain's head and before the live journal's first batch.
+func (j *Journal) archived(c *chain.Chain, first uint64, take func(chain.Record) error) error {
+	if c.Head().Seq+1 >= first {
+		return nil
+	}
+	segments, err := chain.Segments(j.archive.Dir)
+	if err != nil {
+		return fmt.Errorf("bus: archive: %w", err)
+	}
+	for _, s := range segments {
+		if s.Last <= c.Head().Seq || s.First >= first {
+			continue
+		}
+		_, err := chain.Read(s.Path, func(r chain.Record) error {
+			if r.Seq <= c.Head().Seq || r.Seq >= first {
+				return nil
+			}
+			return take(r)
+		}, nil)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Begin is the head before the first batch that there is, archived or live. Its digest is not known if the journal is older than the chain and its
+// beginning is gone.
+func (j *Journal) Begin(ctx context.Context) (Head, error) {
+	first, _, err := j.bounds(ctx)
+	if err != nil {
+		return Head{}, err
+	}
+	segments, err := chain.Segments(j.archive.Dir)
+	if err != nil {
+		return Head{}, fmt.Errorf("bus: archive: %w", err)
+	}
+	begin := Head{Seq: max(first, 1) - 1}
+	for i := len(segments) - 1; i >= 0; i-- { // from the newest on, as far as they join
+		if s := segments[i]; s.Last >= begin.Seq && s.First <= begin.Seq {
+			begin = Head{Seq: s.First - 1}
+		}
+	}
+	return begin, nil
+}

@@ -1,0 +1,138 @@
+package bus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/chain"
+	"retake/internal/safefile"
+)
+
+// ReplaceJournal sets the journal aside, damaged as it may be, and begins a new, empty one, without snapshots: everything of it that can be
+// read is in the file aside then, in the form of an export, and what was archived is in a folder beside it. It refuses a file that is there
+// already. If it fails or is interrupted, calling it again, with another file, does the rest.
+func (b *Bus) ReplaceJournal(ctx context.Context, aside string) error {
+	if _, err := os.Lstat(aside); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("bus: replace the journal: %s is there already: name another file", aside)
+	}
+	if err := b.journal.salvage(ctx, aside); err != nil {
+		return fmt.Errorf("bus: replace the journal: %w", err)
+	}
+	for _, remove := range []func(context.Context) error{b.setArchiveAside(aside), b.removeJournal, b.removeSnapshots} {
+		if err := cmp.Or(b.journal.mayChange(), b.notReplaced(ctx)); err != nil {
+			return fmt.Errorf("bus: replace the journal: %w", err)
+		}
+		if err := remove(ctx); err != nil {
+			return fmt.Errorf("bus: replace the journal: %w", err)
+		}
+	}
+	if err := b.ensureJournal(ctx, b.journal, b.journal.next("")); err != nil {
+		return fmt.Errorf("bus: replace the journal: %w", err)
+	}
+	return b.journal.begin(Head{})
+}
+
+// notReplaced: ErrReplaced, if another journal stands where the one was that this process knows. That it is gone is fine.
+func (b *Bus) notReplaced(ctx context.Context) error {
+	s, err := b.ownJS.Stream(ctx, b.journalStream())
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	b.journal.mu.Lock()
+	defer b.journal.mu.Unlock()
+	if there := identityIn(s.CachedInfo().Config).id; there != "" && there != b.journal.identity.id {
+		return ErrReplaced
+	}
+	return nil
+}
+
+func (b *Bus) setArchiveAside(aside string) func(context.Context) error {
+	return func(context.Context) error {
+		if b.options.Archive.Dir == "" {
+			return nil
+		}
+		if err := safefile.Rename(b.options.Archive.Dir, aside+".segments"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("archive: %w", err)
+		}
+		return nil
+	}
+}
+
+func (b *Bus) removeJournal(ctx context.Context) error {
+	if err := b.ownJS.DeleteStream(ctx, b.journalStream()); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	return nil
+}
+
+func (b *Bus) removeSnapshots(ctx context.Context) error {
+	if err := b.ownJS.DeleteObjectStore(ctx, b.snapshotStore()); err != nil && !noStore(err) {
+		return fmt.Errorf("snapshots: %w", err)
+	}
+	return nil
+}
+
+// begin forgets what was known: the journal begins behind a head.
+func (j *Journal) begin(after Head) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.beginLocked(after)
+}
+
+func (j *Journal) beginLocked(after Head) error {
+	j.head, j.known = after, chain.Mark{Journal: j.identity.id, Head: after}
+	if j.mirror == nil {
+		return nil
+	}
+	if err := j.mirror.Reset(j.known); err != nil {
+		return fmt.Errorf("bus: journal.head: %w", err)
+	}
+	return nil
+}
+
+// salvage writes what can be read, holes and wrong links and all.
+func (j *Journal) salvage(ctx context.Context, file string) error {
+	first, last, err := j.bounds(ctx)
+	if err != nil {
+		return err
+	}
+	return chain.Salvage(file, j.of(), Head{Seq: max(first, 1) - 1}, func(w *chain.Writer) error {
+		for seq := max(first, 1); seq <= last; seq++ {
+			r, err := j.record(ctx, seq)
+			if errors.Is(err, ErrDamaged) {
+				continue
+			}
+			if err == nil {
+				err = w.Add(r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		all, err := j.snapshots(ctx)
+		if err != nil {
+			return err
+		}
+		for _, seq := range all {
+			at, state, err := j.getSnapshot(ctx, seq)
+			if err == nil {
+				err = w.State(chain.State{Head: at, Data: state})
+			} else if !outage(err) {
+				err = nil // what is left of it says nothing
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,114 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"retake/internal/bus/wire"
+)
+
+// wipe takes everything from a server: streams, buckets, and the accounts that it was told of.
+func (o *outside) wipe() {
+	o.t.Helper()
+	o.stop()
+	if err := os.RemoveAll(o.opts.StoreDir); err != nil {
+		o.t.Fatal(err)
+	}
+	o.start()
+}
+
+// TestAWipedServerIsEstablishedAnew: opened again, the bus works as after its first opening. Workers come back with what they have, who was
+// revoked stays so, and the directors of the fleet have the secret that running workers' keys derive from.
+func TestAWipedServerIsEstablishedAnew(t *testing.T) {
+	t.Parallel()
+	out := startOutside(t)
+	o := out.join()
+	o.Mirror = filepath.Join(t.TempDir(), "head")
+	b := openBus(t, o)
+	running := dial(t, b, worker)
+	evil := clientOptions(t, b, "evil-1")
+	if err := b.Revoke(ctxFor(t), "evil-1"); err != nil {
+		t.Fatal(err)
+	}
+	out.stop()
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if b.Ensure(short) == nil {
+		t.Error("no server, and all is there")
+	}
+	out.wipe()
+	until(t, "the bus to be opened again", func() bool { return b.Ensure(ctxFor(t)) == nil })
+	until(t, "the running worker to be back", running.Connected)
+	until(t, "its report", func() bool { return running.Report(ctxFor(t), failure("e1")) == nil })
+	dial(t, b, "k3v9qx2m-2")
+	if c, err := Dial(evil); err == nil {
+		c.Close()
+		t.Error("who was revoked is let in again")
+	}
+	other := openBus(t, out.join())
+	if string(other.AttemptKey(worker)) != string(b.AttemptKey(worker)) {
+		t.Error("another director of the fleet has another secret")
+	}
+}
+
+// TestTheSharedBucketIsMadeAgain: without it nobody could be revoked. It may go while all else stays, so nobody opens the bus again for it.
+func TestTheSharedBucketIsMadeAgain(t *testing.T) {
+	b := openBus(t, Options{})
+	before := b.AttemptKey(worker)
+	if err := b.ownJS.DeleteKeyValue(ctxFor(t), sharedKeys); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a revocation", func() bool { return b.Revoke(ctxFor(t), worker) == nil })
+	e, err := b.workers.shared.Get(ctxFor(t), keySecret+defaultFleet)
+	if err != nil || string(e.Value()) != string(b.workers.secret) || string(before) != string(b.AttemptKey(worker)) {
+		t.Errorf("the secret is another one: %v", err)
+	}
+}
+
+// TestNobodyServesTheSnapshotWhenNobodyDoes: a service that ended while the server was away is not there again when it is back. Who asks is told so at once, and
+// no question is handed to it instead of to the next one.
+func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
+	t.Parallel()
+	out := startOutside(t)
+	b := openBus(t, out.join())
+	someone := person(t, out.dir)
+	trust, err := trustOptions(out.url(), someone.CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(out.url(), append(trust, nats.UserJWTAndSeed(someone.JWT, someone.Seed), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ask := func() error {
+		_, err := nc.Request(b.subjects.Snapshot(), nil, 2*time.Second)
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- b.ServeSnapshot(ctx, func() wire.Snapshot {
+			return wire.Snapshot{Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR"}}
+		})
+	}()
+	until(t, "an answer", func() bool { return ask() == nil })
+	out.stop()
+	out.missed(b)
+	until(t, "the server to be missed by a person, too", func() bool { return !nc.IsConnected() })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	out.start()
+	until(t, "the server to be back", func() bool { return b.Connected() && nc.IsConnected() })
+	if err := ask(); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("asked for the snapshot: %v", err)
+	}
+}

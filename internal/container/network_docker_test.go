@@ -1,0 +1,182 @@
+package container_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+
+	"retake/internal/container"
+)
+
+// named lists the networks of exactly that name.
+func named(t *testing.T, name string) (all []network.Summary) {
+	t.Helper()
+	list, err := engine.api.NetworkList(context.Background(), network.ListOptions{Filters: filters.NewArgs(filters.Arg("name", name))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range list {
+		if n.Name == name {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// removeNamed removes them at the end of the test.
+func removeNamed(t *testing.T, name string) {
+	t.Cleanup(func() {
+		for _, n := range named(t, name) {
+			if err := engine.api.NetworkRemove(context.Background(), n.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// openAs opens the engine for a fleet; kill it by not closing it.
+func openAs(t *testing.T, fleet, name string) *container.Docker {
+	t.Helper()
+	d, err := container.OpenDocker(context.Background(), container.Options{Fleet: engine.fleet + fleet, Network: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// makeTwin makes a network although there is one of that name, as two directors at the same time do.
+func makeTwin(t *testing.T, fleet, name string) string {
+	t.Helper()
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix", strings.TrimPrefix(engine.api.DaemonHost(), "unix://"))
+	}
+	if !strings.HasPrefix(engine.api.DaemonHost(), "unix://") {
+		t.Skip("the engine is not behind a socket: " + engine.api.DaemonHost())
+	}
+	body := fmt.Sprintf(`{"Name":%q,"CheckDuplicate":false,"Driver":"bridge","Labels":{%q:%q}}`, name, container.LabelFleet, engine.fleet+fleet)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://docker/v1.41/networks/create", bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := (&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	said, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode == http.StatusConflict {
+		t.Skipf("this engine lets nobody make a second network of one name: %s", said)
+	}
+	if answer.StatusCode != http.StatusCreated {
+		t.Fatalf("%s: %s", answer.Status, said)
+	}
+	_, id, _ := strings.Cut(string(said), `"Id":"`)
+	return id[:64]
+}
+
+// TestTwoDirectorsMakeOneNetwork: whoever makes it at the same time, both use one, and one is left.
+func TestTwoDirectorsMakeOneNetwork(t *testing.T) {
+	needDocker(t)
+	t.Parallel()
+	for round := range 6 {
+		name := fmt.Sprintf("%s-shared-%d", engine.network, round)
+		removeNamed(t, name)
+		var wait sync.WaitGroup
+		var gateways [2]string
+		var errs [2]error
+		for i, fleet := range []string{"-a", "-b"} {
+			d := openAs(t, fleet, name)
+			wait.Go(func() { gateways[i], errs[i] = d.EnsureNetwork(context.Background()) })
+		}
+		wait.Wait()
+		if err := errors.Join(errs[:]...); err != nil || gateways[0] != gateways[1] {
+			t.Errorf("round %d: gateways %q, %v", round, gateways, err)
+		}
+		if all := named(t, name); len(all) != 1 {
+			t.Errorf("round %d: %d networks of one name", round, len(all))
+		}
+	}
+}
+
+// TestKilledWhileItMakesTheNetwork: the engine goes on making what a director that is gone has asked for; the next one uses that.
+func TestKilledWhileItMakesTheNetwork(t *testing.T) {
+	needDocker(t)
+	t.Parallel()
+	for round, after := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond} {
+		name := fmt.Sprintf("%s-killed-%d", engine.network, round)
+		removeNamed(t, name)
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		_, _ = openAs(t, "-a", name).EnsureNetwork(ctx) // it is cut off, mostly
+		cancel()
+		first, err := openAs(t, "-a", name).EnsureNetwork(t.Context())
+		if err != nil {
+			t.Errorf("killed after %s: %v", after, err)
+		}
+		again, err := openAs(t, "-a", name).EnsureNetwork(t.Context())
+		if all := named(t, name); err != nil || again != first || len(all) != 1 {
+			t.Errorf("killed after %s: gateway %s, then %s, %v; %d networks", after, first, again, err, len(all))
+		}
+	}
+}
+
+// TestTwinsOfTheNetwork: two networks of one name are nothing that stops anybody. The older one is used, unless workers of this fleet are on another; an
+// empty one of our own is removed, another's never.
+func TestTwinsOfTheNetwork(t *testing.T) {
+	needDocker(t)
+	t.Parallel()
+	name := engine.network + "-twins"
+	removeNamed(t, name)
+	oldest, ours := makeTwin(t, "-b", name), makeTwin(t, "-a", name)
+	var foreign string
+	t.Run("workers stay where they are", func(t *testing.T) {
+		d := openAs(t, "-a", engine.network)
+		s := spec(t, "obey")
+		made, err := engine.api.NetworkInspect(t.Context(), ours, network.InspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ensure(t, d, s)
+		if err := engine.api.NetworkConnect(t.Context(), ours, s.AttemptID, nil); err != nil {
+			t.Fatal(err)
+		}
+		gateway, err := openAs(t, "-a", name).EnsureNetwork(t.Context())
+		if err != nil || gateway != made.IPAM.Config[0].Gateway {
+			t.Errorf("gateway %s, %v; its worker is on %v", gateway, err, made.IPAM.Config)
+		}
+	})
+	t.Run("nobody is on one", func(t *testing.T) {
+		foreign = makeTwin(t, "-c", name)
+		d := openAs(t, "-a", name)
+		gateway, err := d.EnsureNetwork(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := engine.api.NetworkInspect(t.Context(), oldest, network.InspectOptions{})
+		if err != nil || gateway != info.IPAM.Config[0].Gateway {
+			t.Errorf("gateway %s, %v, want that of the oldest: %v", gateway, err, info.IPAM.Config)
+		}
+		var left []string
+		for _, n := range named(t, name) {
+			left = append(left, n.ID)
+		}
+		if len(left) != 2 || !strings.Contains(strings.Join(left, " "), foreign) || !strings.Contains(strings.Join(left, " "), oldest) {
+			t.Errorf("left: %q, want %s and %s", left, oldest, foreign)
+		}
+		if exit := run(t, d, spec(t, "exit", "0")); !exit.Known || exit.ExitCode != 0 {
+			t.Errorf("a worker beside a twin: %+v", exit)
+		}
+	})
+}

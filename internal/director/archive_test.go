@@ -1,0 +1,112 @@
+package director
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/fsm"
+)
+
+// longJournal makes a journal of batches that decide nothing, with two snapshots: what the older one is behind can leave it.
+func (s *harness) longJournal(batches int) {
+	s.t.Helper()
+	state, err := fsm.New(fsm.Config{}).Snapshot()
+	must(s.t, err)
+	must(s.t, withJournal(s.t.Context(), s.config, false, func(_ context.Context, b *bus.Bus) error {
+		j := b.Journal()
+		for n := range uint64(batches) {
+			if _, err := j.Append(s.t.Context(), fmt.Sprintf("long/%d", n+1), n, nil); err != nil {
+				return err
+			}
+			if left := uint64(batches) - n - 1; left == 0 || left == 10 {
+				if err := j.SaveSnapshot(s.t.Context(), j.Head(), state); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
+}
+
+func (s *harness) segments() []string {
+	s.t.Helper()
+	all, err := filepath.Glob(filepath.Join(s.config.Director.DataDir, archiveDir, "*.jsonl.zst"))
+	must(s.t, err)
+	return all
+}
+
+// An archive that cannot be written is said in log, health and status; it is tried again, and all is well when it can be, without a restart.
+func TestTheArchiveIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.longJournal(1100)
+	inTheWay := filepath.Join(s.config.Director.DataDir, archiveDir)
+	must(t, os.WriteFile(inTheWay, nil, 0o600))
+	s.start()
+	s.until("the log says it", func() bool {
+		return s.logs.FilterMessage("the live journal is not shortened; it is tried again").Len() > 0
+	})
+	problem := "the live journal is not shortened: bus: archive: "
+	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK || !strings.HasPrefix(h.Problem, problem) {
+		t.Errorf("health: %+v, %v", h, err)
+	}
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.HasPrefix(now.Director.Problem, problem) {
+		t.Errorf("status: %+v, %v", now.Director, err)
+	}
+	must(t, os.Remove(inTheWay))
+	s.until("it is archived", func() bool { return len(s.segments()) == 1 })
+	s.until("health says so", func() bool {
+		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		return err == nil && h.OK && h.Problem == ""
+	})
+}
+
+// A director whose journal is full when it begins makes room first, and from then on in time, without waiting for a thousand batches.
+func TestAFullJournalIsGoneOnWith(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.journalBytes = 256 << 10
+	s.config.Director.Interval = 20 * time.Millisecond // what follows fills the journal in seconds, not in days
+	s.longJournal(2000)
+	s.start()
+	s.until("it leads", func() bool { return strings.HasPrefix(s.health(), "healthy") })
+	if len(s.segments()) != 1 {
+		t.Fatalf("archived: %q", s.segments())
+	}
+	for n := 0; len(s.segments()) == 1; n++ {
+		_, err := SendCommand(t.Context(), s.config.Director.DataDir, []fsm.OperatorCommand{fsm.Pause, fsm.Resume}[n%2])
+		must(t, err)
+	}
+	if problems := s.logs.FilterMessage("session ended; the journal is read again").Len(); problems > 0 {
+		t.Errorf("%d sessions have ended", problems)
+	}
+}
+
+// A snapshot that cannot be read keeps the live journal whole: that is said, and a new snapshot is saved in its place, also while nothing is decided.
+func TestAnUnreadableSnapshotIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.longJournal(1100)
+	store, err := filepath.Glob(filepath.Join(s.config.Director.DataDir, "bus/jetstream/*/*/streams/OBJ_RETAKE_SNAPSHOTS"))
+	if err != nil || len(store) != 1 {
+		t.Fatal("no snapshots", store, err)
+	}
+	block(func(data []byte) []byte { data[bytes.LastIndex(data, []byte("retake_snapshot"))] ^= 0x10; return data })(t, store[0])
+	s.start()
+	s.until("the log says it", func() bool {
+		said := s.logs.FilterMessage("the live journal is not shortened; it is tried again").All()
+		return len(said) > 0 && strings.Contains(fmt.Sprint(said[0].ContextMap()["error"]), "snapshot 1100")
+	})
+	s.until("it is archived", func() bool { return len(s.segments()) == 1 })
+	s.until("health says so", func() bool {
+		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		return err == nil && h.OK && h.Problem == ""
+	})
+}

@@ -1,0 +1,204 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// roads to GitHub that can be closed. What comes while they are is counted.
+type roads struct {
+	mu     sync.Mutex
+	closed func() (*http.Response, error) // nil: open
+	when   func(*http.Request) bool       // closes them before a request that fits; nil: none does
+	how    func() (*http.Response, error) // then
+	lost   []time.Time                    // requests that were not answered
+}
+
+func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	if r.when != nil && r.when(req) {
+		r.closed, r.when = r.how, nil
+	}
+	fail := r.closed
+	if fail != nil {
+		r.lost = append(r.lost, time.Now())
+	}
+	r.mu.Unlock()
+	if fail == nil {
+		return http.DefaultTransport.RoundTrip(req)
+	}
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+	resp, err := fail()
+	if resp != nil {
+		resp.Request = req
+	}
+	return resp, err
+}
+
+// close lets nothing through from the first request that fits; nil: at once.
+func (r *roads) close(when func(*http.Request) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.when = when; when == nil {
+		r.closed = r.how
+	}
+}
+
+func (r *roads) open() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed, r.when = nil, nil
+}
+
+func (r *roads) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed != nil
+}
+
+func (r *roads) attempts() []time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]time.Time{}, r.lost...)
+}
+
+func refused() (*http.Response, error) {
+	return nil, errors.New("dial tcp 192.0.2.1:443: connect: connection refused")
+}
+
+func badGateway() (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("<html>502</html>"))}, nil
+}
+
+func tooLate() (*http.Response, error) {
+	time.Sleep(100 * time.Millisecond)
+	return nil, context.DeadlineExceeded
+}
+
+// TestGitHubAway: GitHub is away for a while, wherever its director is. It is left alone after three failures and asked once per pause; phase, health and status say
+// so; the running worker is untouched, nobody is asked anything, and everything goes on. The pauses are a hundredth of the real ones, and so is the outage of ten minutes.
+func TestGitHubAway(t *testing.T) {
+	const (
+		first   = 40 * time.Millisecond
+		longest = 15 * first
+		lasts   = 6 * time.Second
+	)
+	isWrite := func(r *http.Request) bool { return r.Method != http.MethodGet }
+	for name, tc := range map[string]struct {
+		how   func() (*http.Response, error)
+		begin func(s *harness, r *roads, key string, finish func()) // returns when the roads are closed, or will be
+	}{
+		"at the start": {refused, func(s *harness, r *roads, _ string, _ func()) {
+			r.close(nil)
+			s.start()
+		}},
+		"while it polls": {badGateway, func(s *harness, r *roads, key string, _ func()) {
+			s.start()
+			s.until("running", func() bool { return s.runtime.running(key) != "" })
+			r.close(nil)
+		}},
+		"while it claims": {badGateway, func(s *harness, r *roads, _ string, _ func()) {
+			r.close(func(q *http.Request) bool { return isWrite(q) && !strings.HasSuffix(q.URL.Path, "/widgets/labels") })
+			s.start()
+		}},
+		"while it delivers": {tooLate, func(s *harness, r *roads, key string, finish func()) {
+			s.start()
+			s.until("running", func() bool { return s.runtime.running(key) != "" })
+			s.until("the claim's comment says so", func() bool {
+				c := s.github.Issue(key).Comments
+				return len(c) == 1 && len(s.labels(key)) == 1
+			})
+			r.close(isWrite)
+			finish()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			goOn := make(chan struct{})
+			finish := sync.OnceFunc(func() { close(goOn) })
+			s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+				select {
+				case <-goOn:
+				case <-ctx.Done():
+					return 1
+				}
+				return a.work(ctx)
+			})
+			t.Cleanup(finish)
+			way := &roads{how: tc.how}
+			s.transport, s.firstProbe, s.config.GitHub.Delivery = way, first, "pull_request"
+			key := s.github.CreateIssue(repo, "octocat", "All the same", "", "agent-task")
+			tc.begin(s, way, key, finish)
+			s.until("it is away", way.isClosed)
+			before := s.runtime.begun()
+			s.until("phase COOLDOWN", func() bool {
+				all, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+				return err == nil && all.Director.Phase == "COOLDOWN" && strings.Contains(all.Director.Problem, "GitHub has not answered since ")
+			})
+			if h := s.health(); !strings.HasPrefix(h, "healthy, but GitHub has not answered since ") {
+				t.Errorf("health says %q", h)
+			}
+			time.Sleep(lasts)
+			if s.runtime.begun() != before || before == 1 && name == "while it polls" && s.runtime.running(key) == "" {
+				t.Errorf("the outage has changed what runs: %q", s.runtime.attempts())
+			}
+			lost := way.attempts()
+			way.open()
+			finish()
+			s.until("review", s.labelled(key, "agent-review"))
+			s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
+			if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
+				t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
+			}
+			outage, down := lost[len(lost)-1].Sub(lost[0]), 3
+			for down < 6 && down < len(lost) && lost[down].Sub(lost[down-1]) < first { // a read that was answered in between begins the count anew
+				down++
+			}
+			if most := down + 4 + int(outage/longest) + 1; len(lost) < 4 || len(lost) > most {
+				t.Errorf("%d requests in %s, want at most %d", len(lost), outage, most)
+			}
+			for i := down; i < len(lost); i++ {
+				if pause := lost[i].Sub(lost[i-1]); pause < min(first<<(i-down), longest) {
+					t.Errorf("request %d came %s after the one before", i, pause)
+				}
+			}
+		})
+	}
+}
+
+// TestGitHubAwayAcrossARestart: the deadline is in the journal, and the next process waits for it before it asks anything, its start included.
+func TestGitHubAwayAcrossARestart(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	way := &roads{how: refused}
+	s.transport, s.firstProbe = way, 20*time.Second
+	key := s.github.CreateIssue(repo, "octocat", "All the same", "", "agent-task")
+	way.close(nil)
+	s.start()
+	var until time.Time
+	s.until("closed", func() bool {
+		until = s.closures()["github.api"]
+		return !until.IsZero()
+	})
+	before := len(way.attempts())
+	s.stop()
+	s.start()
+	s.until("the probe", func() bool { return len(way.attempts()) > before })
+	if probe := way.attempts()[before]; probe.Before(until) {
+		t.Errorf("asked %s before the deadline", until.Sub(probe))
+	}
+	way.open()
+	s.until("closed again, by one probe", func() bool { return s.closures()["github.api"].After(until) })
+	if n := len(way.attempts()); n != before+1 {
+		t.Errorf("%d probes", n-before)
+	}
+	s.until("review", s.labelled(key, "agent-review"))
+}

@@ -1,0 +1,201 @@
+package director
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/safefile"
+)
+
+// settings are what of the configuration the tasks remember.
+func (d *daemon) settings() *fsm.Settings {
+	c := d.config
+	return &fsm.Settings{
+		Fleet: c.Director.Fleet, Prefix: c.AgentBus.Prefix, Repositories: c.GitHub.Repositories, Labels: fsm.LabelNames(c.GitHub.Labels),
+		Image: d.image(), MaxWorkers: c.Director.MaxWorkers,
+	}
+}
+
+// meetTasks has the configuration meet the tasks of the last run, before the machine decides anything: what cannot be followed is refused, what
+// becomes of each task is said once, and the earlier names of labels count on.
+func (s *session) meetTasks(m *fsm.Machine) error {
+	before, now := m.LastSettings(), s.settings()
+	s.recogniseLabels(m)
+	if before != nil && before.Prefix != now.Prefix {
+		if workers := liveWorkers(m); len(workers) > 0 {
+			return fmt.Errorf("%w: agent_bus.prefix is %q, and workers that run speak on %q (%s): set it back until they have finished (director drain --wait), or remove their containers first",
+				errForGood, now.Prefix, before.Prefix, strings.Join(workers, ", "))
+		}
+	}
+	if s.met == nil || !reflect.DeepEqual(before, now) { // otherwise this run has met them already
+		s.met = &meeting{before: before, attempts: map[fsm.IssueKey]string{}}
+		for _, t := range m.Tasks() {
+			s.met.attempts[t.Key] = t.AttemptID()
+		}
+	}
+	for _, t := range m.Tasks() {
+		if fate := fateOf(m, t, before, now); fate != "" {
+			s.log.Warn("the configuration has changed under a task", zap.String("issue", string(t.Key)), zap.String("task", t.Nonce),
+				zap.Stringer("state", t.State), zap.String("reason", fate))
+		}
+	}
+	return nil
+}
+
+// recogniseLabels makes the labels that the tasks had under earlier names count.
+func (s *session) recogniseLabels(m *fsm.Machine) {
+	var earlier []github.Labels
+	for _, l := range m.EarlierLabels() {
+		earlier = append(earlier, github.Labels(l))
+	}
+	s.github.Recognise(earlier)
+}
+
+// meeting is what a configuration has met: the settings of the run before, and the attempts of then.
+type meeting struct {
+	before   *fsm.Settings
+	attempts map[fsm.IssueKey]string
+}
+
+// fate says what has become of a task, as long as its attempt is the one that was met; of a later one only what is true of all in its repository.
+func (x *meeting) fate(m *fsm.Machine, t *fsm.Task, now *fsm.Settings) string {
+	before := x.before
+	if x.attempts[t.Key] != t.AttemptID() {
+		before = nil
+	}
+	return fateOf(m, t, before, now)
+}
+
+func liveWorkers(m *fsm.Machine) (workers []string) {
+	for _, t := range m.Tasks() {
+		if t.State.Info().Live && t.Attempt > 0 {
+			workers = append(workers, t.AttemptID())
+		}
+	}
+	return workers
+}
+
+// fateOf says what becomes of a task under the configuration of now; empty: nothing has changed for it. before is nil if the last run did not write
+// down what it had.
+func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
+	var fate []string
+	say := func(format string, args ...any) { fate = append(fate, fmt.Sprintf(format, args...)) }
+	live := t.State.Info().Live
+	if !m.Covers(t.Key.Repo()) {
+		switch {
+		case t.State == fsm.Queued:
+			return "its repository is not in github.repositories any more: it is dropped, and was never claimed"
+		case t.State.Info().Slot || t.State == fsm.Backoff:
+			say("its repository is not in github.repositories any more: it is finished and handed in, and nothing new begins there")
+		default:
+			say("its repository is not in github.repositories any more: it is still watched until it is over")
+		}
+	}
+	if before == nil {
+		return strings.Join(fate, "; ")
+	}
+	switch {
+	case before.Labels == now.Labels:
+	case t.State != fsm.Queued:
+		say("labels are called otherwise now: on its issue the earlier ones count, and are taken off")
+	case !strings.EqualFold(before.Labels.Task, now.Labels.Task):
+		return fmt.Sprintf("the label that offers work is %s now: it is dropped, and was never claimed", now.Labels.Task)
+	}
+	if live && before.Image != now.Image {
+		say("its attempt goes on in %s, the next one is in %s", before.Image, now.Image)
+	}
+	if live && now.MaxWorkers < before.MaxWorkers && now.MaxWorkers < len(liveWorkers(m)) {
+		say("more workers run than director.max_workers = %d: all go on, and nothing begins before there are fewer", now.MaxWorkers)
+	}
+	return strings.Join(fate, "; ")
+}
+
+// watched are the repositories that are polled: those of the configuration, and those in which a task is not over.
+func (s *session) watched(m *fsm.Machine) []string {
+	all := slices.Clone(s.config.GitHub.Repositories)
+	for _, t := range m.Tasks() {
+		if repo := t.Key.Repo(); !slices.ContainsFunc(all, func(r string) bool { return strings.EqualFold(r, repo) }) {
+			all = append(all, repo)
+		}
+	}
+	return all
+}
+
+// isOver reports whether nothing is to be seen in a repository any more: it is not configured, and no task is left there.
+func isOver(m *fsm.Machine, repo string) bool {
+	return !m.Covers(repo) && !slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return strings.EqualFold(t.Key.Repo(), repo) })
+}
+
+// fleetFile names the fleet that a data directory belongs to. Streams, containers and comments carry its name, so another one finds none of them.
+const fleetFile = "fleet.json"
+
+type fleetState struct {
+	Fleet      string   `json:"fleet"`
+	Unfinished []string `json:"unfinished,omitempty"` // issues with a claim, when the file was written
+	// Labels are the names that labels on these issues may have, newest last: should the journal be lost, nothing else knows the earlier ones.
+	Labels []fsm.LabelNames `json:"labels,omitempty"`
+}
+
+// readFleet returns nil if there is no file, or none that can be read: it is written again.
+func (d *daemon) readFleet() *fleetState {
+	path := filepath.Join(d.config.Director.DataDir, fleetFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	was := &fleetState{}
+	if err == nil {
+		err = json.Unmarshal(data, was)
+	}
+	if err != nil {
+		d.log.Warn("it is not known which fleet this data directory belongs to", zap.String("file", path), zap.Error(err))
+		return nil
+	}
+	return was
+}
+
+// checkFleet refuses another fleet than the one whose tasks are under way here.
+func (d *daemon) checkFleet() error {
+	was := d.readFleet()
+	if now := d.config.Director.Fleet; was != nil && was.Fleet != now && len(was.Unfinished) > 0 {
+		return fmt.Errorf("director: director.fleet is %q, and the tasks of fleet %q in %s are not finished (%s): set it back until they are, or give fleet %q a director.data_dir of its own",
+			now, was.Fleet, d.config.Director.DataDir, strings.Join(was.Unfinished, ", "), now)
+	}
+	return nil
+}
+
+// fleetOf is what would be forgotten by another fleet, and without the journal.
+func (d *daemon) fleetOf(m *fsm.Machine) fleetState {
+	now := fsm.LabelNames(d.config.GitHub.Labels)
+	labels := slices.DeleteFunc(m.EarlierLabels(), func(l fsm.LabelNames) bool { return l == now })
+	f := fleetState{Fleet: d.config.Director.Fleet, Labels: append(labels, now)}
+	for _, t := range m.Tasks() {
+		if t.State != fsm.Queued && t.State != fsm.Forgotten && !t.State.Info().Final {
+			f.Unfinished = append(f.Unfinished, string(t.Key))
+		}
+	}
+	return f
+}
+
+// keepFleet writes the file if it would say something else.
+func (s *session) keepFleet(f fleetState) {
+	data, err := json.Marshal(f)
+	if err == nil && string(data) != s.fleetKept {
+		err = safefile.Write(filepath.Join(s.config.Director.DataDir, fleetFile), 0o600, append(data, '\n'))
+		s.fleetKept = string(data)
+	}
+	if err != nil {
+		s.log.Warn("it is not written down which fleet this data directory belongs to", zap.Error(err))
+	}
+}

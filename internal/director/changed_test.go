@@ -1,0 +1,186 @@
+package director
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// held plays workers that work only when they are told to.
+func held(t *testing.T) (s *harness, goOn chan struct{}) {
+	goOn = make(chan struct{})
+	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		select {
+		case <-goOn:
+			return a.work(ctx)
+		case <-ctx.Done():
+			return 1
+		}
+	})
+	return s, goOn
+}
+
+// said lists what was logged of the tasks that the configuration has changed under.
+func (s *harness) said(key string) (out []string) {
+	for _, e := range s.logs.FilterMessage("the configuration has changed under a task").All() {
+		if m := e.ContextMap(); m["issue"] == key {
+			out = append(out, m["reason"].(string))
+		}
+	}
+	return out
+}
+
+// refused starts the director and returns why it ends.
+func (s *harness) refused() string {
+	s.t.Helper()
+	s.start()
+	err := <-s.ended
+	s.cancel = nil
+	if err == nil {
+		s.t.Fatal("it was not refused")
+	}
+	return err.Error()
+}
+
+// TestRepositoryTakenOffTheConfiguration: what runs there is finished and handed in, closing an issue is heard, and what waits is dropped without a claim.
+func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
+	t.Parallel()
+	s, goOn := held(t)
+	const other = "acme/gadgets"
+	must(t, s.github.AddRepo(other, filepath.Join(filepath.Dir(s.config.Director.DataDir), "seed"), map[string]string{"retake-bot": "write", "octocat": "write"}))
+	s.config.Director.MaxWorkers = 2
+	running, closed := s.github.CreateIssue(repo, "octocat", "Running", "", "agent-task"), s.github.CreateIssue(repo, "octocat", "Closed", "", "agent-task")
+	s.start()
+	s.until("both run", func() bool { return s.runtime.running(running) != "" && s.runtime.running(closed) != "" })
+	waits := s.github.CreateIssue(repo, "octocat", "Waits", "", "agent-task")
+	s.until("it is queued", func() bool { return s.state(waits) == "Queued" })
+	s.stop()
+
+	s.config.GitHub.Repositories, s.config.Director.MaxWorkers = []string{other}, 3
+	s.start()
+	s.until("it is said", func() bool { return len(s.said(running)) > 0 && len(s.said(waits)) > 0 })
+	late := s.github.CreateIssue(repo, "octocat", "Late", "", "agent-task")
+	s.github.Close(closed, "octocat")
+	s.until("the closed one is stopped", func() bool { return s.runtime.running(closed) == "" })
+	close(goOn)
+	s.until("what ran is delivered", s.labelled(running, "agent-review"))
+	s.until("it is polled no more", func() bool {
+		return s.logs.FilterMessageSnippet("a repository is not polled any more").Len() > 0
+	})
+	for _, key := range []string{waits, late} {
+		if i := s.github.Issue(key); !slices.Equal(i.Labels, []string{"agent-task"}) || len(i.Comments) > 0 || s.runtime.running(key) != "" {
+			t.Errorf("%s was touched: %v, %d comments", key, i.Labels, len(i.Comments))
+		}
+	}
+	if l := s.said(waits); !strings.Contains(l[0], "it is dropped") {
+		t.Errorf("said of what waits: %q", l)
+	}
+}
+
+// TestLabelsRenamedUnderTasks: a worker goes on although its issue has the earlier label, which is taken off with the others; so does a change of the image, and
+// of the number of workers.
+func TestLabelsRenamedUnderTasks(t *testing.T) {
+	t.Parallel()
+	s, goOn := held(t)
+	s.config.Director.MaxWorkers = 2
+	one, two := s.github.CreateIssue(repo, "octocat", "One", "", "agent-task"), s.github.CreateIssue(repo, "octocat", "Two", "", "agent-task")
+	s.start()
+	s.until("both run", func() bool { return s.runtime.running(one) != "" && s.runtime.running(two) != "" })
+	s.stop()
+
+	before := s.config.GitHub.Labels
+	for _, name := range []*string{&s.config.GitHub.Labels.Task, &s.config.GitHub.Labels.Claimed, &s.config.GitHub.Labels.Blocked, &s.config.GitHub.Labels.Review} {
+		*name = strings.Replace(*name, "agent-", "bot-", 1)
+	}
+	s.config.Director.MaxWorkers, s.config.Containers.Image = 1, "retake-dev:next"
+	s.start()
+	s.until("it is said", func() bool { return len(s.said(one)) > 0 && len(s.said(two)) > 0 })
+	for _, part := range []string{"labels are called otherwise", "retake-dev:next", "director.max_workers = 1"} {
+		if l := s.said(one)[0]; !strings.Contains(l, part) {
+			t.Errorf("not said: %s in %q", part, l)
+		}
+	}
+	s.github.AddComment(one, "octocat", "How is it going?") // so that the issue is seen
+	s.github.RemoveLabel(two, "octocat", before.Claimed)
+	s.until("the one without a label is stopped", func() bool { return s.runtime.running(two) == "" })
+	close(goOn)
+	s.until("the other is delivered", func() bool { return len(s.transitions(one, "Done"))+len(s.transitions(one, "InReview")) > 0 })
+	s.until("under the new name alone", s.labelled(one, "bot-review"))
+	s.until("nothing is left on the other", s.labelled(two))
+}
+
+// waitsFor is what `director tasks` says of an issue.
+func (s *harness) waitsFor(key string) string {
+	v, err := AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	for _, t := range v.Tasks {
+		if err == nil && t.Issue == key {
+			return t.WaitsFor
+		}
+	}
+	return ""
+}
+
+// TestWhatBecomesOfATaskIsOver: what is said of an attempt that the configuration has changed under is not said of the next one, nor of another task on
+// the same issue.
+func TestWhatBecomesOfATaskIsOver(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+			return 1
+		}
+		if a.plan.Attempt == 1 {
+			return a.failsWith(ctx, "network_transient", "read tcp: connection reset by peer")
+		}
+		<-ctx.Done()
+		return 1
+	})
+	key := s.github.CreateIssue(repo, "octocat", "Task", "", "agent-task")
+	s.start()
+	s.until("it runs", func() bool { return s.runtime.running(key) != "" && s.state(key) == "Running" })
+	s.stop()
+	s.config.Containers.Image = "retake-dev:next"
+	s.start()
+	s.until("it is said", func() bool { return strings.Contains(s.waitsFor(key), "its attempt goes on in") })
+	close(goOn)
+	s.until("the next attempt runs", func() bool { return strings.HasSuffix(s.runtime.running(key), "-2") && s.state(key) == "Running" })
+	if w := s.waitsFor(key); strings.Contains(w, "its attempt goes on in") || w == "" {
+		t.Errorf("of the next attempt: %q", w)
+	}
+}
+
+// TestChangesThatWorkersCannotFollow: another prefix, or another fleet, is refused while there is somebody who would not be heard, with one line that says what to do.
+func TestChangesThatWorkersCannotFollow(t *testing.T) {
+	t.Parallel()
+	s, goOn := held(t)
+	key := s.github.CreateIssue(repo, "octocat", "Task", "", "agent-task")
+	s.start()
+	s.until("it runs", func() bool { return s.runtime.running(key) != "" && len(s.transitions(key, "Running")) > 0 })
+	s.stop()
+
+	was := s.config
+	s.config.AgentBus.Prefix = "retake.v9"
+	if err := s.refused(); !strings.Contains(err, "agent_bus.prefix") || !strings.Contains(err, "retake.v1") || !strings.Contains(err, "drain") {
+		t.Errorf("another prefix: %s", err)
+	}
+	s.config = was
+	s.config.Director.Fleet = "another"
+	if err := s.refused(); !strings.Contains(err, "director.fleet") || !strings.Contains(err, key) {
+		t.Errorf("another fleet: %s", err)
+	}
+	s.config = was
+	s.start()
+	close(goOn)
+	s.until("it is delivered", s.labelled(key, "agent-review"))
+	s.until("it is over", func() bool { return len(s.transitions(key, "Done")) > 0 })
+	s.stop()
+
+	s.config.AgentBus.Prefix, s.config.Director.Fleet = "retake.v9", "another"
+	again := s.github.CreateIssue(repo, "octocat", "Again", "", "agent-task")
+	s.start()
+	s.until("the next one is delivered", s.labelled(again, "agent-review"))
+}

@@ -1,0 +1,309 @@
+package director
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/chain"
+	"retake/internal/bus/keys"
+	"retake/internal/bus/server"
+	"retake/internal/config"
+	"retake/internal/fsm"
+	"retake/internal/safefile"
+)
+
+// What of the journal is in the data directory, but not in the bus's folder: what befalls that one leaves them alone.
+const (
+	mirrorFile = "journal.head" // how far the journal went
+	archiveDir = "journal"      // what has left the live journal
+)
+
+// journalOptions are those of the bus that the journal needs.
+func (d *daemon) journalOptions() bus.Options {
+	c := d.config
+	return bus.Options{
+		URL: c.AgentBus.URL, Prefix: c.AgentBus.Prefix, Fleet: c.Director.Fleet, Replicas: c.AgentBus.Replicas,
+		Dir: filepath.Join(c.Director.DataDir, "bus"), Mirror: filepath.Join(c.Director.DataDir, mirrorFile),
+		Archive: bus.Archive{Dir: filepath.Join(c.Director.DataDir, archiveDir), Keep: time.Duration(c.Journal.KeepDays) * 24 * time.Hour},
+		RunID:   d.runID, Leads: func() bool { return d.term.Load().leads() }, Log: d.log,
+		JournalBytes: d.journalBytes,
+	}
+}
+
+// withJournal opens the journal alone, and closes it after use. What only reads the journal of an embedded bus reads a copy of it, since a server writes to whatever it serves;
+// no director may run on the data directory then, nor for anything but reading. On a joined bus anything but reading takes the lease.
+func withJournal(ctx context.Context, c config.Config, readOnly bool, use func(context.Context, *bus.Bus) error) (err error) {
+	d := &daemon{config: c, log: zap.NewNop(), writer: "command-" + newNonce(), runID: "`director journal`"}
+	if d.config.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
+		return fmt.Errorf("director: director.data_dir: %w", err)
+	}
+	o := d.journalOptions()
+	switch {
+	case !readOnly:
+		err = d.lockData(ctx)
+	case o.URL == "":
+		if err = d.lockToRead(ctx); err != nil {
+			break
+		}
+		var copied string
+		if copied, err = os.MkdirTemp("", "retake-journal-"); err == nil {
+			defer func() { err = errors.Join(err, os.RemoveAll(copied)) }()
+			err = copyBus(copied, &o)
+		}
+	}
+	defer func() { err = errors.Join(err, d.lock.Close()) }()
+	if err != nil {
+		return err
+	}
+	if o.URL != "" {
+		o.Keys, err = keys.Load(c.AgentBus.Credentials)
+	} else {
+		o.Server, err = server.Start(ctx, server.Options{Dir: o.Dir, Prefix: o.Prefix, Fleet: o.Fleet, SyncAlways: !readOnly, Log: d.log})
+		readOnly = false // nobody else uses it, or the copy
+	}
+	if err != nil {
+		return err
+	}
+	if d.bus, err = bus.OpenJournal(ctx, o, readOnly); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.bus.Close(context.WithoutCancel(ctx))) }()
+	if readOnly {
+		return use(ctx, d.bus)
+	}
+	t, err := d.take(ctx)
+	if err != nil {
+		return fmt.Errorf("director: nothing was changed: %w", err)
+	}
+	defer t.release()
+	d.term.Store(t)
+	return use(t.ctx, d.bus)
+}
+
+// copyBus copies the files of a bus that no director uses, and how far its journal went, and has the options name the copy. The archive is only read anyway.
+func copyBus(to string, o *bus.Options) error {
+	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, mirrorFile)
+	err := os.CopyFS(dir, os.DirFS(o.Dir))
+	if err == nil {
+		err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			return os.Chmod(path, 0o600) // keys that others may read are refused, and a copy is made with what the umask allows
+		})
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		var data []byte
+		if data, err = os.ReadFile(o.Mirror); err == nil {
+			err = safefile.Write(mirror, 0o600, data)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("director: the journal is read from a copy in %s (TMPDIR), which cannot be made: %w", to, err)
+	}
+	o.Dir, o.Mirror = dir, mirror
+	return nil
+}
+
+// VerifyJournal reads all of the journal and says what it found. It changes nothing.
+func VerifyJournal(ctx context.Context, c config.Config) (v bus.Verification, err error) {
+	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
+		if v, err = b.Journal().Verify(ctx); err != nil || len(v.Damages) > 0 {
+			return err
+		}
+		return verifyStates(ctx, b.Journal(), &v)
+	})
+	return v, err
+}
+
+// verifyStates compares the snapshots of a journal that is whole with what its batches lead to: from the beginning, or, if that is gone, from the oldest snapshot on.
+func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) error {
+	at, err := j.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	known := at.Seq == 0
+	m := fsm.New(fsm.Config{})
+	for i := range v.Snapshots {
+		s := &v.Snapshots[len(v.Snapshots)-1-i]
+		if s.Fault != "" {
+			continue
+		}
+		head, state, err := j.Snapshot(ctx, s.Seq)
+		if err != nil {
+			return err
+		}
+		had := fsm.New(fsm.Config{})
+		if err := had.Restore(state); err != nil {
+			s.Fault = "this version cannot use it: " + err.Error()
+			continue
+		}
+		if !known {
+			m, at, known = had, head, true
+			continue
+		}
+		if at, err = replayTo(ctx, j, m, at, s.Seq); err != nil {
+			return err
+		}
+		is, errIs := m.Snapshot()
+		was, errWas := had.Snapshot()
+		if err := errors.Join(errIs, errWas); err != nil {
+			return err
+		}
+		if !bytes.Equal(is, was) {
+			s.Fault = "its state is not the one that the batches lead to"
+			v.Damages = append(v.Damages, &bus.Damage{Kind: chain.Fork, Seq: s.Seq, Want: "the state that the batches lead to", Got: "another one in the snapshot"})
+		}
+	}
+	return nil
+}
+
+// replayTo applies the batches behind a head, up to a sequence.
+func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, last uint64) (bus.Head, error) {
+	enough := errors.New("all is read")
+	head, err := j.Records(ctx, at, func(r chain.Record) error {
+		if r.Seq > last {
+			return enough
+		}
+		records, err := fsm.ReadBatch(r.Data)
+		if err != nil {
+			return fmt.Errorf("director: journal at %d: %w", r.Seq, err)
+		}
+		m.Replay(records)
+		at = bus.Head{Seq: r.Seq}
+		return nil
+	})
+	if errors.Is(err, enough) {
+		err = nil
+	} else if err == nil {
+		at = head
+	}
+	return at, err
+}
+
+// ExportJournal writes the journal, archived batches included, and the newest snapshot to a file.
+func ExportJournal(ctx context.Context, c config.Config, file string) (t chain.Trailer, err error) {
+	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
+		t, err = b.Journal().Export(ctx, file)
+		return err
+	})
+	return t, err
+}
+
+// ImportJournal brings an exported journal back. The one that is there must be empty, unless aside names a file that it is set aside to.
+func ImportJournal(ctx context.Context, c config.Config, file, aside string) (t chain.Trailer, err error) {
+	err = withJournal(ctx, c, false, func(ctx context.Context, b *bus.Bus) error {
+		if _, err := chain.Read(file, nil, nil); err != nil { // before anything is set aside
+			return fmt.Errorf("director: import: %w", err)
+		}
+		if aside != "" {
+			if err := b.ReplaceJournal(ctx, aside); err != nil {
+				return err
+			}
+		}
+		if t, err = b.Import(ctx, file); err != nil {
+			return err
+		}
+		return removeNote(ctx, c, b) // what was to be rebuilt was brought back instead
+	})
+	return t, err
+}
+
+// makeRoom lets a session begin whose journal is nearly full: it takes a batch to begin, and only what is behind two snapshots can leave.
+func (s *session) makeRoom(ctx context.Context, h *state) {
+	crowded, err := s.bus.Journal().Crowded(ctx)
+	if err != nil || !crowded {
+		return // what it appends will tell
+	}
+	s.log.Warn("the live journal is more than half full: room is made before anything is appended")
+	if h.head.Seq > h.saved {
+		data, err := h.m.Snapshot()
+		if err != nil {
+			s.log.Warn("snapshot not made", zap.Error(err))
+		}
+		s.save(ctx, savedState{h.head, data})
+	}
+	s.retireJournal(ctx)
+}
+
+// beforeSnapshot is what a start does not read of the live journal, and verifyRest the pause after each batch of it that is read later.
+const (
+	beforeSnapshot = "the live journal before its snapshot"
+	verifyRest     = 2 * time.Millisecond
+)
+
+// verifyJournal reads the part of the live journal that the start did not: its snapshot, at a sequence, is behind that. What is damaged there is said; it changes
+// no state. What cannot be read at the moment is read again.
+func (s *session) verifyJournal(ctx context.Context, snapshot uint64) {
+	s.unusable.Delete(beforeSnapshot)
+	if snapshot == 0 { // the start has read all of it
+		return
+	}
+	var n uint64
+	err := retry(ctx, pauses(s.config.Director.Interval, retireMost), 0, func() (err error) {
+		if n, err = s.bus.Journal().VerifyLive(ctx, snapshot, verifyRest); errors.Is(err, bus.ErrDamaged) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, func(err error, pause time.Duration) {
+		s.log.Warn("the journal before its snapshot is not verified yet", zap.Error(err), zap.Duration("in", pause))
+	})
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		s.unusable.Store(beforeSnapshot, err.Error()+", before its snapshot: no state needs that, and it cannot be exported; `director journal verify` names all of it")
+		s.log.Error("the journal is damaged before its snapshot", zap.Error(err))
+	default:
+		s.log.Info("the journal before its snapshot is as it was written", zap.Uint64("batches", n))
+	}
+}
+
+// retireMost is the longest pause before retiring is tried again: a try may read much.
+const retireMost = 10 * time.Minute
+
+// retries are those of retiring, whose pauses double; the housekeeper's own. A session begins with one: an earlier one may have failed.
+type retries struct {
+	at    time.Time     // when the next one is due
+	pause time.Duration // before it; 0: the last one worked
+	done  bool          // none is due before the next snapshot
+}
+
+func (r *retries) due(now time.Time) bool { return !r.done && !now.Before(r.at) }
+
+// ended is told how one went.
+func (r *retries) ended(now time.Time, first time.Duration, err error) {
+	if err == nil {
+		*r = retries{done: true}
+		return
+	}
+	r.pause = min(max(2*r.pause, first), retireMost)
+	r.at, r.done = now.Add(r.pause), false
+}
+
+// retireJournal moves what no restart needs any more out of the live journal.
+func (s *session) retireJournal(ctx context.Context) {
+	err := s.bus.Journal().Retire(ctx, time.Now())
+	if ctx.Err() != nil {
+		return
+	}
+	s.retires.ended(time.Now(), s.config.Director.Interval, err)
+	if s.resave = errors.Is(err, bus.ErrSnapshot); s.resave {
+		s.saved = 0 // what is saved there may be what cannot be read
+	}
+	if err == nil {
+		s.unusable.Delete(archiveDir)
+		return
+	}
+	s.unusable.Store(archiveDir, "the live journal is not shortened: "+err.Error())
+	s.log.Warn("the live journal is not shortened; it is tried again", zap.Duration("in", s.retires.pause), zap.Error(err))
+}

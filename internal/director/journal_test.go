@@ -1,0 +1,149 @@
+package director
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"retake/internal/bus"
+	"retake/internal/bus/chain"
+	"retake/internal/fsm"
+)
+
+// A director does not begin from what is left of its journal: it says where the damage is and what to do, and changes nothing.
+func TestADirectorStopsAtADamagedJournal(t *testing.T) {
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.start()
+	s.until("started", func() bool { return s.logs.FilterMessage("director started").Len() == 1 })
+	s.stop()
+	data := s.config.Director.DataDir
+	before, err := os.ReadFile(filepath.Join(data, mirrorFile))
+	must(t, err)
+	must(t, os.RemoveAll(filepath.Join(data, "bus/jetstream")))
+	s.start()
+	s.cancel = nil
+	err = <-s.ended
+	if !errors.Is(err, bus.ErrDamaged) || !strings.Contains(err.Error(), "(cut) at batch 1") || !strings.Contains(err.Error(), "director journal verify") {
+		t.Errorf("it ended with: %v", err)
+	}
+	if after, err := os.ReadFile(filepath.Join(data, mirrorFile)); err != nil || string(after) != string(before) {
+		t.Errorf("it forgot how far the journal went: %q, %v", after, err)
+	}
+}
+
+// Damage before the snapshot keeps no director from beginning: the state does not need what is there. It is found soon all the same, and named.
+func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.longJournal(60)
+	whole := func() bool {
+		return s.logs.FilterMessage("the journal before its snapshot is as it was written").Len() == 1
+	}
+	s.start()
+	s.until("a journal that is whole is read", whole)
+	s.stop()
+	streams, err := filepath.Glob(filepath.Join(s.config.Director.DataDir, "bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
+	if err != nil || len(streams) != 1 {
+		t.Fatal("no stream", streams, err)
+	}
+	block(func(data []byte) []byte { data[bytes.Index(data, []byte("long/7"))] ^= 0x10; return data })(t, streams[0])
+	s.start()
+	s.until("the log says it", func() bool { return s.logs.FilterMessage("the journal is damaged before its snapshot").Len() == 1 })
+	problem := "the journal is damaged (gap) at batch 7"
+	if h, err := AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK || !strings.Contains(h.Problem, problem) {
+		t.Errorf("health: %+v, %v", h, err)
+	}
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.Contains(now.Director.Problem, problem) {
+		t.Errorf("status: %+v, %v", now.Director, err)
+	}
+	if !whole() {
+		t.Error("it is as it was written, too")
+	}
+	s.stop()
+}
+
+// filesOf are all files of a folder, with what is in them and when they were written.
+func filesOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		all[path] = fmt.Sprint(info.Mode(), info.ModTime())
+		if !e.IsDir() {
+			data, err := os.ReadFile(path)
+			all[path] += fmt.Sprintf(" %x", sha256.Sum256(data))
+			return err
+		}
+		return nil
+	}))
+	return all
+}
+
+// The commands that only read write nothing, also to a copy of a data directory that no director has locked.
+func TestReadingAJournalWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, nil)
+	s.longJournal(60)
+	dir := s.config.Director.DataDir
+	must(t, os.Remove(filepath.Join(dir, lockFile)))
+	before := filesOf(t, dir)
+	if v, err := VerifyJournal(t.Context(), s.config); err != nil || v.Batches != 60 || len(v.Damages) > 0 || len(v.Snapshots) != 2 || v.Mirror == nil || v.Mirror.Seq != 60 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if end, err := ExportJournal(t.Context(), s.config, filepath.Join(t.TempDir(), "x")); err != nil || end.Batches != 60 {
+		t.Errorf("%+v, %v", end, err)
+	}
+	after := filesOf(t, dir)
+	for path, was := range before {
+		if after[path] != was {
+			t.Errorf("%s was changed: %s, and it was %s", path, after[path], was)
+		}
+	}
+	if len(after) != len(before) {
+		t.Errorf("%d files, and there were %d", len(after), len(before))
+	}
+}
+
+// A snapshot is compared with the batches: a director that starts from one that is another's, or says something else, decides from what never was.
+func TestVerifyComparesSnapshots(t *testing.T) {
+	t.Parallel()
+	c := newHarness(t, nil).config
+	if _, err := ImportJournal(t.Context(), c, "testdata/journals/v0-chain.jsonl.zst", ""); err != nil {
+		t.Fatal(err)
+	}
+	nothing, err := fsm.New(fsm.Config{}).Snapshot()
+	must(t, err)
+	for _, step := range []struct {
+		save func(j *bus.Journal) error
+		want string
+	}{
+		{func(*bus.Journal) error { return nil }, ""},
+		{func(j *bus.Journal) error { return j.SaveSnapshot(t.Context(), j.Head(), nothing) }, "the state that the batches lead to"},
+		{func(j *bus.Journal) error {
+			return j.SaveSnapshot(t.Context(), bus.Head{Seq: j.Head().Seq, Digest: chain.Digest{1}}, nothing)
+		}, "as a snapshot says"},
+	} {
+		must(t, withJournal(t.Context(), c, false, func(ctx context.Context, b *bus.Bus) error {
+			if _, err := b.Journal().Replay(ctx, bus.Head{}, func(uint64, []byte) error { return nil }); err != nil {
+				return err
+			}
+			return step.save(b.Journal())
+		}))
+		v, err := VerifyJournal(t.Context(), c)
+		if err != nil || (len(v.Damages) == 1) != (step.want != "") || step.want != "" && !strings.Contains(v.Damages[0].Want, step.want) {
+			t.Errorf("want %q: %+v, %v", step.want, v.Damages, err)
+		}
+	}
+}

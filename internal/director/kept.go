@@ -1,0 +1,84 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/safefile"
+)
+
+// keptFile, beside the checkouts, names those that an empty journal did not know, one in a line. They may be all that is left of a journal that
+// was lost: no session removes them, of whichever director, until a rebuild has used them or a person has removed the file.
+const keptFile = "checkouts.kept"
+
+func (d *daemon) keptPath() string { return filepath.Join(d.sharedDir(), keptFile) }
+
+// sweep removes the checkouts that no task needs. After an error nothing was removed: those that must be kept are not known, or another director leads.
+func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
+	if !s.term.Load().leads() {
+		return errLeaseLost
+	}
+	var tasks []string
+	for _, t := range m.Tasks() {
+		tasks = append(tasks, t.Nonce)
+	}
+	kept, err := s.kept(tasks)
+	if err != nil {
+		return fmt.Errorf("director: which checkouts are kept: %w", err)
+	}
+	if len(kept) > 0 {
+		s.log.Warn("checkouts are there from before the journal began: if that was lost, stop this director and run `director journal rebuild`; "+
+			"if nobody needs them, remove the file that names them, and the next start removes them",
+			zap.Strings("tasks", kept), zap.String("file", s.keptPath()))
+	}
+	gone, err := s.workspace.Sweep(ctx, s.checkouts, append(tasks, kept...))
+	if err != nil {
+		s.log.Warn("orphaned checkouts are left", zap.Error(err))
+	}
+	if len(gone) > 0 {
+		s.log.Info("removed orphaned checkouts", zap.Strings("tasks", gone))
+	}
+	return nil
+}
+
+// kept are the checkouts that stay although no task needs them. They are written down while the journal is empty.
+func (s *session) kept(tasks []string) (kept []string, err error) {
+	data, err := os.ReadFile(s.keptPath())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	claims, err := s.workspace.Claims()
+	if err != nil {
+		return nil, err
+	}
+	named := strings.Fields(string(data))
+	for _, c := range claims {
+		if !slices.Contains(tasks, c.Nonce) && (slices.Contains(named, c.Nonce) || s.owner.driver.Last() == 0) {
+			kept = append(kept, c.Nonce)
+		}
+	}
+	switch {
+	case slices.Equal(kept, named):
+		return kept, nil
+	case len(kept) == 0:
+		return nil, s.keptNoMore()
+	}
+	return kept, safefile.Write(s.keptPath(), 0o600, []byte(strings.Join(kept, "\n")+"\n"))
+}
+
+// keptNoMore is for a rebuild: what it could use of the checkouts is a task's now.
+func (d *daemon) keptNoMore() error {
+	if err := os.Remove(d.keptPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

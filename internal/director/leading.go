@@ -1,0 +1,333 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/github"
+)
+
+// errLeaseLost ends a session whose process leads no more.
+var errLeaseLost = errors.New("director: it leads no more: its lease is another's, or could not be renewed in time")
+
+// term is a time for which this process leads its fleet: nobody else decides, or carries out effects, within it. On a bus of its own it lasts as long as
+// the process, whose lock on the data directory is enough.
+type term struct {
+	ctx      context.Context // ends with it
+	end      context.CancelCauseFunc
+	lease    *bus.Lease            // nil: the bus is its own
+	takeover bool                  // another director led when this one began to wait
+	clock    atomic.Pointer[clock] // of the machine
+	ended    sync.WaitGroup
+}
+
+// leads: an effect may be carried out at this moment, by this process's own clock.
+func (t *term) leads() bool { return t == nil || t.lease == nil || t.lease.Leads() }
+
+// expired: it ended although nobody asked for that.
+func (t *term) expired() bool { return errors.Is(context.Cause(t.ctx), errLeaseLost) }
+
+// watch ends it with its lease.
+func (t *term) watch() {
+	t.ended.Go(func() {
+		select {
+		case <-t.lease.Expired():
+			t.end(errLeaseLost)
+		case <-t.ctx.Done():
+		}
+	})
+}
+
+// release ends it, and lets another director lead at once.
+func (t *term) release() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if t.lease != nil {
+		t.lease.Release(ctx)
+	}
+	t.end(nil)
+	t.ended.Wait()
+}
+
+// now is the machine's time. A director that takes over goes on with the time of the one before: else deadlines would come early, or stand still, by
+// as much as their clocks differ.
+func (t *term) now() time.Time {
+	if c := t.clock.Load(); c != nil {
+		return c.peek()
+	}
+	if t.lease != nil {
+		if at, ok := t.lease.Before(); ok {
+			return at
+		}
+	}
+	return time.Now().UTC()
+}
+
+// stand waits until this process leads. On a joined bus another one may: then it stands by, follows the journal, and says so to people. No term: ctx ended.
+func (d *daemon) stand(ctx context.Context) (*term, error) {
+	t := &term{}
+	t.ctx, t.end = context.WithCancelCause(ctx)
+	if d.config.AgentBus.URL == "" {
+		t.clock.Store(newClock(t.now()))
+		return t, nil
+	}
+	if err := d.nameLeader(); err != nil {
+		return nil, err
+	}
+	var err error
+	var by *standby
+	if d.term.Load() != nil { // it has led: people may ask what it does now
+		by = d.standBy(ctx)
+	}
+	if t.lease, err = d.newLease(ctx, t); t.lease != nil {
+		err = t.lease.Await(ctx, func(l bus.Leader) {
+			d.log.Info("another director leads; this one stands by", zap.String("run", l.RunID), zap.String("host", l.Host), zap.String("data_dir", l.DataDir), zap.Time("since", l.Since))
+			if by == nil {
+				by = d.standBy(ctx)
+			}
+			by.leader.Store(&l)
+			t.takeover = true
+		})
+	}
+	if by != nil {
+		by.end()
+	}
+	if err != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	if err != nil {
+		t.end(nil)
+		return nil, nil //nolint:nilerr // ctx ended
+	}
+	t.clock.Store(newClock(t.now()))
+	t.watch()
+	d.log.Info("this director leads", zap.String("why", t.lease.Me().Why), zap.Duration("lease", d.config.Director.Lease))
+	return t, nil
+}
+
+// take is a term for a command, which does not stand by: if another process leads, it says which.
+func (d *daemon) take(ctx context.Context) (*term, error) {
+	t := &term{}
+	t.ctx, t.end = context.WithCancelCause(ctx)
+	if d.config.AgentBus.URL == "" {
+		return t, nil
+	}
+	err := d.nameLeader()
+	if err == nil {
+		t.lease, err = d.newLease(ctx, t)
+	}
+	var other *bus.Leader
+	if err == nil {
+		other, err = t.lease.Take(ctx)
+	}
+	if other != nil {
+		err = fmt.Errorf("%s on %s with director.data_dir %s leads this fleet: stop all of the fleet's directors first", other.RunID, other.Host, other.DataDir)
+	}
+	if err != nil {
+		t.end(nil)
+		return nil, err
+	}
+	t.watch()
+	return t, nil
+}
+
+// nameLeader says who leads when this process does. It is read once: later the disk may be away.
+func (d *daemon) nameLeader() error {
+	if d.me.ID != "" {
+		return nil
+	}
+	dir, err := d.installation()
+	if err != nil {
+		return err
+	}
+	host, _ := os.Hostname() // for people
+	d.me = bus.Leader{ID: d.writer, RunID: d.runID, Host: host, DataDir: d.config.Director.DataDir, Dir: dir, Lock: d.lock.name()}
+	return nil
+}
+
+// newLease opens the fleet's lease. A bus that is away is waited for, but not at the first time: then it is a matter of configuration.
+func (d *daemon) newLease(ctx context.Context, t *term) (*bus.Lease, error) {
+	for {
+		l, err := d.bus.NewLease(ctx, bus.LeaseOptions{Me: d.me, Period: d.config.Director.Lease, Now: t.now, Able: d.able})
+		if err == nil || d.term.Load() == nil || ctx.Err() != nil {
+			return l, err
+		}
+		d.log.Warn("the lease cannot be opened, trying again", zap.Error(err))
+		select {
+		case <-time.After(reloadAfter):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// How often a standby reads what is new in the journal, and how long it waits if that cannot be read.
+const (
+	followEvery = 250 * time.Millisecond
+	followAgain = 5 * time.Second
+)
+
+// standby is a director that follows another one.
+type standby struct {
+	*daemon
+	leader  atomic.Pointer[bus.Leader] // nil: nobody, as far as it knows
+	tasks   atomic.Int64
+	failed  atomic.Pointer[string] // why the journal is not followed; nil: it is
+	stop    context.CancelFunc
+	stopped sync.WaitGroup
+}
+
+func (d *daemon) standBy(ctx context.Context) *standby {
+	b := &standby{daemon: d}
+	ctx, b.stop = context.WithCancel(ctx)
+	b.stopped.Go(func() { b.follow(ctx) })
+	b.stopped.Go(func() { b.watchDisk(ctx) })
+	if err := d.listenOperator(ctx); err != nil {
+		d.log.Warn("nobody can ask this standby", zap.Error(err))
+		return b
+	}
+	b.stopped.Go(func() { d.operator.serve(ctx, b.mux()) })
+	return b
+}
+
+func (b *standby) end() {
+	b.stop()
+	b.stopped.Wait()
+}
+
+// follow keeps the state hot: whoever takes over has only the last moment to read.
+func (b *standby) follow(ctx context.Context) {
+	s := b.newSession()
+	for ctx.Err() == nil {
+		pause := followEvery
+		h := b.hot
+		var err error
+		if h == nil {
+			h, err = s.loadState(ctx)
+		} else {
+			err = s.readOn(ctx, h)
+		}
+		switch {
+		case err == nil:
+			b.failed.Store(nil)
+		case ctx.Err() == nil:
+			b.failed.Store(new("the journal cannot be followed: " + err.Error()))
+			b.log.Warn("the journal is not followed yet", zap.Error(err))
+		}
+		if err != nil {
+			h, pause = nil, followAgain
+		}
+		if b.hot = h; h != nil {
+			b.tasks.Store(int64(len(h.m.Tasks())))
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// watchDisk looks at the disk of the data directory: without it this director cannot lead.
+func (b *standby) watchDisk(ctx context.Context) {
+	for ctx.Err() == nil {
+		if l := b.askDisk(ctx, true, slowDisk); ctx.Err() == nil {
+			b.noteDisk(l)
+		}
+		select {
+		case <-time.After(probeEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// phaseStandby is what a director that stands by shows instead of the machine's phase.
+const phaseStandby = "STANDBY"
+
+func (b *standby) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		h := Health{RunID: b.runID, Phase: phaseStandby, Tasks: int(b.tasks.Load()), Problem: b.problem(), Leader: b.leads()}
+		status := http.StatusOK
+		if h.OK = h.Problem == ""; !h.OK {
+			status = http.StatusServiceUnavailable
+		}
+		respond(w, status, h)
+	})
+	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, _ *http.Request) {
+		var s wire.Snapshot
+		s.Director = wire.SnapshotDirector{RunID: b.runID, Phase: phaseStandby, Since: wire.At(b.since), Leadership: b.leads(), Problem: b.problem()}
+		respond(w, http.StatusOK, s)
+	})
+	mux.HandleFunc("POST /", func(w http.ResponseWriter, _ *http.Request) {
+		no := refusal{"this director stands by, and no other one leads yet: ask again"}
+		if l := b.leader.Load(); l != nil {
+			no.Problem = fmt.Sprintf("this director stands by: ask the one that leads, %s on %s with director.data_dir %s", l.RunID, l.Host, l.DataDir)
+		}
+		respond(w, http.StatusConflict, no)
+	})
+	return mux
+}
+
+// problem is what keeps a standby from being ready to lead; empty: nothing.
+func (b *standby) problem() string {
+	failed, disk := b.failed.Load(), b.diskNow().unusable()
+	switch {
+	case disk != nil:
+		return disk.Error()
+	case !b.bus.Connected():
+		return busAway
+	case failed != nil:
+		return *failed
+	}
+	return ""
+}
+
+// leads is who leads, as far as a standby knows.
+func (b *standby) leads() *wire.SnapshotLeadership {
+	if l := b.leader.Load(); l != nil {
+		return leadership(*l)
+	}
+	return nil
+}
+
+// refusal answers what only a leader does, with http.StatusConflict.
+type refusal struct {
+	Problem string `json:"problem"`
+}
+
+func leadership(l bus.Leader) *wire.SnapshotLeadership {
+	return &wire.SnapshotLeadership{RunID: l.RunID, Host: l.Host, Since: wire.At(l.Since), Why: l.Why}
+}
+
+// leads is who leads, in a session; nil: nobody else can.
+func (d *daemon) leads() *wire.SnapshotLeadership {
+	if t := d.term.Load(); t != nil && t.lease != nil {
+		return leadership(t.lease.Me())
+	}
+	return nil
+}
+
+// leaseTransport lets nothing be written to GitHub outside of the lease, whatever began it.
+type leaseTransport struct {
+	http.RoundTripper
+	term *atomic.Pointer[term]
+}
+
+func (l leaseTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !l.term.Load().leads() {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, fmt.Errorf("%w: %w", github.ErrNotSent, errLeaseLost)
+	}
+	return l.RoundTripper.RoundTrip(r)
+}

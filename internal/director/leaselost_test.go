@@ -1,0 +1,100 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/container"
+	"retake/internal/fsm"
+)
+
+// Who was stopped while it led, and has another leader behind it by now, wakes in the middle of something: it removes nothing, and writes over nothing.
+func TestWhoLeadsNoMoreRemovesNothing(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, nil)
+	s.runtime.play = nil
+	s.config.Containers.Runtime = "process"
+	d, err := open(t.Context(), s.options(), false)
+	must(t, err)
+	defer d.close()
+	j := d.bus.Journal()
+	batch := func() {
+		_, err := j.Append(t.Context(), "w/"+newNonce(), j.Head().Seq, []byte("{}"))
+		must(t, err)
+	}
+	state := func() savedState { return savedState{j.Head(), []byte("{}")} }
+	sess := d.newSession()
+	batch()
+	sess.save(t.Context(), state())
+	batch()
+	sess.save(t.Context(), state())
+	checkout := filepath.Join(d.sharedDir(), "tasks", "orphan22")
+	must(t, os.MkdirAll(checkout, 0o700))
+
+	must(t, os.MkdirAll(filepath.Join(d.sharedDir(), "tasks", "another2"), 0o700))
+	sess.checkouts = []string{"orphan22"} // another director has begun the other one since
+
+	d.term.Store(&term{lease: &bus.Lease{}}) // it has one, and its time is over
+	batch()
+	before := sess.saved
+	if sess.save(t.Context(), state()); sess.saved != before {
+		t.Error("a snapshot was saved")
+	}
+	sess.owner = newOwner(fsm.NewDriver(fsm.New(d.machineConfig()), 3, "w"), j, s.log)
+	if err := sess.sweep(t.Context(), sess.owner.driver.Machine()); !errors.Is(err, errLeaseLost) {
+		t.Errorf("sweep: %v", err)
+	}
+	if _, err := os.Stat(checkout); err != nil {
+		t.Errorf("a checkout was removed: %v", err)
+	}
+	d.term.Store(nil)
+	if err := sess.sweep(t.Context(), sess.owner.driver.Machine()); err != nil {
+		t.Error(err)
+	}
+	if left, err := sess.workspace.Found(); err != nil || !slices.Equal(left, []string{"another2"}) {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// lateRuntime is an engine that answers when something else has happened.
+type lateRuntime struct {
+	container.Runtime
+	before func()
+}
+
+func (l lateRuntime) List(ctx context.Context) ([]container.Status, error) {
+	l.before()
+	return l.Runtime.List(ctx)
+}
+
+// Who was suspended together with its machine finds another one's decisions in the journal before it knows that its term is over: it stands by again.
+func TestWhoseTermIsOverStandsByAgain(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, nil)
+	s.runtime.play = nil
+	s.config.Containers.Runtime = "process"
+	d, err := open(t.Context(), s.options(), false)
+	must(t, err)
+	defer d.close()
+	over := &term{}
+	d.runtime = lateRuntime{d.runtime, func() {
+		over.lease = &bus.Lease{} // its time is over
+		j := d.bus.Journal()
+		_, err := j.Append(t.Context(), "another-"+newNonce(), j.Head().Seq, []byte("{}"))
+		must(t, err)
+	}}
+	over.ctx, over.end = context.WithCancelCause(t.Context())
+	over.clock.Store(newClock(time.Now()))
+	d.term.Store(over)
+	err = d.lead(over)
+	over.release()
+	if !errors.Is(err, ErrAnotherDirector) || !over.expired() {
+		t.Errorf("its term is over: %v, and it ended with: %v", over.expired(), err)
+	}
+}

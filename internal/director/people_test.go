@@ -1,0 +1,264 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// rests is an agent that works until it is stopped.
+func rests(ctx context.Context, _ *fakeWorker) int {
+	<-ctx.Done()
+	return 1
+}
+
+// comment waits for a comment with these words, and returns it.
+func (s *harness) comment(key, says string) (found githubtest.Comment) {
+	s.t.Helper()
+	s.until("a comment that says "+says, func() bool {
+		for _, c := range s.github.Issue(key).Comments {
+			if strings.Contains(c.Body, says) {
+				found = c
+			}
+		}
+		return found.ID != 0
+	})
+	return found
+}
+
+// asksOnce asks in its first attempt, and works in the next one, whatever the answer is.
+func asksOnce(ctx context.Context, a *fakeWorker) int {
+	if a.plan.Attempt > 1 {
+		return a.work(ctx)
+	}
+	return asks(ctx, a)
+}
+
+// newAsked is a harness that runs, and whose issue waits for the answer to its worker's question.
+func newAsked(t *testing.T, play func(context.Context, *fakeWorker) int) (s *harness, key string, question githubtest.Comment) {
+	t.Helper()
+	s = newHarness(t, play)
+	key = s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("blocked", s.inState(key, "Blocked"))
+	question = s.comment(key, "Format A or B?")
+	s.until("labelled", s.labelled(key, "agent-blocked"))
+	return s, key, question
+}
+
+// failPushes lets every push fail from now on.
+func (s *harness) failPushes(f githubtest.Fault) {
+	f = f.OnPush()
+	f.Times = 100_000
+	must(s.t, s.github.Inject(f))
+}
+
+// A person takes agent-claimed off and puts agent-task on while the worker is being stopped: that is a new request, and it is carried out.
+func TestOfferedAnewWhileItIsReleased(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, nil)
+	s.runtime.play = func(ctx context.Context, a *fakeWorker) int {
+		if s.runtime.begun() > 1 {
+			return a.work(ctx)
+		}
+		return rests(ctx, a)
+	}
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.start()
+	s.until("running", s.inState(key, "Running"))
+	s.github.RemoveLabel(key, "octocat", "agent-claimed")
+	s.github.AddLabel(key, "octocat", "agent-task")
+	s.until("review", s.labelled(key, "agent-review"))
+	if n := s.runtime.begun(); n != 2 {
+		t.Errorf("%d attempts, want one of each claim", n)
+	}
+}
+
+// The question is deleted before anybody has answered it: commands count all the same.
+func TestDeletedQuestionIsAnswered(t *testing.T) {
+	t.Parallel()
+	s, key, question := newAsked(t, asks)
+	s.github.DeleteComment(key, "octocat", question.ID)
+	command := s.github.AddComment(key, "octocat", "/agent retry B")
+	s.until("acknowledged", s.reacted(key, command, "+1"))
+	s.until("review", s.labelled(key, "agent-review"))
+	if n := s.runtime.begun(); n != 2 {
+		t.Errorf("%d attempts, want two", n)
+	}
+}
+
+// All comments of ours are deleted while the issue is blocked: an answer continues the task, and the claim's comment is written again.
+func TestDeletedClaimGoesOn(t *testing.T) {
+	t.Parallel()
+	s, key, _ := newAsked(t, asks)
+	for _, c := range s.github.Issue(key).Comments {
+		s.github.DeleteComment(key, "octocat", c.ID)
+	}
+	command := s.github.AddComment(key, "octocat", "/agent retry B")
+	s.until("acknowledged", s.reacted(key, command, "+1"))
+	s.until("review", s.labelled(key, "agent-review"))
+	s.comment(key, "retake:claim")
+}
+
+// Somebody changes the nonce in the marker of the claim comment: the claim goes on as the one that it is, and the delivered issue can be
+// offered again.
+func TestEditedMarkerIsRepaired(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		<-goOn
+		return a.work(ctx)
+	})
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("running", s.inState(key, "Running"))
+	claim := s.comment(key, "is working on attempt 1")
+	nonce, _, _ := strings.Cut(s.runtime.attempts()[0], "-")
+	s.github.EditComment(key, "octocat", claim.ID, strings.ReplaceAll(claim.Body, nonce, "aaaabbbb"))
+	close(goOn)
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("gone", s.inState(key, "gone"))
+	if c := s.github.Issue(key).Comments; len(c) != 1 || !strings.Contains(c[0].Body, nonce) || !strings.Contains(c[0].Body, `"ended":"delivered"`) {
+		t.Errorf("comments %+v; want the one of the claim, ended", c)
+	}
+	s.github.AddLabel(key, "octocat", "agent-task")
+	s.until("a second claim", func() bool { return s.runtime.begun() == 2 })
+	s.until("delivered again", func() bool { return s.labelled(key, "agent-review")() && s.inState(key, "gone")() })
+}
+
+// The issue is transferred, or deleted, while its work is being delivered: nobody is asked, and the task ends.
+func TestIssueLeavesInDelivery(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(s *harness, key string){
+		"transferred": func(s *harness, key string) { s.github.Transfer(key, "acme/gadgets") },
+		"deleted":     func(s *harness, key string) { s.github.Delete(key) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+			must(t, s.github.AddRepo("acme/gadgets", "", nil))
+			s.failPushes(githubtest.ServerError(http.StatusInternalServerError))
+			key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+			s.start()
+			s.until("a delivery that fails", func() bool {
+				return s.state(key) == "Delivering" && s.logs.FilterMessage("effect failed").Len() > 0
+			})
+			leave(s, key)
+			s.github.Repair()
+			s.until("gone", s.inState(key, "gone"))
+			if v := s.verdicts(key); len(v) != 0 {
+				t.Errorf("verdicts %q, want none: nobody is asked", v)
+			}
+			if got := s.transitions(key, "Blocked"); len(got) > 0 {
+				t.Errorf("it was blocked: %q", got)
+			}
+		})
+	}
+}
+
+// agent-task is put back on an issue that was delivered as a branch: a new claim begins.
+func TestDeliveredIssueIsOfferedAgain(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	s.github.AddLabel(key, "octocat", "agent-task") // maybe before the director knows that it has delivered
+	s.until("a second claim", func() bool { return s.runtime.begun() == 2 })
+	s.until("delivered again", func() bool { return s.labelled(key, "agent-review")() && s.inState(key, "gone")() })
+	if a, b := strings.Split(s.runtime.attempts()[0], "-")[0], strings.Split(s.runtime.attempts()[1], "-")[0]; a == b {
+		t.Errorf("attempts %q of one claim, want two claims", s.runtime.attempts())
+	}
+}
+
+// The label is taken off and put back in the middle of the claim.
+func TestLabelTakenAndPutBackWhileClaiming(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.config.RateLimits.GitHub.MinBetweenWrites = 500 * time.Millisecond
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("claiming", func() bool { return slices.Contains(s.labels(key), "agent-claimed") })
+	s.github.RemoveLabel(key, "octocat", "agent-claimed")
+	s.github.AddLabel(key, "octocat", "agent-task")
+	began := time.Now()
+	s.until("delivered", func() bool { return s.labelled(key, "agent-review")() && s.inState(key, "gone")() })
+	t.Logf("after %s", time.Since(began).Round(time.Second))
+	claims := 0
+	for _, c := range s.github.Issue(key).Comments {
+		if strings.Contains(c.Body, "retake:claim") {
+			claims++
+		}
+	}
+	if claims != 1 {
+		t.Errorf("%d claim comments, want one", claims)
+	}
+}
+
+// A hundred comments at once, one of them a command: it is heard once, the words of the others reach the agent as far as there is room.
+func TestAHundredCommentsAtOnce(t *testing.T) {
+	t.Parallel()
+	s, key, _ := newAsked(t, asksOnce)
+	var command int64
+	for n := range 100 {
+		if n == 50 {
+			command = s.github.AddComment(key, "octocat", "/agent retry B")
+			continue
+		}
+		who := fmt.Sprintf("passerby-%d", n%30)
+		s.github.AddUser(who, "")
+		s.github.AddComment(key, who, fmt.Sprintf("me, too (%d)", n))
+	}
+	s.until("acknowledged", s.reacted(key, command, "+1"))
+	s.until("review", s.labelled(key, "agent-review"))
+	if n := s.runtime.begun(); n != 2 {
+		t.Errorf("%d attempts, want two", n)
+	}
+}
+
+// Pushes are refused with status 500: the work waits, the comment says so, and after a while a person is asked. The answer hands the same
+// work in, without another attempt.
+func TestDeliveryThatFailsIsAsked(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.config.Timeouts.Delivery = 6 * time.Second
+	s.failPushes(githubtest.ServerError(http.StatusInternalServerError))
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.comment(key, "cannot be handed in yet")
+	s.until("blocked", s.inState(key, "Blocked"))
+	s.until("labelled", s.labelled(key, "agent-blocked"))
+	question := s.comment(key, "retake:blocked")
+	if !strings.Contains(question.Body, "/agent resume") || !strings.Contains(question.Body, "done and kept") {
+		t.Errorf("the question does not say that the work is kept, and what to do:\n%s", question.Body)
+	}
+	s.github.Repair()
+	s.github.AddComment(key, "octocat", "/agent retry")
+	s.until("review", s.labelled(key, "agent-review"))
+	if n := s.runtime.begun(); n != 1 {
+		t.Errorf("%d attempts, want the one that did the work", n)
+	}
+}
+
+// A claim was not finished, and nobody knows of it any more: the issue has both labels, and no comment. It is offered again as soon as no claim can
+// be under way, not only with the next list of everything.
+func TestHalfAClaimIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+	s.github.AddLabel(key, "retake-bot", "agent-claimed")
+	event := func(id int, name, login string, ago time.Duration) string {
+		return fmt.Sprintf(`{"id":%d,"event":"labeled","label":{"name":%q},"actor":{"login":%q},"created_at":%q}`,
+			id, name, login, time.Now().Add(-ago).UTC().Format(time.RFC3339))
+	}
+	events := "[" + event(1, "agent-task", "octocat", time.Hour) + "," + event(2, "agent-claimed", "retake-bot", 58*time.Second) + "]"
+	must(t, s.github.Inject(githubtest.Fault{Status: 200, Body: events, Times: 2}.On("GET", "/issues/1/events")))
+	s.start()
+	s.until("delivered", s.labelled(key, "agent-review"))
+}

@@ -1,0 +1,48 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// nearlyNothing is the part of a quota, in percent, of which it is used up when no more than that is left: what did not fit may have been large.
+const nearlyNothing = 5
+
+// quotaUsedUp says, for people, that a task has used up what its own checkout may have; empty: it has not, or has no quota. For want of room it fails alone
+// then, whatever room the host has.
+func (s *session) quotaUsedUp(nonce string) (cause string) {
+	dir := s.workspace.Quota(nonce)
+	if dir == "" {
+		return ""
+	}
+	u, err := s.diskUse(dir)
+	if err != nil {
+		s.log.Warn("a quota cannot be looked at", zap.String("task", nonce), zap.Error(err))
+		return ""
+	}
+	for kind, what := range [...]string{"bytes", "files"} {
+		if k := u[kind]; k.used+k.free > 0 && 100*k.free <= nearlyNothing*(k.used+k.free) {
+			return fmt.Sprintf("%sits quota is used up: %d of %d %s (checkout.quota)", recovery.TooMuch, k.used, k.used+k.free, what)
+		}
+	}
+	return ""
+}
+
+// withinQuota tells a task's own full quota from a full disk of the host.
+func (s *session) withinQuota(run executor) executor {
+	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+		out := run(ctx, e)
+		if f := out.Failure; f != nil && f.Reason == recovery.DiskFull {
+			if cause := s.quotaUsedUp(e.Nonce); cause != "" {
+				f.Reason, f.Text, f.Resource, f.Transient, f.Until = recovery.ScopeViolation, cause, "", false, time.Time{}
+			}
+		}
+		return out
+	}
+}

@@ -1,0 +1,124 @@
+package director
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/github/githubtest"
+)
+
+// lost removes everything that the server knows: journal, snapshots and reports.
+func (s *harness) lost() {
+	s.t.Helper()
+	must(s.t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
+}
+
+// rebuiltAs reports what a line of the log says of an issue's rebuild.
+func (s *harness) rebuiltAs(key string) (to, why string) {
+	for _, e := range s.logs.FilterMessage("rebuilt").FilterField(zap.String("issue", key)).All() {
+		to, _ = e.ContextMap()["to"].(string)
+		why, _ = e.ContextMap()["reason"].(string)
+	}
+	return to, why
+}
+
+// Labels that were renamed under a task are known by their earlier names, also when everything else is gone that knows of the issue.
+func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.config.Journal.OnDamage = onDamageRebuild
+	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
+	s.start()
+	s.until("it asks", func() bool { return s.inState(key, fsm.Blocked.String())() && s.labelled(key, "agent-blocked")() })
+	s.stop()
+	comments := len(s.github.Issue(key).Comments)
+
+	for _, name := range []*string{&s.config.GitHub.Labels.Task, &s.config.GitHub.Labels.Claimed, &s.config.GitHub.Labels.Blocked, &s.config.GitHub.Labels.Review} {
+		*name = strings.Replace(*name, "agent-", "bot-", 1)
+	}
+	s.lost()
+	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "tasks")))
+	s.start()
+	s.until("rebuilt", s.inState(key, fsm.Blocked.String()))
+	if to, why := s.rebuiltAs(key); to != fsm.Blocked.String() || !strings.HasPrefix(why, "a question about the last attempt, and its label") {
+		t.Errorf("rebuilt as %s: %s", to, why)
+	}
+	s.stop()
+	s.start() // the names are in the new journal, too
+	s.until("as it was", s.inState(key, fsm.Blocked.String()))
+	if n := len(s.github.Issue(key).Comments); n != comments {
+		t.Errorf("%d comments; there were %d", n, comments)
+	}
+	s.github.AddComment(key, "octocat", "/agent retry Format A")
+	s.until("under the new name alone", s.labelled(key, "bot-review"))
+}
+
+// Somebody deletes the marker of a claim's comment, and the journal is lost: the claim goes on, in the same comment.
+func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.config.Journal.OnDamage = onDamageRebuild
+	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
+	s.start()
+	s.until("it asks", func() bool { return s.inState(key, fsm.Blocked.String())() && s.labelled(key, "agent-blocked")() })
+	s.until("its comment says so", func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits for an answer") })
+	s.stop()
+	claim := s.github.Issue(key).Comments[0]
+	_, text, _ := strings.Cut(claim.Body, "\n")
+	s.github.EditComment(key, "octocat", claim.ID, text)
+	s.lost()
+	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "tasks")))
+	s.start()
+	s.until("rebuilt", s.inState(key, fsm.Blocked.String()))
+	s.github.AddComment(key, "octocat", "/agent retry Format A")
+	s.until("delivered", s.labelled(key, "agent-review"))
+	s.until("in the same comment", func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, `"ended":"delivered"`) })
+	if c := s.github.Issue(key).Comments; len(c) != 3 {
+		t.Errorf("%d comments; want the claim's, the question and the answer: %+v", len(c), c)
+	}
+	if made := s.runtime.attempts(); len(made) != 2 || made[0] == made[1] {
+		t.Errorf("attempts %v; want two", made)
+	}
+}
+
+// An outage of GitHub is waited for; an issue that cannot be read while others can keeps nothing else from being rebuilt, and its worker from nothing.
+func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if strings.HasPrefix(a.plan.Issue.Title, "Ask") {
+			return asks(ctx, a)
+		}
+		<-goOn
+		return a.work(ctx)
+	})
+	s.config.Journal.OnDamage, s.patience = onDamageRebuild, time.Second
+	asked, runs := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task"), s.github.CreateIssue(repo, "octocat", "Run", "", "agent-task")
+	s.start()
+	s.until("it asks", func() bool { return s.inState(asked, fsm.Blocked.String())() && s.labelled(asked, "agent-blocked")() })
+	s.until("it runs", s.inState(runs, fsm.Running.String()))
+	s.stop()
+	s.lost()
+	must(t, s.github.Inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 100000}))
+	s.start()
+	s.until("an outage is waited for", func() bool { return s.logs.FilterMessage("the rebuild waits for GitHub").Len() > 6 })
+	s.github.Repair()
+	must(t, s.github.Inject(githubtest.Fault{Path: "/issues/2/comments", Status: http.StatusBadGateway, Times: 100000}))
+	s.until("the others are rebuilt", s.inState(asked, fsm.Blocked.String()))
+	s.until("a word about the one", func() bool { return s.logs.FilterMessageSnippet("an issue cannot be read").Len() == 1 })
+	s.until("whose worker goes on", s.inState(runs, fsm.Running.String()))
+	s.github.Repair()
+	close(goOn)
+	s.until("and delivers", s.labelled(runs, "agent-review"))
+	if n := s.runtime.begun(); n != 2 {
+		t.Errorf("%d attempts; want two: %v", n, s.runtime.attempts())
+	}
+}

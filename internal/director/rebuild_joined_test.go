@@ -1,0 +1,204 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"retake/internal/bus"
+	"retake/internal/fsm"
+)
+
+// at does something when the director says so in its log, on the goroutine that says it.
+func (s *harness) at(message string, do func()) {
+	s.log = s.log.WithOptions(zap.Hooks(func(e zapcore.Entry) error {
+		if e.Message == message {
+			do()
+		}
+		return nil
+	}))
+}
+
+// interruptedRebuild begins a rebuild, and ends it when the old journal is gone and nothing of the new one is there.
+func (s *harness) interruptedRebuild() {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	log := s.log
+	s.at("the old journal is set aside", cancel)
+	if _, _, err := Rebuild(ctx, s.options()); !errors.Is(err, context.Canceled) {
+		s.t.Fatalf("the rebuild was not interrupted: %v", err)
+	}
+	s.log = log
+}
+
+// waits is an agent whose first attempt fails in a way that is tried again much later.
+func waits(ctx context.Context, a *fakeWorker) int {
+	if a.plan.Attempt == 1 {
+		return a.failsWith(ctx, "network_transient", "connection reset by peer")
+	}
+	return a.work(ctx)
+}
+
+// putOff lets an issue wait for long: only the journal knows that.
+func (s *harness) putOff(title string) (key string, until time.Time) {
+	s.t.Helper()
+	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = 1000*time.Hour, 2000*time.Hour // a wait is any part of that
+	key = s.github.CreateIssue(repo, "octocat", title, "", "agent-task")
+	s.start()
+	s.until("it waits", func() bool { return s.inState(key, fsm.Backoff.String())() && s.labelled(key, "agent-claimed")() })
+	until = s.nextDeadline(key)
+	s.stop()
+	return key, until
+}
+
+func (s *harness) nextDeadline(key string) time.Time {
+	s.t.Helper()
+	now, err := AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	must(s.t, err)
+	for _, task := range now.Tasks {
+		if task.Issue == key && task.NextDeadline != nil {
+			return task.NextDeadline.Time
+		}
+	}
+	return time.Time{}
+}
+
+// What was known when a rebuild began is known when it goes on, by a start or by the command.
+func TestAnInterruptedRebuildKnowsWhatItKnew(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, waits)
+	key, until := s.putOff("Wait for the network")
+	s.interruptedRebuild()
+	tasks, _, err := Rebuild(t.Context(), s.options())
+	if err != nil || len(tasks) != 1 || tasks[0].Was != "Backoff" || tasks[0].Row != "known" {
+		t.Fatalf("the command goes on with: %+v, %v", tasks, err)
+	}
+	s.interruptedRebuild()
+	s.start()
+	s.until("it waits", s.inState(key, fsm.Backoff.String()))
+	if now := s.nextDeadline(key); !now.Equal(until) {
+		t.Errorf("it waits until %s, and did until %s", now, until)
+	}
+}
+
+// Another director that leads sees that a rebuild was begun and has not ended, and finishes it with what was known.
+func TestASuccessorFinishesARebuild(t *testing.T) {
+	t.Parallel()
+	first, second := newPair(t, waits)
+	key, until := first.putOff("Wait for the network")
+	second.config.Retry = first.config.Retry
+	first.interruptedRebuild()
+	second.start()
+	second.until("it waits", second.inState(key, fsm.Backoff.String()))
+	if now := second.nextDeadline(key); !now.Equal(until) {
+		t.Errorf("it waits until %s, and did until %s", now, until)
+	}
+	if !second.logged("the journal is rebuilt")() {
+		t.Error("it was not rebuilt")
+	}
+	second.stop()
+	first.start() // nothing is left to be done
+	first.until("it leads", func() bool { return strings.HasPrefix(first.health(), "healthy: ") })
+	first.until("it waits", first.inState(key, fsm.Backoff.String()))
+	if first.logged("the journal is rebuilt")() {
+		t.Error("it was rebuilt again")
+	}
+}
+
+// firstPart replaces the journal with the first part of a rebuilt one.
+func (s *harness) firstPart() {
+	s.t.Helper()
+	must(s.t, withJournal(s.t.Context(), s.config, false, func(_ context.Context, b *bus.Bus) error {
+		if err := b.ReplaceJournal(s.t.Context(), filepath.Join(s.t.TempDir(), "aside.jsonl.zst")); err != nil {
+			return err
+		}
+		d := fsm.NewDriver(fsm.New(fsm.Config{}), 0, "a test")
+		events := fsm.Rebuild("a test", nil, []fsm.FoundTask{{}}, []fsm.RepoCursor{{Repo: "x", Cursor: "y"}}, "a test")
+		if err := d.Offer(fsm.Event{At: time.Now(), Body: events[0]}, 0); err != nil || len(events) != 2 {
+			return fmt.Errorf("%d parts, %w", len(events), err)
+		}
+		batch := d.Ready().Batch
+		_, err := b.Journal().Append(s.t.Context(), batch.ID, 0, batch.Data)
+		return err
+	}))
+}
+
+// A journal of which a rebuild has written the first part only is not taken for one.
+func TestAPartOfARebuildIsNoJournal(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, waits)
+	key, _ := s.putOff("Wait for the network")
+	s.firstPart()
+	s.start()
+	s.until("it is found", s.inState(key, fsm.Backoff.String()))
+	if !s.logged("the journal is rebuilt")() {
+		t.Error("it goes on with half a journal")
+	}
+}
+
+// The commands that replace a journal lead while they do so; beside a director that leads they change nothing, and name it.
+func TestTheCommandsLead(t *testing.T) {
+	t.Parallel()
+	first, second := newPair(t, asks)
+	asked := first.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
+	first.start()
+	first.until("it asks", func() bool {
+		return first.inState(asked, fsm.Blocked.String())() && first.labelled(asked, "agent-blocked")()
+	})
+	export := filepath.Join(t.TempDir(), "export.jsonl.zst")
+	_, err := ExportJournal(t.Context(), first.config, export)
+	must(t, err)
+	_, _, rebuilt := Rebuild(t.Context(), second.options())
+	_, imported := ImportJournal(t.Context(), second.config, export, filepath.Join(t.TempDir(), "aside.jsonl.zst"))
+	for name, err := range map[string]error{"rebuild": rebuilt, "import": imported} {
+		if err == nil {
+			t.Fatalf("%s replaces the journal of a director that leads", name)
+		}
+		for _, want := range []string{"nothing was changed: run_", first.config.Director.DataDir + " leads this fleet: stop"} {
+			if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s says %v; want one line with %q", name, err, want)
+			}
+		}
+	}
+	first.stop()
+
+	second.at("the old journal is set aside", func() {
+		first.start()
+		first.until("another one leads", first.logged("another director leads; this one stands by"))
+	})
+	if tasks, _, err := Rebuild(t.Context(), second.options()); err != nil || len(tasks) != 1 {
+		t.Fatal(tasks, err)
+	}
+	first.until("it goes on with what was rebuilt", first.inState(asked, fsm.Blocked.String()))
+	first.stop()
+	if _, err := ImportJournal(t.Context(), second.config, export, filepath.Join(t.TempDir(), "aside.jsonl.zst")); err != nil {
+		t.Error(err)
+	}
+	first.start()
+	first.until("it goes on with what was imported", first.inState(asked, fsm.Blocked.String()))
+}
+
+// What was brought back is not rebuilt.
+func TestAnImportEndsARebuild(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, waits)
+	key, until := s.putOff("Wait for the network")
+	export := filepath.Join(t.TempDir(), "export.jsonl.zst")
+	_, err := ExportJournal(t.Context(), s.config, export)
+	must(t, err)
+	s.interruptedRebuild()
+	_, err = ImportJournal(t.Context(), s.config, export, filepath.Join(t.TempDir(), "aside.jsonl.zst"))
+	must(t, err)
+	s.start()
+	s.until("it waits", s.inState(key, fsm.Backoff.String()))
+	if now := s.nextDeadline(key); !now.Equal(until) || s.logged("the journal is rebuilt")() {
+		t.Errorf("it waits until %s, and did until %s", now, until)
+	}
+}

@@ -1,0 +1,263 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/github"
+	"retake/internal/recovery"
+	"retake/internal/workspace"
+)
+
+// evidence is what this machine knows of attempts without the journal: containers, stored reports and checkouts.
+type evidence struct {
+	live      map[string]int          // by nonce: the attempt whose container lives
+	shown     map[string]int          // by nonce: the highest attempt that a container or a report is of
+	reported  map[string][]int        // by nonce: the attempts that have reports, rising
+	running   map[fsm.IssueKey]string // by issue: the nonce of the container that lives
+	checkouts []workspace.Claim
+	issues    map[string]map[int][]string // by repository, of the journal, containers and checkouts: the claims that they know of the issue, the likeliest first
+}
+
+// issue notes that something is known of an issue, and maybe of its claim.
+func (e *evidence) issue(k fsm.IssueKey, nonces ...string) {
+	if e.issues[k.Repo()] == nil {
+		e.issues[k.Repo()] = map[int][]string{}
+	}
+	claims := e.issues[k.Repo()][k.Number()]
+	for _, nonce := range nonces {
+		if !slices.Contains(claims, nonce) {
+			claims = append(claims, nonce)
+		}
+	}
+	e.issues[k.Repo()][k.Number()] = claims
+}
+
+func (e *evidence) hasCheckout(nonce string) bool {
+	return slices.ContainsFunc(e.checkouts, func(c workspace.Claim) bool { return c.Nonce == nonce })
+}
+
+// collect reads what is on this machine, and on the bus.
+func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, error) {
+	e := &evidence{
+		live: map[string]int{}, shown: map[string]int{}, reported: map[string][]int{}, running: map[fsm.IssueKey]string{}, issues: map[string]map[int][]string{},
+	}
+	for _, repo := range s.config.GitHub.Repositories {
+		e.issues[repo] = map[int][]string{}
+	}
+	for _, t := range known.Tasks() {
+		if e.issue(t.Key); t.State != fsm.Queued && t.State != fsm.Claiming {
+			e.issue(t.Key, t.Nonce)
+		}
+	}
+	containers, err := s.runtime.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ended := func(c container.Status) bool { return !c.State.Live() }
+	containers = append(slices.DeleteFunc(slices.Clone(containers), ended), slices.DeleteFunc(containers, func(c container.Status) bool { return !ended(c) })...)
+	for _, c := range containers {
+		nonce, n, ok := fsm.ParseAttemptID(c.AttemptID)
+		if !ok {
+			continue
+		}
+		e.issue(fsm.IssueKey(c.Task), nonce)
+		e.shown[nonce] = max(e.shown[nonce], n)
+		if c.State.Live() && n > e.live[nonce] {
+			e.live[nonce], e.running[fsm.IssueKey(c.Task)] = n, nonce
+		}
+	}
+	workers, err := s.bus.Reporters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range workers {
+		if nonce, n, ok := fsm.ParseAttemptID(w); ok {
+			e.shown[nonce] = max(e.shown[nonce], n)
+			e.reported[nonce] = append(e.reported[nonce], n)
+		}
+	}
+	if e.checkouts, err = s.workspace.Claims(); err != nil {
+		return nil, err
+	}
+	for _, c := range e.checkouts { // its issue may carry no label of ours any more: somebody took the question's off
+		e.shown[c.Nonce] = max(e.shown[c.Nonce], c.Attempt)
+		if c.Task != "" {
+			e.issue(fsm.IssueKey(c.Task), c.Nonce)
+		}
+	}
+	return e, nil
+}
+
+// find says what is known of every issue that may be a task, and from where on comments are to be read.
+func (s *session) find(ctx context.Context, known *fsm.Machine) (found []fsm.FoundTask, cursors []fsm.RepoCursor, err error) {
+	e, err := s.collect(ctx, known)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, repo := range sortedKeys(e.issues) {
+		onGitHub, unread, err := s.findOnGitHub(ctx, repo, e.issues[repo])
+		if err != nil {
+			return nil, nil, fmt.Errorf("repository %s: %w", repo, err)
+		}
+		asked, seen := time.Time{}, map[fsm.IssueKey]bool{}
+		for _, g := range onGitHub {
+			f, err := s.found(ctx, e, g, known.Task(fsm.IssueKey(g.Key)))
+			if err != nil {
+				return nil, nil, err
+			}
+			labels := s.config.GitHub.Labels
+			waits := f.Question != "" && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) && !g.Has(labels.Review) // nothing came of an answer so far
+			if waits && (asked.IsZero() || g.AskedAt.Before(asked)) {
+				asked = g.AskedAt
+			}
+			seen[f.Key], found = true, append(found, f)
+		}
+		if !asked.IsZero() { // what people have answered since is heard; what was carried out of it carries our thumbs-up
+			cursors = append(cursors, fsm.RepoCursor{Repo: fsm.CommentsOf(repo), Cursor: asked.UTC().Format(time.RFC3339)})
+		}
+		blind := e.withoutGitHub(repo, known, seen, unread)
+		for i := range blind {
+			if err := s.addEvidence(ctx, e, &blind[i], 0); err != nil {
+				return nil, nil, err
+			}
+		}
+		found = append(found, blind...)
+	}
+	return found, cursors, nil
+}
+
+// withoutGitHub is what is known without GitHub of the issues that were not seen there: of those that are gone, if the journal knows them, and of those
+// that cannot be read, also if a container or a checkout does. The usual course finds out more.
+func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.IssueKey]bool, unread []int) (found []fsm.FoundTask) {
+	for _, t := range known.Tasks() {
+		if t.Key.Repo() != repo || seen[t.Key] {
+			continue
+		}
+		f := fsm.FoundTask{Key: t.Key, Nonce: t.Nonce, Labels: []fsm.Label{t.State.Info().Label}, Work: t.Work}
+		if t.State == fsm.Blocked {
+			f.Question, f.Landed = t.Question(), true
+		}
+		seen[t.Key], found = true, append(found, f)
+	}
+	for _, n := range unread {
+		key := fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))
+		if claims := e.issues[repo][n]; len(claims) > 0 && !seen[key] {
+			found = append(found, fsm.FoundTask{Key: key, Nonce: claims[0], Labels: []fsm.Label{fsm.LabelClaimed}})
+		}
+	}
+	return found
+}
+
+// Patience with GitHub. An outage, a limit and a credential that is refused since a moment are waited for as long as they last. An issue that cannot be read
+// while others can is one after findPatience, which is longer than GitHub takes to say for sure that it is gone; if none can, it looks like an outage for longer.
+const (
+	findPatience  = 2 * time.Minute
+	findRetry     = 2 * time.Second
+	findRetryMost = 30 * time.Second
+)
+
+// findOnGitHub reads a repository. One that was removed from the configuration, and cannot be read any more, has nothing.
+func (s *session) findOnGitHub(ctx context.Context, repo string, also map[int][]string) (found []github.Found, unread []int, err error) {
+	since := time.Time{} // all but some issues can be read; zero: it was not so at the last look
+	for retry := min(findRetry, s.findPatience/10); ; retry = min(2*retry, findRetryMost) {
+		found, failures, err := s.github.FindTasks(ctx, repo, also)
+		unread, patience, until := slices.Sorted(maps.Keys(failures)), s.findPatience, time.Time{}
+		if len(found) == 0 {
+			patience *= 5
+		}
+		if err == nil && since.IsZero() {
+			since = time.Now()
+		}
+		switch {
+		case err == nil && len(unread) == 0:
+			return found, nil, nil
+		case err == nil && time.Since(since) >= patience:
+			for _, n := range unread {
+				s.log.Warn("an issue cannot be read: only what containers, checkouts and the journal say of it is known; if it stays as it is, look at its labels by hand",
+					zap.String("issue", fmt.Sprintf("%s#%d", repo, n)), zap.Error(failures[n]))
+			}
+			return found, unread, nil
+		case err == nil:
+			err = failures[unread[0]]
+		default:
+			f := failed(err).Failure
+			if !f.Transient && !slices.Contains(s.config.GitHub.Repositories, repo) {
+				s.log.Warn("a repository that is not configured any more cannot be read", zap.String("repo", repo), zap.Error(err))
+				return nil, nil, nil
+			}
+			if !f.Transient {
+				return nil, nil, err
+			}
+			since, until = time.Time{}, f.Until
+		}
+		s.log.Warn("the rebuild waits for GitHub", zap.String("repo", repo), zap.Time("until", until), zap.Error(err))
+		select {
+		case <-time.After(max(time.Until(until), retry)):
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+// found joins what GitHub and this machine say of one issue.
+func (s *session) found(ctx context.Context, e *evidence, g github.Found, known *fsm.Task) (fsm.FoundTask, error) {
+	v := s.view(g.Issue)
+	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}
+	if f.Nonce == "" && !g.Others { // somebody has deleted or changed our comment: nothing says that the claim has ended
+		switch running := e.running[f.Key]; {
+		case known != nil && !slices.Contains(g.Ended, known.Nonce) && known.State != fsm.Queued && known.State != fsm.Claiming:
+			f.Nonce = known.Nonce
+		case running != "" && !slices.Contains(g.Ended, running):
+			f.Nonce = running
+		}
+	}
+	if f.Nonce == "" {
+		if known != nil {
+			f.Attempt = max(e.shown[known.Nonce], e.live[known.Nonce])
+		}
+		return f, nil
+	}
+	f.Question, f.Landed = g.Question, g.Landed
+	if p := g.Pull; p != nil {
+		f.Work = fsm.DeliverResult{Branch: p.Branch, SHA: p.Head, URL: p.URL, PullRequest: p.Number}
+		f.Reviewed.Change = p.Change
+	}
+	return f, s.addEvidence(ctx, e, &f, g.Attempt)
+}
+
+// addEvidence adds what this machine knows of the claim. While a container lives no later attempt can have begun, whatever a comment says.
+func (s *session) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
+	f.Attempt, f.Live, f.Checkout = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce)
+	if f.Live == 0 {
+		f.Attempt = max(f.Attempt, shown)
+	}
+	asked := f.AskedAfter()
+	for _, n := range e.reported[f.Nonce] {
+		reports, err := s.reports.of(ctx, fsm.AttemptID(f.Nonce, n))
+		if err != nil {
+			return err
+		}
+		var used *recovery.Usage
+		for _, r := range reports {
+			r := report(r)
+			used = used.Max(r.Usage)
+			f.Reported = f.Reported || r.Final && n == f.Attempt
+		}
+		if used == nil || n == f.Attempt && (f.Live > 0 || f.Checkout) { // it counts when its end is decided
+			continue
+		}
+		f.Spent = f.Spent.Plus(*used)
+		if n > asked {
+			f.Used = f.Used.Plus(*used)
+		}
+	}
+	return nil
+}

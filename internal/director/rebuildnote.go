@@ -1,0 +1,93 @@
+package director
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"retake/internal/bus"
+	"retake/internal/config"
+	"retake/internal/safefile"
+)
+
+// rebuildNote is there from before the old journal is set aside until the new one is complete. Who finds it finishes the rebuild. On a joined bus it is at
+// the server, for whichever director leads next; else it is a file in the data directory.
+type rebuildNote struct {
+	ID    string `json:"id"`
+	Why   string `json:"why"`
+	state []byte // of the machine: what was known
+}
+
+// rebuildingFile is that file: a line of JSON, then the state.
+const rebuildingFile = "rebuilding"
+
+func (n *rebuildNote) encode() ([]byte, error) {
+	line, err := json.Marshal(n)
+	return slices.Concat(line, []byte("\n"), n.state), err
+}
+
+// decodeNote reads a note. One of an older version is the reason alone.
+func decodeNote(data []byte) *rebuildNote {
+	line, state, _ := bytes.Cut(data, []byte("\n"))
+	n := &rebuildNote{state: state}
+	if json.Unmarshal(line, n) != nil {
+		n.Why = strings.TrimSpace(string(line))
+	}
+	n.Why = cmp.Or(n.Why, "a rebuild was interrupted")
+	return n
+}
+
+func rebuildingPath(c config.Config) string {
+	return filepath.Join(c.Director.DataDir, rebuildingFile)
+}
+
+func (d *daemon) writeNote(ctx context.Context, n *rebuildNote) error {
+	data, err := n.encode()
+	switch {
+	case err != nil:
+		return err
+	case d.config.AgentBus.URL != "":
+		return d.bus.NoteRebuild(ctx, data)
+	}
+	return safefile.Write(rebuildingPath(d.config), 0o600, data)
+}
+
+// readNote returns nil if no rebuild is under way.
+func (d *daemon) readNote(ctx context.Context) (*rebuildNote, error) {
+	var data []byte
+	var err error
+	if d.config.AgentBus.URL != "" {
+		data, err = d.bus.RebuildNote(ctx)
+	} else if data, err = os.ReadFile(rebuildingPath(d.config)); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil || d.config.AgentBus.URL != "" && data == nil {
+		return nil, err
+	}
+	return decodeNote(data), nil
+}
+
+func (d *daemon) removeNote(ctx context.Context) error {
+	return removeNote(ctx, d.config, d.bus)
+}
+
+// removeNote makes it durable: else a power cut brings it back, and a journal that is whole is rebuilt.
+func removeNote(ctx context.Context, c config.Config, b *bus.Bus) error {
+	if c.AgentBus.URL != "" {
+		return b.ForgetRebuild(ctx)
+	}
+	switch err := os.Remove(rebuildingPath(c)); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return safefile.SyncDir(c.Director.DataDir)
+}

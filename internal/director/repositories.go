@@ -1,0 +1,109 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+
+	"retake/internal/container"
+	"retake/internal/github"
+)
+
+// For so long a start waits for the container engine: one that has worked with it may be started before it is when the machine boots, but who has made a
+// mistake wants to know it soon.
+const (
+	enginePatience      = 2 * time.Minute
+	firstEnginePatience = 10 * time.Second
+	bootRetryMost       = 15 * time.Second
+)
+
+// openRepositories looks whether the repositories can be used. What cannot be used now is in health, and the director goes on without: its polls try again. It
+// fails only if GitHub refuses all of them: then it is a mistake. GitHub that is away comes back.
+func (s *session) openRepositories(ctx context.Context) error {
+	var refused []error
+	for _, repo := range s.config.GitHub.Repositories {
+		err := s.openRepository(ctx, repo)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			continue
+		}
+		s.unusable.Store(repo, err.Error())
+		s.log.Error("a repository cannot be used; it is tried again with each poll", zap.String("repo", repo), zap.Error(err))
+		if answer, ok := errors.AsType[*github.Error](err); !ok || answer.Kind != github.KindTransient {
+			refused = append(refused, err)
+		}
+	}
+	if len(refused) > 0 && len(refused) == len(s.config.GitHub.Repositories) {
+		return errors.Join(refused...)
+	}
+	return nil
+}
+
+// degraded says what cannot be used; empty: all can.
+func (d *daemon) degraded() string {
+	var all []string
+	d.unusable.Range(func(_, why any) bool {
+		all = append(all, why.(string)) //nolint:forcetypeassert // nothing else is stored
+		return true
+	})
+	slices.Sort(all)
+	if since, why := d.github.Away(); !since.IsZero() {
+		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): it is tried again by itself", since.UTC().Format(time.RFC3339), why))
+	}
+	return strings.Join(all, "; ")
+}
+
+// awaitEngine calls do until it works, or fails for good, or the engine has been away for too long.
+func (d *daemon) awaitEngine(ctx context.Context, do func() error) error {
+	patience := firstEnginePatience
+	if _, err := os.Stat(d.journalOptions().Dir); err == nil {
+		patience = enginePatience
+	}
+	return retry(ctx, pauses(time.Second, bootRetryMost), patience, func() error {
+		err := do()
+		if err != nil && !container.Transient(err) {
+			return backoff.Permanent(err)
+		}
+		return err
+	}, func(err error, pause time.Duration) {
+		d.operator.say(fmt.Errorf("waiting for the container engine: %w", err))
+		d.log.Warn("waiting for the container engine", zap.Duration("in", pause), zap.Error(err))
+	})
+}
+
+// openRepository makes sure, once, that the repository answers and has our labels. A limit is no reason not to start: the
+// first poll that is answered looks again.
+func (d *daemon) openRepository(ctx context.Context, repo string) error {
+	if _, done := d.labelled.Load(repo); done {
+		return nil
+	}
+	err := d.github.HasBranch(ctx, repo, d.config.GitHub.BaseBranch)
+	if err == nil {
+		err = d.github.EnsureLabels(ctx, repo)
+	}
+	var limit *github.Error
+	switch {
+	case err == nil:
+		d.labelled.Store(repo, true)
+		d.unusable.Delete(repo)
+		return nil
+	case errors.Is(err, github.ErrWritesDisabled):
+		d.labelled.Store(repo, true)
+		d.unusable.Delete(repo)
+		d.log.Warn("github.writes = false: nothing is claimed, only looked at", zap.String("repo", repo))
+		return nil
+	case errors.As(err, &limit) && limit.Kind == github.KindRateLimited:
+		d.log.Warn("labels not checked: GitHub is closed", zap.String("repo", repo), zap.Time("until", limit.Until))
+		return nil
+	}
+	return fmt.Errorf("director: repository %s cannot be used (check github.api_url, the network and the token's access to it): %w", repo, err)
+}

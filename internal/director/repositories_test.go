@@ -1,0 +1,111 @@
+package director
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"retake/internal/container"
+	"retake/internal/github/githubtest"
+)
+
+// TestStartWithoutGitHub: while no repository answers a start is no failure, and says what it waits for.
+func TestStartWithoutGitHub(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	fault := githubtest.ServerError(502).On("GET", "/repos/"+repo)
+	fault.Times = 3
+	must(t, s.github.Inject(fault))
+	s.start()
+	s.until("health says what is waited for", func() bool { return strings.Contains(s.health(), "502") })
+	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
+	if s.logs.FilterMessage("a repository cannot be used; it is tried again with each poll").Len() == 0 {
+		t.Error("the log does not say what is waited for")
+	}
+}
+
+// TestStartWaitsForTheEngine: a machine that boots starts the director before its container engine. Health says what is waited for; then the worker that had
+// ended meanwhile is heard, and nobody is asked anything.
+func TestStartWaitsForTheEngine(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+		}
+		return a.work(ctx)
+	})
+	key := s.github.CreateIssue(repo, "octocat", "Before the boot", "", "agent-task")
+	s.start()
+	s.until("running", func() bool { return s.runtime.running(key) != "" })
+	s.stop()
+	close(goOn)
+	s.runtime.fail(&container.Error{Kind: container.ErrDaemon, Transient: true, Doing: "no answer from unix:///var/run/docker.sock"})
+	s.start()
+	s.until("health says what is waited for", func() bool {
+		return strings.Contains(s.health(), "waiting for the container engine: container: Docker daemon: no answer")
+	})
+	s.runtime.fail(nil)
+	s.until("review", s.labelled(key, "agent-review"))
+	if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
+		t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
+	}
+}
+
+// TestOneRepositoryOfTwoIsMissing: it is named, and the other one is worked on.
+func TestOneRepositoryOfTwoIsMissing(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.config.GitHub.Repositories = []string{"acme/none", repo}
+	key := s.github.CreateIssue(repo, "octocat", "All the same", "", "agent-task")
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	if h := s.health(); !strings.HasPrefix(h, "healthy, but director: repository acme/none cannot be used") {
+		t.Errorf("health says %q", h)
+	}
+}
+
+// TestNoRepositoryCanBeUsed: a mistake is said at once.
+func TestNoRepositoryCanBeUsed(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.config.GitHub.Repositories = []string{"acme/none"}
+	s.start()
+	err := <-s.ended
+	s.cancel = nil
+	if err == nil || !strings.Contains(err.Error(), "repository acme/none cannot be used") {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
+// While GitHub does not answer, health and status say so, and they stop when it does.
+func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.start()
+	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
+	must(t, s.github.Inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 1000}.On("GET", "/issues")))
+	s.until("health says so", func() bool {
+		return strings.HasPrefix(s.health(), "healthy, but "+repo+" cannot be read, which is tried again every 300ms: github: ")
+	})
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.HasPrefix(now.Director.Problem, repo+" cannot be read") {
+		t.Errorf("status: %+v, %v", now.Director, err)
+	}
+	s.github.Repair()
+	s.until("healthy again", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
+}
+
+// What makes health say that the director is unwell is in its status, too.
+func TestStatusSaysWhatIsWrongWithTheDisk(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.smallDisk("64m")
+	s.config.Director.DiskWatermark = 0.1
+	s.start()
+	s.until("health says so", func() bool { return strings.Contains(s.health(), "director.disk_watermark") })
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.Contains(now.Director.Problem, "director.disk_watermark") {
+		t.Errorf("status: %+v, %v", now.Director, err)
+	}
+}

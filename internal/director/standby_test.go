@@ -1,0 +1,131 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/bus"
+	"retake/internal/bus/bustest"
+	"retake/internal/bus/chain"
+	"retake/internal/bus/keys"
+	"retake/internal/config"
+)
+
+// loseJournal has the server lose the journal's folder.
+func loseJournal(t *testing.T, server *bustest.Server, dir string) {
+	t.Helper()
+	server.Stop()
+	streams, err := filepath.Glob(filepath.Join(dir, "store/jetstream/*/streams/RETAKE_JOURNAL"))
+	if err != nil || len(streams) != 1 {
+		t.Fatal("no stream", streams, err)
+	}
+	must(t, os.RemoveAll(streams[0]))
+	server.Start()
+}
+
+// playedLeader is another director as a standby sees it: it leads, and writes batches that decide nothing.
+type playedLeader struct {
+	*bus.Bus
+	t     *testing.T
+	lease *bus.Lease
+	dir   string
+}
+
+func leadInstead(t *testing.T, c config.Config) *playedLeader {
+	t.Helper()
+	k, err := keys.Load(c.AgentBus.Credentials)
+	must(t, err)
+	p := &playedLeader{t: t, dir: t.TempDir()}
+	p.Bus, err = bus.Open(t.Context(), bus.Options{URL: c.AgentBus.URL, Keys: k, Dir: p.dir, Mirror: filepath.Join(p.dir, mirrorFile)})
+	must(t, err)
+	t.Cleanup(func() { _ = p.Close(context.Background()) })
+	p.lease, err = p.NewLease(t.Context(), bus.LeaseOptions{Me: bus.Leader{ID: "played", RunID: "played", Host: "elsewhere", Dir: "elsewhere"}, Period: c.Director.Lease})
+	must(t, err)
+	must(t, p.lease.Await(t.Context(), func(bus.Leader) {}))
+	t.Cleanup(func() { p.lease.Release(context.Background()) })
+	return p
+}
+
+func (p *playedLeader) append(n int) {
+	p.t.Helper()
+	for range n {
+		at := p.Journal().Head().Seq
+		_, err := p.Journal().Append(p.t.Context(), fmt.Sprintf("played/%d", at+1), at, nil)
+		must(p.t, err)
+	}
+}
+
+// standBy starts the director, and waits until it follows the journal of another one up to its end.
+func (s *harness) standBy(p *playedLeader) {
+	s.t.Helper()
+	s.start()
+	s.until("it has read what the leader wrote", func() bool {
+		mark, _, err := chain.ReadMirror(filepath.Join(s.config.Director.DataDir, mirrorFile), "RETAKE_JOURNAL")
+		return err == nil && mark.Head.Seq == p.Journal().Head().Seq
+	})
+}
+
+// A journal that another director has rebuilt meanwhile is gone on with.
+func TestAStandbyGoesOnWithARebuiltJournal(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	server := bustest.New(t, t.TempDir())
+	s.config.AgentBus.URL, s.config.AgentBus.Credentials = server.URL, server.Credentials()
+	leader := leadInstead(t, s.config)
+	leader.append(5)
+	s.standBy(leader)
+	must(t, leader.ReplaceJournal(t.Context(), filepath.Join(t.TempDir(), "aside.jsonl.zst")))
+	leader.append(2)
+	s.until("the standby has read that", func() bool {
+		mark, _, err := chain.ReadMirror(filepath.Join(s.config.Director.DataDir, mirrorFile), "RETAKE_JOURNAL")
+		return err == nil && mark.Head == leader.Journal().Head()
+	})
+	leader.lease.Release(t.Context())
+	s.until("it leads", s.logged("director started"))
+	s.stop()
+}
+
+// A journal that has lost its end while a director stood by is not gone on with, however the standby's own look at it went.
+func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	dir := t.TempDir()
+	server := bustest.New(t, dir)
+	s.config.AgentBus.URL, s.config.AgentBus.Credentials = server.URL, server.Credentials()
+	leader := leadInstead(t, s.config)
+	leader.append(5)
+	s.standBy(leader)
+
+	loseJournal(t, server, dir)
+	s.until("the leader has a journal again", func() bool { return leader.Ensure(t.Context()) == nil })
+	s.until("the standby sees that it is another one", func() bool {
+		return slices.ContainsFunc(s.logs.FilterMessage("the journal is not followed yet").All(), func(e observer.LoggedEntry) bool {
+			return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "(cut) at batch")
+		})
+	})
+	if h := s.health(); !strings.HasPrefix(h, "unhealthy: ") || !strings.Contains(h, "(cut) at batch") {
+		t.Errorf("a standby that cannot follow says: %s", h)
+	}
+	if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil || !strings.Contains(now.Director.Problem, "(cut) at batch") {
+		t.Errorf("its snapshot says %q, %v", now.Director.Problem, err)
+	}
+	leader.lease.Release(t.Context())
+	s.cancel = nil
+	select {
+	case err := <-s.ended:
+		if !errors.Is(err, bus.ErrDamaged) {
+			t.Errorf("it ended with: %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it goes on with what is left of the journal")
+	}
+}

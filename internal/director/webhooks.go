@@ -1,0 +1,240 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+
+	"retake/internal/github"
+)
+
+// webhookPath is where GitHub posts what has happened.
+const webhookPath = "/webhooks/github"
+
+// Bounds of what anybody may send to the address.
+const (
+	webhookBytes      = 25 << 20         // GitHub sends no more: https://docs.github.com/webhooks/webhook-events-and-payloads
+	webhooksAtOnce    = 4                // bodies in memory
+	webhookTime       = 10 * time.Second // for a whole request; GitHub gives up then, too
+	webhookPatience   = 2 * time.Second  // until there is room for a body
+	webhookConns      = 64               // at the same time, whoever they come from
+	webhooksKnown     = 4096             // deliveries that are known when they come again
+	webhookComplaints = time.Minute      // between two lines of the log about what was refused
+	wakeRest          = time.Second      // from a webhook to the look: more may come, and GitHub's lists lag behind
+	secondLook        = 10 * time.Second // after the first one, in case that they lagged for longer
+)
+
+// What becomes of a webhook: the names of meters.
+const (
+	webhookTaken    = "taken"       // a look at its repository follows
+	webhookRepeated = "repeated"    // its delivery was taken before
+	webhookIdle     = "idle"        // an event, or a repository, that does not matter to us
+	webhookForged   = "forged"      // the signature is not its body's
+	webhookTooLarge = "too_large"   // more than webhookBytes
+	webhookBad      = "bad"         // not what GitHub sends
+	webhookNotHere  = "not_leading" // nobody here looks at GitHub: a standby, or a director that begins
+	webhookBroken   = "not_read"    // the sender went away, or was too slow
+)
+
+// webhooks takes what GitHub posts. A webhook says where to look, no more: one that is lost, late, doubled or out of order changes only when the
+// director looks, and the poll sees what none told. Nothing of a body is kept or logged.
+type webhooks struct {
+	secret func() (string, error) // asked for each: it can be changed while the director runs
+	log    *zap.Logger
+	room   chan struct{} // one for each body in memory
+
+	mu         sync.Mutex
+	counts     map[string]int
+	known      map[string]bool // deliveries
+	order      []string        // of them, oldest first
+	complained time.Time
+	look       func(github.Notice) bool // nil: nobody looks; false: nothing of ours
+}
+
+func newWebhooks(secret func() (string, error), log *zap.Logger) *webhooks {
+	return &webhooks{secret: secret, log: log, room: make(chan struct{}, webhooksAtOnce), counts: map[string]int{}, known: map[string]bool{}}
+}
+
+// listenHTTP begins to listen at director.http_listen, once for all sessions.
+func (d *daemon) listenHTTP(ctx context.Context, o Options) error {
+	address := d.config.Director.HTTPListen
+	d.webhooks = newWebhooks(o.WebhookSecret, d.log)
+	if address == "" {
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("director: director.http_listen: %w; want an address of this machine whose port nobody else uses", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("POST "+webhookPath, d.webhooks)
+	d.http = &http.Server{
+		Handler: mux, ReadTimeout: webhookTime, WriteTimeout: webhookTime, IdleTimeout: webhookTime, MaxHeaderBytes: 16 << 10,
+		ErrorLog: zap.NewStdLog(zap.NewNop()), // of connections that break: anybody can make as many as they like
+	}
+	d.log.Info("listening for webhooks", zap.String("address", "http://"+listener.Addr().String()+webhookPath))
+	go func() {
+		if err := d.http.Serve(netutil.LimitListener(listener, webhookConns)); !errors.Is(err, http.ErrServerClosed) {
+			d.log.Error("webhooks are not taken any more; the poll goes on", zap.Error(err))
+		}
+	}()
+	return nil
+}
+
+func (h *webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, outcome, err := h.take(w, r)
+	h.count(outcome, err)
+	if err != nil {
+		http.Error(w, err.Error(), status)
+		return
+	}
+	w.WriteHeader(status)
+}
+
+// take returns the status to answer with, what became of the webhook, and what is wrong with it.
+func (h *webhooks) take(w http.ResponseWriter, r *http.Request) (status int, outcome string, err error) {
+	if r.ContentLength > webhookBytes {
+		return http.StatusRequestEntityTooLarge, webhookTooLarge, fmt.Errorf("more than %d bytes", webhookBytes)
+	}
+	select {
+	case h.room <- struct{}{}:
+		defer func() { <-h.room }()
+	case <-time.After(webhookPatience):
+		return http.StatusServiceUnavailable, webhookBroken, errors.New("too many at the same time")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhookBytes))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return http.StatusRequestEntityTooLarge, webhookTooLarge, fmt.Errorf("more than %d bytes", webhookBytes)
+	}
+	if err != nil {
+		return http.StatusBadRequest, webhookBroken, errors.New("the body was cut off")
+	}
+	secret, err := h.secret()
+	if err != nil {
+		return http.StatusServiceUnavailable, webhookBroken, errors.New("the director cannot read its webhook secret")
+	}
+	notice, err := github.OpenWebhook(r.Header, body, secret)
+	switch {
+	case errors.Is(err, github.ErrSignature):
+		return http.StatusUnauthorized, webhookForged, err
+	case err != nil:
+		return http.StatusBadRequest, webhookBad, err
+	case !notice.Matters:
+		return http.StatusNoContent, webhookIdle, nil
+	}
+	return h.pass(r.Header.Get("X-GitHub-Delivery"), notice)
+}
+
+// pass has the session look where a notice says, unless its delivery is known.
+func (h *webhooks) pass(delivery string, n github.Notice) (status int, outcome string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.known[delivery]:
+		return http.StatusOK, webhookRepeated, nil
+	case h.look == nil:
+		return http.StatusServiceUnavailable, webhookNotHere, errors.New("this director does not lead")
+	case !h.look(n):
+		return http.StatusNoContent, webhookIdle, nil
+	}
+	if delivery != "" {
+		h.known[delivery] = true
+		if h.order = append(h.order, delivery); len(h.order) > webhooksKnown {
+			delete(h.known, h.order[0])
+			h.order = slices.Delete(h.order, 0, 1)
+		}
+	}
+	return http.StatusAccepted, webhookTaken, nil
+}
+
+// count notes what became of a webhook. What was refused is said in the log, but not each time.
+func (h *webhooks) count(outcome string, problem error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts[outcome]++
+	if problem == nil || outcome == webhookNotHere || time.Since(h.complained) < webhookComplaints {
+		return
+	}
+	h.complained = time.Now()
+	h.log.Warn("a webhook was refused", zap.Error(problem), zap.Int("refused_so_far", h.counts[webhookForged]+h.counts[webhookTooLarge]+h.counts[webhookBad]))
+}
+
+// meters adds how many webhooks there were, by what became of them.
+func (h *webhooks) meters(to map[string]float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for outcome, n := range h.counts {
+		to["webhooks."+outcome] = float64(n)
+	}
+}
+
+// lookWith says who looks from now on, nil for nobody.
+func (h *webhooks) lookWith(look func(github.Notice) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.look = look
+}
+
+// bell wakes one loop. However often it is rung, the loop wakes once.
+type bell chan struct{}
+
+func newBell() bell { return make(bell, 1) }
+
+func (b bell) ring() {
+	select {
+	case b <- struct{}{}:
+	default:
+	}
+}
+
+// await returns after a time, or, if it may, a moment after the bell rings: what comes within that moment is one look.
+func (b bell) await(ctx context.Context, most time.Duration, mayRing bool) (rang bool) {
+	ring := b
+	if !mayRing {
+		ring = nil
+	}
+	select {
+	case <-time.After(most):
+		return false
+	case <-ctx.Done():
+		return false
+	case <-ring:
+	}
+	select {
+	case <-time.After(min(most, wakeRest)):
+	case <-ctx.Done():
+	}
+	return true
+}
+
+// serveWebhooks has the session's polls woken by webhooks until ctx ends.
+func (s *session) serveWebhooks(ctx context.Context) error {
+	s.webhooks.lookWith(func(n github.Notice) bool {
+		poll, ok := s.bells[strings.ToLower(n.Repo)]
+		if !ok {
+			return false
+		}
+		switch {
+		case n.Issue > 0: // GitHub's lists say what changed
+			poll.ring()
+		case s.reviews.wakeChecks(n.Repo, n.SHA):
+			s.reviewBell.ring()
+		default:
+			return false
+		}
+		return true
+	})
+	<-ctx.Done()
+	s.webhooks.lookWith(nil)
+	return nil
+}

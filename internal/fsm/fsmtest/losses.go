@@ -1,0 +1,340 @@
+package fsmtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"retake/internal/fsm"
+)
+
+// losses is what stays outside of a journal that is lost: checkouts, reports and comments tell it. Nil: no journal is lost in this world.
+type losses struct {
+	choices  *choices
+	begun    map[string]int    // by nonce: the last attempt whose checkout was made ready
+	over     map[string]bool   // attempts whose container was confirmed gone
+	well     map[string]bool   // attempts whose report of a success is lost
+	question map[string]string // by nonce: our latest question, as fsm.Effect.About names it
+	half     map[string]string // by nonce: our latest question, if its comment is there and its label is not
+	gone     map[string]bool   // claims whose checkout is gone
+	followed map[int]int64     // by pull request: the newest review that its head follows
+	happened int
+}
+
+func newLosses(seed uint64) *losses {
+	return &losses{
+		choices: newChoices(mix(seed)), begun: map[string]int{}, over: map[string]bool{}, question: map[string]string{}, followed: map[int]int64{},
+		half: map[string]string{}, gone: map[string]bool{}, well: map[string]bool{},
+	}
+}
+
+func (l *losses) began(e fsm.Effect) {
+	if l != nil {
+		l.begun[e.Nonce] = max(l.begun[e.Nonce], e.Attempt)
+		delete(l.gone, e.Nonce)
+	}
+}
+
+func (l *losses) stopped(e fsm.Effect) {
+	if l != nil {
+		l.over[e.Worker] = true
+	}
+}
+
+func (l *losses) asked(e fsm.Effect) {
+	if l != nil {
+		l.question[e.Nonce] = e.About()
+		delete(l.half, e.Nonce)
+	}
+}
+
+func (l *losses) shown(p *pull) {
+	if l == nil {
+		return
+	}
+	for _, c := range p.changes {
+		l.followed[p.number] = max(l.followed[p.number], c.ID)
+	}
+}
+
+// Losses is the table of what holds in worlds that lose their journal, beside those of the other table that need no twin of it.
+var lossInvariants = []Invariant{
+	{Name: "NoAttemptRunsTwice", Says: "no attempt is started again whose container was confirmed gone, and none beside another", carried: runsOnce},
+	{Name: "NoQuestionTwice", Says: "while a question is open and nobody has answered, no other one is asked", carried: questionOnce},
+}
+
+// FoundAgain is what is checked at each loss.
+const foundAgain = "WhatIsShownIsFoundAgain"
+
+// lossRules are those rows, and of the usual ones those that look at the world alone.
+func lossRules() *rules {
+	r := &rules{}
+	for i := range lossInvariants {
+		r.carried = append(r.carried, &lossInvariants[i])
+	}
+	for i := range invariants {
+		if row := &invariants[i]; row.end != nil && (row.Name == endsSomewhere || row.Name == "NoLabelLeftBehind") {
+			r.end = append(r.end, row)
+		}
+	}
+	return r
+}
+
+func runsOnce(h *history, p *process, e fsm.Effect) string {
+	if e.Kind == fsm.DoStart && p == h.w.lead && h.w.losses.over[e.Worker] {
+		return e.Worker + " is started again"
+	}
+	return runsAlone(h, p, e)
+}
+
+func questionOnce(h *history, p *process, e fsm.Effect) string {
+	if e.Kind != fsm.DoEscalate || p != h.w.lead {
+		return ""
+	}
+	i := h.w.issue(e.Task)
+	for _, open := range []string{i.asked, h.w.losses.half[e.Nonce]} {
+		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= answers(e.ID) {
+			return fmt.Sprintf("%s is asked on %s, %s is open", e.ID, i.key, open)
+		}
+	}
+	return ""
+}
+
+// runWithLosses runs a world that loses its journal, or a part of it, two times.
+func (w *world) runWithLosses(seed uint64, steps int) {
+	w.losses = newLosses(seed)
+	for range 2 {
+		w.run(w.steps + 50 + w.losses.choices.pick(atShape, steps/2))
+		w.lose()
+	}
+	w.run(steps)
+	w.settle()
+}
+
+// lose takes the journal, or its tail, or all that is behind the snapshot. The next director rebuilds it, as its head, which is known elsewhere, tells it to.
+func (w *world) lose() {
+	if w.bad != nil {
+		return
+	}
+	l := w.losses
+	l.happened++
+	for _, i := range w.issues { // what claims it had got as far as to show the label
+		if t := w.lead.m.Task(i.key); t != nil && t.State == fsm.Claiming && i.offered() && i.nonce == "" && l.choices.pick(atHuman, 4) > 0 {
+			w.relabel(i, i.labels|claimedLabel, "")
+		}
+	}
+	w.halfAsk()
+	for _, p := range []*process{w.stale, w.lead} {
+		if p != nil {
+			w.end(p, "the journal is lost")
+		}
+	}
+	w.loseMore()
+	known := fsm.New(w.cfg)
+	if keep := l.choices.pick(atShape, 3); keep > 0 { // 1: what is behind the snapshot is gone, 2: a tail
+		if keep == 1 {
+			w.journal.batches = nil
+		} else {
+			w.journal.batches = w.journal.batches[:l.choices.pick(atShape, len(w.journal.batches)+1)]
+		}
+		if err := w.journal.load(known); err != nil {
+			w.fail(foundAgain, "%v", err)
+			return
+		}
+	}
+	w.tell("the journal is lost; %d tasks are known of %d batches", len(known.Tasks()), len(w.journal.batches))
+	found := w.found(known)
+	before := w.history
+	w.history = newHistory(w)
+	w.history.moves, w.history.record, w.history.rows, w.history.taken = before.moves, before.record, lossRules(), before.taken
+	parts := fsm.Rebuild("lost", known, found, nil, "lost")
+	for _, some := range [][]fsm.Rebuilt{parts[:l.choices.pick(atShape, len(parts)+1)], parts} { // it may be interrupted, and is begun again then
+		if err := w.writeRebuilt(known, some); err != nil {
+			w.fail(foundAgain, "%v", err)
+			return
+		}
+		if len(some) > 0 && !w.journal.rebuild().Unfinished() {
+			break
+		}
+	}
+	m := fsm.New(w.cfg)
+	if err := w.journal.load(m); err != nil {
+		w.fail(foundAgain, "%v", err)
+		return
+	}
+	for _, b := range w.journal.batches {
+		w.history.appended(w.lead, b.records)
+	}
+	for _, f := range found {
+		if text := w.foundAgain(known, m, f); text != "" {
+			w.fail(foundAgain, "%s", text)
+		}
+	}
+	w.boot()
+}
+
+// halfAsk ends some questions between their comment and their label.
+func (w *world) halfAsk() {
+	for _, i := range w.issues {
+		t := w.lead.m.Task(i.key)
+		if t == nil || len(t.Outbox) == 0 || t.Nonce != i.nonce {
+			continue
+		}
+		e, tried := t.Outbox[0].Effect, t.Outbox[0].Tries > 0
+		for _, f := range w.lead.flight {
+			tried = tried || f.effect.ID == e.ID
+		}
+		if e.Kind != fsm.DoEscalate || !tried || i.asked == e.ID || i.labels&blockedLabel != 0 || w.losses.choices.pick(atHuman, 3) == 0 {
+			continue
+		}
+		w.tell("    world: %s, without its label", e.ID)
+		w.losses.asked(e)
+		w.losses.half[e.Nonce] = e.ID
+		w.lead.flight = slices.DeleteFunc(w.lead.flight, func(f *flight) bool { return f.effect.ID == e.ID })
+	}
+}
+
+// loseMore takes with the journal what is kept beside it: the stored reports, or checkouts that no container uses.
+func (w *world) loseMore() {
+	switch l := w.losses; l.choices.pick(atShape, 6) {
+	case 0:
+		w.tell("the reports are lost")
+		for _, r := range w.reports {
+			r.acked = true // nobody delivers it any more
+			l.well[r.worker] = l.well[r.worker] || r.body.OK && r.body.Final
+		}
+		w.reports = nil
+		for a := range l.over { // nothing shows an attempt that never had a checkout, and it may have its number again
+			if nonce, n, _ := fsm.ParseAttemptID(a); n > l.begun[nonce] {
+				delete(l.over, a)
+			}
+		}
+	case 1:
+		w.tell("checkouts are lost")
+		for _, i := range w.issues {
+			used := slices.ContainsFunc(w.containers, func(b *container) bool { return b.issue == i.key && b.listed })
+			if !used && l.choices.pick(atHuman, 2) == 0 {
+				l.gone[i.nonce] = true
+				for a := range w.spools {
+					if nonce, _, _ := fsm.ParseAttemptID(a); nonce == i.nonce {
+						delete(w.spools, a)
+					}
+				}
+			}
+		}
+	}
+}
+
+// writeRebuilt begins a journal with some parts of a rebuild, each in a batch of its own.
+func (w *world) writeRebuilt(known *fsm.Machine, parts []fsm.Rebuilt) error {
+	w.journal = journal{}
+	w.born++
+	d := fsm.NewDriver(fsm.New(w.cfg), 0, fmt.Sprintf("p%d", w.born))
+	if !w.withData {
+		omitData(d)
+	}
+	for _, e := range parts {
+		at := w.wall(w.lead)
+		if known.Now().After(at) {
+			at = known.Now()
+		}
+		if err := d.Offer(fsm.Event{At: at, Body: e}, 0); err != nil {
+			return err
+		}
+		if r := d.Ready(); r.Batch != nil {
+			seq, err := w.journal.append(r.Batch)
+			if err != nil {
+				return err
+			}
+			d.Appended(seq)
+		}
+	}
+	return nil
+}
+
+// rebuild is how much of one the journal has.
+func (j *journal) rebuild() (w fsm.RebuildWritten) {
+	for _, b := range j.batches {
+		w = fsm.LastRebuild(w, b.records)
+	}
+	return w
+}
+
+// found is what is outside of the journal.
+func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
+	l := w.losses
+	for _, i := range w.issues {
+		f := fsm.FoundTask{Key: i.key, Title: "widget", Labels: labelSets[i.labels]}
+		if i.nonce == foreign || i.nonce == "" {
+			if t := known.Task(i.key); t != nil {
+				f.Attempt = w.shownAttempt(t.Nonce)
+			}
+			all = append(all, f)
+			continue
+		}
+		f.Nonce, f.Attempt, f.Question, f.Landed = i.nonce, w.shownAttempt(i.nonce), l.question[i.nonce], l.half[i.nonce] == ""
+		f.Checkout = l.begun[i.nonce] > 0 && !l.gone[i.nonce]
+		for _, b := range w.containers {
+			if nonce, n, _ := fsm.ParseAttemptID(b.attempt); nonce == i.nonce && b.listed && b.running {
+				f.Live = max(f.Live, n)
+			}
+		}
+		f.Reported = slices.ContainsFunc(w.reports, func(r *report) bool {
+			return r.worker == fsm.AttemptID(f.Nonce, f.Attempt) && r.body.Final
+		})
+		if x := i.pull; x != nil && x.nonce == i.nonce {
+			f.Work = fsm.DeliverResult{Branch: "retake/" + i.nonce, SHA: i.delivered, PullRequest: x.number}
+			f.Reviewed.Change = l.followed[x.number]
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// shownAttempt is the last attempt of a claim that a checkout or a report is of.
+func (w *world) shownAttempt(nonce string) int {
+	last := w.losses.begun[nonce]
+	for _, r := range w.reports {
+		if of, n, _ := fsm.ParseAttemptID(r.worker); of == nonce {
+			last = max(last, n)
+		}
+	}
+	return last
+}
+
+// foundAgain says what of an issue is not as everybody can see it.
+func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
+	i, t, l := w.issue(f.Key), m.Task(f.Key), w.losses
+	asked, _, _ := strings.Cut(strings.TrimPrefix(f.Question, f.Nonce+"-"), ".")
+	plans := func(k fsm.EffectKind) bool {
+		return t != nil && slices.ContainsFunc(t.Outbox, func(p fsm.Planned) bool { return p.Effect.Kind == k })
+	}
+	planned := func(id string) bool {
+		return slices.ContainsFunc(t.Outbox, func(p fsm.Planned) bool { return p.Effect.ID == id })
+	}
+	switch {
+	case f.Nonce == "":
+		return ""
+	case t == nil:
+		return fmt.Sprintf("the claim %s of %s is not found", f.Nonce, f.Key)
+	case t.Nonce != f.Nonce:
+		return fmt.Sprintf("%s is claimed as %s, and found as %s", f.Key, f.Nonce, t.Nonce)
+	case t.Attempt < f.Attempt:
+		return fmt.Sprintf("%s has had attempt %d, and goes on from %d", f.Key, f.Attempt, t.Attempt)
+	case plans(fsm.DoStart) && l.over[t.AttemptID()]:
+		return fmt.Sprintf("%s is to be started again", t.AttemptID())
+	case !f.Landed && asked == fmt.Sprint(f.Attempt) && t.Answers <= answers(l.half[f.Nonce]) && !t.State.Info().Final && !planned(l.half[f.Nonce]):
+		return fmt.Sprintf("%s has no label, and is found %s", l.half[f.Nonce], t.State)
+	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering && !t.State.Info().Final:
+		return fmt.Sprintf("%s is in review, and found %s", f.Key, t.State)
+	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) && known.Task(f.Key) == nil:
+		return fmt.Sprintf("%s is open, and %s is asked again", i.asked, f.Key)
+	case t.State == fsm.Blocked && i.asked != "" && t.Answers != answers(i.asked) && len(t.Outbox) == 0:
+		return fmt.Sprintf("%s waits for an answer to %s, and is found after %d answers", f.Key, i.asked, t.Answers)
+	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && t.State != fsm.Blocked && !t.State.Info().Final && t.State != fsm.Backoff && t.State != fsm.Parked:
+		return fmt.Sprintf("%s is blocked, and found %s", f.Key, t.State)
+	case f.Live > 0 && f.Live == f.Attempt && !t.State.Info().Live && !t.State.Info().Final:
+		return fmt.Sprintf("%s runs, and %s is found %s", fsm.AttemptID(f.Nonce, f.Live), f.Key, t.State)
+	}
+	return ""
+}

@@ -1,0 +1,345 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Rebuilt is offered to an empty machine whose journal was lost or damaged, before Booted: what was found outside of the journal, and what
+// its sound part still says. Rebuild makes these events.
+type Rebuilt struct {
+	Why string `json:"why"`
+	// ID names the rebuild. It has Of events, of which this is number Part. Old journals do not say.
+	ID   string `json:"id,omitempty"`
+	Part int    `json:"part,omitempty"`
+	Of   int    `json:"of,omitempty"`
+	// Kept is what the sound part of the journal says beside the tasks; nil: nothing.
+	Kept *hardState `json:"-"`
+	// Cursors are where reading goes on that no journal knows.
+	Cursors []RepoCursor `json:"cursors,omitempty"`
+	Found   []FoundTask  `json:"found,omitempty"`
+}
+
+// FoundTask is all that could be found out about one issue without the journal.
+type FoundTask struct {
+	Key    IssueKey `json:"key"`
+	Title  string   `json:"title,omitempty"`
+	URL    string   `json:"url,omitempty"`
+	Labels []Label  `json:"labels,omitempty"` // of ours, that it carries
+	// Nonce is that of our claim, which has not ended as far as anything shows; empty: there is none.
+	Nonce string `json:"nonce,omitempty"`
+	// Attempt is the highest number of an attempt that anything shows (comments, containers, reports, checkouts): of that claim; without one, of
+	// the claim that the journal knows. 0: none.
+	Attempt int `json:"attempt,omitempty"`
+	// Live is the attempt whose container lives; 0: none. Reported: attempt Attempt has sent its final report.
+	Live     int  `json:"live,omitempty"`
+	Reported bool `json:"reported,omitempty"`
+	// Checkout: the claim's work tree is there.
+	Checkout bool `json:"checkout,omitempty"`
+	// Question is our latest question of the claim, as Effect.About names it; empty: none. Landed: it has been labelled as such.
+	Question string `json:"question,omitempty"`
+	Landed   bool   `json:"landed,omitempty"`
+	// Work is the pull request that carries our marker; without a number there is none. Reviewed is what of its review the work follows already.
+	Work     DeliverResult `json:"work,omitzero"`
+	Reviewed Reviewed      `json:"reviewed,omitzero"`
+	// Spent is what the reports say that all attempts have used, Used of it since the latest question.
+	Spent recovery.Usage `json:"spent,omitzero"`
+	Used  recovery.Usage `json:"used,omitzero"`
+	// Known is what the sound part of the journal says; nil: nothing.
+	Known *Task `json:"-"`
+}
+
+// rebuiltPerEvent bounds how many tasks one event has, and with it the size of a journal record.
+const rebuiltPerEvent = 20
+
+// Rebuild makes the events that build the state anew, for the rebuild of that id: of what the sound part of the journal says, nil for nothing, and of what was found. A
+// task that only the journal knows must be among what was found.
+func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor, why string) []Rebuilt {
+	first := Rebuilt{Why: why, Cursors: cursors}
+	if known != nil {
+		kept := known.hard
+		kept.Tasks = []*Task{}
+		first.Kept = &kept
+		for i := range found {
+			found[i].Known = known.Task(found[i].Key)
+		}
+	}
+	events := []Rebuilt{first}
+	for some := range slices.Chunk(found, rebuiltPerEvent) {
+		events = append(events, Rebuilt{Why: why, Found: some})
+	}
+	for i := range events {
+		events[i].ID, events[i].Part, events[i].Of = id, i+1, len(events)
+	}
+	return events
+}
+
+// LastRebuild is how far the rebuild came that a journal's records begin with; was is what the records before them said.
+func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
+	for _, r := range records {
+		for _, f := range r.Facts {
+			if w, ok := f.(RebuildWritten); ok {
+				was = w
+			}
+		}
+	}
+	return was
+}
+
+// Unfinished: the journal is a part of what was to be written. It is not gone on with: tasks are missing in it.
+func (w RebuildWritten) Unfinished() bool { return w.Part < w.Of }
+
+// RebuildRow is one row of the table that says what a task is whose journal is lost. The first row that fits counts.
+type RebuildRow struct {
+	Name    string // in journal and log; never changes
+	If      string
+	Becomes string
+	when    func(f *FoundTask) bool
+	does    func(m *Machine, f *FoundTask, t *Task) // nil: no task is made
+}
+
+// RebuildRows is the table.
+var RebuildRows = []RebuildRow{
+	{
+		"known", "the sound part of the journal knows the claim, and nothing that was found is newer", "what it was",
+		(*FoundTask).agrees, func(_ *Machine, f *FoundTask, t *Task) { *t = *f.Known },
+	},
+	{
+		"over", "the claim has ended (released, delivered, merged), another fleet or account holds the issue, or nobody does", "no task; a container that is left is removed",
+		func(f *FoundTask) bool { return f.Nonce == "" }, nil,
+	},
+	{
+		"in_review", "the review label, a pull request with the claim's marker, and no question that is being asked", "InReview; whether it was merged or closed meanwhile is seen at the next look",
+		func(f *FoundTask) bool {
+			asking := f.isAsked() && (!f.Landed || f.has(LabelBlocked))
+			return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed) && !asking
+		},
+		func(_ *Machine, _ *FoundTask, t *Task) { t.State = InReview },
+	},
+	{
+		"asked", "a question about the last attempt, and its label, or no label: then somebody took it off", "Blocked, with that question; answers to it are read",
+		func(f *FoundTask) bool { return f.asksLast() && f.Landed && !f.has(LabelClaimed) },
+		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
+	},
+	{
+		"half_asked", "a question about the last attempt that was never labelled as one", "Blocked, with that question; its label is put on",
+		func(f *FoundTask) bool { return f.asksLast() && !f.Landed },
+		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
+	},
+	{
+		"running", "a container of the last attempt lives, and its worker has not reported the end", "Running: adopted",
+		func(f *FoundTask) bool { return f.Live > 0 && f.Live == f.Attempt && !f.Reported },
+		func(m *Machine, _ *FoundTask, t *Task) {
+			t.State, t.UpAt, t.WatchdogAt = Running, m.now, m.now.Add(m.cfg.Watchdog)
+		},
+	},
+	{
+		"question_gone", "the blocked label, and no question about the last attempt", "Blocked, with one new question",
+		func(f *FoundTask) bool { return f.has(LabelBlocked) && !f.has(LabelClaimed) },
+		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
+	},
+	{
+		"attempt_over", "an attempt that no question was asked about since, and its checkout or a container that lives", "Stopping: its reports are read and decided about; a success is delivered",
+		func(f *FoundTask) bool { return f.Attempt > 0 && !f.isAsked() && (f.Checkout || f.Live > 0) },
+		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Stopping },
+	},
+	{
+		"delivery_gone", "the review label, no pull request and no checkout", "Blocked, with one new question",
+		func(f *FoundTask) bool { return f.has(LabelReview) && !f.has(LabelClaimed) },
+		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
+	},
+	{
+		"claimed", "the claim alone, an answered question, or an attempt of which nothing is left", "Backoff: the next attempt has a number above all that were seen",
+		func(*FoundTask) bool { return true },
+		func(m *Machine, _ *FoundTask, t *Task) {
+			t.State, t.Until = Backoff, m.now
+			t.Next = t.retry(false)
+		},
+	},
+}
+
+// rebuildAsks are the rows of what cannot be told: what the question says.
+var rebuildAsks = map[string]string{
+	"question_gone": "the director's journal was lost, and the issue is blocked without a question of this claim: what was asked is not known any more",
+	"delivery_gone": "the director's journal was lost, and the issue is in review without a pull request or checkout of this claim: what became of the work is not known any more",
+}
+
+// rowRebuilt names the verdict that asks it.
+const rowRebuilt = "director.rebuilt"
+
+// A state is built from what was found. Nothing is dispatched before Booted.
+func (b Rebuilt) step(m *Machine) {
+	if b.Kept != nil {
+		m.record(StateKept{State: *b.Kept})
+	}
+	for _, c := range b.Cursors {
+		if m.Cursor(c.Repo) == "" {
+			m.record(CursorAdvanced(c))
+		}
+	}
+	for _, f := range b.Found {
+		if row, t := m.rebuilt(&f); row.does != nil && m.Task(f.Key) == nil && m.nonces[t.Nonce] == nil {
+			m.record(TaskRebuilt{Row: row.Name, Rebuilt: *t})
+			m.resumeRebuilt(m.Task(f.Key), row.Name, f.Question)
+		}
+	}
+	m.record(RebuildWritten{ID: b.ID, Part: b.Part, Of: b.Of})
+}
+
+// rebuilt finds the row that fits, and makes the task.
+func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
+	row := RebuildRows[slices.IndexFunc(RebuildRows, func(r RebuildRow) bool { return r.when(f) })]
+	t := f.base(m)
+	if row.does != nil {
+		row.does(m, f, t)
+	}
+	t.soft, t.timer, t.ready, t.slot = soft{}, place{}, place{}, place{}
+	return row, t
+}
+
+// resumeRebuilt plans what a rebuilt state consists of.
+func (m *Machine) resumeRebuilt(t *Task, row, question string) {
+	switch {
+	case t == nil: // over, with nothing left to do
+	case rebuildAsks[row] != "":
+		why := rebuildAsks[row]
+		m.giveUp(t, recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: rowRebuilt, Confidence: 1}, "RETRY_WAIT", rowRebuilt, why)
+	case row == "half_asked": // the comment is there, and is found by its name
+		about, _ := recovery.Describe(recovery.Unknown)
+		m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
+			Reason: recovery.Unknown, Cause: "asked in " + question, Why: "the question was asked before the journal was lost", Ask: about.Ask(),
+		}})
+	case row == "attempt_over":
+		m.plan(t, Effect{Kind: DoStop, Stop: &StopOrder{Reason: StopEnded}})
+	}
+}
+
+// base is the task without its state: what the journal still says of the same claim, and what was found.
+func (f *FoundTask) base(m *Machine) *Task {
+	t := &Task{}
+	anew := f.Known == nil || f.Known.Nonce != f.Nonce // nothing is known of what was granted
+	if !anew {
+		*t = *f.Known
+	}
+	t.Key, t.Nonce, t.Since, t.Until = f.Key, f.Nonce, m.now, time.Time{}
+	if f.Title != "" {
+		t.Title, t.URL = f.Title, f.URL
+	}
+	asked, answers := f.asked()
+	began := max(f.Attempt, asked, t.Attempt) - t.Attempt // attempts that the journal does not know
+	t.Attempt += began
+	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil, recovery.Usage{}, time.Time{}, false, false, false
+	if f.Work.PullRequest > 0 {
+		t.Work = f.Work
+		t.Reviewed.Change = max(t.Reviewed.Change, f.Reviewed.Change)
+	}
+	t.Spent = *t.Spent.Max(&f.Spent)
+	if f.Question != "" && answers >= t.Answers { // every answer has brought new chances
+		began, anew = t.Attempt-asked, true
+		t.Tally, t.Answers = t.Tally.Answered(), answers
+		if f.Landed { // and was answered, unless the row says that it was not
+			t.Answers++
+		}
+	}
+	if t.Tally.PaidCalls == 0 && t.Tally.Tokens == 0 {
+		t.Tally = t.Tally.Use(f.Used)
+	}
+	if anew {
+		began-- // the first was granted by no verdict
+	}
+	began = max(0, min(began, m.cfg.Policy.Guards().MaxRetries-t.Tally.Redispatches))
+	t.Tally.Redispatches, t.Tally.Granted, t.Tally.Iterations = t.Tally.Redispatches+began, t.Tally.Granted+began, t.Tally.Iterations+began
+	return t
+}
+
+func (f *FoundTask) has(l Label) bool { return slices.Contains(f.Labels, l) }
+
+// asked reads the question's name, "<nonce>-<attempt>" or "<nonce>-<attempt>.<answers before it>".
+func (f *FoundTask) asked() (attempt, answers int) {
+	first, after, _ := strings.Cut(strings.TrimPrefix(f.Question, f.Nonce+"-"), ".")
+	attempt, _ = strconv.Atoi(first)
+	answers, _ = strconv.Atoi(after)
+	return attempt, answers
+}
+
+// AskedAfter is the attempt after which our latest question was asked; 0: none was.
+func (f *FoundTask) AskedAfter() int {
+	attempt, _ := f.asked()
+	return attempt
+}
+
+// isAsked reports whether a question was asked after the last attempt.
+func (f *FoundTask) isAsked() bool {
+	attempt, _ := f.asked()
+	return f.Question != "" && attempt >= f.Attempt
+}
+
+// asksLast reports whether the question is about the last attempt that anything shows, or the sound part of the journal knows: no number counts twice.
+func (f *FoundTask) asksLast() bool {
+	attempt, _ := f.asked()
+	return f.isAsked() && (f.Known == nil || f.Known.Nonce != f.Nonce || attempt >= f.Known.Attempt)
+}
+
+// blockedAgain makes the task wait for an answer to its question.
+func (t *Task) blockedAgain(m *Machine, f *FoundTask) {
+	t.State = Blocked
+	t.Attempt, t.Answers = f.asked()
+	if m.cfg.RemindAfter > 0 {
+		t.Until = m.now.Add(m.cfg.RemindAfter)
+	}
+}
+
+// Question is the name of the question that the task asks, or would ask, about its last attempt, as FoundTask has it.
+func (t *Task) Question() string {
+	return strings.ReplaceAll(effectID("", t.AttemptID(), t.Answers), "/", "")
+}
+
+// agrees reports whether the task is as the sound part of the journal has it: what was found is what such a task shows, or less.
+func (f *FoundTask) agrees() bool {
+	t := f.Known
+	if t == nil {
+		return false
+	}
+	if f.Nonce != t.Nonce { // nobody's claim: then it was not won yet, or is being given back
+		return f.Nonce == "" && ((t.State == Queued && !f.has(LabelClaimed) || t.State == Claiming) && f.Attempt == 0 || t.State == Forgotten || t.State.Info().Final)
+	}
+	if about, answers := f.asked(); f.Attempt > t.Attempt || about > t.Attempt || about == t.Attempt && answers > t.Answers {
+		return false
+	}
+	asked := f.Question != "" && f.Question == t.Question()
+	if t.State.Info().Final || t.State == Forgotten { // what is left to do is harmless when done twice
+		return true
+	}
+	if t.plans(DoStart) && f.Attempt == t.Attempt && f.Live != t.Attempt {
+		return false // it was carried out, and its container has gone since
+	}
+	switch t.State {
+	case Queued:
+		return false // it is claimed
+	case Delivering: // what is left to do is harmless when done twice
+		return !asked
+	case Blocked:
+		answered := f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)
+		return asked && !answered || t.plans(DoEscalate) && (!asked || !f.Landed)
+	case InReview:
+		return !asked && f.has(LabelReview) && f.Work.PullRequest == t.Work.PullRequest
+	}
+	return !asked && f.delivers() == t.Work.PullRequest && !f.has(LabelReview)
+}
+
+// delivers is the pull request's number; 0: none.
+func (f *FoundTask) delivers() int { return f.Work.PullRequest }
+
+// Story is one line about a rebuilt task, for people.
+func (f TaskRebuilt) Story() string {
+	i := slices.IndexFunc(RebuildRows, func(r RebuildRow) bool { return r.Name == f.Row })
+	if i < 0 {
+		return f.Row
+	}
+	return fmt.Sprintf("%s (attempt %d): %s", RebuildRows[i].If, f.Rebuilt.Attempt, RebuildRows[i].Becomes)
+}

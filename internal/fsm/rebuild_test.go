@@ -1,0 +1,266 @@
+package fsm
+
+import (
+	"testing"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// rebuild offers what was found to an empty machine, begins a run on what was journaled of it, and returns the machine and the effects that were handed out.
+func rebuild(t *testing.T, known *Machine, found ...FoundTask) (*Machine, []Effect) {
+	t.Helper()
+	d := NewDriver(New(testConfig()), 0, "p0")
+	j := &journal{}
+	for _, e := range Rebuild("r1", known, found, nil, "the journal is gone") {
+		if err := d.Offer(Event{At: epoch, Body: e}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r := d.Ready(); r.Batch != nil; r = d.Ready() {
+		d.Appended(j.append(r.Batch))
+	}
+	m := New(testConfig())
+	if err := j.replay(m, 0); err != nil {
+		t.Fatal(err)
+	}
+	lived, _ := d.Machine().Snapshot()
+	read, _ := m.Snapshot()
+	if string(lived) != string(read) {
+		t.Fatalf("the rebuilt journal gives\n%s\nand not\n%s", read, lived)
+	}
+	_, effects := m.Step(Event{At: epoch.Add(time.Second), Body: Booted{RunID: "run-2"}})
+	if err := sound(m); err != nil {
+		t.Error(err)
+	}
+	return m, effects
+}
+
+const rebuiltKey = IssueKey("acme/widgets#7")
+
+// Each row of the table, and what the machine does about it first.
+func TestRebuiltFromWhatWasFound(t *testing.T) {
+	t.Parallel()
+	claimed, pull := []Label{LabelClaimed}, DeliverResult{Branch: "retake/7-a1", SHA: "c0ffee", PullRequest: 12}
+	for name, c := range map[string]struct {
+		row   string
+		found FoundTask
+		state State // 0: no task
+		does  string
+	}{
+		"another's, or over":         {"over", FoundTask{Labels: claimed}, 0, ""},
+		"in review":                  {"in_review", FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview}, Work: pull}, InReview, ""},
+		"asked":                      {"asked", FoundTask{Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked}, Question: "k7-2", Landed: true}, Blocked, ""},
+		"asked after two answers":    {"asked", FoundTask{Nonce: "k7", Attempt: 3, Labels: []Label{LabelBlocked}, Question: "k7-3.2", Landed: true}, Blocked, ""},
+		"asked, label taken off":     {"asked", FoundTask{Nonce: "k7", Attempt: 2, Question: "k7-2", Landed: true}, Blocked, ""},
+		"question without its label": {"half_asked", FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Question: "k7-2.1"}, Blocked, "k7-2/escalate.1"},
+		"asked in review, label off": {"half_asked", FoundTask{Nonce: "k7", Attempt: 2, Labels: []Label{LabelReview}, Work: pull, Question: "k7-2"}, Blocked, "k7-2/escalate"},
+		"asked in review, both on":   {"asked", FoundTask{Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked, LabelReview}, Work: pull, Question: "k7-2", Landed: true}, Blocked, ""},
+		"in review after an answer":  {"in_review", FoundTask{Nonce: "k7", Attempt: 2, Labels: []Label{LabelReview}, Work: pull, Question: "k7-2", Landed: true}, InReview, ""},
+		"running":                    {"running", FoundTask{Nonce: "k7", Attempt: 2, Live: 2, Labels: claimed, Checkout: true}, Running, ""},
+		"running, and has reported":  {"attempt_over", FoundTask{Nonce: "k7", Attempt: 2, Live: 2, Reported: true, Labels: claimed, Checkout: true}, Stopping, "k7-2/stop"},
+		"finished":                   {"attempt_over", FoundTask{Nonce: "k7", Attempt: 2, Reported: true, Labels: claimed, Checkout: true}, Stopping, "k7-2/stop"},
+		"blocked, question deleted":  {"question_gone", FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelBlocked}, Checkout: true}, Blocked, "k7-1/escalate"},
+		"review, nothing to show":    {"delivery_gone", FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview}}, Blocked, "k7-1/escalate"},
+		"claimed":                    {"claimed", FoundTask{Nonce: "k7", Labels: claimed}, Backoff, "k7-0/recheck"},
+		"answered":                   {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Question: "k7-2", Landed: true, Checkout: true}, Backoff, "k7-2/recheck.1"},
+		"checkout gone":              {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Reported: true, Labels: claimed}, Backoff, "k7-2/recheck"},
+		"fix attempt":                {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Work: pull}, Backoff, "k7-2/recheck"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.found.Key, c.found.Title = rebuiltKey, "Parse dates"
+			if row, _ := New(testConfig()).rebuilt(&c.found); row.Name != c.row {
+				t.Fatalf("row %s; want %s", row.Name, c.row)
+			}
+			m, effects := rebuild(t, nil, c.found)
+			task := m.Task(rebuiltKey)
+			switch {
+			case task == nil && c.state == 0:
+				return
+			case task == nil || task.State != c.state || task.Attempt != c.found.Attempt || task.Nonce != "k7" || task.Title != "Parse dates":
+				t.Fatalf("task %+v; want state %s, attempt %d", task, c.state, c.found.Attempt)
+			}
+			first := ""
+			for _, e := range effects {
+				if e.Kind.Durable() && first == "" {
+					first = e.ID
+				}
+			}
+			if first != c.does {
+				t.Errorf("first it does %q; want %q", first, c.does)
+			}
+			if c.found.Work.PullRequest > 0 && task.Work != c.found.Work {
+				t.Errorf("work %+v; want %+v", task.Work, c.found.Work)
+			}
+		})
+	}
+}
+
+// An attempt that begins after a rebuild is numbered above all that were seen, on the checkout that is there, and the attempts that were seen count.
+func TestRebuiltAttemptsGoOnCounting(t *testing.T) {
+	t.Parallel()
+	m, _ := rebuild(t, nil, FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 3, Labels: []Label{LabelClaimed}, Used: recovery.Usage{PaidCalls: 4}})
+	if task := m.Task(rebuiltKey); task.Tally.Redispatches != 2 || task.Tally.PaidCalls != 4 {
+		t.Errorf("after three attempts the tally is %+v; want two redispatches, four paid calls", task.Tally)
+	}
+	m.Step(Event{At: epoch.Add(2 * time.Second), Body: EffectEnded{Task: rebuiltKey, Effect: "k7-3/recheck", Claim: &ClaimResult{Ours: true}}})
+	if task := m.Task(rebuiltKey); task.Attempt != 4 || task.State != Starting {
+		t.Errorf("attempt %d is %s; want 4, Starting", task.Attempt, task.State)
+	}
+}
+
+// A success that nobody has decided about is delivered; no attempt does the work again.
+func TestRebuiltSuccessIsDelivered(t *testing.T) {
+	t.Parallel()
+	m, _ := rebuild(t, nil, FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 1, Reported: true, Checkout: true, Labels: []Label{LabelClaimed}})
+	m.Step(Event{At: epoch.Add(2 * time.Second), Body: EffectEnded{Task: rebuiltKey, Effect: "k7-1/stop", Stop: &StopResult{
+		Reports: []Report{{Ref: ReportRef{ID: "r1"}, OK: true, Final: true}},
+	}}})
+	if task := m.Task(rebuiltKey); task.State != Delivering || task.Attempt != 1 {
+		t.Errorf("attempt %d is %s; want 1, Delivering", task.Attempt, task.State)
+	}
+}
+
+// What the sound part of a cut journal knows wins where nothing that was found is newer; where something is, what was decided before is kept with it.
+func TestRebuiltFromAPrefix(t *testing.T) {
+	t.Parallel()
+	known := New(testConfig())
+	known.Apply(epoch, TaskQueued{Task: rebuiltKey, Nonce: "k7", Title: "Parse dates"})
+	for _, f := range []Fact{
+		Moved{OfTask: OfTask{rebuiltKey}, From: Queued, To: Claiming, On: OnDispatch},
+		AttemptBegan{OfTask: OfTask{rebuiltKey}, N: 1},
+		Moved{OfTask: OfTask{rebuiltKey}, From: Claiming, To: Starting, On: OnWon},
+		Moved{OfTask: OfTask{rebuiltKey}, From: Starting, To: Running, On: OnHello},
+		VerdictMade{OfTask: OfTask{rebuiltKey}, Attempt: 1, Finding: recovery.Finding{Reason: recovery.Timeout}},
+		PhaseChanged{From: PhaseMonitor, To: PhasePaused},
+		CursorAdvanced{Repo: "acme/widgets", Cursor: "c1"},
+	} {
+		known.Apply(epoch, f)
+	}
+	found := FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 1, Live: 1, Labels: []Label{LabelClaimed}, Checkout: true}
+	m, _ := rebuild(t, known, found)
+	if task := m.Task(rebuiltKey); task.State != Running || len(task.History) != 1 || m.Phase() != PhasePaused || m.Cursor("acme/widgets") != "c1" {
+		t.Errorf("agreed: %s, %d failures, phase %s, cursor %q", task.State, len(task.History), m.Phase(), m.Cursor("acme/widgets"))
+	}
+	found.Attempt, found.Live, found.Question, found.Landed, found.Labels = 2, 0, "k7-2", true, []Label{LabelBlocked}
+	m, effects := rebuild(t, known, found)
+	if task := m.Task(rebuiltKey); task.State != Blocked || task.Attempt != 2 || len(task.History) != 1 {
+		t.Errorf("newer: %s, attempt %d, %d failures; want Blocked, 2, 1", task.State, task.Attempt, len(task.History))
+	}
+	for _, e := range effects {
+		if e.Kind.Durable() {
+			t.Errorf("newer: it does %s", e.ID)
+		}
+	}
+	if m, _ = rebuild(t, known, FoundTask{Key: rebuiltKey}); m.Task(rebuiltKey) != nil {
+		t.Errorf("a claim that has ended is %s", m.Task(rebuiltKey).State)
+	}
+}
+
+// More tasks than one event takes, the running ones among the last: nothing is begun before all of them are known.
+func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
+	t.Parallel()
+	var found []FoundTask
+	for i := range 2*rebuiltPerEvent + 1 {
+		k := IssueKey("acme/widgets#" + string(rune('1'+i/10)) + string(rune('0'+i%10)))
+		found = append(found, FoundTask{Key: k, Nonce: "k" + string(rune('a'+i/26)) + string(rune('a'+i%26)), Attempt: 1, Labels: []Label{LabelClaimed}})
+	}
+	for i := range 3 {
+		found[len(found)-1-i].Live = 1
+	}
+	m, effects := rebuild(t, nil, found...)
+	for _, e := range effects {
+		if e.Kind.Durable() {
+			t.Errorf("%s is begun, all slots are taken", e.ID)
+		}
+	}
+	if len(m.Tasks()) != len(found) {
+		t.Errorf("%d tasks; want %d", len(m.Tasks()), len(found))
+	}
+}
+
+// The sound part of the journal ends before a claim that was not finished: the issue shows it, so that a task that waits for its turn is not what it was.
+func TestRebuiltFromBeforeAClaim(t *testing.T) {
+	t.Parallel()
+	for labels, want := range map[Label]State{LabelTask: Queued, LabelClaimed: 0} {
+		known := New(testConfig())
+		known.Apply(epoch, TaskQueued{Task: rebuiltKey, Nonce: "k7", Title: "Parse dates"})
+		known.Apply(epoch, PhaseChanged{From: PhaseMonitor, To: PhasePaused})
+		m, _ := rebuild(t, known, FoundTask{Key: rebuiltKey, Labels: []Label{LabelTask, labels}})
+		if task := m.Task(rebuiltKey); (task != nil) != (want > 0) {
+			t.Errorf("with the label %s there is a task: %t", labels, task != nil)
+		}
+	}
+}
+
+// What the sound part of the journal knows is older than what is shown, although the attempt and the question are the same.
+func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
+	t.Parallel()
+	pull := DeliverResult{Branch: "retake/7-a2", SHA: "c0ffee", PullRequest: 12}
+	start := []Planned{{Effect: Effect{ID: "k7-2/start", Kind: DoStart, Task: rebuiltKey}}}
+	claimed, review := []Label{LabelClaimed}, []Label{LabelReview}
+	for name, c := range map[string]struct {
+		known Task
+		found FoundTask
+		row   string
+		state State
+	}{
+		"starting, and its container is gone": {
+			Task{State: Starting, Attempt: 2, Outbox: start}, FoundTask{Attempt: 2, Labels: claimed, Checkout: true}, "attempt_over", Stopping,
+		},
+		"running, its start not confirmed, and its container is gone": {
+			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{Attempt: 2, Reported: true, Labels: claimed, Checkout: true}, "attempt_over", Stopping,
+		},
+		"running, its start not confirmed, and its container lives": {
+			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{Attempt: 2, Live: 2, Labels: claimed, Checkout: true}, "known", Running,
+		},
+		"blocked, then delivered after an answer": {
+			Task{State: Blocked, Attempt: 2}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: review, Work: pull, Checkout: true}, "in_review", InReview,
+		},
+		"blocked, and a person has put the review label on, too": {
+			Task{State: Blocked, Attempt: 2}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: []Label{LabelBlocked, LabelReview}}, "known", Blocked,
+		},
+		"in review, then asked, answered and delivered again": {
+			Task{State: InReview, Attempt: 2, Work: pull}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: review, Work: pull}, "in_review", InReview,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			known := New(testConfig())
+			c.known.Key, c.known.Nonce, c.found.Key, c.found.Nonce = rebuiltKey, "k7", rebuiltKey, "k7"
+			known.Apply(epoch, TaskRebuilt{Row: "known", Rebuilt: c.known})
+			c.found.Known = known.Task(rebuiltKey)
+			if row, _ := New(testConfig()).rebuilt(&c.found); row.Name != c.row {
+				t.Errorf("row %s; want %s", row.Name, c.row)
+			}
+			m, effects := rebuild(t, known, c.found)
+			task := m.Task(rebuiltKey)
+			if task.State != c.state || task.Attempt != 2 {
+				t.Errorf("it is %s, attempt %d; want %s, 2", task.State, task.Attempt, c.state)
+			}
+			for _, e := range effects {
+				if e.Kind == DoStart && c.found.Live == 0 {
+					t.Errorf("%s is carried out again", e.ID)
+				}
+			}
+			if about, answers := c.found.asked(); task.State == InReview && about == 2 && task.Answers <= answers {
+				t.Errorf("the next question would have the name of %s", c.found.Question)
+			}
+		})
+	}
+}
+
+// The sound part of the journal knows a later attempt than the question that is left: somebody has deleted the later question. No number counts twice.
+func TestRebuiltAttemptsNeverFall(t *testing.T) {
+	t.Parallel()
+	known := New(testConfig())
+	known.Apply(epoch, TaskRebuilt{Row: "known", Rebuilt: Task{Key: rebuiltKey, Nonce: "k7", State: Blocked, Attempt: 3, Answers: 1}})
+	for name, landed := range map[string]bool{"asked": true, "half asked": false} {
+		found := FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 2, Labels: []Label{LabelBlocked}, Question: "k7-2", Landed: landed}
+		m, _ := rebuild(t, known, found)
+		if task := m.Task(rebuiltKey); task.Attempt != 3 || task.State != Blocked {
+			t.Errorf("%s: attempt %d is %s; want 3, Blocked", name, task.Attempt, task.State)
+		}
+	}
+}

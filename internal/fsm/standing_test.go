@@ -1,0 +1,188 @@
+package fsm
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// standings plays a machine whose queue people have put in order.
+type standings struct {
+	*testing.T
+	m    *Machine
+	now  int // seconds
+	seen int // nonces
+}
+
+func newStandings(t *testing.T, workers int, caps map[string]int) *standings {
+	cfg := testConfig()
+	cfg.MaxWorkers, cfg.Caps = workers, caps
+	s := &standings{T: t, m: New(cfg)}
+	mustStep(t, s.m, at(0), Booted{RunID: "r"})
+	return s
+}
+
+func (s *standings) view(key IssueKey, open bool, stand Standing) IssueView {
+	s.seen++
+	v := IssueView{Key: key, Open: open, UpdatedAt: at(s.now), Nonce: "k" + strconv.Itoa(s.seen), Standing: stand}
+	if open {
+		v.Labels = []Label{LabelTask}
+	}
+	return v
+}
+
+// poll shows issues at a second.
+func (s *standings) poll(second int, views ...IssueView) {
+	s.Helper()
+	s.now = second
+	mustStep(s.T, s.m, at(second), IssuesSeen{Repo: "acme/widgets", AskedAt: at(second), Issues: views})
+}
+
+// lose ends the claim of who is being claimed: its slot is free.
+func (s *standings) lose(key IssueKey) {
+	s.Helper()
+	t := s.m.Task(key)
+	mustStep(s.T, s.m, s.m.Now(), EffectEnded{Task: key, Effect: t.Outbox[0].Effect.ID, Claim: &ClaimResult{Why: "somebody else's"}})
+}
+
+// order lets the machine claim until nothing is left to claim, one after the other.
+func (s *standings) order() (keys []IssueKey) {
+	s.Helper()
+	for {
+		i := slices.IndexFunc(s.m.Tasks(), func(t *Task) bool { return t.State == Claiming })
+		if i < 0 {
+			return keys
+		}
+		keys = append(keys, s.m.Tasks()[i].Key)
+		s.lose(keys[len(keys)-1])
+	}
+}
+
+func (s *standings) want(got []IssueKey, want ...IssueKey) {
+	s.Helper()
+	if !slices.Equal(got, want) {
+		s.Errorf("claimed in the order %v, want %v", got, want)
+	}
+}
+
+// A priority is worth hours of waiting: it goes first, but what has waited for longer than it is worth goes before it.
+func TestPriorityIsWaitingTime(t *testing.T) {
+	s := newStandings(t, 1, nil)
+	s.poll(1, s.view("acme/widgets#1", true, Standing{})) // has the only worker
+	s.poll(10, s.view("acme/widgets#2", true, Standing{}), s.view("acme/widgets#3", true, Standing{Priority: -5}), s.view("acme/widgets#4", true, Standing{Priority: 5}))
+	s.poll(10+4*3600, s.view("acme/widgets#5", true, Standing{Priority: 5}), s.view("acme/widgets#6", true, Standing{}))
+	s.poll(10+6*3600, s.view("acme/widgets#7", true, Standing{Priority: 5}))
+	s.want(s.order(), "acme/widgets#1", "acme/widgets#4", "acme/widgets#5", "acme/widgets#2", "acme/widgets#7", "acme/widgets#6", "acme/widgets#3")
+}
+
+// A priority that is changed while the issue waits counts from then on.
+func TestPriorityChangesWhileWaiting(t *testing.T) {
+	s := newStandings(t, 1, nil)
+	s.poll(1, s.view("acme/widgets#1", true, Standing{}), s.view("acme/widgets#2", true, Standing{}), s.view("acme/widgets#3", true, Standing{}))
+	s.poll(2, s.view("acme/widgets#3", true, Standing{Priority: 1}))
+	facts, _ := s.m.Step(Event{At: at(3), Body: IssuesSeen{Repo: "acme/widgets", AskedAt: at(3), Issues: []IssueView{s.view("acme/widgets#3", true, Standing{Priority: 1})}}})
+	if len(facts) != 0 {
+		t.Errorf("the same once more is %v, want nothing", facts)
+	}
+	s.want(s.order(), "acme/widgets#1", "acme/widgets#3", "acme/widgets#2")
+}
+
+// A long queue in one repository does not keep another repository's only issue waiting.
+func TestRepositoriesAreFairToEachOther(t *testing.T) {
+	s := newStandings(t, 2, nil)
+	var views []IssueView
+	for n := range 20 {
+		views = append(views, s.view(IssueKey("acme/widgets#"+strconv.Itoa(n+1)), true, Standing{Priority: 9}))
+	}
+	s.poll(1, views...)
+	s.poll(2, s.view("acme/gadgets#1", true, Standing{}))
+	s.lose("acme/widgets#1")
+	if task := s.m.Task("acme/gadgets#1"); task.State != Claiming {
+		t.Errorf("it is %s while acme/widgets has the other worker", task.State)
+	}
+}
+
+// No more tasks with a capped label have a worker than the cap says; others go on.
+func TestCapsOfLabels(t *testing.T) {
+	db := Standing{Capped: []string{"area/db"}, Priority: 5}
+	s := newStandings(t, 3, map[string]int{"area/db": 1, "none": 0})
+	s.poll(1, s.view("acme/widgets#1", true, db), s.view("acme/widgets#2", true, db), s.view("acme/widgets#3", true, Standing{}),
+		s.view("acme/widgets#4", true, Standing{Capped: []string{"none"}}), s.view("acme/widgets#5", true, Standing{Capped: []string{"of-yesterday"}}))
+	for key, state := range map[IssueKey]State{"acme/widgets#1": Claiming, "acme/widgets#2": Queued, "acme/widgets#3": Claiming, "acme/widgets#4": Queued, "acme/widgets#5": Claiming} {
+		if task := s.m.Task(key); task.State != state {
+			t.Errorf("%s is %s, want %s", key, task.State, state)
+		}
+	}
+	s.lose("acme/widgets#5")
+	if w := s.m.WaitsFor(s.m.Task("acme/widgets#2")); !strings.Contains(w.For, "area/db") {
+		t.Errorf("it waits for %q, want the label named", w.For)
+	}
+	if s.lose("acme/widgets#1"); s.m.Task("acme/widgets#2").State != Claiming {
+		t.Error("the cap has room, and the next one waits")
+	}
+}
+
+// An issue waits until what it depends on is closed, and says what that is.
+func TestDependenciesComeFirst(t *testing.T) {
+	s := newStandings(t, 3, nil)
+	s.poll(1, s.view("acme/widgets#1", true, Standing{After: []IssueKey{"acme/widgets#7", "Acme/Widgets#8"}}))
+	task := s.m.Task("acme/widgets#1")
+	if w := s.m.WaitsFor(task); task.State != Queued || w.For != "acme/widgets#7, Acme/Widgets#8 to be closed" {
+		t.Fatalf("%s, waits for %q", task.State, w.For)
+	}
+	s.poll(2, s.view("acme/widgets#7", false, Standing{}))
+	if w := s.m.WaitsFor(task); task.State != Queued || w.For != "Acme/Widgets#8 to be closed" {
+		t.Fatalf("%s, waits for %q", task.State, w.For)
+	}
+	data, err := s.m.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := New(testConfig())
+	if err := again.Restore(data); err != nil {
+		t.Fatal(err)
+	}
+	s.m = again // a restart forgets nothing of it
+	mustStep(t, s.m, at(3), Booted{RunID: "r2"})
+	if s.m.Task("acme/widgets#1").State != Queued {
+		t.Fatal("a restart has begun it")
+	}
+	if s.poll(4, s.view("acme/widgets#8", false, Standing{})); s.m.Task("acme/widgets#1").State != Claiming {
+		t.Errorf("%s after both were closed", s.m.Task("acme/widgets#1").State)
+	}
+}
+
+// Who looks at the issue anew may find the reference gone, and where two wait for each other, people are told.
+func TestDependenciesChange(t *testing.T) {
+	s := newStandings(t, 3, nil)
+	s.poll(1, s.view("acme/widgets#1", true, Standing{After: []IssueKey{"acme/widgets#2"}}), s.view("acme/widgets#2", true, Standing{After: []IssueKey{"acme/widgets#3"}}),
+		s.view("acme/widgets#3", true, Standing{After: []IssueKey{"acme/widgets#1"}}))
+	if w := s.m.WaitsFor(s.m.Task("acme/widgets#1")); !strings.Contains(w.For, "acme/widgets#2 (which waits for this one") {
+		t.Errorf("waits for %q, want the circle told", w.For)
+	}
+	if s.poll(2, s.view("acme/widgets#3", true, Standing{})); s.m.Task("acme/widgets#3").State != Claiming || s.m.Task("acme/widgets#2").State != Queued {
+		t.Errorf("%s and %s after one reference was taken away", s.m.Task("acme/widgets#3").State, s.m.Task("acme/widgets#2").State)
+	}
+	if w := s.m.WaitsFor(s.m.Task("acme/widgets#1")); w.For != "acme/widgets#2 to be closed" {
+		t.Errorf("waits for %q", w.For)
+	}
+}
+
+// What a strange issue says stays within bounds.
+func TestStandingIsBounded(t *testing.T) {
+	many := make([]IssueKey, 1000)
+	for i := range many {
+		many[i] = IssueKey("acme/widgets#" + strconv.Itoa(i+2))
+	}
+	s := newStandings(t, 3, nil)
+	s.poll(1, s.view("acme/widgets#1", true, Standing{Priority: 1 << 40, After: many}))
+	got := s.m.Task("acme/widgets#1")
+	if len(got.Standing.After) != maxAfter || got.turn().Before(epoch.Add(-maxPriority*time.Hour)) {
+		t.Errorf("priority %d, after %d issues", got.Standing.Priority, len(got.Standing.After))
+	}
+	if w := s.m.WaitsFor(got); w.For != "acme/widgets#2, acme/widgets#3, acme/widgets#4 and 247 more to be closed" {
+		t.Errorf("waits for %q", w.For)
+	}
+}

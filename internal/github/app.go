@@ -1,0 +1,113 @@
+package github
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	tokens "github.com/google/go-github/v88/github" // as ghinstallation wants it
+)
+
+// AppOptions say which GitHub App, installed where, a director is.
+type AppOptions struct {
+	BaseURL        string // as in Options
+	ID             int64  // of the App
+	InstallationID int64
+	PrivateKey     []byte // PEM, RSA
+	Transport      http.RoundTripper
+}
+
+// App is the credential of a GitHub App's installation. Its tokens live for an hour; a new one is minted when one has less than a minute left.
+// What an App asks for itself is not counted with what its installation asks for, and does not pass the gate: one request an hour.
+type App struct {
+	api   string // root, without the last slash
+	app   *ghinstallation.AppsTransport
+	in    *ghinstallation.Transport
+	login atomic.Pointer[string]
+}
+
+// NewApp fails on a key that is none. It makes no request.
+func NewApp(o AppOptions) (*App, error) {
+	next := cmp.Or(o.Transport, http.DefaultTransport)
+	app, err := ghinstallation.NewAppsTransport(next, o.ID, o.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("github: the App's private key cannot be read: want the PEM file that GitHub made for it: %w", err)
+	}
+	in := ghinstallation.NewFromAppsTransport(app, o.InstallationID)
+	in.BaseURL = strings.TrimRight(o.BaseURL, "/")
+	in.InstallationTokenOptions = &tokens.InstallationTokenOptions{} // all repositories and rights: an object, where nil would be sent as null
+	in.Client = &http.Client{Transport: next, Timeout: exchangeTimeout}
+	return &App{api: in.BaseURL, app: app, in: in}, nil
+}
+
+// Token is the installation's, as Options.Token wants it. GitHub's refusal is an *Error: unauthorized for a wrong key, an unknown App and an installation that
+// is gone, transient while the App is suspended or limited, and while GitHub is away.
+func (a *App) Token(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	token, err := a.in.Token(ctx)
+	if err == nil {
+		return token, nil
+	}
+	e := &Error{Kind: KindTransient, Op: "mint a token of the App", Message: "no answer", Err: err}
+	if refused, ok := errors.AsType[*ghinstallation.HTTPError](err); ok && refused.RootCause == nil && refused.Response != nil {
+		defer refused.Response.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(refused.Response.Body, bodyPrefix))
+		e = appRefusal(e.Op, refused.Response, body)
+		if e.Kind == KindNotFound {
+			e.Kind, e.Message = KindUnauthorized, e.Message+": is the App still installed, and are github.app_id and github.installation_id right?"
+		}
+	}
+	return "", e
+}
+
+// appRefusal is GitHub's answer to what an App asks for itself. Suspended, or limited, can end.
+func appRefusal(op string, answer *http.Response, body []byte) *Error {
+	e := &Error{
+		Kind: kindOfStatus(answer.StatusCode), Status: answer.StatusCode, Op: op,
+		Message: cmp.Or(complaintText(readComplaint(body), messageLimit), answer.Status),
+	}
+	if e.Status == http.StatusForbidden || e.Status == http.StatusTooManyRequests {
+		e.Kind = KindTransient
+	}
+	return e
+}
+
+// Login is the account that writes what the App writes: "<slug>[bot]". It is asked for once.
+func (a *App) Login(ctx context.Context) (string, error) {
+	if login := a.login.Load(); login != nil {
+		return *login, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, a.api+"/app", http.NoBody)
+	if err != nil {
+		return "", permanent("api_url: %v", err)
+	}
+	answer, err := a.app.RoundTrip(ask)
+	if err != nil {
+		return "", &Error{Kind: KindTransient, Op: "GET /app", Message: "no answer", Err: err}
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
+	if err != nil {
+		return "", &Error{Kind: KindTransient, Op: "GET /app", Message: "answer cut off", Err: err}
+	}
+	var app struct{ Slug string }
+	if answer.StatusCode != http.StatusOK {
+		return "", appRefusal("GET /app", answer, body)
+	}
+	if err := json.Unmarshal(body, &app); err != nil || app.Slug == "" {
+		return "", transient("GitHub did not return the name of the App", err)
+	}
+	login := app.Slug + "[bot]"
+	a.login.Store(&login)
+	return login, nil
+}

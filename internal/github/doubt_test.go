@@ -1,0 +1,190 @@
+package github
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// One 404 about an issue, and one 401, may be a mistake of whoever answered. Only what is said again and again for a while counts.
+func TestOneRefusalEndsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault githubtest.Fault
+		kind  Kind
+	}{
+		"not found":    {githubtest.Fault{Status: 404, Body: `{"message":"Not Found"}`}.On("GET", "/issues/1$"), KindNotFound},
+		"unauthorized": {githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`}.On("GET", "/issues/1$"), KindUnauthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				bot := w.client("retake-bot")
+				_, err := bot.Issue(w.Context(), w.key)
+				w.must(err)
+				look := func() Kind {
+					_, err := bot.Issue(w.Context(), w.key)
+					if err == nil {
+						return ""
+					}
+					e := asError(w.T, err)
+					if e.Kind == KindTransient && !e.Doubtful {
+						t.Errorf("%v is not doubtful", e)
+					}
+					return e.Kind
+				}
+				c.fault.Times = 3
+				w.inject(c.fault)
+				for range 3 {
+					if got := look(); got != KindTransient {
+						t.Fatalf("said within a second: %q, want transient", got)
+					}
+				}
+				if got := look(); got != "" {
+					t.Fatalf("afterwards: %q", got)
+				}
+				c.fault.Times = 4
+				w.inject(c.fault)
+				began := time.Now()
+				for _, want := range []Kind{KindTransient, KindTransient, KindTransient, c.kind} {
+					if got := look(); got != want {
+						t.Errorf("after %s: %q, want %q", time.Since(began), got, want)
+					}
+					time.Sleep(25 * time.Second)
+				}
+			})
+		})
+	}
+}
+
+// surely reads an issue until the answer counts.
+func (w *world) surely(c *Client, key string) (i Issue, err error) {
+	for range doubtTimes {
+		if i, err = c.Issue(w.Context(), key); !detail(err).Doubtful {
+			break
+		}
+		time.Sleep(doubtFor / (doubtTimes - 1))
+	}
+	return i, err
+}
+
+// A credential that has never worked is refused at once.
+func TestWrongTokenIsSaidAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		if _, _, err := w.client("nobody").Account(w.Context()); asError(w.T, err).Kind != KindUnauthorized {
+			t.Errorf("got %v, want unauthorized", err)
+		}
+	})
+}
+
+// GitHub says that it has put a label on, and has not: no step that counts on the label follows, and the next try puts it on.
+func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
+	var labels []string
+	for _, name := range []string{"agent-claimed", "agent-blocked", "agent-review"} {
+		labels = append(labels, `{"id":1,"node_id":"x","url":"https://github.test/","description":"","color":"ededed","default":false,"name":"`+name+`"}`)
+	}
+	for name, step := range map[string]func(w *world, c *Client) error{
+		"claim":    func(w *world, c *Client) error { return claimOnce(w.Context(), w, c) },
+		"escalate": func(w *world, c *Client) error { return escalateOnce(w.Context(), w, c) },
+		"deliver":  func(w *world, c *Client) error { return deliverWatched(w.Context(), w, c) },
+	} {
+		for said, body := range map[string]string{"nothing": `[]`, "what is not true": "[" + strings.Join(labels, ",") + "]"} {
+			t.Run(name+", "+said, func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					bot := w.client("retake-bot")
+					want := map[string]string{"claim": "agent-claimed", "escalate": "agent-blocked", "deliver": "agent-review"}[name]
+					if name != "claim" {
+						w.claimed(bot)
+					}
+					w.inject(githubtest.Fault{Status: 200, Body: body}.On("POST", "/labels$"))
+					if err := step(w, bot); err == nil {
+						t.Error("it went well, without the label")
+					} else if e := asError(w.T, err); e.Kind != KindTransient {
+						t.Errorf("got %v, want a transient error", e)
+					}
+					w.must(step(w, bot))
+					w.wantLabels(want)
+				})
+			})
+		}
+	}
+}
+
+// GitHub says that it has taken a label off, and has not: the step is tried again.
+func TestLabelThatIsOnlySaidToBeOff(t *testing.T) {
+	inWorld(t, func(w *world) {
+		bot := w.client("retake-bot")
+		w.claimed(bot)
+		w.inject(githubtest.ServerError(404).On("POST", "^/graphql$"))
+		w.inject(githubtest.Fault{Status: 200, Body: `[{"id":1,"name":"agent-review"},{"id":2,"name":"agent-claimed"}]`}.On("DELETE", "/labels/agent-claimed$"))
+		if err := deliverWatched(w.Context(), w, w.client("retake-bot", unchecked(w))); err == nil || asError(w.T, err).Kind != KindTransient {
+			t.Errorf("got %v, want a transient error", err)
+		}
+		w.must(deliverWatched(w.Context(), w, bot))
+		w.wantLabels("agent-review")
+	})
+}
+
+// unchecked is a client whose answers are not held against GitHub's description.
+func unchecked(w *world) func(*Options) {
+	return func(o *Options) { o.Transport = w.sim.Transport() }
+}
+
+// A person takes the claimed label off and puts the task label on before the claim is released: that is a new request, which stays.
+func TestReleaseLeavesANewRequest(t *testing.T) {
+	inWorld(t, func(w *world) {
+		bot := w.client("retake-bot")
+		w.claimed(bot)
+		w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
+		w.sim.AddLabel(w.key, "acme", "agent-task")
+		for range 2 {
+			w.must(bot.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Won: true, Why: "the claim's label was removed"}))
+			w.wantLabels("agent-task")
+		}
+		got, err := bot.Claim(w.Context(), claimRequest(w, "aaaabbbb"))
+		w.must(err)
+		if got.Outcome != Won {
+			t.Errorf("claim = %+v", got)
+		}
+	})
+}
+
+// Somebody edits the nonce in the marker of the claim comment. Whatever comes next repairs it; what is not known to be ours is left alone.
+func TestEditedNonce(t *testing.T) {
+	for name, c := range map[string]struct {
+		next func(w *world, c *Client) error
+		want int // claim markers of ours afterwards
+	}{
+		"deliver":  {func(w *world, c *Client) error { return deliverWatched(w.Context(), w, c) }, 1},
+		"progress": {func(w *world, c *Client) error { return w.progressed(c) }, 1},
+		"release": {func(w *world, c *Client) error {
+			return c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Won: true, Why: "closed"})
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.claimed(w.client("retake-bot"))
+				claim := w.marked(markClaim)[0]
+				w.sim.EditComment(w.key, "acme", claim.ID, `<!-- retake:claim v1 {"fleet":"default","nonce":"aaaabbbb"} -->`+"\nRetake")
+				bot := w.client("retake-bot") // after a restart
+				w.must(c.next(w, bot))
+				ours := 0
+				for _, m := range w.marked(markClaim) {
+					if mark, _ := readMarker(m.Body); mark.Nonce == testNonce {
+						ours++
+					}
+				}
+				if all := len(w.marked(markClaim)); ours != c.want || all != 1 {
+					t.Errorf("%d of %d claim comments are ours, want %d of 1", ours, all, c.want)
+				}
+				if name == "release" {
+					w.wantLabels()
+				}
+			})
+		})
+	}
+}
+
+func (w *world) progressed(c *Client) error {
+	return c.Progress(w.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 2})
+}

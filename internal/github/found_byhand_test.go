@@ -1,0 +1,120 @@
+package github
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"retake/internal/github/githubtest"
+)
+
+// edits are what people do to a claim comment, and whether something else than GitHub has to know the claim.
+var edits = map[string]struct {
+	does  func(body string) string // empty: the comment is deleted
+	known bool
+}{
+	"marker deleted":  {func(body string) string { _, text, _ := strings.Cut(body, "\n"); return text }, false},
+	"marker broken":   {func(body string) string { return strings.Replace(body, "v1", "v", 1) }, false},
+	"nonce edited":    {func(body string) string { return strings.ReplaceAll(body, testNonce, "aaaabbbb") }, true},
+	"comment deleted": {func(string) string { return "" }, true},
+}
+
+// A claim is found although somebody has edited or deleted the marker of its comment, and so is its question; what is written next repairs the comment.
+func TestFoundByAnEditedComment(t *testing.T) {
+	for name, edit := range edits {
+		for _, asks := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					c := w.client("retake-bot")
+					w.claimed(c)
+					w.must(c.Progress(w.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 1}))
+					if asks {
+						w.must(escalateOnce(w.Context(), w, c))
+					}
+					w.editClaim(edit.does)
+					comments := len(w.sim.Issue(w.key).Comments)
+					known := map[int][]string{}
+					if edit.known && !asks { // a question names its claim
+						known[1] = []string{testNonce}
+					}
+					all, _, err := w.client("retake-bot").FindTasks(w.Context(), testRepo, known)
+					w.must(err)
+					if len(all) != 1 || all[0].Nonce != testNonce || (all[0].Question != "") != asks {
+						w.Fatalf("found %+v", all)
+					}
+					got, err := w.client("retake-bot").Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
+					w.must(err)
+					w.must(w.client("retake-bot").Progress(w.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 2}))
+					if name == "comment deleted" {
+						comments++
+					}
+					if now := w.sim.Issue(w.key).Comments; got.Outcome != Won || len(now) != comments || len(w.marked(markClaim)) != 1 || !strings.Contains(w.marked(markClaim)[0].Body, testNonce+`"`) {
+						w.Errorf("claimed %+v, comments %+v", got, now)
+					}
+				})
+			})
+		}
+	}
+}
+
+func (w *world) editClaim(does func(string) string) {
+	for _, r := range w.marked(markClaim) {
+		if body := does(r.Body); body != "" {
+			w.sim.EditComment(w.key, "acme", r.ID, body)
+		} else {
+			w.sim.DeleteComment(w.key, "acme", r.ID)
+		}
+	}
+}
+
+// What has ended stays so, whatever somebody does to the comments.
+func TestFoundNothingOfWhatHasEnded(t *testing.T) {
+	for name, ends := range map[string]func(w *world, c *Client) error{
+		"released": func(w *world, c *Client) error {
+			return c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"})
+		},
+		"delivered": func(w *world, c *Client) error {
+			_, err := c.Deliver(w.Context(), DeliverRequest{Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse", Summary: "Parsed."})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				c := w.client("retake-bot")
+				w.claimed(c)
+				w.must(ends(w, c))
+				w.editClaim(edits["marker deleted"].does)
+				if f := w.find(c); f.Nonce != "" {
+					w.Errorf("found %+v", f)
+				}
+			})
+		})
+	}
+}
+
+// One issue that cannot be read, or is gone, keeps no other from being found.
+func TestFoundBesideOneThatCannotBeRead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.claimed(c)
+		other := w.sim.CreateIssue(testRepo, "acme", "Another", "", "agent-task")
+		gone := w.sim.CreateIssue(testRepo, "acme", "A third", "", "agent-claimed")
+		_, err := c.Claim(w.Context(), ClaimRequest{Key: other, Nonce: "aaaabbbb"})
+		w.must(err)
+		w.sim.Transfer(gone, func() string { w.must(w.sim.AddRepo("acme/gadgets", "", nil)); return "acme/gadgets" }())
+		for _, f := range []githubtest.Fault{githubtest.ServerError(http.StatusBadGateway), {Status: http.StatusNotFound, Body: "{}"}} {
+			f.Path, f.Times = "/issues/1/comments", 1000
+			w.inject(f)
+			all, unread, err := c.FindTasks(w.Context(), testRepo, map[int][]string{1: nil, 3: nil})
+			if w.must(err); len(all) != 1 || all[0].Nonce != "aaaabbbb" || len(unread) != 1 || unread[1] == nil {
+				w.Errorf("%d: found %+v, unread %v", f.Status, all, unread)
+			}
+			w.sim.Repair()
+		}
+		w.inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 1000})
+		if all, _, err := c.FindTasks(w.Context(), testRepo, nil); err == nil {
+			w.Errorf("in an outage: %+v", slices.Clone(all))
+		}
+	})
+}

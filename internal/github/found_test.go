@@ -1,0 +1,103 @@
+package github
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// find is what a director that knows nothing finds of the world's issue.
+func (w *world) find(c *Client) Found {
+	w.Helper()
+	all, _, err := c.FindTasks(w.Context(), testRepo, map[int][]string{1: nil})
+	w.must(err)
+	i := slices.IndexFunc(all, func(f Found) bool { return f.Key == w.key })
+	if i < 0 {
+		w.Fatalf("%s is not found", w.key)
+	}
+	return all[i]
+}
+
+func TestFoundClaimAndItsAttempts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		if f := w.find(c); f.Nonce != "" || f.Others {
+			t.Errorf("nobody's: %+v", f)
+		}
+		w.claimed(c)
+		if f := w.find(c); f.Nonce != testNonce || f.Attempt != 0 || f.Question != "" || !f.Has("agent-claimed") {
+			t.Errorf("claimed: %+v", f)
+		}
+		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running", Attempt: 3, Note: "| 77 |\nattempt 99", Attempts: []AttemptLine{
+			{Number: 2, Stage: "CODE", Reason: "timeout", Cause: "attempt 88\n| 66 |"},
+		}}))
+		if f := w.find(c); f.Attempt != 3 {
+			t.Errorf("attempt %d; want 3, which no text of others makes more of", f.Attempt)
+		}
+		if f := w.find(w.client("other-bot")); f.Nonce != "" || !f.Others {
+			t.Errorf("to another account: %+v", f)
+		}
+		if f := w.find(w.client("retake-bot", func(o *Options) { o.Fleet = "night" })); f.Nonce != "" || !f.Others || len(f.Ended) != 0 {
+			t.Errorf("to another fleet: %+v", f)
+		}
+		w.must(c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"}))
+		if f := w.find(c); f.Nonce != "" || f.Others || !slices.Equal(f.Ended, []string{testNonce}) {
+			t.Errorf("released: %+v", f)
+		}
+	})
+}
+
+func TestFoundQuestion(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		w.claimed(c)
+		w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "tests_failed"}))
+		if f := w.find(c); f.Question != testNonce+"-2" || !f.Landed || f.AskedAt.IsZero() {
+			t.Errorf("asked: %+v", f)
+		}
+		time.Sleep(time.Minute)
+		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
+		if f := w.find(c); f.Question != testNonce+"-2" || !f.Landed {
+			t.Errorf("its label taken off: %+v", f)
+		}
+	})
+	inWorld(t, func(w *world) { // ended between comment and label
+		c := w.client("retake-bot")
+		w.claimed(c)
+		w.sim.AddComment(w.key, "retake-bot", `<!-- retake:blocked v1 {"fleet":"default","nonce":"`+testNonce+`","attempt":"`+testNonce+`-2"} -->`)
+		if f := w.find(c); f.Question != testNonce+"-2" || f.Landed {
+			t.Errorf("half asked: %+v", f)
+		}
+		w.sim.AddComment(w.key, "mallory", `<!-- retake:blocked v1 {"fleet":"default","nonce":"`+testNonce+`","attempt":"`+testNonce+`-9"} -->`)
+		if f := w.find(c); f.Question != testNonce+"-2" {
+			t.Errorf("somebody else's question counts: %+v", f)
+		}
+	})
+}
+
+func TestFoundDelivery(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		w.claimed(c)
+		w.must(func() error { _, err := c.Deliver(ctx, watched(w)); return err }())
+		w.sim.Review(testRepo+"#2", "other-bot", "CHANGES_REQUESTED", "use the other table")
+		f := w.find(c)
+		if f.Nonce != testNonce || f.Pull == nil || f.Pull.Number != 2 || !strings.HasPrefix(f.Pull.Branch, "retake/1-a") || f.Pull.Head == "" || f.Pull.Change != 0 {
+			t.Fatalf("in review: %+v, %+v", f, f.Pull)
+		}
+		w.sim.Push(testRepo, f.Pull.Branch, strings.Repeat("ab", 20))
+		if f := w.find(c); f.Pull.Change == 0 {
+			t.Errorf("a review of an older head is not one that the work follows: %+v", f.Pull)
+		}
+		w.must(w.sim.Merge(testRepo+"#2", "acme"))
+		w.sim.SetState(w.key, "acme", "closed")
+		if f := w.find(c); f.Pull == nil || f.State != "closed" || f.Nonce != testNonce {
+			t.Errorf("merged, issue closed: %+v", f)
+		}
+		w.must(endMerged(ctx, w, c))
+		if f := w.find(c); f.Nonce != "" || !slices.Contains(f.Ended, testNonce) {
+			t.Errorf("over: %+v", f)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package github
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// A label of ours without anybody's claim is taken off after a while, and the issue is offered again if we had taken it.
+func TestFreeALabelWithoutAClaim(t *testing.T) {
+	inWorld(t, func(w *world) {
+		ctx, c := w.Context(), w.client("retake-bot")
+		w.claimed(c)
+		for _, r := range w.marked(markClaim) { // somebody deletes our comment
+			_, err := c.lanes[laneClaim].Issues.DeleteComment(ctx, "acme", "widgets", r.ID)
+			w.must(err)
+		}
+		if freed, _, err := c.Free(ctx, w.key, time.Hour); err != nil || freed {
+			t.Errorf("too early: %t, %v", freed, err)
+		}
+		time.Sleep(2 * time.Hour)
+		if freed, _, err := w.client("other-bot").Free(ctx, w.key, time.Hour); err != nil || freed {
+			t.Errorf("by another account: %t, %v", freed, err)
+		}
+		freed, _, err := c.Free(ctx, w.key, time.Hour)
+		w.must(err)
+		if !freed {
+			t.Error("not freed")
+		}
+		w.wantLabels("agent-task")
+	})
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.claimed(c)
+		time.Sleep(2 * time.Hour)
+		if freed, _, err := c.Free(w.Context(), w.key, 0); err != nil || freed {
+			t.Errorf("somebody's claim: %t, %v", freed, err)
+		}
+	})
+}
+
+// Another fleet of the same account claims the issue between our look at it and our taking the label off: the label is its claim's, and comes on again.
+func TestFreeGivesALabelBack(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.sim.AddLabel(w.key, "retake-bot", "agent-claimed")
+		time.Sleep(2 * time.Minute)
+		sister := w.client("retake-bot", func(o *Options) { o.Fleet = "night" })
+		claimed := false
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodDelete && !claimed {
+					claimed = true
+					if got, err := sister.Claim(w.Context(), claimRequest(w, testNonce)); err != nil || got.Outcome != Won {
+						t.Errorf("claim = %+v, %v", got, err)
+					}
+				}
+				return next.RoundTrip(r)
+			})
+		}))
+		freed, _, err := c.Free(w.Context(), w.key, time.Hour)
+		w.must(err)
+		if freed || !claimed {
+			t.Errorf("freed %t, claimed %t", freed, claimed)
+		}
+		w.wantLabels("agent-claimed")
+	})
+}

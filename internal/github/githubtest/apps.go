@@ -1,0 +1,106 @@
+package githubtest
+
+import (
+	"crypto/rsa"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v4"
+)
+
+// App is a GitHub App with one installation. It writes as "<Slug>[bot]".
+type App struct {
+	ID, InstallationID int64
+	Slug               string
+	Key                *rsa.PublicKey
+}
+
+// tokenLife is how long a minted token is good for.
+const tokenLife = time.Hour
+
+// app is an App with the tokens that it has minted.
+type app struct {
+	App
+	made   int
+	tokens map[string]time.Time // when they end
+}
+
+// AddApp installs an App. Its account gets rights in repositories like anybody's, with AddRepo.
+func (s *Server) AddApp(a App) {
+	s.mu.Lock()
+	defer s.unlock()
+	s.user(a.Slug + "[bot]")
+	s.apps = append(s.apps, &app{App: a, tokens: map[string]time.Time{}})
+}
+
+// Minted is how many tokens the App's installation has asked for.
+func (s *Server) Minted(slug string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.apps {
+		if a.Slug == slug {
+			n += a.made
+		}
+	}
+	return n
+}
+
+// ownerOf finds the account of a minted token; s.mu is held.
+func (s *Server) ownerOf(token string) *user {
+	for _, a := range s.apps {
+		if end, ok := a.tokens[token]; ok && s.opts.Now().Before(end) {
+			return s.users[a.Slug+"[bot]"]
+		}
+	}
+	return nil
+}
+
+// isApps reports whether a path is of what an App asks for itself.
+func isApps(path string) bool {
+	return path == APIPath+"app" || strings.HasPrefix(path, APIPath+"app/")
+}
+
+// answerApp answers what an App asks for itself; s.mu is held.
+func (s *Server) answerApp(w http.ResponseWriter, r *http.Request) {
+	a := s.appOf(r)
+	if a == nil {
+		fail(w, http.StatusUnauthorized, "A JSON web token could not be decoded")
+		return
+	}
+	to := linksOf(r)
+	switch path := strings.TrimPrefix(r.URL.Path, APIPath+"app"); {
+	case r.Method == http.MethodGet && path == "":
+		writeJSON(w, http.StatusOK, object{
+			"id": a.ID, "slug": a.Slug, "node_id": nodeID("App", a.ID), "owner": to.user(s.user(s.opts.Person)), "name": a.Slug, "description": nil,
+			"external_url": to.web, "html_url": to.web + "/apps/" + a.Slug, "created_at": "2020-01-01T00:00:00Z", "updated_at": "2020-01-01T00:00:00Z",
+			"permissions": object{"issues": "write", "contents": "write"}, "events": []string{},
+		})
+	case r.Method == http.MethodPost && path == "/installations/"+strconv.FormatInt(a.InstallationID, 10)+"/access_tokens":
+		a.made++
+		token, end := "ghs_"+a.Slug+"_"+strconv.Itoa(a.made), s.now().Add(tokenLife)
+		a.tokens[token] = end
+		writeJSON(w, http.StatusCreated, object{"token": token, "expires_at": end.Format(time.RFC3339), "permissions": object{"issues": "write"}, "repository_selection": "all"})
+	default:
+		fail(w, http.StatusNotFound, "Not Found")
+	}
+}
+
+// appOf finds the App whose key has signed a request, within its ten minutes at most.
+func (s *Server) appOf(r *http.Request) *app {
+	_, raw, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	at := slices.IndexFunc(s.apps, func(a *app) bool {
+		claims := &jwt.RegisteredClaims{}
+		_, err := jwt.NewParser(jwt.WithValidMethods([]string{"RS256"}), jwt.WithoutClaimsValidation()).
+			ParseWithClaims(raw, claims, func(*jwt.Token) (any, error) { return a.Key, nil })
+		now := s.opts.Now()
+		return err == nil && claims.Issuer == strconv.FormatInt(a.ID, 10) && claims.ExpiresAt != nil && now.Before(claims.ExpiresAt.Time) &&
+			claims.ExpiresAt.Before(now.Add(10*time.Minute+time.Second))
+	})
+	if at < 0 {
+		return nil
+	}
+	return s.apps[at]
+}

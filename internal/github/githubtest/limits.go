@@ -1,0 +1,83 @@
+package githubtest
+
+import (
+	"net/http"
+	"time"
+)
+
+// What GitHub documents of its secondary limits, for one credential.
+const (
+	restPoints      = 900  // a minute
+	graphQLPoints   = 2000 // a minute
+	readPoints      = 1
+	writePoints     = 5
+	contentByMinute = 80
+	contentByHour   = 500
+	concurrent      = 100
+)
+
+// spending is what a credential has used of them.
+type spending struct{ rest, graphQL, minute, hour []spent }
+
+type spent struct {
+	at time.Time
+	n  int
+}
+
+// spend adds n within a span, and reports whether that stays within the limit.
+func spend(all []spent, now time.Time, span time.Duration, n, limit int) ([]spent, bool) {
+	used := n
+	kept := all[:0]
+	for _, s := range all {
+		if now.Sub(s.at) < span {
+			kept = append(kept, s)
+			used += s.n
+		}
+	}
+	if used > limit {
+		return kept, false
+	}
+	return append(kept, spent{now, n}), true
+}
+
+// secondary reports which secondary limit a request meets, if Options.Limits says that they are enforced; "" for none. Everything that is posted, put or
+// patched counts as content, which is more than GitHub says. s.mu is held.
+func (s *Server) secondary(b *budget, r *http.Request) (which string) {
+	if !s.opts.Limits {
+		return ""
+	}
+	now, points := s.opts.Now(), readPoints
+	write := r.Method != http.MethodGet && r.Method != http.MethodHead
+	if write {
+		points = writePoints
+	}
+	count := func(all *[]spent, span time.Duration, n, limit int, name string) {
+		var ok bool
+		if *all, ok = spend(*all, now, span, n, limit); !ok && which == "" {
+			which = name
+		}
+	}
+	if s.underWay > concurrent {
+		which = "concurrent requests"
+	}
+	if r.URL.Path == GraphQLPath {
+		count(&b.spent.graphQL, time.Minute, points, graphQLPoints, "points of GraphQL")
+	} else {
+		count(&b.spent.rest, time.Minute, points, restPoints, "points")
+	}
+	if write && r.Method != http.MethodDelete {
+		count(&b.spent.minute, time.Minute, 1, contentByMinute, "content of a minute")
+		count(&b.spent.hour, time.Hour, 1, contentByHour, "content of an hour")
+	}
+	if which != "" {
+		s.throttled++
+	}
+	return which
+}
+
+// Throttled counts the requests that were refused because of a secondary limit that is enforced.
+func (s *Server) Throttled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.throttled
+}

@@ -1,0 +1,137 @@
+package github
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/validator/rules"
+
+	"retake/internal/github/githubtest"
+)
+
+// graphQLRequest is a request of ours.
+type graphQLRequest struct {
+	Query     string
+	Variables map[string]map[string]any
+}
+
+// graphQLBodies are the texts of comments that a request of ours writes.
+func graphQLBodies(request []byte) (all []string) {
+	var r graphQLRequest
+	_ = json.Unmarshal(request, &r)
+	for _, input := range r.Variables {
+		if body, ok := input["body"].(string); ok {
+			all = append(all, body)
+		}
+	}
+	return all
+}
+
+// checkGraphQL holds a request and its answer against GitHub's schema: what was asked for is there, nothing else is, each value has its type, and what may
+// not be null is not. A request that does not fit must have been refused, without data.
+func checkGraphQL(request, answer []byte) error {
+	var r struct{ Query string }
+	var a struct {
+		Data   map[string]any
+		Errors []struct{ Path []string }
+	}
+	if err := json.Unmarshal(request, &r); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return err
+	}
+	doc, problems := gqlparser.LoadQueryWithRules(githubtest.Schema, r.Query, rules.NewDefaultRules())
+	if a.Data == nil && len(a.Errors) > 0 {
+		return nil
+	}
+	if len(problems) > 0 {
+		return problems[0]
+	}
+	for field, v := range a.Data {
+		failed := slices.ContainsFunc(a.Errors, func(e struct{ Path []string }) bool { return len(e.Path) > 0 && e.Path[0] == field })
+		if (v == nil) != failed {
+			return fmt.Errorf("%s is %v, and an error names it: %v", field, v, failed)
+		}
+	}
+	return fits(a.Data, doc.Operations[0].SelectionSet, "data")
+}
+
+// fits checks an object against what was asked for.
+func fits(got map[string]any, want ast.SelectionSet, at string) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%s has %d fields, want %d", at, len(got), len(want))
+	}
+	for _, s := range want {
+		f := s.(*ast.Field)
+		v, there := got[f.Alias]
+		if !there {
+			return fmt.Errorf("%s has no %s", at, f.Alias)
+		}
+		if err := fitsType(v, f.Definition.Type, f.SelectionSet, at+"."+f.Alias); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fitsType(v any, t *ast.Type, want ast.SelectionSet, at string) error {
+	if v == nil {
+		if t.NonNull {
+			return fmt.Errorf("%s is null", at)
+		}
+		return nil
+	}
+	ok := false
+	switch x := v.(type) {
+	case []any:
+		if t.Elem == nil {
+			break
+		}
+		for i, e := range x {
+			if err := fitsType(e, t.Elem, want, fmt.Sprintf("%s[%d]", at, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case map[string]any:
+		if len(want) > 0 && t.Elem == nil {
+			return fits(x, want, at)
+		}
+	case string:
+		ok = t.NamedType == "String" || t.NamedType == "ID"
+	case bool:
+		ok = t.NamedType == "Boolean"
+	case float64:
+		ok = t.NamedType == "Int" && x == float64(int32(x))
+	}
+	if !ok {
+		return fmt.Errorf("%s is %v, want %s", at, v, t)
+	}
+	return nil
+}
+
+func TestAnswersOfGraphQLAreHeldAgainstItsSchema(t *testing.T) {
+	const ask = `{"query":"mutation($l: AddLabelsToLabelableInput!) { on: addLabelsToLabelable(input: $l) { labelable { labels(first: 9) { nodes { name } } } } }"}`
+	for answer, ok := range map[string]bool{
+		`{"data":{"on":{"labelable":{"labels":{"nodes":[{"name":"a"}]}}}}}`:                           true,
+		`{"data":{"on":{"labelable":null}}}`:                                                          true,
+		`{"data":{"on":null},"errors":[{"message":"no","path":["on"]}]}`:                              true,
+		`{"errors":[{"message":"no"}]}`:                                                               true,
+		`{"data":{"on":null}}`:                                                                        false,
+		`{"data":{}}`:                                                                                 false,
+		`{"data":{"on":{"labelable":{"labels":{"nodes":[{"name":null}]}}}}}`:                          false,
+		`{"data":{"on":{"labelable":{"labels":{"nodes":[{"name":7}]}}}}}`:                             false,
+		`{"data":{"on":{"labelable":{"labels":{"nodes":{"name":"a"}}}}}}`:                             false,
+		`{"data":{"on":{"labelable":{"labels":{"nodes":[{"name":"a","id":"b"}]}}}}}`:                  false,
+		`{"data":{"on":{"labelable":{"labels":{"nodes":[{"name":"a"}]}},"clientMutationId":"more"}}}`: false,
+	} {
+		if err := checkGraphQL([]byte(ask), []byte(answer)); (err == nil) != ok {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+}

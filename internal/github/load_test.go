@@ -1,0 +1,274 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// load is a repository whose issues are labelled at once, and a director's workers. Time is that of the bubble: an hour costs no second.
+type load struct {
+	*testing.T
+	sim     *githubtest.Server
+	client  *Client
+	began   time.Time // when the issues were labelled; zero: not yet
+	keys    []string
+	mu      sync.Mutex
+	before  int             // requests that made the labels
+	claimed []time.Duration // since the labels, in order
+	refused int             // answers that were a limit of GitHub's, and not our own gate's
+}
+
+// latency of one request, about what GitHub takes for a write.
+const latency = 250 * time.Millisecond
+
+func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTripper) *load {
+	w := &load{T: t, sim: githubtest.New(githubtest.Options{Limits: true})}
+	w.sim.AddUser("retake-bot", "token")
+	if err := w.sim.AddRepo(testRepo, "", map[string]string{"retake-bot": "write"}); err != nil {
+		t.Fatal(err)
+	}
+	slow := roundTrip(func(r *http.Request) (*http.Response, error) {
+		time.Sleep(latency)
+		if w.began.IsZero() {
+			return w.sim.Transport().RoundTrip(r)
+		}
+		return wrap(w.sim.Transport()).RoundTrip(r)
+	})
+	var err error
+	w.client, err = New(Options{ // as config/dev.toml has it
+		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: 2 * time.Second, MaxConcurrent: 2,
+		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {}, TrustedAuthors: []string{"OWNER"}, Transport: slow,
+		Token: func(context.Context) (string, error) { return "token", nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.client.EnsureLabels(t.Context(), testRepo); err != nil {
+		t.Fatal(err)
+	}
+	w.before, w.began = len(w.sim.Requests()), time.Now()
+	for i := range issues {
+		w.keys = append(w.keys, w.sim.CreateIssue(testRepo, "acme", fmt.Sprint("Issue ", i), "Please.", "agent-task"))
+	}
+	return w
+}
+
+// insist does a step until it is done, as the director does: not before a limit's end, otherwise after 4 seconds, and longer each time.
+func (w *load) insist(step func() error) {
+	wait := 4 * time.Second
+	for tries := 1; ; tries++ {
+		err := step()
+		if err == nil {
+			return
+		}
+		e := detail(err)
+		if tries > 500 {
+			w.Errorf("still after %d tries: %v", tries, err)
+			return
+		}
+		if e.Kind == KindRateLimited {
+			if e.Status != 0 {
+				w.mu.Lock()
+				w.refused++
+				w.mu.Unlock()
+			}
+			time.Sleep(time.Until(e.Until) + time.Millisecond)
+			continue
+		}
+		time.Sleep(wait)
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+// work has so many workers do all issues, each in a few minutes, and polls as the director does.
+func (w *load) work(workers int, takes func() time.Duration) {
+	queue := make(chan int, len(w.keys))
+	for i := range w.keys {
+		queue <- i
+	}
+	close(queue)
+	ctx, stop := context.WithCancel(w.Context())
+	var all, polls sync.WaitGroup
+	polls.Go(func() {
+		for cursor := ""; ctx.Err() == nil; {
+			if page, err := w.client.Poll(ctx, testRepo, cursor); err == nil {
+				cursor = page.Cursor
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(30 * time.Second):
+			}
+		}
+	})
+	for range workers {
+		all.Go(func() {
+			for i := range queue {
+				key, nonce := w.keys[i], fmt.Sprintf("load%04d", i)
+				w.insist(func() error {
+					got, err := w.client.Claim(ctx, ClaimRequest{Key: key, Nonce: nonce, RunID: "run_1"})
+					if err == nil && got.Outcome != Won {
+						w.Errorf("%s: %+v", key, got)
+					}
+					return err
+				})
+				w.mu.Lock()
+				w.claimed = append(w.claimed, time.Since(w.began))
+				w.mu.Unlock()
+				time.Sleep(takes())
+				w.insist(func() error {
+					_, err := w.client.Deliver(ctx, DeliverRequest{
+						Key: key, Nonce: nonce, Branch: fmt.Sprintf("retake/%d-a1", i+1), Base: "main", Title: "Done", PullRequest: true, Watch: true, Summary: "Done.",
+					})
+					return err
+				})
+			}
+		})
+	}
+	all.Wait()
+	stop()
+	polls.Wait()
+}
+
+// verify holds every issue against what should have become of it.
+func (w *load) verify() {
+	pulls := map[string]int{}
+	for _, i := range w.sim.Issues(testRepo) {
+		if i.Head != "" {
+			pulls[i.Head]++
+		}
+	}
+	for n, key := range w.keys {
+		i, claims := w.sim.Issue(key), 0
+		for _, m := range i.Comments {
+			if mark, ok := readMarker(m.Body); ok && mark.kind == markClaim && strings.Contains(m.Body, "In review") {
+				claims++
+			}
+		}
+		if claims != 1 || len(i.Comments) != 1 || !slices.Equal(i.Labels, []string{"agent-review"}) || pulls[fmt.Sprintf("retake/%d-a1", n+1)] != 1 {
+			w.Errorf("%s: %d comments, %d of them reports, labels %q, %d pull requests", key, len(i.Comments), claims, i.Labels, pulls[fmt.Sprintf("retake/%d-a1", n+1)])
+		}
+	}
+	if len(pulls) != len(w.keys) {
+		w.Errorf("%d pull requests for %d issues", len(pulls), len(w.keys))
+	}
+}
+
+func (w *load) report() {
+	reads, free, writes, points, created := 0, 0, 0, 0, 0
+	for _, r := range w.sim.Requests()[w.before:] {
+		switch {
+		case r.Method != http.MethodGet:
+			writes++
+			points += pointsOfWrite
+			if strings.HasSuffix(r.Path, "/pulls") {
+				created++
+			}
+		case r.Status == http.StatusNotModified:
+			free++
+			points += pointsOfRead
+		default:
+			reads++
+			points += pointsOfRead
+		}
+	}
+	n := len(w.keys)
+	w.Logf("%d issues: %.1f writes each and its pull request; the first one is claimed after %.1f s, the last one after %.0f s, all is done after %s; %d reads, %d that cost nothing, %d points",
+		n, float64(writes-created)/float64(n), w.claimed[0].Seconds(), w.claimed[len(w.claimed)-1].Seconds(), time.Since(w.began).Round(time.Second), reads, free, points)
+}
+
+func plainly(next http.RoundTripper) http.RoundTripper { return next }
+
+// TestLoad: 200 issues that are labelled at once, 40 workers, and the limits that GitHub documents. None of them is ever met.
+func TestLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newLoad(t, 200, plainly)
+		random := rand.New(rand.NewPCG(1, 2))
+		w.work(40, func() time.Duration {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return time.Minute + time.Duration(random.Int64N(int64(9*time.Minute)))
+		})
+		w.verify()
+		w.report()
+		if n := w.sim.Throttled(); n > 0 || w.refused > 0 || w.sim.Violations() > 0 {
+			t.Errorf("%d requests met a limit, %d were sent during one", n, w.sim.Violations())
+		}
+	})
+}
+
+// TestLoadWithFaults: of the same requests one in nine is refused, fails, or loses its answer. In the end everything is there, once.
+func TestLoadWithFaults(t *testing.T) {
+	for seed := range uint64(2) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random, hit := rand.New(rand.NewPCG(seed, 7)), 0
+				var mu sync.Mutex
+				w := newLoad(t, 200, func(next http.RoundTripper) http.RoundTripper {
+					return roundTrip(func(r *http.Request) (*http.Response, error) {
+						mu.Lock()
+						kind := random.IntN(400)
+						if kind < 44 {
+							hit++
+						}
+						mu.Unlock()
+						switch {
+						case kind < 20: // the effect happens, the answer is lost
+							_, _ = next.RoundTrip(r)
+							return nil, errCrash
+						case kind < 30:
+							return nil, errCrash
+						case kind < 40:
+							return bare(r, http.StatusBadGateway, http.Header{}), nil
+						case kind < 42:
+							return bare(r, http.StatusTooManyRequests, http.Header{"Retry-After": {"20"}}), nil
+						case kind < 44:
+							return bare(r, http.StatusForbidden, http.Header{"Retry-After": {"20"}}), nil
+						}
+						return next.RoundTrip(r)
+					})
+				})
+				w.work(40, func() time.Duration { return 5 * time.Minute })
+				w.verify()
+				w.report()
+				if hit < 200 {
+					t.Errorf("only %d requests were hit", hit)
+				}
+				if n := w.sim.Throttled(); n > 0 {
+					t.Errorf("%d requests met a limit", n)
+				}
+			})
+		})
+	}
+}
+
+func bare(r *http.Request, status int, h http.Header) *http.Response {
+	return &http.Response{StatusCode: status, Header: h, Body: http.NoBody, Request: r}
+}
+
+// TestMeasureWrites prints what 1 and 40 issues cost that are labelled at once: docs/specs/github.md has the figures.
+func TestMeasureWrites(t *testing.T) {
+	issues := 40
+	for _, mode := range []string{"GraphQL", "GraphQL", "REST", "REST"} {
+		issues = 41 - issues
+		synctest.Test(t, func(t *testing.T) {
+			w := newLoad(t, issues, plainly)
+			if mode == "REST" {
+				w.client.avoidGraphQL(thread{}, "to measure without")
+			}
+			t.Log(mode)
+			w.work(40, func() time.Duration { return 10 * time.Minute })
+			w.verify()
+			w.report()
+		})
+	}
+}

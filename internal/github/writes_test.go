@@ -1,0 +1,241 @@
+package github
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// wholeTask claims an issue and hands its work in.
+var wholeTask = inOrder(claimOnce, deliverWatched)
+
+// TestWritesOfATask: what a task costs that succeeds at once. Its pull request is apart.
+func TestWritesOfATask(t *testing.T) {
+	for mode, most := range map[string]int{"GraphQL": 4, "REST": 5} {
+		t.Run(mode, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				modes[mode](w)
+				w.must(wholeTask(w.Context(), w, w.client("retake-bot")))
+				var writes []string
+				for _, r := range w.changes() {
+					if !strings.HasSuffix(r.Path, "/pulls") {
+						writes = append(writes, r.Method+" "+r.Path)
+					}
+				}
+				if len(writes) > most {
+					w.Errorf("%d writes, want %d: %q", len(writes), most, writes)
+				}
+				w.wantLabels("agent-review")
+			})
+		})
+	}
+}
+
+// TestLabelsThatAPersonChangesAtTheSameMoment: at each request of a task, just before it has its effect and just after, somebody puts a label on and takes
+// another one off, or the same one. Both stay as that somebody wanted it, also if the director ends there and the next one goes on.
+func TestLabelsThatAPersonChangesAtTheSameMoment(t *testing.T) {
+	for mode, setUp := range modes {
+		for _, who := range []string{"acme", "retake-bot"} { // the second by hand: it is a person's account
+			for _, after := range []bool{false, true} {
+				for _, dies := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s, %s, after=%v, dies=%v", mode, who, after, dies), func(t *testing.T) {
+						for at, reached := 1, true; reached; at++ {
+							synctest.Test(t, func(t *testing.T) { reached = changedAt(t, setUp, who, at, after, dies) })
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func changedAt(t *testing.T, setUp func(*world), who string, at int, after, dies bool) (reached bool) {
+	w := newWorld(t)
+	setUp(w)
+	w.sim.AddLabel(w.key, "acme", "bug")
+	time.Sleep(time.Hour)
+	requests := 0
+	change := func() {
+		w.sim.AddLabel(w.key, who, "urgent")
+		w.sim.RemoveLabel(w.key, who, "bug")
+	}
+	c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			requests++
+			if requests == at && !after {
+				change()
+			}
+			resp, err := next.RoundTrip(r)
+			if requests == at && after {
+				change()
+			}
+			if dies && requests >= at {
+				return nil, errCrash
+			}
+			return resp, err
+		})
+	}))
+	err := wholeTask(w.Context(), w, c)
+	reached = requests >= at
+	if err != nil {
+		if !dies {
+			w.must(err)
+		}
+		c = w.client("retake-bot")
+		if err := claimOnce(w.Context(), w, c); err != nil && !strings.Contains(err.Error(), inReview) {
+			w.must(err)
+		}
+		w.must(deliverWatched(w.Context(), w, c))
+	}
+	if reached {
+		w.wantLabels("agent-review", "urgent")
+	} else {
+		w.wantLabels("agent-review", "bug")
+	}
+	if w.Failed() {
+		t.Fatalf("at request %d: %+v", at, w.sim.Events(w.key))
+	}
+	return reached
+}
+
+// TestMutationsThatFailAlone: of the mutations in a request one is refused, and the others are carried out. What is missing is done in another way, also if the
+// director ends right there.
+func TestMutationsThatFailAlone(t *testing.T) {
+	for _, name := range []string{"addLabelsToLabelable", "removeLabelsFromLabelable", "addComment", "updateIssueComment"} {
+		for _, status := range []int{http.StatusNotFound, http.StatusForbidden} {
+			for stops := range 16 {
+				t.Run(fmt.Sprintf("%s, %d, ends at request %d", name, status, stops), func(t *testing.T) {
+					inWorld(t, func(w *world) {
+						modes["GraphQL"](w)
+						w.inject(githubtest.Fault{Status: status, Body: "no"}.On(githubtest.Mutation, "^/"+name+"$"))
+						won := false
+						run := func(c *Client) error {
+							if !won {
+								if err := claimOnce(w.Context(), w, c); err != nil {
+									return err
+								}
+								won = true
+							}
+							req := watched(w)
+							req.Watch = false // its comment says that the claim has ended
+							_, err := c.Deliver(w.Context(), req)
+							return err
+						}
+						if err := run(w.client("retake-bot", dying(stops, true))); err != nil {
+							w.must(run(w.client("retake-bot")))
+						}
+						w.wantLabels("agent-review")
+						if got := w.marked(markClaim); len(got) != 1 || !strings.Contains(got[0].Body, `"ended":"delivered"`) {
+							w.Errorf("comments %+v", got)
+						}
+						if pulls := len(w.sim.Issues(testRepo)) - 1; pulls != 1 {
+							w.Errorf("%d pull requests", pulls)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestGraphQLThatIsAway: the director goes on with REST alone, at once or with its next try, and comes back to GraphQL by itself.
+func TestGraphQLThatIsAway(t *testing.T) {
+	for name, f := range map[string]githubtest.Fault{
+		"not there":      githubtest.ServerError(http.StatusNotFound),
+		"bad gateway":    githubtest.ServerError(http.StatusBadGateway),
+		"no permission":  {Status: http.StatusOK, Body: `{"data":null,"errors":[{"type":"FORBIDDEN","message":"Resource not accessible by integration"}]}`},
+		"an answer lost": {CutAfter: true},
+		"not JSON":       {Status: http.StatusOK, Body: `<html>`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				modes["GraphQL"](w)
+				f.Times = 1
+				w.inject(f.On("POST", "^/graphql$"))
+				c := w.client("retake-bot", unchecked(w))
+				err := wholeTask(w.Context(), w, c)
+				if kindOf(err) == KindTransient {
+					err = wholeTask(w.Context(), w, c)
+				}
+				w.must(err)
+				w.wantLabels("agent-review")
+				if !c.restAlone() {
+					w.Error("it was not noticed")
+				}
+				if n := len(w.marked(markClaim)); n != 1 {
+					w.Errorf("%d claim comments", n)
+				}
+			})
+		})
+	}
+}
+
+// TestGraphQLWhosePointsAreSpent: they are a budget of their own. What REST can do does not wait an hour for them, and nothing is asked of GraphQL meanwhile.
+func TestGraphQLWhosePointsAreSpent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		modes["GraphQL"](w)
+		f := githubtest.PrimaryLimit(http.StatusForbidden, time.Now().Add(time.Hour))
+		f.Header["X-RateLimit-Resource"] = "graphql"
+		w.inject(f.On("POST", "^/graphql$"))
+		w.must(wholeTask(w.Context(), w, w.client("retake-bot")))
+		w.wantLabels("agent-review")
+		asked := 0
+		for _, r := range w.changes() {
+			if r.Path == "/graphql" {
+				asked++
+			}
+		}
+		if asked != 1 || len(w.marked(markClaim)) != 1 {
+			w.Errorf("GraphQL was asked %d times, %d comments", asked, len(w.marked(markClaim)))
+		}
+	})
+}
+
+// TestGraphQLWhosePointsAreNearlySpent: what is kept of an hour is kept of GraphQL's points, too, and REST does the work meanwhile.
+func TestGraphQLWhosePointsAreNearlySpent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		modes["GraphQL"](w)
+		asked := 0
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				if err == nil && r.URL.Path == "/api/graphql" {
+					asked++
+					for name, value := range map[string]string{"Limit": "5000", "Remaining": "60", "Reset": strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10), "Resource": "graphql"} {
+						resp.Header.Set("X-Ratelimit-"+name, value)
+					}
+				}
+				return resp, err
+			})
+		}))
+		began := time.Now()
+		w.must(wholeTask(w.Context(), w, c))
+		w.wantLabels("agent-review")
+		if took := time.Since(began); asked != 1 || took > 10*time.Minute {
+			w.Errorf("GraphQL was asked %d times, and it took %s", asked, took)
+		}
+	})
+}
+
+// TestMutationsAreCountedInTheQuery: not in what a comment says.
+func TestMutationsAreCountedInTheQuery(t *testing.T) {
+	body, err := json.Marshal(map[string]any{"query": mutationText(map[string]map[string]any{"on": {}, "post": {}}), "variables": map[string]string{"body": strings.Repeat("f(input: x) ", 100)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequest(http.MethodPost, "https://github.test/api/graphql", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (laneTransport{lane: laneClaim}).waiterOf(r); got.content != 2 || !got.graphQL {
+		t.Errorf("it counts as %d changes", got.content)
+	}
+}

@@ -1,0 +1,31 @@
+package workspace
+
+import (
+	"errors"
+
+	"go.uber.org/zap"
+)
+
+// Claim is a claim that has a checkout.
+type Claim struct {
+	Nonce, Repo string
+	Task        string // issue key; empty in the record of an older version
+	Attempt     int    // the last one that the checkout was made ready for; 0: not known
+}
+
+// Claims lists the claims that have a checkout, by nonce. One whose record cannot be read has none that could be used.
+func (w *Workspaces) Claims() (all []Claim, err error) {
+	nonces, err := w.nonces()
+	if err != nil {
+		return nil, system("list checkouts", err)
+	}
+	for _, nonce := range nonces {
+		switch rec, err := w.task("list checkouts", nonce, nil).load(); {
+		case err == nil:
+			all = append(all, Claim{nonce, rec.Repo, rec.Task, rec.Attempt})
+		case !errors.Is(err, ErrNoCheckout):
+			w.log.Warn("a checkout cannot be used", zap.String("task", nonce), zap.Error(err))
+		}
+	}
+	return all, nil
+}

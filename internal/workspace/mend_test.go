@@ -1,0 +1,206 @@
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestDamagedRepositoriesAreMadeAgain: whatever of git's is empty or gone, the next operation works, and the work in the tree is delivered.
+func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	objects := func(t *testing.T, dir string) {
+		n := 0
+		_ = filepath.WalkDir(filepath.Join(dir, "objects"), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() && !strings.Contains(path, "/info/") {
+				n++
+				_ = os.Chmod(path, 0o600)
+				err = os.Truncate(path, 0)
+			}
+			return err
+		})
+		if n == 0 {
+			t.Fatal("nothing to damage in " + dir)
+		}
+	}
+	damages := map[string]func(t *testing.T, w *Workspaces){
+		"mirror: HEAD empty":     func(t *testing.T, w *Workspaces) { put(t, w.mirrorDir(repo), "HEAD", "") },
+		"mirror: objects empty":  func(t *testing.T, w *Workspaces) { objects(t, w.mirrorDir(repo)) },
+		"mirror: objects gone":   func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(filepath.Join(w.mirrorDir(repo), "objects")) },
+		"mirror: refs gone":      func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(filepath.Join(w.mirrorDir(repo), "refs")) },
+		"mirror: all gone":       func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(w.mirrorDir(repo)) },
+		"mirror: config garbage": func(t *testing.T, w *Workspaces) { put(t, w.mirrorDir(repo), "config", "\x00\x00\x00") },
+		"task: HEAD empty":       func(t *testing.T, w *Workspaces) { put(t, filepath.Join(w.taskDir(nonceA), "git"), "HEAD", "") },
+		"task: objects empty":    func(t *testing.T, w *Workspaces) { objects(t, filepath.Join(w.taskDir(nonceA), "git")) },
+		"task: alternates empty": func(t *testing.T, w *Workspaces) {
+			put(t, filepath.Join(w.taskDir(nonceA), "git"), "objects/info/alternates", "")
+		},
+		"task: all gone": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "git")) },
+		"both: objects empty": func(t *testing.T, w *Workspaces) {
+			objects(t, w.mirrorDir(repo))
+			objects(t, filepath.Join(w.taskDir(nonceA), "git"))
+		},
+	}
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOrigin(t, map[string]string{"a.txt": "a\n", "b/c.txt": "c\n", ".gitignore": "*.o\n"})
+			dir := t.TempDir()
+			w := open(t, Options{Dir: dir})
+			c := checkout(t, w, o, nonceA)
+			put(t, c.Path, "work.txt", "work\n")
+			if _, err := w.Patch(t.Context(), nonceA); err != nil { // so that the task has objects of its own
+				t.Fatal(err)
+			}
+			damage(t, w)
+			w = open(t, Options{Dir: dir}) // the next director
+			if again := checkout(t, w, o, nonceA); !again.Reused {
+				t.Errorf("%+v", again)
+			}
+			if _, _, err := w.Tracked(t.Context(), nonceA); err != nil {
+				t.Error(err)
+			}
+			if patch, err := w.Patch(t.Context(), nonceA); err != nil || !strings.Contains(patch, "+work") || strings.Contains(patch, "a.txt") {
+				t.Errorf("%q, %v", patch, err)
+			}
+			if d := deliver(t, w, o, nonceA); o.files(t, d.Branch) != ".gitignore\na.txt\nb/c.txt\nwork.txt" {
+				t.Errorf("delivered %+v: %q", d, o.files(t, d.Branch))
+			}
+			checkout(t, w, o, nonceB)
+		})
+	}
+}
+
+// TestLostWorkBeginsAnew: what cannot be made again is said once, and the next checkout is a new one.
+func TestLostWorkBeginsAnew(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(t *testing.T, w *Workspaces){
+		"no files": func(_ *testing.T, w *Workspaces) { _ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "checkout")) },
+		"base rewritten": func(t *testing.T, w *Workspaces) {
+			_ = os.RemoveAll(filepath.Join(w.taskDir(nonceA), "git"))
+			put(t, w.taskDir(nonceA), "task.json", strings.ReplaceAll(read(t, filepath.Join(w.taskDir(nonceA), "task.json")), baseOf(t, w), strings.Repeat("1", 40)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrigin(t, map[string]string{"a.txt": "a\n"})
+			w := open(t, Options{})
+			put(t, checkout(t, w, o, nonceA).Path, "work.txt", "work\n")
+			damage(t, w)
+			_, err := w.Deliver(t.Context(), request(o, nonceA))
+			if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "the work so far is lost") {
+				t.Fatal(err)
+			}
+			if c := checkout(t, w, o, nonceA); c.Reused {
+				t.Errorf("%+v", c)
+			}
+			if d, err := w.Deliver(t.Context(), request(o, nonceA)); !errors.Is(err, ErrNothingToDeliver) {
+				t.Errorf("%+v, %v", d, err)
+			}
+		})
+	}
+}
+
+func baseOf(t *testing.T, w *Workspaces) string {
+	t.Helper()
+	rec, err := w.task("test", nonceA, nil).load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec.BaseSHA
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestDamageIsNotTheNetworks: git's last words about a damaged object of ours are the server's, which hangs up; and what a server says of its own
+// repository is no damage of ours.
+func TestDamageIsNotTheNetworks(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]error{
+		"error: object file ./objects/8a/1c is empty\nfatal: loose object 8a1c is corrupt\nfatal: the remote end hung up unexpectedly":       ErrDamaged,
+		"error: inflate: data stream error (incorrect header check)\nerror: RPC failed; curl 55\nfatal: the remote end hung up unexpectedly": ErrDamaged,
+		"fatal: not a git repository: '/data/mirrors/acme/widgets.git'":                                                                      ErrDamaged,
+		"remote: fatal: bad object 8a1c\nfatal: the remote end hung up unexpectedly":                                                         nil,
+		"fatal: '/srv/x.git' does not appear to be a git repository":                                                                         ErrNotThere,
+		"fatal: the remote end hung up unexpectedly":                                                                                         nil,
+		"error: object file is empty: no space left on device":                                                                               ErrDiskFull,
+		"error: unable to open loose object 8a1c: Input/output error":                                                                        ErrDiskFails,
+		"remote: fatal: write error: No space left on device\nfatal: the remote end hung up unexpectedly":                                    nil,
+	} {
+		e := gitFailed("push", said, errors.New("exit status 128"))
+		for _, known := range []error{ErrDamaged, ErrNotThere, ErrDiskFull, ErrDiskFails} {
+			if errors.Is(e, known) != errors.Is(want, known) {
+				t.Errorf("%q: %v, want %v", said, e.Err, want)
+			}
+		}
+		if transient := e.Kind == Transient; transient != (want == nil || errors.Is(want, ErrDiskFull) || errors.Is(want, ErrDiskFails)) {
+			t.Errorf("%q: %s", said, e.Kind)
+		}
+	}
+}
+
+// TestServerThatIsAwayLosesNothing: a commit that must be fetched to make a task again is lost only if the server says that it has none. While it is
+// away, the operation may succeed later.
+func TestServerThatIsAwayLosesNothing(t *testing.T) {
+	o := newOrigin(t, map[string]string{"a.txt": "a\n"})
+	var status atomic.Int32
+	url := httpOrigin(t, o, func(rw http.ResponseWriter, _ *http.Request) bool {
+		code := int(status.Load())
+		if code != 0 {
+			http.Error(rw, "away", code)
+		}
+		return code != 0
+	})
+	w := open(t, Options{})
+	c, err := w.Checkout(t.Context(), Request{Nonce: nonceA, Repo: repo, RemoteURL: url, BaseBranch: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c.Path, "work.txt", "work\n")
+	tip := strings.TrimSpace(sh(t, o.bare, "rev-parse", "main"))
+	rec, err := w.task("test", nonceA, nil).load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.tip("theirs", tip)
+	if err := w.task("test", nonceA, nil).save(rec); err != nil {
+		t.Fatal(err)
+	}
+	for _, damaged := range []string{filepath.Join(w.taskDir(nonceA), "git"), w.mirrorDir(repo)} {
+		if err := os.RemoveAll(damaged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.initGitDir(t.Context(), "test", w.mirrorDir(repo), nil); err != nil {
+		t.Fatal(err)
+	}
+	w.renewed.Store(repo, time.Now()) // another task has had it made again, before the base branch was rewritten
+	q := request(o, nonceA)
+	q.RemoteURL = url
+	for _, code := range []int{500, 502, 503, 504, 429, 401, 403, 404} {
+		status.Store(int32(code))
+		if _, err := w.Deliver(t.Context(), q); err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrNoCheckout) {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+	status.Store(0)
+	d, err := w.Deliver(t.Context(), q)
+	if err != nil || o.files(t, d.Branch) != "a.txt\nwork.txt" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if rec, err := w.task("test", nonceA, nil).load(); err != nil || rec.Tips["theirs"] != tip {
+		t.Errorf("%+v, %v", rec, err)
+	}
+}
