@@ -5,6 +5,14 @@ TOOLS   := tools/go.mod
 STATIC  := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w'
 PKGS    := ./...
 
+# With RERUN=1 a test that fails runs up to twice more, by itself, unless there was a data race: where many tests share few processors, some wait for too long. One that fails
+# every time fails the run.
+ifdef RERUN
+run = $(GO) tool -modfile=$(TOOLS) gotestsum --format standard-quiet --rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race --packages "$(2)" -- $(1)
+else
+run = $(GO) test $(1) $(2)
+endif
+
 .PHONY: help build test race lint fmt demo generate images bench fuzz sim
 
 help: ## List the targets
@@ -21,7 +29,7 @@ build: ## Build director, worker, the stand-ins, the demo and its agent into bin
 
 test: ## Run all tests; those that need Docker only if an engine answers (RETAKE_REQUIRE_DOCKER=1: fail if none does)
 	@$(MAKE) --no-print-directory docker-hint
-	$(GO) test $(PKGS)
+	$(call run,,$(PKGS))
 	@echo "tests passed"
 
 # Nothing runs beside anything else in the pure packages, whose list a test keeps, nor in their simulator. What others do with them at the same time is run there.
@@ -31,7 +39,7 @@ race: ## Run the tests with the race detector; says what is left out, and why
 	@$(MAKE) --no-print-directory docker-hint
 	@echo "left out, since nothing runs beside anything else there:$(patsubst retake/internal/%, %,$(PURE))"
 	@grep -rno --include='*_test.go' 'Skip("[^"]*race detector[^"]*")' cmd internal | sed 's|^\(.*\):Skip("\(.*\)")$$|left out: \1: \2|'
-	$(GO) test -race -timeout 20m $(RACED)
+	$(call run,-race -timeout 20m,$(RACED))
 	@echo "tests passed with the race detector"
 
 .PHONY: docker-hint

@@ -383,7 +383,10 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 		s.github.AddLabel(key, person, "agent-task")
 		defer s.github.SetState(key, person, "closed")
 	}
-	if err := until("the neighbour's work is delivered", 60*time.Second, func() bool { return s.has(theirs, "agent-review") }); err != nil {
+	if err := s.pushed(theirs, 60*time.Second); err != nil {
+		return nil, err
+	}
+	if err := until("the neighbour's work is delivered", longest, func() bool { return s.has(theirs, "agent-review") }); err != nil {
 		return nil, err
 	}
 	decided := func() string {

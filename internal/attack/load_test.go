@@ -164,7 +164,7 @@ func (p *played) labour() (took, waited time.Duration, err error) {
 	if err := p.succeed(); err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", p.Task, err)
 	}
-	err = until(p.Task+" is pushed", longest, func() bool { return len(p.w.delivered(p.Task)) > 0 })
+	err = p.w.pushed(p.Task, longest)
 	return time.Since(began), waited + time.Since(asked), err
 }
 

@@ -225,10 +225,14 @@ func (b *battle) survived() error {
 	}
 	err := b.neighbour.succeed()
 	if err == nil {
-		err = until("the neighbour's work is delivered", 30*time.Second, func() bool { return b.has(b.neighbour.Task, "agent-review") })
+		err = b.pushed(b.neighbour.Task, 30*time.Second)
+	}
+	took := time.Since(began)
+	if err == nil {
+		err = until("the neighbour's work is delivered", longest, func() bool { return b.has(b.neighbour.Task, "agent-review") })
 	}
 	_, peak := b.memory()
-	b.note("neighbour delivered in %.1f s", time.Since(began).Seconds())
+	b.note("neighbour delivered in %.1f s", took.Seconds())
 	b.note("director %d MB", peak)
 	if err == nil && !slices.Contains(b.delivered(b.neighbour.Task), "100644 work.txt") {
 		err = fmt.Errorf("the neighbour's branch holds %q", b.delivered(b.neighbour.Task))

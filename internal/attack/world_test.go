@@ -298,6 +298,12 @@ func (w *world) delivered(key string) []string {
 	return strings.Split(strings.TrimSuffix(files, "\x00"), "\x00")
 }
 
+// pushed waits for the branch of an issue. What comes after it on GitHub says nothing of an attack: rows follow each other so quickly that the director meets GitHub's
+// limit of 80 new comments and pull requests a minute, and keeps them back.
+func (w *world) pushed(key string, most time.Duration) error {
+	return until("the work on "+key+" is pushed", most, func() bool { return len(w.delivered(key)) > 0 })
+}
+
 // until waits for something.
 func until(what string, most time.Duration, cond func() bool) error {
 	deadline := time.Now().Add(most)

@@ -11,7 +11,7 @@ import (
 )
 
 // period of a lease: a busy machine does not keep a renewal back for so long.
-const period = 3 * time.Second
+const period = 8 * time.Second
 
 // lessee is one process that wants to lead, from a data directory with a name and a lock: "dir,lock".
 func lessee(t *testing.T, b *Bus, name, dir string, period time.Duration) *Lease {
@@ -202,7 +202,7 @@ func (d *deafBucket) Update(ctx context.Context, key string, value []byte, revis
 // A renewal whose answer was lost counts from when it was sent: it was stored, and others have seen it.
 func TestALostAnswerCostsNoTerm(t *testing.T) {
 	out := free(t, startOutside(t))
-	const period = 3 * time.Second
+	const period = 8 * time.Second
 	l := lessee(t, openBus(t, out.join()), "first", "d1", period)
 	deaf := &deafBucket{KeyValue: l.kv}
 	l.kv = deaf

@@ -3,6 +3,7 @@ package director
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -159,19 +160,27 @@ func TestGitHubAway(t *testing.T) {
 				t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
 			}
 			outage, down := lost[len(lost)-1].Sub(lost[0]), 3
-			for down < 6 && down < len(lost) && lost[down].Sub(lost[down-1]) < first { // a read that was answered in between begins the count anew
+			for down < 6 && tooEarly(lost, down, first, longest) != "" { // a read that was answered in between begins the count of three anew
 				down++
 			}
 			if most := down + 4 + int(outage/longest) + 1; len(lost) < 4 || len(lost) > most {
 				t.Errorf("%d requests in %s, want at most %d", len(lost), outage, most)
 			}
-			for i := down; i < len(lost); i++ {
-				if pause := lost[i].Sub(lost[i-1]); pause < min(first<<(i-down), longest) {
-					t.Errorf("request %d came %s after the one before", i, pause)
-				}
+			if early := tooEarly(lost, down, first, longest); early != "" {
+				t.Error(early)
 			}
 		})
 	}
+}
+
+// tooEarly names the first of the requests from one on that did not keep a pause which doubles from first to longest; "" if all did.
+func tooEarly(lost []time.Time, from int, first, longest time.Duration) string {
+	for i := from; i < len(lost); i++ {
+		if pause := lost[i].Sub(lost[i-1]); pause < min(first<<(i-from), longest) {
+			return fmt.Sprintf("request %d came %s after the one before", i, pause)
+		}
+	}
+	return ""
 }
 
 // TestGitHubAwayAcrossARestart: the deadline is in the journal, and the next process waits for it before it asks anything, its start included.
