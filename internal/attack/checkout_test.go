@@ -273,7 +273,7 @@ func (b *battle) leave(label string, actions ...[]string) error {
 	began = time.Now()
 	b.github.SetState(b.me.Task, person, "closed")
 	folder := filepath.Dir(b.me.Checkout)
-	if e := until("the folder is removed", 60*time.Second, func() bool {
+	if e := until("the folder is removed", longest, func() bool {
 		_, err := os.Lstat(folder)
 		return errors.Is(err, os.ErrNotExist)
 	}); e != nil {

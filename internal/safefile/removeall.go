@@ -34,6 +34,9 @@ func removeTree(dir string) error {
 	}
 	top, openErr := openFolder(unix.AT_FDCWD, dir)
 	if openErr != nil {
+		if errors.Is(openErr, unix.ENOENT) {
+			return nil
+		}
 		return &fs.PathError{Op: "remove", Path: dir, Err: errors.Join(openErr, err)}
 	}
 	defer func() { _ = top.Close() }()
@@ -44,7 +47,10 @@ func removeTree(dir string) error {
 			return &fs.PathError{Op: "remove below", Path: dir, Err: err}
 		}
 		if gone == 0 {
-			return os.Remove(dir)
+			if err := os.Remove(dir); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return nil
 		}
 	}
 }
@@ -75,7 +81,7 @@ func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 			}
 			gone++
 		}
-		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
+		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 || errors.Is(err, unix.ENOENT) { // somebody else has removed it meanwhile
 			return gone, nil
 		}
 		if err != nil {
@@ -84,10 +90,15 @@ func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 	}
 }
 
-func (r *remover) remove(dir *os.File, name string, depth int) error {
+// remove removes what has a name in a folder. That somebody else did so meanwhile is fine at every step.
+func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
+	defer func() {
+		if errors.Is(err, unix.ENOENT) {
+			err = nil
+		}
+	}()
 	parent := int(dir.Fd())
-	err := unix.Unlinkat(parent, name, 0)
-	if err == nil || errors.Is(err, unix.ENOENT) {
+	if err = unix.Unlinkat(parent, name, 0); err == nil {
 		return nil
 	}
 	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {

@@ -1,9 +1,12 @@
 package safefile
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -144,6 +147,33 @@ func TestRemoveAllOfHostileFolders(t *testing.T) {
 }
 
 // TestRemoveAllWithoutNoReplace: a file system may not have RENAME_NOREPLACE, and an old kernel no renameat2(2).
+// TestRemoveAllBesideAnother: whoever made the folders goes on to remove some, such as an agent that has not ended yet. What is gone is fine.
+func TestRemoveAllBesideAnother(t *testing.T) {
+	top := memoryDir(t)
+	for range 20 {
+		dir := filepath.Join(top, "tree")
+		for i := range 100 {
+			for j := range 10 {
+				if err := os.MkdirAll(filepath.Join(dir, strconv.Itoa(i), strconv.Itoa(j), "deeper"), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		errs := make(chan error)
+		for range 4 {
+			go func() { errs <- RemoveAll(dir) }()
+		}
+		for range 4 {
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("it is there: %v", err)
+		}
+	}
+}
+
 func TestRemoveAllWithoutNoReplace(t *testing.T) {
 	defer func() { renameat2 = unix.Renameat2 }()
 	for _, missing := range []error{unix.EINVAL, unix.ENOSYS} {

@@ -116,6 +116,7 @@ var systemErrors = []struct {
 	{context.DeadlineExceeded, Transient, context.DeadlineExceeded, ""},
 	{os.ErrPermission, Permanent, os.ErrPermission, "make it accessible for the director's user, or set director.data_dir to a folder that is"},
 	{syscall.ENAMETOOLONG, Permanent, syscall.ENAMETOOLONG, "the agent made a path longer than the system takes; shorten it or start fresh"},
+	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "end the process that goes on to write there"},
 	{syscall.EMFILE, Transient, syscall.EMFILE, "raise the limit of open files"},
 	{syscall.EAGAIN, Transient, syscall.EAGAIN, ""},
 	{syscall.ENOMEM, Transient, syscall.ENOMEM, ""},

@@ -346,6 +346,7 @@ func TestSystemErrorsSayWhatToDo(t *testing.T) {
 		t.Error("git's: not ErrDiskFull")
 	}
 	wantKind(t, system("x", &os.PathError{Op: "mkdir", Path: "/d", Err: syscall.EACCES}), Permanent, "director.data_dir")
+	wantKind(t, system("x", &os.PathError{Op: "remove", Path: "/d", Err: syscall.ENOTEMPTY}), Transient, "end the process") // somebody writes there yet
 	if system("x", nil) != nil {
 		t.Error("an error from none")
 	}
