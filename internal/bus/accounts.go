@@ -47,6 +47,7 @@ type workersAccount struct {
 	fleet    string
 	dir      string
 	life     time.Duration // of a credential
+	leads    func() bool   // see Options.Leads
 	replicas int           // of the bucket
 	js       jetstream.JetStream
 	sys      *nats.Conn
@@ -61,7 +62,7 @@ type workersAccount struct {
 
 	mu       sync.Mutex
 	shared   jetstream.KeyValue
-	secret   []byte // of the fleet: users' keys and attempts' keys derive from it
+	secret   []byte // of the fleet: users' keys and attempts' keys derive from it; nil: nobody has shared one yet
 	known    *credentials
 	shut     map[string]bool  // public keys of users that this process has revoked since it last issued for them
 	told     map[string]bool  // offences that a report tells of; by fleet and worker
@@ -84,7 +85,7 @@ func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*work
 		return nil, err
 	}
 	a := &workersAccount{
-		keys: o.Keys, fleet: o.Fleet, dir: o.Dir, life: o.WorkerLife, replicas: o.Replicas, js: js, sys: sys, log: o.Log,
+		keys: o.Keys, fleet: o.Fleet, dir: o.Dir, life: o.WorkerLife, leads: o.Leads, replicas: o.Replicas, js: js, sys: sys, log: o.Log,
 		wake: make(chan struct{}, 1), known: newCredentials(), shut: map[string]bool{}, told: map[string]bool{}, changes: 1,
 	}
 	a.known.Longest = o.WorkerLife
@@ -149,10 +150,20 @@ func (a *workersAccount) readCopy() error {
 	return err
 }
 
-// shareSecret gives the bus the fleet's secret, or takes the one that is there.
+// errNoSecret: nothing may follow from a secret that is not there, because everybody would know it.
+var errNoSecret = errors.New("bus: the fleet's secret is not known yet: whoever leads shares it")
+
+// shareSecret takes the fleet's secret that is there. If none is, who leads gives the bus its copy, or makes one. Anybody else leaves it to that one: a newcomer
+// may come first to a server that has lost everything, and a director that was away for long may have a copy of an older secret.
 func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyValue) error {
 	own := a.fleetSecret()
-	secret, err := sharedSecret(ctx, shared, a.fleet, own)
+	secret, err := sharedSecret(ctx, shared, a.fleet)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		if a.leads != nil && !a.leads() {
+			return nil
+		}
+		secret, err = makeSecret(ctx, shared, a.fleet, own)
+	}
 	if err != nil || bytes.Equal(own, secret) {
 		return err
 	}
@@ -160,6 +171,23 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 	a.secret = secret
 	a.mu.Unlock()
 	return safefile.Write(a.file(fileAttempts), 0o600, secret)
+}
+
+// ShareSecret makes sure that the fleet's secret is known here, and to the bus. Who has begun to lead calls it first: without it no worker is let in, and no report counts.
+func (b *Bus) ShareSecret(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
+	defer cancel()
+	err := b.workers.shareSecret(ctx, b.workers.bucket())
+	if err == nil && b.workers.fleetSecret() == nil {
+		err = errNoSecret
+	}
+	return err
+}
+
+func (a *workersAccount) bucket() jetstream.KeyValue {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shared
 }
 
 func (a *workersAccount) fleetSecret() []byte {
@@ -215,7 +243,11 @@ func (a *workersAccount) close() {
 
 // user is the public and the whole key of a worker's credential.
 func (a *workersAccount) user(worker string) (string, nkeys.KeyPair, error) {
-	pair, err := keys.WorkerUser(a.fleetSecret(), worker)
+	secret := a.fleetSecret()
+	if secret == nil {
+		return "", nil, errNoSecret
+	}
+	pair, err := keys.WorkerUser(secret, worker)
 	if err != nil {
 		return "", nil, err
 	}
@@ -346,7 +378,7 @@ func (a *workersAccount) reported(worker string) {
 	a.again()
 }
 
-// attemptKey is what a worker signs its reports with.
+// attemptKey is what a worker signs its reports with; nil, if the fleet's secret is not known.
 func (a *workersAccount) attemptKey(worker string) []byte {
 	return wire.AttemptKey(a.fleetSecret(), worker)
 }

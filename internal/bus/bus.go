@@ -259,7 +259,7 @@ func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 // OffenceReported forgets an offence: a report tells of it, or nobody waits for one.
 func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
-// AttemptKey is what a worker signs its reports with; the same one each time, also after a restart.
+// AttemptKey is what a worker signs its reports with; the same one each time, also after a restart. nil, if nobody has shared the fleet's secret yet (ShareSecret).
 func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(worker) }
 
 // Seed is that of a worker's credential; the same one each time, also after a restart.

@@ -22,7 +22,7 @@ func (a *workersAccount) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-look.C:
-			if !a.othersShared(ctx) {
+			if !a.look(ctx) {
 				continue
 			}
 		case <-a.wake:
@@ -79,14 +79,21 @@ func (a *workersAccount) keep() error {
 	return err
 }
 
+// look takes the fleet's secret, should this director stand by and another one have shared it since, and reports whether others have shared anything else.
+func (a *workersAccount) look(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
+	if err := a.shareSecret(ctx, a.bucket()); err != nil {
+		a.log.Debug("the fleet's secret is not compared with the bus's", zap.Error(err))
+	}
+	return a.othersShared(ctx)
+}
+
 // othersShared: another director has changed what all know since the last push.
 func (a *workersAccount) othersShared(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
-	a.mu.Lock()
-	shared := a.shared
-	a.mu.Unlock()
-	e, err := shared.Get(ctx, keyWorkers)
+	e, err := a.bucket().Get(ctx, keyWorkers)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return err == nil && e.Revision() != a.revision

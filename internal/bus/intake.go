@@ -402,7 +402,11 @@ func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jets
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	worker, _, _ := b.subjects.ParseWorker(subject)
-	return b.reports.Publish(ctx, subject, data, jetstream.WithMsgID(wire.ReportMessageID(b.AttemptKey(worker), worker, id)))
+	key := b.AttemptKey(worker)
+	if key == nil {
+		return nil, errNoSecret
+	}
+	return b.reports.Publish(ctx, subject, data, jetstream.WithMsgID(wire.ReportMessageID(key, worker, id)))
 }
 
 // storedReport is the answer to a report. It is that of a stream, so that other clients understand it.

@@ -72,7 +72,7 @@ type Options struct {
 	WorkerLife      time.Duration  // of a worker's credential; default 48 h
 	Prefix          string         // of every subject; default wire.DefaultPrefix
 	Fleet           string         // names streams; default "default"
-	Leads           func() bool    // nobody else may change the journal at this moment; nil: nobody else ever does
+	Leads           func() bool    // nobody else may change the journal, or make the fleet's secret, at this moment; nil: nobody else ever does
 	RunID           string         // names this run in the envelopes that the director sends
 	Replicas        int            // of streams; default 1
 	MaxMessageBytes int            // of one message of a worker that is authorized now, in bytes; default 65536

@@ -132,27 +132,32 @@ func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 	return kv, nil
 }
 
-// sharedSecret is the fleet's secret. The first director brings its own, if it has one from before; none: it makes one.
-func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []byte) ([]byte, error) {
-	if own == nil {
-		own = make([]byte, attemptBytes)
-		_, _ = rand.Read(own) // never fails
-	}
-	_, err := kv.Create(ctx, keySecret+fleet, own)
-	if err == nil {
-		return own, nil
-	}
-	if !errors.Is(err, jetstream.ErrKeyExists) {
-		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, err)
-	}
+// sharedSecret is the fleet's secret that is in the bucket; jetstream.ErrKeyNotFound: none is.
+func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]byte, error) {
 	e, err := kv.Get(ctx, keySecret+fleet)
 	if err == nil && len(e.Value()) != attemptBytes {
 		err = fmt.Errorf("%s has %d bytes instead of %d: delete the key; the reports of running workers do not count then", e.Key(), len(e.Value()), attemptBytes)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, err)
+		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, noAnswer(err))
 	}
 	return e.Value(), nil
+}
+
+// makeSecret puts a secret into the bucket, which a director has from before; none: it makes one. Another director may come first: then that one's counts.
+func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []byte) ([]byte, error) {
+	if own == nil {
+		own = make([]byte, attemptBytes)
+		_, _ = rand.Read(own) // never fails
+	}
+	_, err := kv.Create(ctx, keySecret+fleet, own)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return sharedSecret(ctx, kv, fleet)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, noAnswer(err))
+	}
+	return own, nil
 }
 
 // share joins what this process knows with what all know, by compare-and-set. change sees the whole before it is stored, and may change it.

@@ -35,7 +35,7 @@ func (d *daemon) journalOptions() bus.Options {
 		URL: c.AgentBus.URL, Prefix: c.AgentBus.Prefix, Fleet: c.Director.Fleet, Replicas: c.AgentBus.Replicas,
 		Dir: filepath.Join(c.Director.DataDir, "bus"), Mirror: filepath.Join(c.Director.DataDir, mirrorFile),
 		Archive: bus.Archive{Dir: filepath.Join(c.Director.DataDir, archiveDir), Keep: time.Duration(c.Journal.KeepDays) * 24 * time.Hour},
-		RunID:   d.runID, Leads: func() bool { return d.term.Load().leads() }, Log: d.log,
+		RunID:   d.runID, Leads: d.mayWrite, Log: d.log,
 		JournalBytes: d.journalBytes,
 	}
 }

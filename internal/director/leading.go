@@ -34,6 +34,12 @@ type term struct {
 // leads: an effect may be carried out at this moment, by this process's own clock.
 func (t *term) leads() bool { return t == nil || t.lease == nil || t.lease.Leads() }
 
+// mayWrite: nobody else leads at this moment. Before its first term a director that has joined a bus knows nothing of that.
+func (d *daemon) mayWrite() bool {
+	t := d.term.Load()
+	return t.leads() && (t != nil || d.config.AgentBus.URL == "")
+}
+
 // expired: it ended although nobody asked for that.
 func (t *term) expired() bool { return errors.Is(context.Cause(t.ctx), errLeaseLost) }
 

@@ -41,6 +41,9 @@ func Rebuild(ctx context.Context, o Options) (tasks []RebuiltTask, aside string,
 	}
 	defer t.release()
 	d.term.Store(t)
+	if err := d.bus.ShareSecret(t.ctx); err != nil {
+		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
+	}
 	s := d.newSession()
 	h, err := s.loadState(t.ctx)
 	known, why, _, err := s.unsound(t.ctx, h, err)

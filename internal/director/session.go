@@ -156,6 +156,9 @@ func (s *session) run(ctx context.Context) (err error) {
 	if s.checkouts, err = s.workspace.Found(); err != nil {
 		return err
 	}
+	if err := s.bus.ShareSecret(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errBus, err)
+	}
 	driver, err := s.load(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBus, err)

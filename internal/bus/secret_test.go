@@ -1,0 +1,86 @@
+package bus
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"retake/internal/bus/wire"
+)
+
+// A server that was wiped may meet a director first that knows nothing, and does not lead. What running workers sign with is the fleet's secret still, as who leads has it.
+func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
+	t.Parallel()
+	out := startOutside(t)
+	leader := out.join()
+	b := openBus(t, leader)
+	key := b.AttemptKey(worker)
+	closeBus(t, b)
+	out.wipe()
+
+	o := out.join()
+	leads := false
+	o.Leads = func() bool { return leads }
+	newcomer := openBus(t, o)
+	if key := newcomer.AttemptKey(worker); key != nil {
+		t.Error("it does not lead, and has a key that follows from no secret of the fleet's")
+	}
+	if err := newcomer.ShareSecret(ctxFor(t)); !errors.Is(err, errNoSecret) {
+		t.Errorf("nobody has shared one: %v", err)
+	}
+	b = openBus(t, leader)
+	if !bytes.Equal(b.AttemptKey(worker), key) {
+		t.Error("the newcomer's secret is the fleet's")
+	}
+	newcomer.workers.look(ctxFor(t)) // it does so every half a minute
+	if !bytes.Equal(newcomer.AttemptKey(worker), key) {
+		t.Error("the newcomer does not learn of the secret while it stands by")
+	}
+	closeBus(t, b)
+	out.wipe()
+	leads = true // its lease has begun
+	until(t, "the server to be back", func() bool { return newcomer.Ensure(ctxFor(t)) == nil })
+	mustDo(t, newcomer.ShareSecret(ctxFor(t)))
+	if b = openBus(t, leader); !bytes.Equal(b.AttemptKey(worker), key) || !bytes.Equal(newcomer.AttemptKey(worker), key) {
+		t.Error("the copy of who leads is not the fleet's")
+	}
+}
+
+// Who leads, and finds no secret anywhere, makes one when its lease has begun.
+func TestWhoLeadsMakesTheSecret(t *testing.T) {
+	t.Parallel()
+	out := startOutside(t)
+	leads := false
+	o := out.join()
+	o.Leads = func() bool { return leads }
+	b := openBus(t, o)
+	leads = true
+	mustDo(t, b.ShareSecret(ctxFor(t)))
+	if other := openBus(t, out.join()); b.AttemptKey(worker) == nil || !bytes.Equal(other.AttemptKey(worker), b.AttemptKey(worker)) {
+		t.Error("it has made none, or another one has another one")
+	}
+}
+
+// A key that follows from nothing is known to everybody: nothing is signed with it, no credential has it, and no report counts or is stored by it.
+func TestNothingFollowsFromNoSecret(t *testing.T) {
+	t.Parallel()
+	out := startOutside(t)
+	o := out.join()
+	o.Leads = func() bool { return false }
+	b := openBus(t, o)
+	if key := b.AttemptKey(worker); key != nil {
+		t.Errorf("a key of %d bytes", len(key))
+	}
+	if _, err := b.Seed(worker); !errors.Is(err, errNoSecret) {
+		t.Errorf("seed: %v", err)
+	}
+	if _, err := b.Authorize(ctxFor(t), worker); !errors.Is(err, errNoSecret) {
+		t.Errorf("authorize: %v", err)
+	}
+	if err := b.Revoke(ctxFor(t), worker); !errors.Is(err, errNoSecret) {
+		t.Errorf("revoke: %v", err)
+	}
+	if err := b.Report(ctxFor(t), worker, wire.WorkerError{ErrorID: ExitID(worker), WorkerID: worker, IssueNumber: 21, Stage: wire.StageCode, Attempt: 1, ErrorType: "unknown"}); !errors.Is(err, errNoSecret) {
+		t.Errorf("report: %v", err)
+	}
+}
