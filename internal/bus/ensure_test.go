@@ -15,17 +15,17 @@ import (
 
 var errUnwilling = errors.New("the server does not feel like it")
 
-// unwilling is a JetStream that makes no streams, or no object stores.
+// unwilling is a JetStream that finds and makes no streams, or makes no object stores.
 type unwilling struct {
 	jetstream.JetStream
-	streams, stores bool // these it makes
+	streams, stores bool // these it has
 }
 
-func (u unwilling) CreateOrUpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+func (u unwilling) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	if !u.streams {
 		return nil, errUnwilling
 	}
-	return u.JetStream.CreateOrUpdateStream(ctx, c)
+	return u.JetStream.Stream(ctx, name)
 }
 
 func (u unwilling) CreateOrUpdateObjectStore(ctx context.Context, c jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {

@@ -83,7 +83,7 @@ func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	}
 	begun := j.identity
 	begun.until = read.Trailer.Head.Seq
-	err = b.ensureJournal(ctx, j, begun)
+	err = b.ensureJournal(ctx, j, j.stream, begun)
 	if err == nil {
 		err = j.begin(read.Trailer.Head)
 	}
@@ -98,7 +98,7 @@ func (b *Bus) Import(ctx context.Context, file string) (chain.Trailer, error) {
 	if _, err := chain.Read(file, func(r chain.Record) error { return j.restore(ctx, r) }, nil); err != nil {
 		return chain.Trailer{}, fmt.Errorf("bus: import: %w", err)
 	}
-	err = b.ensureJournal(ctx, j, j.next(read.Header.Journal)) // all is there
+	err = b.ensureJournal(ctx, j, j.stream, j.next(read.Header.Journal)) // all is there
 	if err == nil {
 		err = j.begin(read.Trailer.Head)
 	}

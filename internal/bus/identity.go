@@ -73,19 +73,21 @@ func (j *Journal) isReplaced(id string) bool {
 	return id != "" && slices.Contains(j.identity.replaces, id)
 }
 
-// identityThere is that of the stream that is there; else the journal is the one that is known, or a new one.
-func (b *Bus) identityThere(ctx context.Context, known string) (identity, error) {
-	var i identity
-	switch s, err := b.ownJS.Stream(ctx, b.journalStream()); {
+// journalThere is the stream that is there, and its identity; nil: none is. One without an id, and one that is begun, is the journal that is known, or a new one.
+func (b *Bus) journalThere(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
+	stream, err = b.ownJS.Stream(ctx, b.journalStream())
+	switch {
 	case err == nil:
-		i = identityIn(s.CachedInfo().Config)
-	case !errors.Is(err, jetstream.ErrStreamNotFound):
-		return i, fmt.Errorf("stream %s: %w", b.journalStream(), err)
+		i = identityIn(stream.CachedInfo().Config)
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		stream = nil
+	default:
+		return nil, i, fmt.Errorf("stream %s: %w", b.journalStream(), err)
 	}
 	if i.id == "" {
 		i.id = cmp.Or(known, newID())
 	}
-	return i, nil
+	return stream, i, nil
 }
 
 // recognise takes note of which journal is there. If it replaces the one that this process knows, that says nothing of it: it is forgotten, and what was

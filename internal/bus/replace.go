@@ -32,7 +32,7 @@ func (b *Bus) ReplaceJournal(ctx context.Context, aside string) error {
 			return fmt.Errorf("bus: replace the journal: %w", err)
 		}
 	}
-	if err := b.ensureJournal(ctx, b.journal, b.journal.next("")); err != nil {
+	if err := b.ensureJournal(ctx, b.journal, nil, b.journal.next("")); err != nil {
 		return fmt.Errorf("bus: replace the journal: %w", err)
 	}
 	return b.journal.begin(Head{})

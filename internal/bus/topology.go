@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -91,7 +92,7 @@ func (b *Bus) ensure(ctx context.Context) error {
 		return err
 	}
 	for _, c := range b.streams() {
-		if _, err := b.ensureStream(ctx, b.reports, c); err != nil {
+		if err := b.ensureStream(ctx, b.reports, c); err != nil {
 			return err
 		}
 	}
@@ -120,18 +121,28 @@ func (b *Bus) openJournal(ctx context.Context) error {
 	if old != nil && old.mark().Head.Seq > j.known.Head.Seq {
 		j.known = old.mark()
 	}
-	there, err := b.identityThere(ctx, j.known.Journal)
+	err := b.findOrBegin(ctx, j)
 	if err == nil {
-		err = b.ensureJournal(ctx, j, there)
-	}
-	if err == nil {
-		_, err = j.recognise(there)
+		_, err = j.recognise(j.identity)
 	}
 	if err != nil {
 		return errors.Join(err, j.close())
 	}
 	b.journal = j
 	return old.close()
+}
+
+// findOrBegin opens the journal that is there. If none is, it begins the one that is known again, or a new one; another director may do so at the same moment, and then there is one.
+func (b *Bus) findOrBegin(ctx context.Context, j *Journal) error {
+	for again := false; ; again = true {
+		stream, there, err := b.journalThere(ctx, j.known.Journal)
+		if err == nil {
+			err = b.ensureJournal(ctx, j, stream, there)
+		}
+		if again || !errors.Is(err, errBegun) {
+			return err
+		}
+	}
 }
 
 // findJournal opens a journal that is there, for reading.
@@ -154,13 +165,28 @@ func (b *Bus) findJournal(ctx context.Context) (err error) {
 	return nil
 }
 
-// ensureJournal makes sure of the journal's stream and of the store of its snapshots.
-func (b *Bus) ensureJournal(ctx context.Context, j *Journal, i identity) error {
-	c := b.journalConfig()
+// errBegun: there was no journal at the last look, and somebody has begun one since.
+var errBegun = fmt.Errorf("%w, which was begun just now", ErrReplaced)
+
+// ensureJournal makes sure of the journal's stream and of the store of its snapshots. there is the stream that was found; nil: none was, and another one than what is made now is left alone
+// (errBegun). The server compares nothing when a stream is changed, so one that is as it should be is not written to, and ErrReplaced says that the change met another stream than the one that was
+// found: that one has a wrong name now, which tells nobody that it was replaced.
+func (b *Bus) ensureJournal(ctx context.Context, j *Journal, there jetstream.Stream, i identity) error {
+	c := b.onDisk(b.journalConfig())
 	c.Metadata = i.metadata()
-	stream, err := b.ensureStream(ctx, b.ownJS, c)
+	stream, err := there, error(nil)
+	switch {
+	case there == nil:
+		if stream, err = b.ownJS.CreateStream(ctx, c); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return errBegun
+		}
+	case !hasConfig(there.CachedInfo().Config, c):
+		if stream, err = b.ownJS.UpdateStream(ctx, c); err == nil && !stream.CachedInfo().Created.Equal(there.CachedInfo().Created) {
+			return ErrReplaced
+		}
+	}
 	if err != nil {
-		return err
+		return b.noStream(c, err)
 	}
 	store, err := b.ownJS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: b.snapshotStore(), Description: "snapshots of the director's state", Replicas: b.options.Replicas,
@@ -174,12 +200,32 @@ func (b *Bus) ensureJournal(ctx context.Context, j *Journal, i identity) error {
 	return nil
 }
 
-func (b *Bus) ensureStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (jetstream.Stream, error) {
+// hasConfig reports whether the stream of a journal is as it should be.
+func hasConfig(has, c jetstream.StreamConfig) bool {
+	should := has
+	should.Description, should.Subjects, should.Discard, should.DenyDelete = c.Description, c.Subjects, c.Discard, c.DenyDelete
+	should.Storage, should.Retention, should.Replicas, should.Duplicates = c.Storage, c.Retention, c.Replicas, c.Duplicates
+	should.MaxBytes, should.MaxAge, should.MaxMsgs, should.MaxMsgsPerSubject = c.MaxBytes, 0, -1, -1
+	return reflect.DeepEqual(should, has) && reflect.DeepEqual(identityIn(has), identityIn(c))
+}
+
+func (b *Bus) ensureStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
+	c = b.onDisk(c)
+	_, err := js.CreateOrUpdateStream(ctx, c)
+	return b.noStream(c, err)
+}
+
+// onDisk is what all streams have in common.
+func (b *Bus) onDisk(c jetstream.StreamConfig) jetstream.StreamConfig {
 	c.Storage, c.Retention = jetstream.FileStorage, jetstream.LimitsPolicy
 	c.Replicas, c.Duplicates = b.options.Replicas, duplicateWindow
-	stream, err := js.CreateOrUpdateStream(ctx, c)
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and has no other fleet there the same agent_bus.prefix?", c.Name, err, b.options.Replicas)
+	return c
+}
+
+// noStream says what may be the matter with a stream that cannot be made.
+func (b *Bus) noStream(c jetstream.StreamConfig, err error) error {
+	if err == nil {
+		return nil
 	}
-	return stream, nil
+	return fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and has no other fleet there the same agent_bus.prefix?", c.Name, err, b.options.Replicas)
 }
