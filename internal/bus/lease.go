@@ -62,11 +62,11 @@ type Lease struct {
 	stop     context.CancelFunc
 	stopped  chan struct{}
 
-	revisionSeen uint64        // of another's lease; 0: none was seen
-	at           time.Duration // by clock, when it was first seen
-	age          time.Duration // that it had then
-	theirs       Leader
-	live         bool // a renewal was seen
+	seen   lease.Renewal // of another's lease; zero: none was seen
+	at     time.Duration // by clock, when it was first seen
+	age    time.Duration // that it had then
+	theirs Leader
+	live   bool // a renewal was seen
 }
 
 // clock goes on while the machine is suspended, and is never set.
@@ -163,18 +163,18 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 	if err := json.Unmarshal(e.Value(), &theirs); err != nil {
 		return false, fmt.Errorf("bucket %s, key %s: %w", l.kv.Bucket(), keyLeader, err)
 	}
-	now := clock()
-	if e.Revision() != l.revisionSeen {
-		l.live, l.age = l.revisionSeen != 0, 0 // renewed just now
+	now, renewal := clock(), lease.Renewal{Revision: e.Revision(), At: e.Created().UnixNano()}
+	if renewal != l.seen {
+		l.live, l.age = l.seen.Revision != 0, 0 // renewed just now
 		if !l.live {
 			if l.age, err = l.ageOf(ctx, e); err != nil {
 				return false, err
 			}
 		}
-		l.revisionSeen, l.at, l.theirs = e.Revision(), now, theirs
+		l.seen, l.at, l.theirs = renewal, now, theirs
 	}
 	l.mu.Lock()
-	expired := l.term.Saw(e.Revision(), now)
+	expired := l.term.Saw(renewal, now)
 	l.mu.Unlock()
 	if expired {
 		return l.take(ctx, e.Revision(), fmt.Sprintf("%s on %s has not renewed its lease for %s", theirs.RunID, theirs.Host, l.o.Period))
@@ -186,29 +186,27 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 }
 
 // vacant takes a lease that nobody has. If it was given back, that is said where it was. If nothing is said, the server may have lost it and somebody may have
-// it still: for a period, by this process's clock. unread is why it cannot be read.
+// it still: for a period, by this process's clock, for which the same bucket was empty. unread is why it cannot be read.
 func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error) {
 	s, err := l.kv.Status(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		l.log.Warn("the server has lost the lease's bucket; it is made again")
-		if err := l.open(ctx); err != nil {
-			return false, noAnswer(err)
-		}
+		return false, noAnswer(l.open(ctx))
 	case err != nil:
 		return false, noAnswer(err)
 	case !errors.Is(unread, jetstream.ErrKeyNotFound):
 		return false, noAnswer(unread)
 	case s.Values() > 0: // the mark of its end
 		why := "no director led"
-		if l.revisionSeen != 0 {
+		if l.seen.Revision != 0 {
 			why = l.theirs.RunID + " on " + l.theirs.Host + " has given the lease back"
 		}
 		return l.take(ctx, 0, why)
 	}
-	l.revisionSeen = 0
+	l.seen = lease.Renewal{}
 	l.mu.Lock()
-	expired := l.term.Saw(0, clock())
+	expired := l.term.Saw(lease.Renewal{At: s.(*jetstream.KeyValueBucketStatus).StreamInfo().Created.UnixNano()}, clock())
 	l.mu.Unlock()
 	if !expired {
 		return false, nil

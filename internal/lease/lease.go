@@ -1,5 +1,5 @@
 // Package lease decides for how long a process leads, and when another may. Two processes share a register with revisions, which one of them writes at a
-// time by compare-and-set, and nothing else: no clock is compared with another one.
+// time by compare-and-set, and nothing else: no clock is compared with another one. The register may be lost, and made anew.
 //
 //	holder   sends a renewal ──▶ stored ──▶ …         leads until one period after it has *sent* the last renewal that was stored
 //	other                  sees it ──▶ a period without another one: takes it
@@ -19,20 +19,26 @@ package lease
 
 import "time"
 
+// Renewal is one state of the register. A register that is made anew counts from the beginning again, so that a revision alone says nothing of the one before.
+type Renewal struct {
+	Revision uint64 // 0: nobody has the lease
+	At       int64  // names when it was stored; without a lease, when the register was made. It is compared for being the same only
+}
+
 // Term is what one process knows of the lease. The zero value but for Period is that of one that has seen nothing. It is not safe for concurrent use.
 type Term struct {
 	Period time.Duration // > 0; the same for all
 
-	until    time.Duration // it leads before; 0: it does not
-	revision uint64        // of another's lease
-	seenAt   time.Duration // when it was first seen
-	seen     bool
+	until  time.Duration // it leads before; 0: it does not
+	last   Renewal       // of another's lease
+	seenAt time.Duration // when it was first seen
+	seen   bool
 }
 
-// Saw reports whether the lease at a revision may be taken: it has been the same for a period.
-func (t *Term) Saw(revision uint64, now time.Duration) (expired bool) {
-	if !t.seen || revision != t.revision {
-		t.seen, t.revision, t.seenAt = true, revision, now
+// Saw reports whether the lease as it is may be taken: it has been the same for a period.
+func (t *Term) Saw(r Renewal, now time.Duration) (expired bool) {
+	if !t.seen || r != t.last {
+		t.seen, t.last, t.seenAt = true, r, now
 	}
 	return now-t.seenAt >= t.Period
 }

@@ -90,7 +90,7 @@ func (w *world) loseLease(old *process) {
 	w.standing = true
 	their := func() time.Duration { return time.Duration(w.now) }
 	stand := &lease.Term{Period: leasePeriod}
-	stand.Saw(1, their()-leasePeriod*3/4)
+	stand.Saw(lease.Renewal{Revision: 1}, their()-leasePeriod*3/4)
 	old.lease = &lease.Term{Period: leasePeriod}
 	old.lease.Renewed(w.uptime(old)) // sent now, seen a little later
 	w.tell("p%d has renewed its lease for the last time", old.id)
@@ -103,7 +103,7 @@ func (w *world) loseLease(old *process) {
 		switch {
 		case w.bad != nil || old.dead || w.lead != old:
 			w.standing = false
-		case stand.Saw(2, their()):
+		case stand.Saw(lease.Renewal{Revision: 2}, their()):
 			w.standing, w.stale = false, old
 			w.boot()
 			w.after(w.delay(60), func() { w.end(old, "its lease is over") })

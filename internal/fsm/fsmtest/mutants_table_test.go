@@ -120,7 +120,7 @@ var mutants = []mutant{
 	},
 	{
 		"a renewal does not count for those who wait", "lease/lease.go",
-		"if !t.seen || revision != t.revision {", "if !t.seen {",
+		"if !t.seen || r != t.last {", "if !t.seen {",
 		[]string{"NoEffectOutsideItsLease"},
 		false,
 	},
