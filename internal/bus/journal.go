@@ -57,6 +57,13 @@ func (j *Journal) Head() Head {
 	return j.head
 }
 
+// ID names the journal that was there at the last look: one that replaces another has an id of its own.
+func (j *Journal) ID() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.identity.id
+}
+
 // mark is the furthest that the journal is known to have gone. One that ends before it was cut.
 func (j *Journal) mark() chain.Mark {
 	j.mu.Lock()

@@ -71,7 +71,8 @@ func (s *session) unsound(ctx context.Context, h *state, found error) (known *fs
 		return nil, "", false, err
 	}
 	half := h.rebuild.Unfinished()
-	if note != nil && note.ID != "" && h.rebuild.ID == note.ID && !half && !damaged { // it had come to its end
+	if note != nil && !half && !damaged && note.over(h, s.bus.Journal().ID()) {
+		s.log.Info("a note of a rebuild is removed: that has ended, or the journal that was to be set aside is not there any more", zap.String("reason", note.Why))
 		err, note = s.removeNote(ctx), nil
 	}
 	switch {
@@ -116,7 +117,7 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", errLeaseLost)
 	}
 	aside := filepath.Join(s.config.Director.DataDir, "journal.set-aside-"+time.Now().UTC().Format("20060102-150405.000Z")+".jsonl.zst")
-	note := &rebuildNote{ID: newNonce(), Why: why}
+	note := &rebuildNote{ID: newNonce(), Why: why, Journal: s.bus.Journal().ID()}
 	if note.state, err = known.Snapshot(); err == nil {
 		err = s.writeNote(ctx, note)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,6 +110,38 @@ func TestASuccessorFinishesARebuild(t *testing.T) {
 	first.until("it waits", first.inState(key, fsm.Backoff.String()))
 	if first.logged("the journal is rebuilt")() {
 		t.Error("it was rebuilt again")
+	}
+}
+
+// A director that was stopped for longer than its lease may note its rebuild when another one has ended its own: that is not continued on the new journal.
+func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, waits)
+	key, until := s.putOff("Wait for the network")
+	path := rebuildingPath(s.config)
+	var late *rebuildNote
+	log := s.log
+	s.at("the old journal is set aside", func() {
+		data, err := os.ReadFile(path)
+		must(t, err)
+		late = decodeNote(data)
+	})
+	_, _, err := Rebuild(t.Context(), s.options())
+	must(t, err)
+	s.log = log
+	rebuilt := s.logs.FilterMessage("the journal is rebuilt").Len()
+
+	late.ID = newNonce() // another director's
+	data, err := late.encode()
+	must(t, err)
+	must(t, os.WriteFile(path, data, 0o600))
+	s.start()
+	s.until("it waits", s.inState(key, fsm.Backoff.String()))
+	if now := s.nextDeadline(key); !now.Equal(until) || s.logs.FilterMessage("the journal is rebuilt").Len() != rebuilt {
+		t.Errorf("it was rebuilt again, or waits until %s and did until %s", now, until)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the note is there still: %v", err)
 	}
 }
 

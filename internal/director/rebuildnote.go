@@ -20,9 +20,19 @@ import (
 // rebuildNote is there from before the old journal is set aside until the new one is complete. Who finds it finishes the rebuild. On a joined bus it is at
 // the server, for whichever director leads next; else it is a file in the data directory.
 type rebuildNote struct {
-	ID    string `json:"id"`
-	Why   string `json:"why"`
-	state []byte // of the machine: what was known
+	ID      string `json:"id"`
+	Why     string `json:"why"`
+	Journal string `json:"journal,omitempty"` // id of the one that is to be set aside; empty: an older version wrote the note
+	state   []byte // of the machine: what was known
+}
+
+// over: the rebuild has come to its end, or another journal is gone on with by now than the one that it was begun for, or what it has made of that: who noted it came late. h is what the journal
+// says that is there, which is whole.
+func (n *rebuildNote) over(h *state, journal string) bool {
+	if n.ID != "" && h.rebuild.ID == n.ID {
+		return true
+	}
+	return n.Journal != "" && n.Journal != journal && h.head.Seq > 0
 }
 
 // rebuildingFile is that file: a line of JSON, then the state.
