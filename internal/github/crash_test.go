@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -360,6 +361,66 @@ func TestDeletedWhileItIsAsked(t *testing.T) {
 			w.Errorf("asked %d times", asked)
 		}
 	})
+}
+
+// A question that a person deletes while the director that asked it is killed is asked once more: nothing tells its successor that it was asked. Not even
+// the blocked label does, which may be an earlier question's, or a person's.
+func TestDeletedWhileTheDirectorIsKilled(t *testing.T) {
+	for stop := 4; stop <= 6; stop++ { // thread, issue and question were requested: the label, reading it back, the claimed label
+		inWorld(t, func(w *world) {
+			w.claimed(w.client("retake-bot"))
+			escalate := operations["escalate"].run
+			if err := escalate(w.Context(), w, w.client("retake-bot", dying(stop, true))); !errors.Is(err, errCrash) {
+				w.Fatalf("request %d: %v", stop, err)
+			}
+			for _, question := range w.marked(markBlocked) {
+				w.sim.DeleteComment(w.key, "acme", question.ID)
+			}
+			if n := len(w.sim.Deleted(w.key)); n != 1 {
+				w.Fatalf("request %d: %d questions deleted", stop, n)
+			}
+			for range 2 {
+				w.must(escalate(w.Context(), w, w.client("retake-bot")))
+				if n := len(w.marked(markBlocked)); n != 1 {
+					w.Errorf("request %d: %d questions, want one", stop, n)
+				}
+			}
+			w.wantLabels("agent-blocked")
+		})
+	}
+}
+
+// Something between GitHub and us says that a comment was written, and has passed nothing on: it is written by the repetition.
+func TestACommentThatIsSaidToBeThere(t *testing.T) {
+	for _, name := range []string{"escalate", "release", "reclaim", "claim", "remind"} {
+		t.Run(name, func(t *testing.T) {
+			op := operations[name]
+			inWorld(t, func(w *world) {
+				w.withoutGraphQL()
+				if op.before != nil {
+					w.must(op.before(w.Context(), w, w.client("retake-bot")))
+				}
+				lies := 0
+				c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+					return roundTrip(func(r *http.Request) (*http.Response, error) {
+						if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/comments") || lies > 0 {
+							return next.RoundTrip(r)
+						}
+						lies++
+						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+					})
+				}))
+				if err := op.run(w.Context(), w, c); kindOf(err) != KindTransient {
+					w.Errorf("error = %v, want a transient one", err)
+				}
+				w.must(op.run(w.Context(), w, c))
+				if n := len(w.marked(op.kind)); n != 1 || lies != 1 {
+					w.Errorf("%d comments after %d lies, want one of each", n, lies)
+				}
+				w.wantLabels(op.labels...)
+			})
+		})
+	}
 }
 
 func TestReleaseIsNotRepeatedOverTheNextClaim(t *testing.T) {

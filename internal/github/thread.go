@@ -235,6 +235,9 @@ func (c *Client) post(ctx context.Context, l lane, t thread, m marker, text stri
 		return 0, err
 	}
 	made, _, err := c.lanes[l].Issues.CreateComment(ctx, t.owner, t.repo, t.number, &gh.IssueComment{Body: &body})
+	if err == nil && made.GetID() == 0 {
+		err = transient("the comment was accepted for "+t.key()+", but the answer does not show it", nil)
+	}
 	return made.GetID(), normalize(err)
 }
 

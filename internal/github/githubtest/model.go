@@ -38,7 +38,8 @@ type issue struct {
 	closedAt         time.Time
 	labels           []string
 	comments         []*comment
-	head, base       string // branches; pull requests only
+	dropped          []*comment // that were deleted; not kept across restarts
+	head, base       string     // branches; pull requests only
 	pull             *pullRequest
 	closedBy         *user
 	movedTo          string // "owner/repo#n" after a transfer
@@ -211,7 +212,12 @@ func (s *Server) editBody(r *repo, i *issue, c *comment, u *user, body string) {
 
 // dropComment deletes a comment. s.mu is held.
 func (s *Server) dropComment(r *repo, i *issue, u *user, id int64) {
-	i.comments = slices.DeleteFunc(i.comments, func(c *comment) bool { return c.id == id })
+	i.comments = slices.DeleteFunc(i.comments, func(c *comment) bool {
+		if c.id == id {
+			i.dropped = append(i.dropped, c)
+		}
+		return c.id == id
+	})
 	s.event(r, i, u, "comment_deleted", itoa(id))
 }
 

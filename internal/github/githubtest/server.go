@@ -306,14 +306,27 @@ func view(r *repo, i *issue) Issue {
 			v.MergedBy = i.pull.mergedBy.login
 		}
 	}
-	for _, c := range i.comments {
+	v.Comments = viewComments(i.comments)
+	return v
+}
+
+func viewComments(comments []*comment) (all []Comment) {
+	for _, c := range comments {
 		m := Comment{ID: c.id, Author: c.author.login, Body: c.body}
 		for _, x := range c.reactions {
 			m.Reactions = append(m.Reactions, x.user.login+" "+x.content)
 		}
-		v.Comments = append(v.Comments, m)
+		all = append(all, m)
 	}
-	return v
+	return all
+}
+
+// Deleted looks at the comments of an issue that somebody has deleted, in that order. GitHub shows them to nobody; they are for who judges a test.
+func (s *Server) Deleted(issueKey string) (all []Comment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.on(issueKey, func(_ *repo, i *issue) { all = viewComments(i.dropped) })
+	return all
 }
 
 // Issues looks at all issues and pull requests of a repository.
