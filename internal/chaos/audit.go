@@ -12,9 +12,6 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// excuse is how long before its end a worker may have finished without a report that could have come.
-const excuse = time.Second
-
 // maxAttempts are those that a task may have before a person is asked: max_retries of the configuration, and the first.
 const maxAttempts = 9
 
@@ -120,17 +117,10 @@ func (w *world) shown(i *issue, branches map[string]string) (ids []string) {
 	return ids
 }
 
-// excused: what a run had finished need not have been reported, because its worker was ended right then.
-func (w *world) excused(r *agentRun, at time.Time) bool {
-	return slices.ContainsFunc(w.harmed, func(h harm) bool {
-		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) && h.at.Before(at.Add(excuse))
-	})
-}
-
 // auditReports follows what agents ended with to what people can see of it.
 func (w *world) auditReports(t *table, i *issue, runs []*agentRun, branches map[string]string) {
 	shown := w.shown(i, branches)
-	asked := w.askedAbout(i)
+	asked, again := w.askedAbout(i)
 	for n, r := range runs {
 		var decided int
 		at := r.alive
@@ -166,6 +156,10 @@ func (w *world) auditReports(t *table, i *issue, runs []*agentRun, branches map[
 		switch {
 		case decided > 0:
 			t.more("decided", 1)
+			if r.asked || r.failed {
+				decided -= again[r.attempt]
+				t.more("asked again (excused)", again[r.attempt])
+			}
 			if decided > 1 {
 				t.bad("doubled", fmt.Sprintf("%s %s: %d times", i.key, r.attempt, decided))
 			}
@@ -179,15 +173,22 @@ func (w *world) auditReports(t *table, i *issue, runs []*agentRun, branches map[
 
 var attemptOfQuestion = regexp.MustCompile(`"attempt":"([a-z0-9]+-\d+)`)
 
-// askedAbout counts the questions about each attempt.
-func (w *world) askedAbout(i *issue) map[string]int {
-	n := map[string]int{}
-	for _, c := range i.questions(w.github.Issue(i.key)) {
-		if m := attemptOfQuestion.FindStringSubmatch(c.Body); m != nil {
-			n[m[1]]++
-		}
+// askedAbout counts the questions about each attempt, and how many of them were asked again with an excuse.
+func (w *world) askedAbout(i *issue) (n, again map[string]int) {
+	n = map[string]int{}
+	asked := w.questions(i, w.github.Issue(i.key))
+	for _, c := range asked {
+		n[attemptOf(c)]++
 	}
-	return n
+	return n, w.askedAgain(i, asked)
+}
+
+// attemptOf is the attempt that a question is about.
+func attemptOf(question githubtest.Comment) string {
+	if m := attemptOfQuestion.FindStringSubmatch(question.Body); m != nil {
+		return m[1]
+	}
+	return "none"
 }
 
 // auditBranches: one issue, one branch, one pull request.
@@ -248,39 +249,8 @@ func (w *world) auditBudget(t *table, i *issue, runs []*agentRun) {
 	if i.part.First == "asks" {
 		needed = 1
 	}
-	asked := i.questions(w.github.Issue(i.key))
+	asked := w.questions(i, w.github.Issue(i.key))
 	for _, q := range asked[min(needed, len(asked)):] {
 		t.bad("questions without need", i.key+": "+titleOf(q.Body))
-	}
-}
-
-// runOf is the director's run in a marker: that two runs write the same is the failure that is looked for.
-var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
-
-// auditComments looks for comments of the director's with the same marker, and for ones that it has deleted again.
-func (w *world) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
-	for _, i := range all {
-		markers, present, written := map[string]bool{}, 0, 0
-		for _, c := range i.Comments {
-			if c.Author == bot {
-				marker, _, _ := strings.Cut(c.Body, "\n")
-				markers[runOf.ReplaceAllString(marker, "")] = true
-				present++
-			}
-		}
-		deleted := 0 // by people
-		for _, e := range events {
-			if e.Issue == i.Key && e.Actor == bot && e.Event == "commented" {
-				written++
-			}
-			if e.Issue == i.Key && e.Actor != bot && e.Event == "comment_deleted" {
-				deleted++
-			}
-		}
-		t.more("comments expected", len(markers))
-		t.more("comments present", present)
-		if n := max(present, written-deleted) - len(markers); n > 0 {
-			t.bad("comments extra", fmt.Sprintf("%s: %d written, %d different", i.Key, written, len(markers)))
-		}
 	}
 }

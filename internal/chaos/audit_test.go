@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +17,15 @@ import (
 // judged is a world without a director: what it would have done is done by hand.
 type judged struct {
 	*world
-	t *testing.T
+	t     *testing.T
+	ahead *time.Duration // of the stand-in's clock, and of kills
 }
 
 func newJudged(t *testing.T) judged {
-	w := &world{dir: t.TempDir(), host: nobodyWorks{}}
+	w := &world{dir: t.TempDir(), host: nobodyWorks{}, director: &process{}}
+	ahead := new(time.Duration)
 	seed := filepath.Join(w.dir, "seed")
-	w.github = githubtest.New(githubtest.Options{DataDir: filepath.Join(w.dir, "git"), Person: person})
+	w.github = githubtest.New(githubtest.Options{DataDir: filepath.Join(w.dir, "git"), Person: person, Now: func() time.Time { return time.Now().Add(*ahead) }})
 	w.github.AddUser(bot, "token")
 	for _, err := range []error{
 		os.Mkdir(w.runs(), 0o755), os.Mkdir(seed, 0o755), os.WriteFile(filepath.Join(seed, "a"), nil, 0o644),
@@ -32,7 +35,7 @@ func newJudged(t *testing.T) judged {
 			t.Fatal(err)
 		}
 	}
-	return judged{w, t}
+	return judged{w, t, ahead}
 }
 
 // nobodyWorks is a host without workers.
@@ -67,13 +70,37 @@ func (j judged) ran(i *issue, attempt string, ends string) {
 	}
 }
 
+// asks is what a director does with a question: the comment, then the labels.
+func (j judged) asks(i *issue, question string) (id int64) {
+	id = j.github.AddComment(i.key, bot, question)
+	j.github.AddLabel(i.key, bot, labelBlocked)
+	j.github.RemoveLabel(i.key, bot, labelClaimed)
+	return id
+}
+
+// killed: the director is, so long after what happened last.
+func (j judged) killed(after time.Duration) {
+	*j.ahead += after
+	j.director.noteKill(time.Now().Add(*j.ahead))
+}
+
+// answered continues the issue to its end.
+func (j judged) answered(i *issue) {
+	j.t.Helper()
+	j.github.RemoveLabel(i.key, bot, labelBlocked)
+	j.ran(i, "x-2", runFinished)
+	j.deliver(i, "retake/1-a2", "x-2")
+}
+
 // TestTheAuditorSeesWhatIsWrong does wrong things by hand, one at a time: exactly its column must be bad.
 func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
-	question := `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
+	const claim = `<!-- retake:claim v1 {"fleet":"f","nonce":"xxxxxxxx","run":"run_1"} -->` + "\ntext"
+	const question = `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
+	shown := []string{"asked again (excused)", "claims given up"}
 	for _, c := range []struct {
 		name string
 		do   func(j judged, i *issue)
-		want string // bad columns
+		want string // bad columns, and those of shown
 	}{
 		{"all is well", func(j judged, i *issue) { j.ran(i, "x-1", runFinished); j.deliver(i, "retake/1-a1", "x-1") }, ""},
 		{"the first attempt failed", func(j judged, i *issue) {
@@ -122,6 +149,104 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			j.ran(i, "x-10", runFinished)
 			j.deliver(i, "retake/1-a10", "x-10")
 		}, "budget overruns"},
+		{"closed while it was claimed", func(j judged, i *issue) {
+			id := j.github.AddComment(i.key, bot, claim)
+			_ = closeIssue(t.Context(), j.world, i)
+			j.github.DeleteComment(i.key, bot, id)
+		}, "claims given up"},
+		{"closed, then claimed twice", func(j judged, i *issue) {
+			_ = closeIssue(t.Context(), j.world, i)
+			for range 2 {
+				j.github.DeleteComment(i.key, bot, j.github.AddComment(i.key, bot, strings.ReplaceAll(claim, "run_1", "run_2")))
+			}
+		}, "comments extra"},
+		{"closed once, two claims given up", func(j judged, i *issue) {
+			_ = closeIssue(t.Context(), j.world, i)
+			for _, nonce := range []string{"aaaaaaaa", "bbbbbbbb"} {
+				j.github.DeleteComment(i.key, bot, j.github.AddComment(i.key, bot, strings.ReplaceAll(claim, "xxxxxxxx", nonce)))
+			}
+		}, "claims given up, comments extra"},
+		{"closed, and a question deleted", func(j judged, i *issue) {
+			_ = closeIssue(t.Context(), j.world, i)
+			j.github.DeleteComment(i.key, bot, j.github.AddComment(i.key, bot, question))
+		}, "comments extra"},
+		{"a claim given up for nothing", func(j judged, i *issue) {
+			j.github.DeleteComment(i.key, bot, j.github.AddComment(i.key, bot, claim))
+			j.ran(i, "x-1", runFinished)
+			j.deliver(i, "retake/1-a1", "x-1")
+		}, "comments extra"},
+		{"asked again, killed and deleted meanwhile", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			id := j.asks(i, question)
+			j.killed(0)
+			j.github.DeleteComment(i.key, person, id)
+			j.asks(i, question)
+			j.answered(i)
+		}, "asked again (excused)"},
+		{"asked again, killed before the labels", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			id := j.github.AddComment(i.key, bot, question)
+			j.github.DeleteComment(i.key, person, id)
+			j.killed(5 * time.Second)
+			j.asks(i, question)
+			j.answered(i)
+		}, "asked again (excused)"},
+		{"asked again, deleted, nobody killed", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			j.github.DeleteComment(i.key, person, j.asks(i, question))
+			j.asks(i, question)
+			j.answered(i)
+		}, "doubled"},
+		{"asked again, killed much later", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			j.github.AddLabel(i.key, bot, labelClaimed)
+			j.github.DeleteComment(i.key, person, j.asks(i, question))
+			j.killed(5 * time.Second)
+			j.asks(i, question)
+			j.answered(i)
+		}, "doubled"},
+		{"asked again, killed before the first time", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			j.killed(0)
+			*j.ahead += 5 * time.Second
+			j.github.DeleteComment(i.key, person, j.asks(i, question))
+			j.asks(i, question)
+			j.answered(i)
+		}, "doubled"},
+		{"asked again, killed, deleted too late", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			id := j.asks(i, question)
+			j.killed(0)
+			j.asks(i, question)
+			j.github.DeleteComment(i.key, person, id)
+			j.answered(i)
+		}, "doubled"},
+		{"asked again, killed, nothing deleted", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			j.asks(i, question)
+			j.killed(0)
+			j.asks(i, question)
+			j.answered(i)
+		}, "comments extra, doubled"},
+		{"asked again, deleted by the director", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			id := j.asks(i, question)
+			j.killed(0)
+			j.github.DeleteComment(i.key, bot, id)
+			j.asks(i, question)
+			j.answered(i)
+		}, "comments extra, doubled"},
+		{"asked three times, killed once", func(j judged, i *issue) {
+			j.ran(i, "x-1", runAsked)
+			j.github.AddLabel(i.key, bot, labelClaimed)
+			id := j.asks(i, question)
+			j.killed(0)
+			j.github.DeleteComment(i.key, person, id)
+			*j.ahead += 5 * time.Second
+			j.github.DeleteComment(i.key, person, j.asks(i, question))
+			j.asks(i, question)
+			j.answered(i)
+		}, "asked again (excused), doubled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := newJudged(t)
@@ -135,7 +260,7 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			}
 			var bad []string
 			for _, col := range columns {
-				if col.bad && table.count[col.name] > 0 {
+				if (col.bad || slices.Contains(shown, col.name)) && table.count[col.name] > 0 {
 					bad = append(bad, col.name)
 				}
 			}

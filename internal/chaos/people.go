@@ -18,12 +18,11 @@ import (
 type issue struct {
 	key     string
 	part    part
-	merges  bool                 // a person merges what is delivered
-	deletes bool                 // a person deletes the question before the answer
-	answers int                  // of people, to questions
-	acts    int                  // of people who begin work anew: what they do may cost attempts, comments and labels
-	gone    bool                 // a person has closed it, or taken it back
-	deleted []githubtest.Comment // questions
+	merges  bool // a person merges what is delivered
+	deletes bool // a person deletes the question before the answer
+	answers int  // of people, to questions
+	acts    int  // of people who begin work anew: what they do may cost attempts, comments and labels
+	gone    bool // a person has closed it, or taken it back
 }
 
 // open opens an issue that is work.
@@ -109,7 +108,7 @@ func (w *world) attend(ctx context.Context) {
 		all := w.github.Issues(repository)
 		for _, i := range w.all() {
 			now := w.github.Issue(i.key)
-			if asked := len(i.questions(now)); slices.Contains(now.Labels, labelBlocked) && asked > i.answers && asked <= patience {
+			if asked := len(w.questions(i, now)); slices.Contains(now.Labels, labelBlocked) && asked > i.answers && asked <= patience {
 				w.answer(i, now)
 			}
 			for _, p := range pulls(all, i.key) {
@@ -126,26 +125,19 @@ func (w *world) attend(ctx context.Context) {
 const blockedMarker = "<!-- retake:blocked "
 
 // questions are the director's on an issue, also those that a person has deleted.
-func (i *issue) questions(now githubtest.Issue) []githubtest.Comment {
-	found := slices.Clone(i.deleted)
-	for _, c := range now.Comments {
-		if c.Author == bot && strings.HasPrefix(c.Body, blockedMarker) {
-			found = append(found, c)
-		}
-	}
-	return found
+func (w *world) questions(i *issue, now githubtest.Issue) []githubtest.Comment {
+	return slices.DeleteFunc(append(w.github.Deleted(i.key), now.Comments...), func(c githubtest.Comment) bool {
+		return c.Author != bot || !strings.HasPrefix(c.Body, blockedMarker)
+	})
 }
 
 // answer answers the latest question.
 func (w *world) answer(i *issue, now githubtest.Issue) {
-	asked := i.questions(now)
+	asked := w.questions(i, now)
 	latest := asked[len(asked)-1]
 	w.log.add("%s: it asks: %s", i.key, titleOf(latest.Body))
 	w.mu.Lock()
 	i.answers = len(asked)
-	if i.deletes {
-		i.deleted = append(i.deleted, latest)
-	}
 	w.mu.Unlock()
 	if i.deletes {
 		if err := w.deleteComment(latest.ID); err != nil {

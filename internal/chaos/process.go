@@ -26,6 +26,7 @@ type process struct {
 	cmd    *exec.Cmd // nil: none is wanted
 	ended  chan struct{}
 	starts int
+	kills  []time.Time // ends with SIGKILL, by whomever
 }
 
 // start starts it, unless it runs.
@@ -52,7 +53,13 @@ func (p *process) startWith(more ...string) error {
 	}
 	p.starts++
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = cmd.Wait() }() // how it ended is in ProcessState
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // how it ended is in ProcessState
+		if wasKilled(cmd.ProcessState) {
+			p.noteKill(time.Now())
+		}
+	}()
 	p.cmd, p.ended = cmd, ended
 	return nil
 }
@@ -124,8 +131,26 @@ func (p *process) killedItself() bool {
 	if p.cmd == nil || !done(p.ended) {
 		return false
 	}
-	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return wasKilled(p.cmd.ProcessState)
+}
+
+// wasKilled reports an end with SIGKILL.
+func wasKilled(s *os.ProcessState) bool {
+	status, ok := s.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+func (p *process) noteKill(at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kills = append(p.kills, at)
+}
+
+// killedAt is when it was killed, each time.
+func (p *process) killedAt() []time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.kills)
 }
 
 // rss is what the process holds, in MiB; 0: it does not run.

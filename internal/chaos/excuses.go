@@ -1,0 +1,56 @@
+package chaos
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// excuse is how long before its end a worker may have finished without a report that could have come.
+const excuse = time.Second
+
+// excused: what a run had finished need not have been reported, because its worker was ended right then.
+func (w *world) excused(r *agentRun, at time.Time) bool {
+	return slices.ContainsFunc(w.harmed, func(h harm) bool {
+		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) && h.at.Before(at.Add(excuse))
+	})
+}
+
+// askedAgain counts, by attempt, the questions that were asked once more because nobody could know that they had been asked: a person has deleted the
+// comment, and the director was killed before it had written down that it asked. Its number is lost then, and GitHub's timeline does not say which comment was deleted.
+func (w *world) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
+	n := map[string]int{}
+	events, kills := w.github.Events(i.key), w.director.killedAt()
+	slices.SortFunc(asked, func(a, b githubtest.Comment) int { return cmp.Compare(a.ID, b.ID) })
+	before := map[string]githubtest.Comment{} // the latest, by marker
+	for _, c := range asked {
+		if first, ok := before[markerOf(c)]; ok && unknownTo(kills, events, first.ID, c.ID) {
+			n[attemptOf(c)]++
+		}
+		before[markerOf(c)] = c
+	}
+	return n
+}
+
+// unknownTo reports whether a person deleted a comment before it was written once more, and a kill came between, at most excuse after the labels that
+// follow a question. The stand-in's times are whole seconds.
+func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
+	at := func(event string, comment int64) int {
+		return slices.IndexFunc(events, func(e githubtest.Event) bool { return e.Event == event && e.Detail == strconv.FormatInt(comment, 10) })
+	}
+	written, deleted, again := at("commented", first), at("comment_deleted", first), at("commented", second)
+	if written < 0 || deleted < 0 || again < deleted || events[deleted].Actor == bot {
+		return false
+	}
+	latest := events[again].At.Add(time.Second)
+	for _, e := range events[written:again] {
+		if e.Actor == bot && e.Event == "unlabeled" {
+			latest = e.At.Add(time.Second + excuse)
+			break
+		}
+	}
+	return slices.ContainsFunc(kills, func(k time.Time) bool { return !k.Before(events[written].At) && k.Before(latest) })
+}
