@@ -15,15 +15,15 @@ import (
 const untrustedPerPoll = 3
 
 // pollComments reads what people said on a repository's issues and pull requests since the last time, and tells the machine. What is
-// wrong with a command as such is answered here.
-func (s *session) pollComments(ctx context.Context, repo string) error {
+// wrong with a command as such is answered here. It is over if there is nothing that has not been decided about, and answered, before.
+func (s *session) pollComments(ctx context.Context, repo string) (over bool, err error) {
 	known, err := look(ctx, s.owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
-		return err
+		return false, err
 	}
 	heard, err := s.github.Comments(ctx, repo, known.cursor)
 	if err != nil {
-		return err
+		return false, err
 	}
 	seen := fsm.CommentsSeen{Repo: repo, Cursor: heard.Cursor}
 	untrusted := 0
@@ -34,7 +34,7 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 		case a.Acknowledged:
 		case a.Command == github.CommandNone:
 			if err := s.vetPlain(ctx, known, task, &a); err != nil && failed(err).Failure.Transient {
-				return err
+				return false, err
 			} else if err != nil { // it would not be known later either
 				s.log.Warn("whether a comment counts is not known", zap.String("issue", a.Issue), zap.Error(err))
 			}
@@ -57,7 +57,7 @@ func (s *session) pollComments(ctx context.Context, repo string) error {
 		}
 	}
 	s.owner.send(ctx, seen, nil)
-	return nil
+	return heard.Cursor == known.cursor, nil
 }
 
 // repoTasks is what has to be known of the tasks of a repository to understand what people say there.

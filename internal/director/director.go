@@ -43,31 +43,34 @@ type Options struct {
 	LeastBetween time.Duration
 	firstProbe   time.Duration // of GitHub that is away; zero: the gate's own
 	wholeEvery   time.Duration // zero: wholeEvery
-	findPatience time.Duration // zero: findPatience
-	diskUse      func(dir string) (diskUse, error)
-	journalBytes int64         // of the live journal; zero: the bus's own
-	badDiskFor   time.Duration // zero: leadsOnBadDisk
+	// between two looks at comments that nothing points to; zero: commentsEvery
+	commentsEvery time.Duration
+	findPatience  time.Duration // zero: findPatience
+	diskUse       func(dir string) (diskUse, error)
+	journalBytes  int64         // of the live journal; zero: the bus's own
+	badDiskFor    time.Duration // zero: leadsOnBadDisk
 }
 
 // daemon is what outlives a session: the adapters.
 type daemon struct {
-	config       config.Config
-	log          *zap.Logger
-	runID        string
-	writer       string // names this process in the journal
-	since        time.Time
-	workerBinary string
-	driftEvery   time.Duration
-	wholeEvery   time.Duration
-	findPatience time.Duration
-	diskUse      func(dir string) (diskUse, error)
-	journalBytes int64
-	badDiskFor   time.Duration
-	gateway      string                                // address at which containers reach the bus
-	environ      []string                              // of every container
-	secrets      []string                              // values in environ that workers mask
-	known        []leak.Value                          // what nobody may push: those in environ that are secret, and GitHub's token
-	token        func(context.Context) (string, error) // GitHub's, as it is now
+	config        config.Config
+	log           *zap.Logger
+	runID         string
+	writer        string // names this process in the journal
+	since         time.Time
+	workerBinary  string
+	driftEvery    time.Duration
+	wholeEvery    time.Duration
+	commentsEvery time.Duration
+	findPatience  time.Duration
+	diskUse       func(dir string) (diskUse, error)
+	journalBytes  int64
+	badDiskFor    time.Duration
+	gateway       string                                // address at which containers reach the bus
+	environ       []string                              // of every container
+	secrets       []string                              // values in environ that workers mask
+	known         []leak.Value                          // what nobody may push: those in environ that are secret, and GitHub's token
+	token         func(context.Context) (string, error) // GitHub's, as it is now
 
 	classifier *classify.Classifier
 	policy     *policy.Policy   // without the configuration's limits

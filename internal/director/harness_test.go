@@ -27,15 +27,16 @@ const repo = "acme/widgets"
 // harness is a whole director on the stand-in GitHub, with real git and a real bus; only the containers are played, unless there
 // is nothing to play.
 type harness struct {
-	t       *testing.T
-	github  *githubtest.Server
-	runtime *fakeRuntime
-	config  config.Config
-	logs    *observer.ObservedLogs
-	log     *zap.Logger
-	token   string
-	diskUse func(dir string) (diskUse, error) // nil: what the system says
-	whole   time.Duration                     // between two looks at everything; 0: the usual
+	t        *testing.T
+	github   *githubtest.Server
+	runtime  *fakeRuntime
+	config   config.Config
+	logs     *observer.ObservedLogs
+	log      *zap.Logger
+	token    string
+	diskUse  func(dir string) (diskUse, error) // nil: what the system says
+	whole    time.Duration                     // between two looks at everything; 0: the usual
+	comments time.Duration                     // between two looks at comments that nothing points to; 0: the usual
 
 	transport  http.RoundTripper // to GitHub; nil: the usual
 	firstProbe time.Duration     // 0: the usual
@@ -113,6 +114,7 @@ func (s *harness) options() Options {
 		DriftEvery:    300 * time.Millisecond,
 		diskUse:       s.diskUse,
 		wholeEvery:    s.whole,
+		commentsEvery: s.comments,
 		findPatience:  s.patience,
 		journalBytes:  s.journalBytes,
 		badDiskFor:    s.badDiskFor,

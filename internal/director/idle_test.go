@@ -3,42 +3,143 @@ package director
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"retake/internal/github/githubtest"
 )
 
-// TestIdlePollsCostNothing: while nothing changes, and no pull request is open, all that a director asks are the two lists of each poll, issues and comments, and each answer is
-// 304, which GitHub does not count.
+const (
+	issuesList   = "/repos/" + repo + "/issues"
+	commentsList = issuesList + "/comments"
+)
+
+// asked are the requests after the first n, without what follows the path.
+func (s *harness) asked(n int) []githubtest.Request {
+	all := slices.Clone(s.github.Requests()[n:])
+	for i := range all {
+		all[i].Path, _, _ = strings.Cut(all[i].Path, "?")
+	}
+	return all
+}
+
+// idle are the requests since the last one that was answered other than with 304.
+func (s *harness) idle() (asked []githubtest.Request) {
+	for _, r := range s.asked(0) {
+		if r.Status != http.StatusNotModified {
+			asked = nil
+			continue
+		}
+		asked = append(asked, r)
+	}
+	return asked
+}
+
+// TestIdlePollsCostNothing: while nothing changes, and no pull request is open, all that a director asks is one list for each poll, that of the issues, and each answer is 304,
+// which GitHub does not count. So it is without a task, and also while a question waits, but for a look at the comments now and then.
 func TestIdlePollsCostNothing(t *testing.T) {
 	t.Parallel()
 	const polls = 100
-	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
-	s.config.GitHub.Poll = 10 * time.Millisecond
-	s.github.CreateIssue(repo, "octocat", "Nobody's business", "")
-	s.start()
-	idle := func() (asked []githubtest.Request) {
-		for _, r := range s.github.Requests() {
-			if r.Status != http.StatusNotModified {
-				asked = nil // it is not idle yet
-				continue
+	hundred := func(s *harness) {
+		t.Helper()
+		s.until("a hundred requests in a row are answered with 304, and are the list of issues", func() bool {
+			n := 0
+			for _, r := range s.idle() {
+				if n++; r.Path != issuesList || r.Method != http.MethodGet {
+					n = 0
+				}
 			}
-			asked = append(asked, r)
+			return n >= polls
+		})
+	}
+	t.Run("without a task", func(t *testing.T) {
+		t.Parallel()
+		s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+		s.config.GitHub.Poll = 10 * time.Millisecond
+		s.comments = time.Millisecond // without a task there is nothing to look for
+		s.github.CreateIssue(repo, "octocat", "Nobody's business", "")
+		s.start()
+		hundred(s)
+	})
+	t.Run("a question waits", func(t *testing.T) {
+		t.Parallel()
+		s := newHarness(t, asks)
+		s.config.GitHub.Poll, s.comments = 50*time.Millisecond, time.Hour // not faster: the gate allows 900 points a minute
+		key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+		s.start()
+		s.until("it asks", s.labelled(key, "agent-blocked"))
+		hundred(s)
+	})
+}
+
+// looks counts, of the requests after the first n, the lists of issues before the first list of comments; -1: the comments were not asked for.
+func (s *harness) looks(n int) (polls int) {
+	for _, r := range s.asked(n) {
+		switch r.Path {
+		case issuesList:
+			polls++
+		case commentsList:
+			return polls
 		}
-		return asked
 	}
-	s.until("a hundred polls in a row are answered with 304", func() bool { return len(idle()) >= 2*polls })
-	for _, r := range idle() {
-		if r.Method != http.MethodGet {
-			t.Errorf("%+v", r)
+	return -1
+}
+
+// A command on a blocked issue is seen by the poll that follows it, as if the comments were asked for each time: one that is new, one that an edit makes, and one that was
+// written while no director ran.
+func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.config.GitHub.Poll, s.comments = 200*time.Millisecond, time.Hour
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	quiet := func() bool { // the comments are not asked for any more
+		last := s.idle()
+		return len(last) > 5 && last[len(last)-1].Path == issuesList && last[len(last)-2].Path == issuesList
+	}
+	seen := func(what string, begin int, cond func() bool) {
+		t.Helper()
+		s.until(what, cond)
+		if n := s.looks(begin); n < 1 || n > 2 { // one may have been under way
+			t.Errorf("%s: the comments were asked for after %d polls, want 1 or 2", what, n)
 		}
 	}
-	lists := map[string]int{}
-	for _, r := range idle() {
-		lists[r.Path]++
+	s.start()
+	s.until("it asks", s.labelled(key, "agent-blocked"))
+	s.until("quiet", quiet)
+
+	begin := len(s.github.Requests())
+	comment := s.github.AddComment(key, "octocat", "/agent why")
+	seen("answered", begin, s.replied(key, "waits for"))
+	s.until("quiet again", quiet)
+
+	begin = len(s.github.Requests())
+	s.github.EditComment(key, "octocat", comment, "/agent snooze nonsense")
+	seen("an edit", begin, s.reacted(key, comment, "confused"))
+	s.until("quiet once more", quiet)
+
+	s.stop()
+	begin = len(s.github.Requests())
+	comment = s.github.AddComment(key, "octocat", "/agent retry B")
+	s.start()
+	s.until("acknowledged", s.reacted(key, comment, "+1"))
+	if n := s.looks(begin); n < 0 {
+		t.Error("the comments were never asked for")
 	}
-	if len(lists) != 2 {
-		t.Errorf("asked for %v, want two lists", lists)
-	}
+	s.until("review", s.labelled(key, "agent-review"))
+}
+
+// A list of issues that does not show that somebody has commented: the comments of a repository with a task are asked for all the same, now and then.
+func TestACommentThatNoIssueShows(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.comments = time.Second
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("it asks", s.labelled(key, "agent-blocked"))
+	s.until("quiet", func() bool { n := len(s.idle()); return n > 1 && s.idle()[n-1].Path == issuesList })
+	must(t, s.github.Inject(githubtest.Fault{Method: "GET", Path: issuesList + `\?.*since`, Times: 100_000, Status: http.StatusNotModified}))
+	comment := s.github.AddComment(key, "octocat", "/agent retry B")
+	s.until("acknowledged", s.reacted(key, comment, "+1"))
 }

@@ -23,13 +23,19 @@ import (
 // and the next poll comes in its time.
 func (s *session) poll(ctx context.Context, repo string, b bell) error {
 	var looked time.Time // at everything that carries our labels
+	var heard time.Time  // what people said
+	quiet := false       // nobody has said anything new since
 	for whole, rang := true, false; ctx.Err() == nil; {
 		// The cursor is the machine's: it stays where it was if a view could not be decided about yet.
 		type place struct {
 			cursor string
 			isOver bool
+			tasks  bool
 		}
-		at, err := look(ctx, s.owner, func(d *fsm.Driver) place { return place{d.Machine().Cursor(repo), isOver(d.Machine(), repo)} })
+		at, err := look(ctx, s.owner, func(d *fsm.Driver) place {
+			m := d.Machine()
+			return place{m.Cursor(repo), isOver(m, repo), slices.ContainsFunc(m.Tasks(), func(t *fsm.Task) bool { return t.Key.Repo() == repo })}
+		})
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -51,13 +57,16 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 			}
 		}
 		left := lookupsPerPoll
-		later, err := s.pollOnce(ctx, repo, at.cursor, true, &left)
-		if err == nil {
-			err = s.pollComments(ctx, repo)
+		later, same, err := s.pollOnce(ctx, repo, at.cursor, true, &left)
+		// A new comment changes its issue. After each change there are two looks, because GitHub's lists may lag behind each other.
+		if quiet = quiet && same && !rang && !whole; err == nil && (!quiet || at.tasks && time.Since(heard) >= s.commentsEvery) {
+			var over bool
+			over, err = s.pollComments(ctx, repo)
+			quiet, heard = over && same && err == nil, time.Now()
 		}
 		if err == nil && whole && at.cursor != "" {
 			var more int
-			more, err = s.pollOnce(ctx, repo, "", false, &left) // what carries our labels now, whenever it changed
+			more, _, err = s.pollOnce(ctx, repo, "", false, &left) // what carries our labels now, whenever it changed
 			later = max(later, more)
 		}
 		if err == nil {
@@ -79,21 +88,26 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 // nothing else changes either, the lists cost nothing of the hourly limit.
 const wholeEvery = time.Hour
 
+// commentsEvery is how often the comments of a repository with a task are asked for although nothing says that there are new ones: GitHub's lists may lag
+// behind each other, and nowhere it promises that an edited comment changes its issue.
+const commentsEvery = time.Minute
+
 // pollOnce asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if it advances
-// does the machine's cursor move: a look at labels alone misses what lost one. It returns how many issues were left for later because no lookups were left.
-func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool, left *int) (later int, err error) {
+// does the machine's cursor move: a look at labels alone misses what lost one. It returns how many issues were left for later because no lookups were left, and
+// whether GitHub says that all is the same as when it was last asked.
+func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool, left *int) (later int, same bool, err error) {
 	asked := s.owner.clock.peek()
 	page, err := s.github.Poll(ctx, repo, cursor)
 	if !advance {
 		page.Cursor = ""
 	}
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	s.wakeReviews(ctx, repo, page.PullRequests)
 	seen, later := s.seen(ctx, repo, asked, page, left)
 	s.owner.send(ctx, seen, nil)
-	return later, nil
+	return later, page.Same, nil
 }
 
 // sayWhatWaits says how many issues of a repository wait because it is not known yet what they depend on.

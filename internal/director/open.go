@@ -35,7 +35,8 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	now := time.Now().UTC()
 	d := &daemon{
 		config: o.Config, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
-		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), findPatience: cmp.Or(o.findPatience, findPatience), badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
+		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
+		findPatience: cmp.Or(o.findPatience, findPatience), badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
 		offences: make(chan struct{}, 1),
 	}

@@ -33,6 +33,7 @@ type Page struct {
 	PullRequests map[int]time.Time
 	Closed       []string // keys of those of them that are closed
 	Cursor       string   // for the next Poll; store it together with what follows from Issues
+	Same         bool     // GitHub has answered that nothing has changed since it was asked the same before
 }
 
 // Poll lists what changed since the cursor that an earlier Poll returned: one conditional request while
@@ -78,10 +79,11 @@ func (c *Client) firstPoll(ctx context.Context, p place) (Page, error) {
 }
 
 func (c *Client) pollSince(ctx context.Context, p place, since time.Time) (Page, error) {
-	issues := issuesByNumber{}
+	issues, same := issuesByNumber{}, true
 	cursor, err := readSince(since, func(since time.Time, page int) ([]*rawIssue, error) {
-		raw, _, err := c.list(ctx, p, url.Values{"state": {"all"}, "sort": {"updated"}, "direction": {"asc"}, "since": {format(since)}}, page)
+		raw, resp, err := c.list(ctx, p, url.Values{"state": {"all"}, "sort": {"updated"}, "direction": {"asc"}, "since": {format(since)}}, page)
 		c.add(issues, p, raw)
+		same = same && err == nil && resp.Header.Get(sameHeader) != ""
 		return raw, err
 	}, func(i *rawIssue) (int64, time.Time) { return int64(i.GetNumber()), i.GetUpdatedAt().UTC() })
 	if errors.Is(err, errSameSecond) {
@@ -90,7 +92,9 @@ func (c *Client) pollSince(ctx context.Context, p place, since time.Time) (Page,
 	if err != nil {
 		return Page{}, err
 	}
-	return issues.page(cursor), nil
+	page := issues.page(cursor)
+	page.Same = same
+	return page, nil
 }
 
 var errSameSecond = errors.New("too many changes in one second")

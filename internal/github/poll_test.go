@@ -38,7 +38,7 @@ func TestAnIdlePollIsOneConditionalRequest(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			page, err := c.Poll(ctx, testRepo, cursor)
 			w.must(err)
-			if page.Cursor != cursor || !slices.Equal(keysOf(page.Issues), []string{w.key}) {
+			if !page.Same || page.Cursor != cursor || !slices.Equal(keysOf(page.Issues), []string{w.key}) {
 				w.Fatalf("idle poll = %+v", page)
 			}
 		}

@@ -38,10 +38,14 @@ type answer struct {
 	header http.Header
 	body   []byte
 	etag   string
+	same   bool // GitHub has said that it is what it was
 }
 
+// sameHeader is of an answer that is what it was: no header of GitHub's.
+const sameHeader = "X-Retake-Same"
+
 // hidden are headers that go-github must not see: it would refuse requests by itself, with its own idea of when.
-var hidden = []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset", "X-Ratelimit-Resource", "Retry-After"}
+var hidden = []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset", "X-Ratelimit-Resource", "Retry-After", sameHeader}
 
 // transport is what all requests of one credential have in common.
 type transport struct {
@@ -207,7 +211,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 		return answer{}, &Error{Kind: KindTransient, Status: ans.status, Op: op, Message: "no usable answer: it is no JSON"}
 	case ans.status == http.StatusNotModified && known:
 		// Its headers are today's (rate, date); everything about the content is what came with it.
-		ans = answer{status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag}
+		ans = answer{status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag, same: true}
 	case ans.status == http.StatusOK && req.Method == http.MethodGet && ans.etag != "" && len(ans.body) <= keptBytes/4:
 		t.cache.put(target.String(), ans)
 	}
@@ -256,6 +260,9 @@ func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, mo
 	h := ans.header.Clone()
 	for _, name := range hidden {
 		h.Del(name)
+	}
+	if ans.same {
+		h.Set(sameHeader, "true")
 	}
 	return &http.Response{
 		Status: http.StatusText(ans.status), StatusCode: ans.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
