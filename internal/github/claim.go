@@ -52,6 +52,7 @@ func (c *Client) Claim(ctx context.Context, req ClaimRequest) (ClaimResult, erro
 	if err := c.checkWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
 		return ClaimResult{}, err
 	}
+	ctx = c.transport.gate.inOneGo(ctx)
 	t, err := c.thread(ctx, laneClaim, req.Key)
 	if err != nil {
 		return ClaimResult{}, err

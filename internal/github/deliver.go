@@ -71,6 +71,7 @@ func (c *Client) Deliver(ctx context.Context, req DeliverRequest) (Delivered, er
 	if err := c.checkWrites("deliver", req.Key, zap.String("task", req.Nonce), zap.String("to", req.Branch)); err != nil {
 		return Delivered{}, err
 	}
+	ctx = c.transport.gate.inOneGo(ctx)
 	t, err := c.thread(ctx, laneCompletion, req.Key)
 	if err != nil {
 		return Delivered{}, err

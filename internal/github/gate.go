@@ -70,7 +70,8 @@ type gate struct {
 
 	mu         sync.Mutex
 	shut       map[string]Cooldown
-	queue      []*waiter     // by lane, then by arrival
+	queue      []*waiter     // by lane, then by ticket
+	tickets    int           // given out
 	changed    chan struct{} // closed, and made anew, when somebody who waits may get a turn
 	inflight   int
 	writing    bool
@@ -104,6 +105,7 @@ func (g *gate) asIfJustWritten() *gate {
 // waiter is one request at the gate.
 type waiter struct {
 	lane    lane
+	ticket  int // 0: it gets the next one
 	write   bool
 	content int // so many things that people see are created or edited
 	graphQL bool
@@ -133,11 +135,27 @@ func (w *waiter) cost() int {
 	return pointsOfRead
 }
 
+// ticketKey is of the ticket in a context: go-github hands nothing else through.
+type ticketKey struct{}
+
+// inOneGo has all requests with this context wait as if they had come now: what needs several, one after the other, is finished before the next one of its lane is begun, and many
+// that begin at once are not all finished at the end.
+func (g *gate) inOneGo(ctx context.Context) context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.tickets++
+	return context.WithValue(ctx, ticketKey{}, g.tickets)
+}
+
 // enter waits for the turn of w: each waiter looks for itself, whenever something has changed or its pause is over. After nil the
 // caller must call leave exactly once.
 func (g *gate) enter(ctx context.Context, w *waiter) error {
 	g.locked(func() {
-		at := slices.IndexFunc(g.queue, func(o *waiter) bool { return o.lane > w.lane })
+		if w.ticket == 0 {
+			g.tickets++
+			w.ticket = g.tickets
+		}
+		at := slices.IndexFunc(g.queue, func(o *waiter) bool { return o.lane > w.lane || o.lane == w.lane && o.ticket > w.ticket })
 		if at < 0 {
 			at = len(g.queue)
 		}

@@ -255,6 +255,28 @@ func bare(r *http.Request, status int, h http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: http.NoBody, Request: r}
 }
 
+// TestClaimsAreWonOneAfterTheOther: of many issues that are labelled at once the first is claimed as soon as if it were alone, and then one after the other.
+func TestClaimsAreWonOneAfterTheOther(t *testing.T) {
+	for _, mode := range []string{"GraphQL", "REST"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newLoad(t, 40, plainly)
+			if mode == "REST" {
+				w.client.avoidGraphQL(thread{}, "to measure without")
+			}
+			w.work(40, func() time.Duration { return 10 * time.Minute })
+			w.verify()
+			if first := w.claimed[0]; first > 10*time.Second {
+				t.Errorf("%s: the first one is claimed after %s", mode, first)
+			}
+			for i, at := range w.claimed[1:] {
+				if apart := at - w.claimed[i]; apart > 12*time.Second {
+					t.Errorf("%s: between claim %d and the next one are %s", mode, i+1, apart)
+				}
+			}
+		})
+	}
+}
+
 // TestMeasureWrites prints what 1 and 40 issues cost that are labelled at once: docs/specs/github.md has the figures.
 func TestMeasureWrites(t *testing.T) {
 	issues := 40

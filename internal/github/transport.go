@@ -154,6 +154,7 @@ var mutation = regexp.MustCompile(`\(\s*input\s*:`)
 // waiterOf says what a request costs. Whatever GraphQL is asked counts as a change, and each of its mutations as one that people see.
 func (t laneTransport) waiterOf(req *http.Request) *waiter {
 	w := &waiter{lane: t.lane, write: changes(req)}
+	w.ticket, _ = req.Context().Value(ticketKey{}).(int)
 	w.graphQL = w.write && strings.HasSuffix(req.URL.Path, "/graphql")
 	switch {
 	case w.graphQL && req.GetBody != nil:
