@@ -278,8 +278,8 @@ func (l *Lease) renew(ctx context.Context) {
 		}
 		try, cancel := context.WithTimeout(ctx, l.o.Period/renewEvery)
 		revision, sent, err := l.write(try, l.revision)
-		if refused(err) {
-			revision, sent, err = l.own(try)
+		if err != nil {
+			revision, sent, err = l.anew(try, err)
 		}
 		cancel()
 		next = clock() + l.o.Period/lookParts
@@ -317,20 +317,40 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 
 var errTaken = errors.New("bus: the lease is another's")
 
-// own is the renewal of ours that is stored although its answer was lost: its revision, and when it was sent.
-func (l *Lease) own(ctx context.Context) (uint64, time.Duration, error) {
-	e, err := l.kv.Get(ctx, keyLeader)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return 0, 0, errTaken
+// anew is the renewal that counts after one has failed, with its revision and when it was sent: ours that is stored although its answer was lost, or one that is written where the server has
+// lost the lease. Others wait for a period when they find none, and longer if they find this one.
+func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, error) {
+	if !refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
+		return 0, 0, failed
 	}
-	if err != nil {
+	e, unread := l.kv.Get(ctx, keyLeader)
+	if unread == nil {
+		var there Leader
+		if json.Unmarshal(e.Value(), &there) != nil || there.ID != l.o.Me.ID {
+			return 0, 0, errTaken
+		}
+		return e.Revision(), l.sent[there.Time.UnixNano()], nil
+	}
+	switch s, err := l.kv.Status(ctx); {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		if err := l.open(ctx); err != nil {
+			return 0, 0, err
+		}
+	case err != nil:
 		return 0, 0, err
-	}
-	var there Leader
-	if json.Unmarshal(e.Value(), &there) != nil || there.ID != l.o.Me.ID {
+	case !errors.Is(unread, jetstream.ErrKeyNotFound):
+		return 0, 0, unread
+	case s.Values() > 0: // somebody has led since
 		return 0, 0, errTaken
 	}
-	return e.Revision(), l.sent[there.Time.UnixNano()], nil
+	l.log.Warn("the server has lost the lease; it is written again")
+	revision, sent, err := l.write(ctx, 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.term.Leads(sent) { // it does not count: somebody may have led meanwhile, in a bucket that is gone, too
+		return 0, 0, errTaken
+	}
+	return revision, sent, err
 }
 
 // Leads: the lease is this process's, at this moment, by its own clock.

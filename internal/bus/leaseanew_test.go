@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -62,4 +63,57 @@ func TestAnEmptyBucketIsNotTheOneBefore(t *testing.T) {
 	second.looks(t, false, "none is there, and it makes one")
 	second.looks(t, false, "the first look at its own")
 	second.looks(t, true, "nobody has led since")
+}
+
+// A leader whose server loses the lease keeps its term: it puts the lease there again before anybody else may take it.
+func TestALeaderPutsALostLeaseBack(t *testing.T) {
+	t.Parallel()
+	out := free(t, startOutside(t))
+	const period = 6 * time.Second
+	b := openBus(t, out.join())
+	first := lessee(t, b, "first", "d1", period)
+	leads, _ := awaits(t, first)
+	mustDo(t, <-leads)
+	other := lessee(t, openBus(t, out.join()), "other", "d2", time.Minute)
+	for what, lose := range map[string]func(){
+		"gone": func() {},
+		"empty, because who stands by has made it again": func() { mustDo(t, other.open(ctxFor(t))) },
+	} {
+		mustDo(t, b.ownJS.DeleteKeyValue(ctxFor(t), b.leaseBucket()))
+		lose()
+		until(t, "the lease is there again, which was "+what, func() bool {
+			_, err := other.kv.Get(ctxFor(t), keyLeader)
+			return err == nil || !first.Leads()
+		})
+		if other.looks(t, false, what); other.theirs.ID != "first" || !first.Leads() {
+			t.Errorf("%s: it lost its term", what)
+		}
+	}
+}
+
+// What is put back counts if that was within the term, and nobody has led since.
+func TestALostLeaseIsNotPutBackLate(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(first, other *Lease){
+		"its term is over":  func(first, _ *Lease) { first.giveUp() },
+		"another one leads": func(_, other *Lease) { other.looks(t, true, "nobody leads for long") },
+		"another one has given it back": func(_, other *Lease) {
+			other.looks(t, true, "nobody leads for long")
+			mustDo(t, other.kv.Delete(ctxFor(t), keyLeader))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := free(t, startOutside(t))
+			first := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute)
+			first.looks(t, true, "it was given back")
+			mustDo(t, first.bus.ownJS.DeleteKeyValue(ctxFor(t), first.bus.leaseBucket()))
+			other := impatient(t, out)
+			other.looks(t, false, "it is empty")
+			spoil(first, other)
+			_, _, unwritten := first.write(ctxFor(t), first.revision)
+			if _, _, err := first.anew(ctxFor(t), unwritten); !errors.Is(err, errTaken) {
+				t.Errorf("it goes on: %v", err)
+			}
+		})
+	}
 }
