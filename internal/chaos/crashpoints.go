@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +24,7 @@ const (
 // stimuli bring about what some points are around, by what stands in their names. Any other point is met by ordinary work.
 var stimuli = []struct {
 	in    string
-	first string // what the issue's first attempt does
+	first string // what the issue's first attempt does; waits: it asks, and nobody answers before the reminder
 	throw func(context.Context, *world, *rand.Rand) (string, error)
 }{
 	{"/release/", "", onIssue(takeBack)},
@@ -31,10 +33,13 @@ var stimuli = []struct {
 	{"/read_answers/", "asks", nil},
 	{"/reply/", "", onIssue(askWhy)},
 	{"/probe/", "", onWorker(host.pause)},
+	{"/remind/", waits, nil},
 	{"/fence/", "", freezeWorker},
+	{"/remove/", "", addStrayWorker},
 	{"/recheck/", "fails", nil},
-	{"/read_issue/", "", onIssue(takeBack)},
-	{"/reclaim/", "", onIssue(takeBack)},
+	{"/read_issue/", "", closeUnseen},
+	{"/read_review/", "", closeReviewed},
+	{"/reclaim/", "", openStrayClaim},
 	{"/tidy/", "", onIssue(addStrayLabel)},
 	{"/pause/", "", command(fsm.Pause, fsm.Resume)},
 	{"/resume/", "", command(fsm.Pause, fsm.Resume)},
@@ -52,6 +57,58 @@ func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *ran
 		}
 		return "", nil
 	}
+}
+
+// openStrayClaim opens an issue that looks like a claim, and is nobody's.
+func openStrayClaim(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
+	key := w.github.CreateIssue(repository, person, "Not for the agent", "A label by mistake.\n", labelClaimed)
+	return key, pause(ctx, reachedWithin/2)
+}
+
+// addStrayWorker leaves the container of an attempt that no task knows.
+func addStrayWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	v, ok := w.victim(ctx, r)
+	if !ok {
+		return nobody, nil
+	}
+	stray := fmt.Sprintf("z%07d-1", r.IntN(10_000_000))
+	if err := w.host.leave(ctx, stray, v.attempt); err != nil {
+		return v.attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+	}
+	return stray, pause(ctx, 5*time.Second)
+}
+
+// closeUnseen lets a person close an issue while lists of issues come so late that the claim is won before the answer to what was asked before.
+func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	isList := func(req *http.Request) bool {
+		return req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/issues")
+	}
+	w.proxy.set(&weather{share: 1, does: late, also: isList}, r.Uint64())
+	defer w.proxy.set(nil, 0)
+	note, err := onIssue(closeIssue)(ctx, w, r)
+	if err == nil {
+		err = pause(ctx, 4*time.Second)
+	}
+	return note, err
+}
+
+// closeReviewed lets a person close an issue whose work waits for a review, and merge nothing.
+func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
+	all := w.github.Issues(repository)
+	for _, i := range w.all() {
+		if len(pulls(all, i.key)) == 0 {
+			w.mu.Lock()
+			i.merges = false
+			w.mu.Unlock()
+		}
+		if now := w.github.Issue(i.key); !i.gone && !i.merges && now.State == "open" && slices.Equal(now.Labels, []string{labelReview}) {
+			if err := pause(ctx, 2*time.Second); err != nil { // the director has written down that it delivered
+				return "", err
+			}
+			return i.key, closeIssue(ctx, w, i)
+		}
+	}
+	return "nothing waits for a review", pause(ctx, 100*time.Millisecond)
 }
 
 // crash kills the director at every point of the table, once and again while it recovers.
@@ -93,6 +150,9 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	var stimulus sync.WaitGroup
 	stimulus.Go(func() {
 		for throw != nil && stimulated.Err() == nil {
+			if len(w.unended()) == 0 { // the one that was opened for it is gone
+				w.openAs(r, "")
+			}
 			if _, err := throw(stimulated, w, r); err != nil {
 				return
 			}

@@ -30,6 +30,8 @@ type host interface {
 	pause(ctx context.Context, attempt string) error
 	unpause(ctx context.Context, attempt string) error
 	remove(ctx context.Context, attempt string) error
+	// leave makes what looks like the worker of another attempt, made as that one was and never started.
+	leave(ctx context.Context, attempt, like string) error
 	// disconnect takes a worker off the network, reconnect puts it back.
 	disconnect(ctx context.Context, attempt string) error
 	reconnect(ctx context.Context, attempt string) error

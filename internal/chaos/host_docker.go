@@ -102,6 +102,16 @@ func (e *engine) remove(ctx context.Context, attempt string) error {
 	return e.api.ContainerRemove(ctx, attempt, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true})
 }
 
+func (e *engine) leave(ctx context.Context, attempt, like string) error {
+	info, err := e.api.ContainerInspect(ctx, like)
+	if err != nil {
+		return err
+	}
+	info.Config.Labels[container.LabelAttempt] = attempt
+	_, err = e.api.ContainerCreate(ctx, &apicontainer.Config{Image: e.image(), Entrypoint: []string{"/agent"}, Labels: info.Config.Labels}, nil, nil, nil, attempt)
+	return err
+}
+
 func (e *engine) disconnect(ctx context.Context, attempt string) error {
 	return e.api.NetworkDisconnect(ctx, e.fleet, attempt, true)
 }

@@ -19,6 +19,7 @@ type issue struct {
 	key     string
 	part    part
 	merges  bool // a person merges what is delivered
+	waits   bool // nobody answers its first question before the reminder
 	deletes bool // a person deletes the question before the answer
 	answers int  // of people, to questions
 	acts    int  // of people who begin work anew: what they do may cost attempts, comments and labels
@@ -36,9 +37,16 @@ func (w *world) open(r *rand.Rand) *issue {
 	return w.openAs(r, first)
 }
 
+// waits is what the first attempt of an issue does that asks, and is not answered before its reminder.
+const waits = "asks, and waits"
+
 // openAs opens one whose first attempt does this.
 func (w *world) openAs(r *rand.Rand, first string) *issue {
-	i := &issue{part: part{Seconds: 1 + 3*r.Float64(), First: first}, merges: r.IntN(2) == 0, deletes: r.IntN(4) == 0}
+	late := first == waits
+	if late {
+		first = "asks"
+	}
+	i := &issue{waits: late, part: part{Seconds: 1 + 3*r.Float64(), First: first}, merges: r.IntN(2) == 0, deletes: r.IntN(4) == 0}
 	i.key = w.github.CreateIssue(repository, person, "Work for the agent", "Please.\n\n"+i.part.line()+"\n", labelTask)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +116,7 @@ func (w *world) attend(ctx context.Context) {
 		all := w.github.Issues(repository)
 		for _, i := range w.all() {
 			now := w.github.Issue(i.key)
-			if asked := len(w.questions(i, now)); slices.Contains(now.Labels, labelBlocked) && asked > i.answers && asked <= patience {
+			if asked := len(w.questions(i, now)); slices.Contains(now.Labels, labelBlocked) && asked > i.answers && asked <= patience && (!i.waits || asked > 1 || isReminded(now)) {
 				w.answer(i, now)
 			}
 			for _, p := range pulls(all, i.key) {
@@ -120,6 +128,13 @@ func (w *world) attend(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// isReminded: the director has said once more that a question waits.
+func isReminded(now githubtest.Issue) bool {
+	return slices.ContainsFunc(now.Comments, func(c githubtest.Comment) bool {
+		return c.Author == bot && strings.HasPrefix(c.Body, "<!-- retake:reminder ")
+	})
 }
 
 const blockedMarker = "<!-- retake:blocked "

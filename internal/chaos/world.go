@@ -253,6 +253,7 @@ writes = true
 poll_seconds = 1
 delivery = "pull_request"
 [escalation]
+remind_after_seconds = 3
 incident_issues = false
 [[stage]]
 name = "CODE"
