@@ -87,7 +87,7 @@ func (w *world) boot() {
 	w.after(w.delay(300), func() { w.directorFaults(p) })
 }
 
-// end kills a process. Of the effects under way some are carried out all the same.
+// end kills a process. Of the effects under way some are carried out all the same, unless its lease was over: from then on its shell has sent nothing.
 func (w *world) end(p *process, why string) {
 	if p.dead {
 		return
@@ -95,7 +95,7 @@ func (w *world) end(p *process, why string) {
 	w.tell("p%d ends: %s", p.id, why)
 	p.dead, p.wake = true, never
 	for _, f := range p.flight {
-		if !f.over && w.fault(crashHalf) {
+		if !f.over && w.may(p) && w.fault(crashHalf) {
 			w.carryOut(p, f.effect)
 		}
 	}
