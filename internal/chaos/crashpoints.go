@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -17,7 +18,7 @@ import (
 
 // Times of one crash point.
 const (
-	reachedWithin      = 20 * time.Second // most, until the point is reached
+	reachedWithin      = 30 * time.Second // most, until the point is reached
 	reachedAgainWithin = 5 * time.Second  // most, until it is reached in recovery
 )
 
@@ -78,18 +79,21 @@ func addStrayWorker(ctx context.Context, w *world, r *rand.Rand) (string, error)
 	return stray, pause(ctx, 5*time.Second)
 }
 
-// closeUnseen lets a person close an issue while lists of issues come so late that the claim is won before the answer to what was asked before.
+// closeUnseen lets a person close an issue that is being claimed, while lists of issues come so late that the claim is won before the answer to what was
+// asked before.
 func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+	i := w.openAs(r, "")
+	isClaimed := func() bool { return slices.Contains(w.github.Issue(i.key).Labels, labelClaimed) }
+	if err := await(ctx, reachedWithin, "the claim", isClaimed); err != nil {
+		return "", err
+	}
 	isList := func(req *http.Request) bool {
 		return req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "/issues")
 	}
 	w.proxy.set(&weather{share: 1, does: late, also: isList}, r.Uint64())
 	defer w.proxy.set(nil, 0)
-	note, err := onIssue(closeIssue)(ctx, w, r)
-	if err == nil {
-		err = pause(ctx, 4*time.Second)
-	}
-	return note, err
+	err := pause(ctx, 2*time.Second)
+	return i.key, errors.Join(err, closeIssue(ctx, w, i), pause(ctx, 4*time.Second))
 }
 
 // closeReviewed lets a person close an issue whose work waits for a review, and merge nothing.
