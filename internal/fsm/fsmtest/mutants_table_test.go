@@ -1,5 +1,7 @@
 package fsmtest
 
+import "slices"
+
 // mutant is a bug that somebody might write: old is replaced by new in one file of the production code, for one build.
 type mutant struct {
 	name, file string // the file below internal
@@ -19,7 +21,14 @@ var lossMutants = map[string]bool{
 	"a question without its label is lost with the journal": true,
 }
 
-var mutants = []mutant{
+// mutants are all of them; the specification lists them in this order.
+var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants)
+
+// mutantTails are declarations that some mutants need.
+var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}
+
+// durableMutants: the journal, what is rebuilt without one, snapshots, the lease, and what must be the same when all of it is read again.
+var durableMutants = []mutant{
 	{
 		"numbers begin anew with the journal", "fsm/rebuild.go",
 		"	t.Attempt += began\n", "	t.Attempt += began - began\n",
@@ -54,30 +63,6 @@ var mutants = []mutant{
 		"a start whose container has come and gone is done again", "fsm/rebuild.go",
 		"t.plans(DoStart) && f.Attempt == t.Attempt && f.Live", "t.plans(DoStop) && f.Attempt == t.Attempt && f.Live",
 		[]string{foundAgain, "NoAttemptRunsTwice"},
-		false,
-	},
-	{
-		"a dependency is forgotten", "fsm/apply.go",
-		"t.State == Queued && len(t.Standing.After) == 0:", "t.State == Queued && len(t.Standing.After) >= 0:",
-		[]string{"DependenciesComeFirst"},
-		false,
-	},
-	{
-		"the end of a dependency is missed", "fsm/intake.go",
-		"			m.dependencyClosed(v.Key)\n", "			_ = v.Key\n",
-		stuck,
-		false,
-	},
-	{
-		"a cap lets one more in", "fsm/standing.go",
-		"if n >= most {", "if n > most {",
-		[]string{"CapsAreKept"},
-		false,
-	},
-	{
-		"a priority keeps waiting", "fsm/standing.go",
-		"t.Since.Add(-time.Duration(", "t.Since.Add(time.Duration(",
-		[]string{"TheLongestWaiterGoesFirst"},
 		false,
 	},
 	{
@@ -125,137 +110,6 @@ var mutants = []mutant{
 		false,
 	},
 	{
-		"old attempts are not fenced", "fsm/machine.go",
-		"return t, t != nil && t.Attempt == n && t.State.Info().Live",
-		"return t, t != nil && n > 0 && t.State.Info().Live",
-		[]string{"OldAttemptsAreFenced"},
-		false,
-	},
-	{
-		"budget is off by one", "recovery/policy/guard.go",
-		"s.redispatches() >= g.MaxRetries:", "s.redispatches() > g.MaxRetries:",
-		[]string{"BudgetsNeverExceeded"},
-		false,
-	},
-	{
-		"paid calls are not stopped", "recovery/policy/guard.go",
-		"t.PaidCalls > int64(g.PaidCallBudget):", "t.PaidCalls > 2*int64(g.PaidCallBudget):",
-		[]string{"BudgetsNeverExceeded"},
-		false,
-	},
-	{
-		"a report may overspend", "fsm/attempt.go",
-		"		m.accept(t, b.Report, nil)\n		m.enforceBudget(t)", "		m.accept(t, b.Report, nil)",
-		[]string{"BudgetsNeverExceeded"},
-		false,
-	},
-	{
-		"no check for duplicates", "fsm/attempt.go",
-		"if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {", "if !t.hasRoomFor(r.Final) {",
-		[]string{"NoReportDecidedTwice"},
-		false,
-	},
-	{
-		"what was spooled comes too late", "fsm/attempt.go",
-		"		m.accept(t, r, known)\n	}", "		if r.Exit || t.Ending.Known != recovery.WorkerLost {\n			m.accept(t, r, known)\n		}\n	}",
-		[]string{"NothingFinishedIsThrownAway"},
-		false,
-	},
-	{
-		"work is begun on a full disk", "fsm/schedule.go",
-		"if !m.slotFree() || m.hostOpensAt().After(m.now) {", "if !m.slotFree() {",
-		[]string{"NothingBegunOnAFullDisk"},
-		false,
-	},
-	{
-		"cooldown does not hold soft effects", "fsm/intake.go",
-		"case m.githubBlocked(DoReadAnswers):", "case m == nil:",
-		[]string{"NoGitHubCallInCooldown"},
-		false,
-	},
-	{
-		"cooldown does not hold the outbox", "fsm/outbox.go",
-		"if p.NotBefore.After(m.now) || m.githubBlocked(p.Effect.Kind) {", "if p.NotBefore.After(m.now) {",
-		[]string{"NoGitHubCallInCooldown"},
-		false,
-	},
-	{
-		"one report closes for as long as it says", "fsm/cooldown.go",
-		"sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))", "sooner(until, closed.Add(24*time.Hour))",
-		[]string{"OneTaskClosesLittle"},
-		false,
-	},
-	{
-		"who repeats it closes again", "fsm/cooldown.go",
-		"s.Alone += charge", "s.Alone += charge - charge",
-		[]string{"OneTaskClosesLittle"},
-		false,
-	},
-	{
-		"who names another model closes again", "fsm/cooldown.go",
-		"d.alone+s.Alone, later", "max(d.alone, s.Alone), later",
-		[]string{"OneTaskClosesLittle"},
-		false,
-	},
-	{
-		"one task is its own evidence", "fsm/cooldown.go",
-		"o.Task.fold() != s.Task.fold() && ", "",
-		[]string{"OneTaskClosesLittle"},
-		false,
-	},
-	{
-		"the second task is believed more than the first", "fsm/cooldown.go",
-		"to, by = sooner(s.Until, second.Until), ", "to, by = later(s.Until, second.Until), ",
-		[]string{"OneTaskClosesLittle"},
-		false,
-	},
-	{
-		"evidence does not age", "fsm/cooldown.go",
-		"s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait", "s.Until.After(m.now)",
-		[]string{"OneTaskClosesLittle"},
-		false,
-	},
-	{
-		"a verdict closes as if the director had seen the limit", "fsm/verdict.go",
-		"case t.Ending.Finding != nil && !t.Ending.certain():", "case t == nil:",
-		[]string{"OneTaskClosesLittle"},
-		false,
-	},
-	{
-		"a lift opens nothing", "fsm/apply.go",
-		"return c.Resource == f.Resource })\n	for i := range m.hard.Statements", "return c.Resource == f.Resource && f.Tasks != nil })\n	for i := range m.hard.Statements",
-		[]string{"LiftedIsOpen"},
-		false,
-	},
-	{
-		"a lift keeps the evidence", "fsm/apply.go",
-		"			s.Until, s.AloneUntil = time.Time{}, time.Time{}\n", "			_ = s\n",
-		[]string{"OneTaskClosesLittle"},
-		false,
-	},
-	{
-		"no timer for a failed effect", "fsm/liveness.go",
-		"at = sooner(at, t.Outbox[0].NotBefore)", "at = sooner(at, time.Time{})",
-		append([]string{"CommandsCountOnce"}, stuck...), false,
-	},
-	{
-		"a kill that failed is taken for confirmed", "fsm/outbox.go",
-		"	case k == DoStart:\n", "	case k == DoStop && p.Tries > 0:\n		return false\n	case k == DoStart:\n",
-		[]string{"NextAttemptOnlyAfterConfirmedStop", twoAttempts},
-		false,
-	},
-	{
-		"the claim is kept after it was given back", "fsm/claim.go",
-		"	m.plan(t, Effect{Kind: DoRelease, Release: &note})\n", "",
-		stuck, false,
-	},
-	{
-		"blocked without a question", "fsm/verdict.go",
-		"	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{", "	_ = (Effect{Kind: DoEscalate, Escalation: &Escalation{",
-		[]string{"OneOpenEscalationPerBlock"},
-		false,
-	},
-	{
 		"the snapshot misses a field", "fsm/snapshot.go",
 		"`json:\"paused_at,omitzero\"`", "`json:\"-\"`",
 		[]string{replaySame},
@@ -271,90 +125,6 @@ var mutants = []mutant{
 		"a takeover drops an effect", "fsm/snapshot.go",
 		"	for _, t := range tasks {\n", "	for _, t := range tasks {\n		t.Outbox = t.Outbox[:min(len(t.Outbox), 1)-min(len(t.Outbox), 1)*int(t.Seq%2)]\n",
 		[]string{"OutboxSurvives", replaySame},
-		false,
-	},
-	{
-		"the watchdog is the last attempt's", "fsm/apply.go",
-		"t.UpAt, t.WatchdogAt = m.now, f.WatchdogAt", "t.UpAt = m.now",
-		[]string{"DeadlinesAreTheAttemptsOwn", replaySame},
-		false,
-	},
-	{
-		"a breaker that never half-opens", "recovery/breaker.go",
-		"case !b.Until.IsZero() && now.Before(b.Until):\n		return BreakerOpen", "case !b.Until.IsZero():\n		return BreakerOpen",
-		stuck, false,
-	},
-	{
-		"more than one canary", "fsm/schedule.go",
-		"		m.makeCanary(t)\n", "		_ = m.makeCanary\n",
-		[]string{"NothingIntoAnOutage"},
-		false,
-	},
-	{
-		"an incident spares an overspent task", "fsm/breaker.go",
-		"		return v, \"\"\n	case b.State(",
-		"		if b.State(m.now) != recovery.BreakerOpen {\n			return v, \"\"\n		}\n	case b.State(",
-		[]string{"BudgetsNeverExceeded"},
-		false,
-	},
-	{
-		"an incident ignores the repository", "fsm/breaker.go",
-		"return i.Repo == \"\" || i.Repo == t.Key.Repo()", "return i.Repo == \"\" || t != nil",
-		[]string{"IncidentsKeepToTheirRepository"},
-		false,
-	},
-	{
-		"the same canary again", "fsm/schedule.go",
-		"case m.failedLast(t):", "case t == nil:",
-		[]string{"CanariesTakeTurns"},
-		false,
-	},
-	{
-		"who waits first keeps the others back", "fsm/schedule.go",
-		"for _, t := range m.ready.tasks {", "for _, t := range m.ready.tasks[:min(1, len(m.ready.tasks))] {",
-		[]string{"IncidentsKeepToTheirRepository", "CanariesTakeTurns"},
-		false,
-	},
-	{
-		"the model is blamed for the director's failures", "recovery/origin.go",
-		"		return o.Uses\n", "		return ModelDefault\n",
-		[]string{"IncidentsAreOfWhatFailed"},
-		false,
-	},
-	{
-		"the model is blamed for any connection", "recovery/origin.go",
-		"case o.Stage == \"CODE\" && about.Scope != OneRemote:", "case o.Stage == \"CODE\":",
-		[]string{"IncidentsAreOfWhatFailed"},
-		false,
-	},
-	{
-		"a limit in a check closes the model", "fsm/verdict.go",
-		"return t.failedResource(f.Reason, stage)", "return cmp.Or(t.failedResource(f.Reason, stage), recovery.ModelDefault)",
-		[]string{"IncidentsAreOfWhatFailed"},
-		false,
-	},
-	{
-		"one failure undoes the healing", "recovery/breaker.go",
-		"case state == BreakerHalfOpen && b.Canary == task:\n		return b.opened(now)", "case state == BreakerHalfOpen && b.Canary == task, state == BreakerRamp:\n		return b.opened(now)",
-		[]string{"HealedMeansHealed"},
-		false,
-	},
-	{
-		"healing clears no strikes", "recovery/breaker.go",
-		"b.Until, b.RampFrom, b.Strikes = time.Time{}, now, nil", "b.Until, b.RampFrom = time.Time{}, now",
-		[]string{"HealedMeansHealed"},
-		false,
-	},
-	{
-		"a checkout heals nothing", "fsm/attempt.go",
-		"		m.noteHealthEvidence(t, recovery.Finding{}, \"\")\n", "",
-		[]string{"HealedMeansHealed"},
-		false,
-	},
-	{
-		"a deterministic failure keeps others back", "fsm/breaker.go",
-		"i.Breaker.Told = f.Reason.Deterministic()", "i.Breaker.Told = false",
-		[]string{"DeterministicIsOnlyTold", "IncidentsKeepToTheirRepository"},
 		false,
 	},
 	{
@@ -377,43 +147,6 @@ var mutants = []mutant{
 		false,
 	},
 	{
-		"no grace after a suspension", "fsm/liveness.go",
-		"			t.soft.slack += r.Gap\n		}\n	}\n	m.grantGrace()", "			t.soft.slack += r.Gap\n		}\n	}",
-		[]string{"DeadlinesAreTheAttemptsOwn"},
-		false,
-	},
-	{
-		"killed by one witness", "fsm/liveness.go",
-		"case t.soft.listedAt.Before(t.Since):", "case t.soft.listedAt.Before(t.Since) && t.soft.listedAt.IsZero():",
-		[]string{"KillNeedsTwoWitnesses"},
-		false,
-	},
-	{
-		"a failure beats a success", "fsm/apply.go",
-		"OutcomeFailed: 1, OutcomeOK: 2,", "OutcomeFailed: 2, OutcomeOK: 1,",
-		[]string{"SuccessIsDelivered", "NothingFinishedIsThrownAway"},
-		false,
-	},
-	{
-		"a re-read holds no slot", "fsm/task.go",
-		"return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))", "return t.State.Info().Slot",
-		[]string{"SlotsNeverExceeded"},
-		false,
-	},
-	{
-		"stale while the model is closed", "fsm/claim.go",
-		"return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).Add(m.cfg.ClaimStale)",
-		"return later(later(t.Since, t.Until), m.dispatchableSince).Add(m.cfg.ClaimStale)",
-		[]string{"StaleOnlyWhenItCouldHaveGoneOn"},
-		false,
-	},
-	{
-		"a stale director welcomes", "fsm/liveness.go",
-		"	if len(m.facts) == 0 {\n		m.record(WorkerAnswered{", "	if m == nil {\n		m.record(WorkerAnswered{",
-		[]string{twoAttempts},
-		true,
-	},
-	{
 		"memory without a bound", "fsm/apply.go",
 		"t.History = t.History[max(0, len(t.History)-maxHistory):]", "_ = maxHistory",
 		[]string{"NothingUnbounded"},
@@ -426,257 +159,9 @@ var mutants = []mutant{
 		false,
 	},
 	{
-		"a command counts each time that it is read", "fsm/command.go",
-		"\tcase before != nil: //",
-		"\tcase before != nil && before.Refused != \"\": //",
-		[]string{"CommandsCountOnce"},
-		false,
-	},
-	{
-		"a command is lost while an effect is at work", "fsm/command.go",
-		"\t\tdecided = m.commentSeen(s) && decided",
-		"\t\tm.commentSeen(s)",
-		[]string{"CommandsCountOnce", endsSomewhere},
-		false,
-	},
-	{
-		"a refused command is answered as done", "fsm/command.go",
-		"return m.answered(t, s, before.Refused)",
-		"return m.answered(t, s, \"\")",
-		[]string{"CommandsCountOnce"},
-		false,
-	},
-	{
-		"a command is passed before it is answered", "fsm/command.go",
-		"return m.answers[i].over", "return true",
-		[]string{"CommandsCountOnce"},
-		false,
-	},
-	{
-		"a review counts again", "fsm/review.go",
-		"if c.ID > t.Reviewed.Change {",
-		"if c.ID > 0 {",
-		[]string{"ReviewsCountOnce"},
-		false,
-	},
-	{
-		"failing checks are not noted", "fsm/review.go",
-		"\t\tr.Checks = b.Head\n",
-		"",
-		[]string{"ReviewsCountOnce"},
-		false,
-	},
-	{
-		"a merge is seen only in review", "fsm/review.go",
-		"!slices.Contains(idle, t.State) || b.AskedAt",
-		"!slices.Contains(idle[2:3], t.State) || b.AskedAt",
-		[]string{"MergedIsTheEnd"},
-		false,
-	},
-	{
-		"what is in review holds a slot", "fsm/state.go",
-		"Name: \"InReview\", Label: LabelReview,",
-		"Name: \"InReview\", Label: LabelReview, Slot: true,",
-		[]string{endsSomewhere, "SlotsNeverExceeded"},
-		false,
-	},
-	{
-		"a question is raised again and again", "fsm/apply.go",
-		"\t\tt.Until = time.Time{} // once\n",
-		"",
-		[]string{"OneReminder", "EffectIDsAreForEver", endsSomewhere},
-		false,
-	},
-	{
-		"reminded after the answer", "fsm/outbox.go",
-		", k == DoRemind && t.State != Blocked:",
-		":",
-		[]string{"OneReminder"},
-		false,
-	},
-	{
-		"a delivery is tried for ever", "fsm/outbox.go",
-		"case p.Since.IsZero() || most == 0:",
-		"case p.Since.IsZero() || most >= 0:",
-		[]string{"DeliveriesEnd"},
-		false,
-	},
-	{
-		"each failure of a delivery is its first", "fsm/outbox.go",
-		"d.Since, d.Failing = p.Since, m.failingNow(p, f)",
-		"d.Failing = m.failingNow(Planned{Effect: p.Effect}, f)",
-		[]string{"DeliveriesEnd"},
-		false,
-	},
-	{
-		"a delivery that fails in turns never ends", "fsm/outbox.go",
-		"m.now.Sub(p.Since) >= longest+doubtFor", "m.now.Sub(p.Since) >= 9*longest",
-		[]string{"DeliveriesEnd"},
-		false,
-	},
-	{
-		"an outage makes a doubt certain", "fsm/outbox.go",
-		"now = Failing{Row: row}", "now.Row = row",
-		[]string{"OneRefusalEndsNothing"},
-		false,
-	},
-	{
-		"resuming does the work again", "fsm/command.go",
-		"n := Next{Deliver: t.Next.Deliver && !withWords}",
-		"n := Next{}",
-		[]string{"HandedInAgain"},
-		false,
-	},
-	{
-		"a snooze is over at once", "fsm/review.go",
-		"m.move(t, OnSnoozed, by, until)",
-		"m.move(t, OnSnoozed, by, m.now)",
-		[]string{"SnoozedSleeps"},
-		false,
-	},
-	{
-		"a snooze grants what was refused", "fsm/review.go",
-		"\tif t.State == Blocked {\n\t\tm.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: t.retry(false)})\n\t}\n",
-		"",
-		[]string{"BudgetsNeverExceeded"},
-		false,
-	},
-	{
-		"a question forgets the pull request", "fsm/apply.go",
-		"\tf.Work.PullRequest = cmp.Or(f.Work.PullRequest, t.Work.PullRequest)\n",
-		"",
-		[]string{"WorkGoesOntoWork"},
-		false,
-	},
-	{
-		"a person is asked about a closed issue", "fsm/attempt.go",
-		"\tcase e.Claim != nil && !e.Claim.Ours: // nothing was shown\n",
-		"\tcase e.Claim != nil && e.Claim.Ours:\n",
-		[]string{"NothingShownOfTheClosed"},
-		false,
-	},
-	{
-		"a merge counts as delivered", "fsm/attempt.go",
-		"&& !e.Delivery.Nothing && !e.Delivery.Merged",
-		"&& !e.Delivery.Nothing",
-		[]string{"NothingUnvalidated"},
-		false,
-	},
-	{
-		"an agent's word is enough", "fsm/attempt.go",
-		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):", "case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates) && t.Attempt < 2:",
-		[]string{cleanlyValidated, "SuccessIsDelivered"},
-		false,
-	},
-	{
-		"whatever there is is handed in", "fsm/attempt.go",
-		"Validated: t.Validates, Hints", "Hints",
-		[]string{cleanlyValidated},
-		false,
-	},
-	{
-		"nobody remembers who validates", "fsm/attempt.go",
-		"LeavesValidation: leaves, WatchdogAt", "WatchdogAt",
-		[]string{cleanlyValidated},
-		false,
-	},
-	{
-		"the plan is not cut", "fsm/attempt.go",
-		"Validate: next.Validate, LeavesValidation: leaves,", "Validate: next.Validate,",
-		[]string{cleanlyValidated},
-		false,
-	},
-	{
-		"validated for ever", "fsm/attempt.go",
-		"case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):", "case done && (t.LeavesValidation || m.cfg.CleanValidation):",
-		[]string{cleanlyValidated, "SuccessIsDelivered"},
-		false,
-	},
-	{
-		"what changed counts as delivered", "fsm/attempt.go",
-		" && !e.Delivery.Changed", "",
-		[]string{cleanlyValidated},
-		false,
-	},
-	{
-		"who is ended for what it does has time to do more", "fsm/attempt.go",
-		"			grace = 0\n", "			grace = m.cfg.StopGrace\n",
-		[]string{"GraceIsForThoseWhoListen"},
-		false,
-	},
-	{
-		"who reports its end has no time to end", "fsm/attempt.go",
-		"		if r.Evidence.Known != \"\" {", "		if r.Final {",
-		[]string{"GraceIsForThoseWhoListen"},
-		false,
-	},
-	{
-		"a report of who is silent comes too late", "fsm/attempt.go",
-		"	case !b.Report.Exit:\n", "	case !b.Report.Exit && t.State != Suspect:\n",
-		[]string{"NoReportLost", "NothingFinishedIsThrownAway"},
-		false,
-	},
-	{
-		"an outage is a failed attempt", "fsm/outbox.go",
-		"return f.isOutage() && m.patient(p, f)", "return false",
-		[]string{"OutagesAreWaitedFor"},
-		false,
-	},
-	{
-		"an outage is waited for a little", "fsm/outbox.go",
-		"startFor = 10 * time.Minute", "startFor = 5 * time.Minute",
-		[]string{"OutagesAreWaitedFor"},
-		false,
-	},
-	{
-		"a failure closes GitHub", "fsm/outbox.go",
-		"			wait = min(wait, outageWait)\n", "			wait = min(wait, outageWait)\n			m.coolDown(Cooldown{Resource: GitHubRead, Until: m.now.Add(wait), Why: f.Text})\n",
-		[]string{"GitHubClosesItself"},
-		false,
-	},
-	{
-		"GitHub is closed for longer than it said", "fsm/outbox.go",
-		"Until: f.Until, Why: f.Text})", "Until: f.Until.Add(time.Hour), Why: f.Text})",
-		[]string{"GitHubClosesItself"},
-		false,
-	},
-	{
-		"lost work is given up", "fsm/attempt.go",
-		"e.Failure.Reason == recovery.WorkLost:", "e.Failure.Reason == recovery.WorkLost && t.Attempt > 99:",
-		[]string{"LostWorkIsDoneAgain"},
-		false,
-	},
-	{
-		"refused work is validated again as it is", "fsm/verdict.go",
-		"elsewhere := about.Cause == recovery.Infrastructure", "elsewhere := about.Cause == recovery.Agent || about.Cause == recovery.Infrastructure",
-		[]string{cleanlyValidated},
-		false,
-	},
-	{
-		"one fix round too many", "fsm/verdict.go",
-		"rounds.N+1 < m.cfg.FixRounds", "rounds.N < m.cfg.FixRounds",
-		[]string{"BudgetsNeverExceeded"},
-		false,
-	},
-	{
-		"fix rounds cost nothing", "fsm/verdict.go",
-		"rounds.N+1 < m.cfg.FixRounds && m.usedUp(t) == \"\"", "rounds.N+1 < m.cfg.FixRounds",
-		[]string{"BudgetsNeverExceeded"},
-		false,
-	},
-	{
-		"a verdict's validation is forgotten", "fsm/apply.go",
-		"t.Validates = Next{}, Ending{}, f.Next.Validate", "t.Validates = Next{}, Ending{}, f.Next.Validate && f.Next.Reason == \"\"",
-		[]string{cleanlyValidated, "SuccessIsDelivered"},
-		false,
-	},
-	{
 		"half a claim is nobody's business", "fsm/intake.go",
 		"case v.Key.valid() && v.Open && v.has(LabelClaimed):", "case v.Key.valid() && v.Open && v.has(LabelClaimed) && !v.has(LabelTask):",
 		stuck,
 		false,
 	},
 }
-
-// mutantTails are declarations that some mutants need.
-var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}
