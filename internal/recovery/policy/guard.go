@@ -11,7 +11,7 @@ import (
 // Guards bound all rows of a policy together. Each can veto another attempt, and is then the reason that is recorded.
 // A bound of 0 or less is none, except MaxRetries: there 0 is no retry at all, and less is none.
 type Guards struct {
-	MaxRetries           int             `toml:"max_retries"`            // re-dispatches over all causes
+	MaxRetries           int             `toml:"max_retries"`            // re-dispatches over all causes; waits for rate limits are free
 	MaxConsecutiveErrors int             `toml:"max_consecutive_errors"` // errors in a row that are allowed; one more is vetoed
 	IterationBudget      int             `toml:"iteration_budget"`       // attempts, refunds counted back
 	PaidCallBudget       int             `toml:"paid_call_budget"`       // paid calls, failed ones too
