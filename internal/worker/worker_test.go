@@ -243,6 +243,7 @@ func TestHeartbeatsTellProgressAndTheLastError(t *testing.T) {
 func TestErrorTypesAreTheHarnessWordsWhereTheySayTheSame(t *testing.T) {
 	for reason, want := range map[recovery.Reason]string{
 		recovery.BuildFailed: "build_failed", recovery.ToolNotFound: "missing_prereq", recovery.BusDisconnect: "agent_bus_disconnect",
+		recovery.TestsFailed: "tests_failed", recovery.InvalidConfig: "invalid_config",
 		recovery.Unknown: "docker_exit_nonzero", recovery.ContextOverflow: "context_overflow", recovery.RateLimited: "rate_limited",
 	} {
 		synctest.Test(t, func(t *testing.T) {
