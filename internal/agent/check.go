@@ -13,7 +13,7 @@ import (
 
 // Bounds of a prompt and of a file, in bytes. Linux accepts no argument longer than 128 KiB.
 const (
-	defaultPrompt = 32 << 10
+	DefaultPrompt = 32 << 10
 	minPrompt     = 2 << 10
 	maxPrompt     = 120 << 10
 	maxFile       = 64 << 10

@@ -73,7 +73,7 @@ func Parse(base *Table, data []byte) (*Table, error) {
 	for i, e := range file.Tables("agent") {
 		at := tomlfile.Element("agent", i)
 		name, _ := e["name"].(string)
-		row := Profile{PlanAgent: wire.PlanAgent{Name: name, Streams: []string{"stdout"}, Format: "text", PromptBytes: defaultPrompt}}
+		row := Profile{PlanAgent: wire.PlanAgent{Name: name, Streams: []string{"stdout"}, Format: "text", PromptBytes: DefaultPrompt}}
 		known := slices.IndexFunc(out.rows, func(r Profile) bool { return r.Name == name })
 		if known >= 0 {
 			row = out.rows[known]

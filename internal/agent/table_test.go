@@ -44,7 +44,7 @@ env = ["A=b"]
 		t.Fatal(err)
 	}
 	mine, err := table.Lookup("mine")
-	if err != nil || mine.PromptBytes != defaultPrompt || !slices.Equal(mine.Streams, []string{"stdout"}) {
+	if err != nil || mine.PromptBytes != DefaultPrompt || !slices.Equal(mine.Streams, []string{"stdout"}) {
 		t.Errorf("%+v, %v", mine, err)
 	}
 	codex, _ := table.Lookup("codex")

@@ -117,19 +117,32 @@ func (a *attempt) awaitLease(ctx context.Context, s wire.StagePlan, resource str
 
 // agentCommand fills in the argument vector and the environment of an agent.
 func (a *attempt) agentCommand(s wire.StagePlan, model string, env []string) (argv, full []string) {
-	t := agent.Task{Stage: s.Name, Round: a.runs[s.Name], Rejected: a.rejected}
-	if a.plan.AttemptFile != nil {
-		t.Attempt = *a.plan.AttemptFile
-	} else {
-		t.Attempt.Issue = a.plan.Issue
-	}
-	argv, preset := agent.Command(s, model, agent.Prompt(t, s.Agent.PromptBytes), filepath.Join(a.plan.Workdir, agentFiles))
+	argv, preset := agent.Command(s, model, agent.Prompt(a.task(s), s.Agent.PromptBytes), filepath.Join(a.plan.Workdir, agentFiles))
 	set := environment{}
 	for _, kv := range slices.Concat(preset, env) { // the container and the configuration win
 		name, value, _ := strings.Cut(kv, "=")
 		set[name] = value
 	}
 	return argv, set.list()
+}
+
+// task is what the prompt of a stage is made from.
+func (a *attempt) task(s wire.StagePlan) agent.Task {
+	t := agent.Task{Stage: s.Name, Round: a.runs[s.Name], Rejected: a.rejected}
+	if a.plan.AttemptFile != nil {
+		t.Attempt = *a.plan.AttemptFile
+	} else {
+		t.Attempt.Issue = a.plan.Issue
+	}
+	return t
+}
+
+// writePrompt gives a program of one's own the prompt that an agent with a profile gets. A script need not read JSON then.
+func (a *attempt) writePrompt(s wire.StagePlan) error {
+	if s.Agent != nil {
+		return nil
+	}
+	return a.folder.write(promptFile, 0o644, []byte(agent.Prompt(a.task(s), agent.DefaultPrompt)))
 }
 
 // usageWith is what the attempt has used, the running invocation included. An invocation is one paid call unless its stream

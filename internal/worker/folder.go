@@ -18,6 +18,7 @@ import (
 const (
 	folderName       = worktree.OwnFolder
 	attemptFile      = folderName + "/attempt.json"
+	promptFile       = folderName + "/prompt.md"
 	questionFile     = folderName + "/question.md"
 	syncFile         = folderName + "/sync_required.json"
 	failureJSON      = folderName + "/last_failure.json"

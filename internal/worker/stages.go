@@ -150,7 +150,7 @@ func (a *attempt) prepare() error {
 	if err := a.folder.make(); err != nil { // also for the agent, which may put its question there
 		return err
 	}
-	if err := a.folder.remove(failureJSON, failureText); err != nil {
+	if err := a.folder.remove(promptFile, failureJSON, failureText); err != nil {
 		return err
 	}
 	if a.plan.AttemptFile != nil {
@@ -199,6 +199,9 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	if s.Name == wire.StageCode {
 		if err := a.folder.remove(questionFile); err != nil { // it was answered, or was not ours
 			a.log.Warn("an old question could not be removed", zap.Error(err))
+		}
+		if err := a.writePrompt(s); err != nil {
+			a.log.Warn("the prompt could not be written", zap.Error(err))
 		}
 	}
 	a.notify(step{stage: s.Name, text: "running " + filepath.Base(s.Run[0])})

@@ -1,0 +1,43 @@
+package worker
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"retake/internal/bus/wire"
+)
+
+// TestPromptForAProgramOfOnesOwn: CODE finds the prompt as a file, in each round with the reason why the last one was refused; nothing of an earlier attempt is left.
+func TestPromptForAProgramOfOnesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, r := testPlan(t), &fakeRunner{script: []exit{minute(0), minute(0), minute(1), minute(0), minute(0)}}
+		p.AttemptFile = &wire.AttemptFile{Issue: wire.IssueRef{Key: "acme/widgets#21", Title: "Parse ISO dates", Body: "Like 2026-11-21."}}
+		p.Stages = append([]wire.StagePlan{{Name: wire.StageStart, Run: []string{"prepare"}}}, p.Stages...)
+		writeFile(t, p, promptFile, "of an earlier attempt")
+		round := 0
+		r.onRun = func(c command) {
+			if slices.Contains(c.env, "RETAKE_STAGE=START") {
+				if _, err := os.Stat(filepath.Join(p.Workdir, promptFile)); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("an earlier attempt's prompt: %v", err)
+				}
+			}
+			if !slices.Contains(c.env, "RETAKE_STAGE=CODE") {
+				return
+			}
+			round++
+			text := readFile(t, p, promptFile)
+			if !strings.Contains(text, "> Parse ISO dates") || !strings.Contains(text, "> Like 2026-11-21.") || strings.Contains(text, "> some trouble") != (round == 2) {
+				t.Errorf("round %d: %s", round, text)
+			}
+		}
+		if code := testWorker(t, p, newFakeBus(), r).run(t.Context()); code != ExitResult || round != 2 {
+			t.Errorf("exit %d after %d rounds", code, round)
+		}
+	})
+}
