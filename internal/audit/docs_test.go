@@ -102,7 +102,7 @@ func example(t *testing.T) string {
 	f := NewFailure(
 		recovery.Finding{Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test", Confidence: 0.95, Signature: "sig:5f0c2b7a91d3e644"},
 		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; the same again fails the same way", Row: "director.tests_failed"})
-	f.ErrorID, f.Assertion = "20261121-120128Z-1", "tests_failed"
+	f.ErrorID, f.Assertion = id+"/VALIDATE-3", "tests_failed"
 	w.Attempt(id, func(m *Meta) {
 		m.Issue, m.Title, m.URL, m.Attempt, m.RunID = issue, "Parse ISO dates", "https://github.com/acme/widgets/issues/21", 1, run
 		m.Image, m.Branch, m.StartedAt = "retake-dev:main", "retake/21-a1", wire.At(noon)
@@ -123,7 +123,7 @@ func example(t *testing.T) string {
 	}
 	finish(w, Meta{
 		AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Outcome: OutcomeFailed, Stage: "VALIDATE", ExitCode: &exit, Failure: f,
-		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 3, CacheHits: 1},
+		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 10, CacheHits: 1},
 		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each shown the failure of the last"}, Notes: []string{"program: go", "exit code: 1"},
 	}, Output{
 		TestLog: "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n",
@@ -132,15 +132,15 @@ func example(t *testing.T) string {
 	w.Classified(over, run, "VALIDATE", Classified{Caller: "director", Issue: issue, Attempt: 1, AttemptID: id, Failure: *f})
 	task := Stats{
 		Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", RunID: run, State: "Blocked", Stage: "VALIDATE",
-		Attempt: 1, UpdatedAt: wire.At(over), PaidCallsUsed: 10, PaidCallBudget: 10, Iterations: Iterations{Used: 4, Refunded: 1, Budget: 50},
+		Attempt: 1, UpdatedAt: wire.At(over), PaidCallsUsed: 10, PaidCallBudget: 10, Iterations: Iterations{Budget: 50},
 		Tokens: 18230, CostUSD: 0.21,
 	}
 	task.See(f.Signature, string(recovery.TestsFailed), 1, over)
-	last := NewLastFailure(task, f, "Unit tests failed deterministically", "--- FAIL: TestParse (0.00s)\nFAIL\n")
+	last := NewLastFailure(task, f, "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)", "--- FAIL: TestParse (0.00s)\nFAIL\n")
 	last.ExitCode, last.AttemptID = &exit, id
 	w.Task(task, last)
 	w.Task(Stats{
-		Issue: "acme/widgets#22", Title: "Typo", RunID: run, State: "Done", Attempt: 1, UpdatedAt: wire.At(over), PaidCallsUsed: 2, PaidCallBudget: 10,
+		Issue: "acme/widgets#22", Title: "Typo", RunID: run, State: "Done", Attempt: 2, UpdatedAt: wire.At(over), PaidCallsUsed: 2, PaidCallBudget: 10,
 		Iterations: Iterations{Used: 1, Budget: 50}, CostUSD: 0.04,
 	}, nil)
 	closed(t, w)
