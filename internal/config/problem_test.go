@@ -301,6 +301,18 @@ func TestCheckRun(t *testing.T) {
 	if p := c.CheckRun(allSet); len(p) > 0 {
 		t.Error(p)
 	}
+	for _, long := range []bool{false, true} { // the file's name is what the reader needs, and no secret
+		file := filepath.Join(t.TempDir(), "github-token-of-the-fleet")
+		if long {
+			if err := os.WriteFile(file, make([]byte, maxTokenBytes+1), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.GitHub.TokenFile = file
+		if got := c.CheckRun(allSet).String(); !strings.Contains(got, "github.token_file: names "+file) {
+			t.Error(got)
+		}
+	}
 }
 
 func TestToken(t *testing.T) {

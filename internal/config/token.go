@@ -89,13 +89,14 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 	return secret, warning, nil
 }
 
+// readSecret reads a key's file. In its errors a word stands between key and path: what follows upon token_file at once is redacted like a secret.
 func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("config: %s %s: %w; write it there, readable for the director's user", key, path, err)
+		return "", "", fmt.Errorf("config: %s names %s: %w; write it there, readable for the director's user", key, path, err)
 	case len(data) > maxTokenBytes:
-		return "", "", fmt.Errorf("config: %s %s has more than %d bytes; want the secret alone", key, path, maxTokenBytes)
+		return "", "", fmt.Errorf("config: %s names %s, which has more than %d bytes; want the secret alone", key, path, maxTokenBytes)
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
 		warning = fmt.Sprintf("%s %s can be read by everybody; chmod 600 it", key, path)
