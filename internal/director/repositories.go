@@ -59,6 +59,9 @@ func (d *daemon) degraded() string {
 	if since, why := d.github.Away(); !since.IsZero() {
 		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): it is tried again by itself", since.UTC().Format(time.RFC3339), why))
 	}
+	if until, why := d.github.Closed(); !until.IsZero() {
+		all = slices.Insert(all, 0, fmt.Sprintf("GitHub is left alone until %s: %s", until.UTC().Format(time.RFC3339), why))
+	}
 	return strings.Join(all, "; ")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -302,8 +303,9 @@ func (g *gate) shutUntil(c Cooldown) {
 func (g *gate) prime(c Cooldown) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := time.Now(); g.extend(c) && c.Resource == ResourceAPI && now.Before(c.Until) {
-		g.silence.prime(now, c.Why)
+	why, away := strings.CutPrefix(c.Why, silent)
+	if now := time.Now(); g.extend(c) && away && c.Resource == ResourceAPI && now.Before(c.Until) {
+		g.silence.prime(now, why)
 	}
 }
 

@@ -15,6 +15,9 @@ const (
 	probeLimit = 15 // a minute
 )
 
+// silent begins why ResourceAPI is shut when GitHub does not answer; a journal keeps it.
+const silent = "GitHub does not answer: "
+
 // silence counts what GitHub leaves unanswered. It belongs to the gate.
 type silence struct {
 	first    time.Duration // pause
@@ -97,7 +100,7 @@ func (g *gate) noteResult(w *waiter, sent time.Time, r result) {
 		pause = o.failed(now, sent, r.failure)
 	}
 	if pause > 0 {
-		g.shutUntil(Cooldown{ResourceAPI, now.Add(pause), "GitHub does not answer: " + o.why})
+		g.shutUntil(Cooldown{ResourceAPI, now.Add(pause), silent + o.why})
 	}
 }
 
@@ -110,4 +113,15 @@ func (c *Client) Away() (since time.Time, why string) {
 		return time.Time{}, ""
 	}
 	return g.silence.since, g.silence.why
+}
+
+// Closed says until when nothing is asked of GitHub, and why, although it has not been silent; zero: it may be asked, or is away.
+func (c *Client) Closed() (until time.Time, why string) {
+	g := c.transport.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if cd := g.shut[ResourceAPI]; !g.silence.down() && time.Now().Before(cd.Until) {
+		return cd.Until, cd.Why
+	}
+	return time.Time{}, ""
 }

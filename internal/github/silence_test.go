@@ -245,6 +245,32 @@ func TestAwayAfterARestart(t *testing.T) {
 	})
 }
 
+// TestClosedIsNotSilent: whatever else has closed GitHub's API, a verdict for example, is told as what it is: GitHub has not been silent.
+func TestClosedIsNotSilent(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		until := time.Now().Add(50 * time.Second)
+		c.Prime(Cooldown{ResourceAPI, until, "three tasks failed alike"})
+		if since, why := c.Away(); !since.IsZero() {
+			w.Errorf("away since %s: %s", since, why)
+		}
+		if at, why := c.Closed(); !at.Equal(until) || why != "three tasks failed alike" {
+			w.Errorf("closed until %s: %q", at, why)
+		}
+		w.probeUntil(c, until)
+		if at, why := c.Closed(); !at.IsZero() {
+			w.Errorf("still closed until %s: %q", at, why)
+		}
+		c.Prime(Cooldown{ResourceAPI, time.Now().Add(time.Minute), "GitHub does not answer: status 502"})
+		if since, why := c.Away(); since.IsZero() || why != "status 502" {
+			w.Errorf("away since %s: %q", since, why)
+		}
+		if at, why := c.Closed(); !at.IsZero() {
+			w.Errorf("it is away, and closed until %s: %q", at, why)
+		}
+	})
+}
+
 // TestAProbeThatIsGivenUp is followed by a pause, too.
 func TestAProbeThatIsGivenUp(t *testing.T) {
 	inWorld(t, func(w *world) {
