@@ -25,6 +25,7 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 	var looked time.Time // at everything that carries our labels
 	var heard time.Time  // what people said
 	quiet := false       // nobody has said anything new since
+	l := lookups{waited: map[string]bool{}}
 	for whole, rang := true, false; ctx.Err() == nil; {
 		// The cursor is the machine's: it stays where it was if a view could not be decided about yet.
 		type place struct {
@@ -56,8 +57,8 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 				whole = true // what was offered meanwhile may be behind the cursor
 			}
 		}
-		left := lookupsPerPoll
-		later, same, err := s.pollOnce(ctx, repo, at.cursor, true, &left)
+		l.left = lookupsPerPoll
+		later, same, err := s.pollOnce(ctx, repo, at.cursor, true, &l)
 		// A new comment changes its issue. After each change there are two looks, because GitHub's lists may lag behind each other.
 		if quiet = quiet && same && !rang && !whole; err == nil && (!quiet || at.tasks && time.Since(heard) >= s.commentsEvery) {
 			var over bool
@@ -66,7 +67,7 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 		}
 		if err == nil && whole && at.cursor != "" {
 			var more int
-			more, _, err = s.pollOnce(ctx, repo, "", false, &left) // what carries our labels now, whenever it changed
+			more, _, err = s.pollOnce(ctx, repo, "", false, &l) // what carries our labels now, whenever it changed
 			later = max(later, more)
 		}
 		if err == nil {
@@ -95,7 +96,7 @@ const commentsEvery = time.Minute
 // pollOnce asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if it advances
 // does the machine's cursor move: a look at labels alone misses what lost one. It returns how many issues were left for later because no lookups were left, and
 // whether GitHub says that all is the same as when it was last asked.
-func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool, left *int) (later int, same bool, err error) {
+func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance bool, l *lookups) (later int, same bool, err error) {
 	asked := s.owner.clock.peek()
 	page, err := s.github.Poll(ctx, repo, cursor)
 	if !advance {
@@ -105,7 +106,7 @@ func (s *session) pollOnce(ctx context.Context, repo, cursor string, advance boo
 		return 0, false, err
 	}
 	s.wakeReviews(ctx, repo, page.PullRequests)
-	seen, later := s.seen(ctx, repo, asked, page, left)
+	seen, later := s.seen(ctx, repo, asked, page, l)
 	s.owner.send(ctx, seen, nil)
 	return later, page.Same, nil
 }
@@ -117,7 +118,7 @@ func (s *session) sayWhatWaits(repo string, later int) {
 		s.unusable.Delete(key)
 		return
 	}
-	why := fmt.Sprintf("%d issues of %s wait until GitHub has said what they depend on: it is asked about %d at a time", later, repo, lookupsPerPoll)
+	why := fmt.Sprintf("%d issues of %s wait until GitHub has said what they depend on: it is asked about %d at a time, and while more than half of the hour's requests are left", later, repo, lookupsPerPoll)
 	if _, said := s.unusable.Swap(key, why); !said {
 		s.log.Info("issues wait until GitHub has said what they depend on", zap.String("repo", repo), zap.Int("issues", later))
 	}
@@ -145,11 +146,12 @@ func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Du
 }
 
 // seen is what a poll shows the machine, and how many issues of it were left for later because no lookups were left.
-func (s *session) seen(ctx context.Context, repo string, asked time.Time, page github.Page, left *int) (seen fsm.IssuesSeen, later int) {
+func (s *session) seen(ctx context.Context, repo string, asked time.Time, page github.Page, l *lookups) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: repo, Cursor: page.Cursor, AskedAt: asked}
 	for _, key := range page.Closed { // an issue may depend on it
 		seen.Issues = append(seen.Issues, fsm.IssueView{Key: fsm.IssueKey(key)})
 	}
+	slices.SortStableFunc(page.Issues, l.first)
 	for _, i := range page.Issues {
 		if i.State != "open" { // the machine decides about a delivery only when that has ended
 			s.withdrawals.end(fsm.IssueKey(i.Key))
@@ -157,8 +159,10 @@ func (s *session) seen(ctx context.Context, repo string, asked time.Time, page g
 		if s.refusals.hold(i) {
 			continue
 		}
-		v, err := s.offered(ctx, i, left)
+		v, err := s.offered(ctx, i, &l.left)
+		delete(l.waited, i.Key)
 		if errors.Is(err, github.ErrLater) {
+			l.waited[i.Key] = true
 			later++
 			seen.Cursor = ""
 			continue

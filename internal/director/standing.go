@@ -15,6 +15,23 @@ import (
 // lookupsPerPoll bounds how much is looked up in one poll of what issues depend on: the rest follows with the next polls, and those issues wait.
 const lookupsPerPoll = 200
 
+// lookups are what is looked up in the polls of one repository.
+type lookups struct {
+	left   int             // in this poll
+	waited map[string]bool // issues for which there were none left
+}
+
+// first orders issues: those go first that had to wait. There may never be enough lookups for all before what was looked up first is asked for again.
+func (l *lookups) first(a, b github.Issue) int {
+	switch {
+	case l.waited[a.Key] == l.waited[b.Key]:
+		return 0
+	case l.waited[a.Key]:
+		return -1
+	}
+	return 1
+}
+
 // offered is the view of an issue, with its turn if it asks for work. An issue that nobody with rights has offered does not seem to. What it depends on is
 // looked up with the lookups that are left.
 func (s *session) offered(ctx context.Context, i github.Issue, left *int) (fsm.IssueView, error) {

@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/audit"
 	"retake/internal/config"
+	"retake/internal/github"
 	"retake/internal/github/githubtest"
 )
 
@@ -168,5 +169,16 @@ func TestARepositoryWithoutItsBaseBranch(t *testing.T) {
 	}
 	if n := s.logs.FilterMessageSnippet("a repository cannot be used").Len(); n == 0 {
 		t.Error("nobody says why")
+	}
+}
+
+// Those for which there was no lookup left are the first of the next poll, so that what is looked up again and again does not keep the others waiting.
+func TestWhoHasWaitedIsLookedUpFirst(t *testing.T) {
+	t.Parallel()
+	l := lookups{waited: map[string]bool{"c": true, "d": true}}
+	issues := []github.Issue{{Key: "a"}, {Key: "b"}, {Key: "c"}, {Key: "d"}}
+	slices.SortStableFunc(issues, l.first)
+	if got := issues[0].Key + issues[1].Key + issues[2].Key + issues[3].Key; got != "cdab" {
+		t.Errorf("the order is %s, want cdab", got)
 	}
 }

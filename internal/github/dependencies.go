@@ -135,13 +135,16 @@ type looked struct {
 // ErrLater says that an issue has more to be looked up than may be asked for now. What was looked up is not asked for again.
 var ErrLater error = transient("what it depends on is looked up later", nil)
 
-// openAt returns what a look at an issue, a pull request or a list finds open. It asks if that is not known, and takes that off what may be asked for.
+// openAt returns what a look at an issue, a pull request or a list finds open. It asks if that is not known, and takes that off what may be asked for. Once half of the hour's
+// requests are used it asks nothing, and what was known counts longer: the other half is for the work.
 func (c *Client) openAt(name string, left *int, ask func() ([]string, error)) ([]string, error) {
 	name = strings.ToLower(name)
-	if l, ok := c.looked.get(name); ok && time.Since(l.at) < lookedFor {
+	until := c.transport.scarce.Load()
+	scarce := until != nil && time.Now().Before(*until)
+	if l, ok := c.looked.get(name); ok && (scarce || time.Since(l.at) < lookedFor) {
 		return l.open, nil
 	}
-	if *left <= 0 {
+	if scarce || *left <= 0 {
 		return nil, ErrLater
 	}
 	*left--

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -226,4 +227,51 @@ func TestHasBranch(t *testing.T) {
 	if err := c.HasBranch(t.Context(), "acme/nowhere", "main"); kindOf(err) != KindNotFound {
 		t.Errorf("got %v for a repository that is not there", err)
 	}
+}
+
+// TestLookupsLeaveHalfOfTheHour: once half of the hour's requests are used, nothing is looked up before there are new ones. What is known counts meanwhile, however old it is.
+func TestLookupsLeaveHalfOfTheHour(t *testing.T) {
+	inWorld(t, func(w *world) {
+		remaining, reset := "4000", time.Now().Add(time.Hour)
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				resp, err := next.RoundTrip(r)
+				if err == nil {
+					for name, value := range map[string]string{"Limit": "5000", "Remaining": remaining, "Reset": strconv.FormatInt(reset.Unix(), 10), "Resource": "core"} {
+						resp.Header.Set("X-Ratelimit-"+name, value)
+					}
+				}
+				return resp, err
+			})
+		}))
+		var issues []Issue
+		for range 2 {
+			_, on := number(w.sim.CreateIssue(testRepo, "acme", "first", ""))
+			key := w.sim.CreateIssue(testRepo, "acme", "later", "Blocked by #"+on, "agent-task")
+			i, err := c.Issue(w.Context(), key)
+			w.must(err)
+			issues = append(issues, i)
+		}
+		blockers := func(i Issue) (n, asked int, err error) {
+			before, left := len(w.sim.Requests()), 10
+			keys, err := c.Blockers(w.Context(), i, &left)
+			return len(keys), len(w.sim.Requests()) - before, err
+		}
+		remaining = "2500"
+		if n, asked, err := blockers(issues[0]); n != 1 || asked != 1 || err != nil {
+			w.Errorf("with more than half: %d after %d requests, %v", n, asked, err)
+		}
+		if _, asked, err := blockers(issues[1]); asked != 0 || !errors.Is(err, ErrLater) {
+			w.Errorf("with half: %d requests, %v", asked, err)
+		}
+		time.Sleep(lookedFor + time.Minute)
+		if n, asked, err := blockers(issues[0]); n != 1 || asked != 0 || err != nil {
+			w.Errorf("what is known: %d after %d requests, %v", n, asked, err)
+		}
+		time.Sleep(time.Until(reset))
+		remaining, reset = "5000", time.Now().Add(time.Hour)
+		if n, asked, err := blockers(issues[1]); n != 1 || asked != 1 || err != nil {
+			w.Errorf("in the next hour: %d after %d requests, %v", n, asked, err)
+		}
+	})
 }

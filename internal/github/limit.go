@@ -92,6 +92,17 @@ func spentAfter(h http.Header, now time.Time) (limit, bool) {
 	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
 }
 
+// halfUsed reads until when at most half of the hour's requests are left, zero if there are more, and whether an answer says so.
+func halfUsed(h http.Header, now time.Time) (until time.Time, says bool) {
+	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
+	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
+	wait, ok := untilReset(h, now)
+	if err == nil && ok && left <= all/2 {
+		until = now.Add(wait)
+	}
+	return until, err == nil && all > 0 && resourceOf(h) == ""
+}
+
 func isSecondary(c gh.ErrorResponse) bool {
 	m := strings.ToLower(c.Message)
 	return strings.Contains(m, "secondary rate limit") || strings.Contains(m, "abuse detection") ||

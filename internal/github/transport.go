@@ -57,6 +57,8 @@ type transport struct {
 	writes bool
 	last   atomic.Pointer[string] // newest token, for the redactor
 
+	scarce atomic.Pointer[time.Time] // until when half of the hour's requests are used up
+
 	mu      sync.Mutex
 	works   bool  // the credential was accepted once
 	refused doubt // since then
@@ -129,6 +131,9 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, err
 		return answer{}, err
 	}
 	now := time.Now()
+	if until, says := halfUsed(ans.header, now); says {
+		t.scarce.Store(&until)
+	}
 	if l, limited := readLimit(ans.status, ans.header, ans.body, now); limited {
 		until := t.gate.leave(w, sent, result{limit: &l})
 		return answer{}, &Error{
