@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,5 +121,27 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 	s.until("and delivers", s.labelled(runs, "agent-review"))
 	if n := s.runtime.begun(); n != 2 {
 		t.Errorf("%d attempts; want two: %v", n, s.runtime.attempts())
+	}
+}
+
+// A question that was answered is not open, although its claim was taken back before an attempt began, and the journal is lost: the issue is given back.
+func TestRebuildKnowsThatAQuestionWasAnswered(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.config.Journal.OnDamage = onDamageRebuild
+	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
+	s.start()
+	s.until("it asks", func() bool { return s.inState(key, fsm.Blocked.String())() && s.labelled(key, "agent-blocked")() })
+	s.stop()
+	s.github.AddLabel(key, "retake-bot", "agent-claimed") // as the claim after an answer does
+	s.github.RemoveLabel(key, "retake-bot", "agent-blocked")
+	s.github.RemoveLabel(key, "octocat", "agent-claimed")
+	s.lost()
+	s.start()
+	s.until("given back", func() bool {
+		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, "retake:release") })
+	})
+	if to, why := s.rebuiltAs(key); to != fsm.Backoff.String() || s.runtime.begun() != 1 || len(s.github.Issue(key).Labels) != 0 {
+		t.Errorf("rebuilt as %s: %s; attempts %v, labels %v", to, why, s.runtime.attempts(), s.github.Issue(key).Labels)
 	}
 }

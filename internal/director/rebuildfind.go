@@ -114,7 +114,7 @@ func (s *session) find(ctx context.Context, known *fsm.Machine) (found []fsm.Fou
 				return nil, nil, err
 			}
 			labels := s.config.GitHub.Labels
-			waits := f.Question != "" && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) && !g.Has(labels.Review) // nothing came of an answer so far
+			waits := f.Question != "" && !f.Answered && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) && !g.Has(labels.Review) // nothing came of an answer so far
 			if waits && (asked.IsZero() || g.AskedAt.Before(asked)) {
 				asked = g.AskedAt
 			}
@@ -225,7 +225,7 @@ func (s *session) found(ctx context.Context, e *evidence, g github.Found, known 
 		}
 		return f, nil
 	}
-	f.Question, f.Landed = g.Question, g.Landed
+	f.Question, f.Landed, f.Answered = g.Question, g.Landed, g.Answered
 	if p := g.Pull; p != nil {
 		f.Work = fsm.DeliverResult{Branch: p.Branch, SHA: p.Head, URL: p.URL, PullRequest: p.Number}
 		f.Reviewed.Change = p.Change

@@ -44,6 +44,8 @@ type FoundTask struct {
 	// Question is our latest question of the claim, as Effect.About names it; empty: none. Landed: it has been labelled as such.
 	Question string `json:"question,omitempty"`
 	Landed   bool   `json:"landed,omitempty"`
+	// Answered: the blocked label has gone since, and our claim has come back, whatever became of that.
+	Answered bool `json:"answered,omitempty"`
 	// Work is the pull request that carries our marker; without a number there is none. Reviewed is what of its review the work follows already.
 	Work     DeliverResult `json:"work,omitzero"`
 	Reviewed Reviewed      `json:"reviewed,omitzero"`
@@ -122,7 +124,7 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = InReview },
 	},
 	{
-		"asked", "a question about the last attempt, and its label, or no label: then somebody took it off", "Blocked, with that question; answers to it are read",
+		"asked", "a question about the last attempt, and its label, or no label: then somebody took it off, and no claim followed", "Blocked, with that question; answers to it are read",
 		func(f *FoundTask) bool { return f.asksLast() && f.Landed && !f.has(LabelClaimed) },
 		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
 	},
@@ -279,10 +281,11 @@ func (f *FoundTask) isAsked() bool {
 	return f.Question != "" && attempt >= f.Attempt
 }
 
-// asksLast reports whether the question is about the last attempt that anything shows, or the sound part of the journal knows: no number counts twice.
+// asksLast reports whether the question still waits, and is about the last attempt that anything shows, or the sound part of the journal knows: no number counts
+// twice.
 func (f *FoundTask) asksLast() bool {
 	attempt, _ := f.asked()
-	return f.isAsked() && (f.Known == nil || f.Known.Nonce != f.Nonce || attempt >= f.Known.Attempt)
+	return f.isAsked() && !f.Answered && (f.Known == nil || f.Known.Nonce != f.Nonce || attempt >= f.Known.Attempt)
 }
 
 // blockedAgain makes the task wait for an answer to its question.
@@ -324,7 +327,7 @@ func (f *FoundTask) agrees() bool {
 	case Delivering: // what is left to do is harmless when done twice
 		return !asked
 	case Blocked:
-		answered := f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)
+		answered := f.Answered || f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)
 		return asked && !answered || t.plans(DoEscalate) && (!asked || !f.Landed)
 	case InReview:
 		return !asked && f.has(LabelReview) && f.Work.PullRequest == t.Work.PullRequest

@@ -64,6 +64,7 @@ func TestRebuiltFromWhatWasFound(t *testing.T) {
 		"review, nothing to show":    {"delivery_gone", FoundTask{Nonce: "k7", Attempt: 1, Labels: []Label{LabelReview}}, Blocked, "k7-1/escalate"},
 		"claimed":                    {"claimed", FoundTask{Nonce: "k7", Labels: claimed}, Backoff, "k7-0/recheck"},
 		"answered":                   {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Question: "k7-2", Landed: true, Checkout: true}, Backoff, "k7-2/recheck.1"},
+		"answered, then taken back":  {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Question: "k7-2", Landed: true, Answered: true, Checkout: true}, Backoff, "k7-2/recheck.1"},
 		"checkout gone":              {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Reported: true, Labels: claimed}, Backoff, "k7-2/recheck"},
 		"fix attempt":                {"claimed", FoundTask{Nonce: "k7", Attempt: 2, Labels: claimed, Work: pull}, Backoff, "k7-2/recheck"},
 	} {
@@ -220,6 +221,9 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 		},
 		"blocked, and a person has put the review label on, too": {
 			Task{State: Blocked, Attempt: 2}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: []Label{LabelBlocked, LabelReview}}, "known", Blocked,
+		},
+		"blocked, then answered and taken back": {
+			Task{State: Blocked, Attempt: 2}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Answered: true}, "claimed", Backoff,
 		},
 		"in review, then asked, answered and delivered again": {
 			Task{State: InReview, Attempt: 2, Work: pull}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: review, Work: pull}, "in_review", InReview,

@@ -23,10 +23,12 @@ type Found struct {
 	Ended []string
 	// Attempt is the highest number of an attempt that the claim's comment, or the branch of its pull request, shows; 0: none.
 	Attempt int
-	// Question names our latest question of the claim, as in Escalation.Block; empty: none. Landed: it was labelled as one since AskedAt.
+	// Question names our latest question of the claim, as in Escalation.Block; empty: none. Landed: it was labelled as one since AskedAt. Answered: that label has
+	// gone, and we have put the claimed label on after it, which follows an answer.
 	Question string
 	AskedAt  time.Time
 	Landed   bool
+	Answered bool
 	// Pull is the newest pull request with the claim's marker; nil: none.
 	Pull *FoundPull
 }
@@ -178,11 +180,13 @@ func (c *Client) find(ctx context.Context, i Issue, pulls map[string]*gh.PullReq
 		f.Question, f.AskedAt = last.mark.Attempt, last.at
 		f.Landed = i.Has(c.labels.Blocked)
 		if !f.Landed {
-			e, err := c.lastLabelEvent(ctx, laneReads, t.place, c.labels.Blocked)
+			h, err := c.labelHistory(ctx, laneReads, t.place)
 			if err != nil {
 				return f, err
 			}
-			f.Landed = e != nil && !e.GetCreatedAt().Before(last.at)
+			f.Landed = h.since(h.last(c.labels.Blocked), last.at)
+			on := h.lastly("labeled", c.labels.Claimed)
+			f.Answered = f.Landed && h.since(on, last.at) && h.byUs(h.events[on]) && on > h.lastly("labeled", c.labels.Blocked)
 		}
 	}
 	pr := pulls[f.Nonce]

@@ -62,6 +62,29 @@ func TestFoundQuestion(t *testing.T) {
 			t.Errorf("its label taken off: %+v", f)
 		}
 	})
+	for name, answered := range map[string]bool{"a claim followed": true, "a person took the label off, and no claim followed": false} {
+		inWorld(t, func(w *world) {
+			ctx, c := w.Context(), w.client("retake-bot")
+			w.claimed(c)
+			w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "tests_failed"}))
+			time.Sleep(time.Minute)
+			if answered {
+				_, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
+				w.must(err)
+				w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
+			} else {
+				w.sim.RemoveLabel(w.key, "retake-bot", "agent-blocked")
+			}
+			if f := w.find(c); f.Question != testNonce+"-2" || !f.Landed || f.Answered != answered {
+				t.Errorf("%s: %+v", name, f)
+			}
+			w.must(c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-3", Reason: "tests_failed"}))
+			w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
+			if f := w.find(c); f.Answered {
+				t.Errorf("%s, then asked again: %+v", name, f)
+			}
+		})
+	}
 	inWorld(t, func(w *world) { // ended between comment and label
 		c := w.client("retake-bot")
 		w.claimed(c)

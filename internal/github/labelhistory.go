@@ -72,6 +72,11 @@ func (h labelHistory) putOn(label string) (at int, ok bool) {
 // at reports whether an event is there, and of that kind.
 func (h labelHistory) at(i int, event string) bool { return i >= 0 && h.events[i].GetEvent() == event }
 
+// since reports whether an event is there, and from that time or later.
+func (h labelHistory) since(i int, at time.Time) bool {
+	return i >= 0 && !h.events[i].GetCreatedAt().Before(at)
+}
+
 // takenOff is where a person has taken a label off, -1 if that is not the last that happened to it. Everybody of another account than ours is one. By
 // our own account it was the person whose token we use, unless the director itself did it, which puts another label of ours on before, or at the same time.
 func (h labelHistory) takenOff(label string) int {
@@ -105,7 +110,7 @@ func (h labelHistory) isOurs(e *gh.IssueEvent) bool {
 // goneSince reports whether a label was taken off at some time or later, by whomever, and not put on again.
 func (h labelHistory) goneSince(label string, since time.Time) bool {
 	at := h.last(label)
-	return at >= 0 && h.events[at].GetEvent() == "unlabeled" && !h.events[at].GetCreatedAt().Before(since)
+	return h.at(at, "unlabeled") && h.since(at, since)
 }
 
 // offered is where the task label was put on last, -1 if never.

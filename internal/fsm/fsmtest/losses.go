@@ -124,6 +124,7 @@ func (w *world) lose() {
 		}
 	}
 	w.halfAsk()
+	w.takeBack()
 	for _, p := range []*process{w.stale, w.lead} {
 		if p != nil {
 			w.end(p, "the journal is lost")
@@ -176,22 +177,46 @@ func (w *world) lose() {
 // halfAsk ends some questions between their comment and their label.
 func (w *world) halfAsk() {
 	for _, i := range w.issues {
-		t := w.lead.m.Task(i.key)
-		if t == nil || len(t.Outbox) == 0 || t.Nonce != i.nonce {
-			continue
-		}
-		e, tried := t.Outbox[0].Effect, t.Outbox[0].Tries > 0
-		for _, f := range w.lead.flight {
-			tried = tried || f.effect.ID == e.ID
-		}
-		if e.Kind != fsm.DoEscalate || !tried || i.asked == e.ID || i.labels&blockedLabel != 0 || w.losses.choices.pick(atHuman, 3) == 0 {
+		e, ok := w.underWay(i, fsm.DoEscalate)
+		if !ok || i.asked == e.ID || i.labels&blockedLabel != 0 || w.losses.choices.pick(atHuman, 3) == 0 {
 			continue
 		}
 		w.tell("    world: %s, without its label", e.ID)
 		w.losses.asked(e)
 		w.losses.half[e.Nonce] = e.ID
-		w.lead.flight = slices.DeleteFunc(w.lead.flight, func(f *flight) bool { return f.effect.ID == e.ID })
+		w.land(e)
 	}
+}
+
+// takeBack ends some claims behind their last call, where a person takes an issue back that was answered.
+func (w *world) takeBack() {
+	for _, i := range w.issues {
+		e, ok := w.underWay(i, fsm.DoClaim)
+		if !ok || e.Attempt == 0 || w.losses.choices.pick(atHuman, 3) == 0 || !w.claim(i, e).Ours {
+			continue
+		}
+		w.tell("    world: %s, and somebody takes the claimed label off", e.ID)
+		w.relabel(i, i.labels&^claimedLabel, i.nonce)
+		w.land(e)
+	}
+}
+
+// underWay is the next effect of an issue's task, if it is of that kind and was begun.
+func (w *world) underWay(i *issue, kind fsm.EffectKind) (e fsm.Effect, ok bool) {
+	t := w.lead.m.Task(i.key)
+	if t == nil || len(t.Outbox) == 0 || t.Nonce != i.nonce {
+		return e, false
+	}
+	e, ok = t.Outbox[0].Effect, t.Outbox[0].Tries > 0
+	for _, f := range w.lead.flight {
+		ok = ok || f.effect.ID == e.ID
+	}
+	return e, ok && e.Kind == kind
+}
+
+// land ends an effect that is under way.
+func (w *world) land(e fsm.Effect) {
+	w.lead.flight = slices.DeleteFunc(w.lead.flight, func(f *flight) bool { return f.effect.ID == e.ID })
 }
 
 // loseMore takes with the journal what is kept beside it: the stored reports, or checkouts that no container uses.
@@ -273,6 +298,7 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 			continue
 		}
 		f.Nonce, f.Attempt, f.Question, f.Landed = i.nonce, w.shownAttempt(i.nonce), l.question[i.nonce], l.half[i.nonce] == ""
+		f.Answered = f.Question != "" && f.Landed && i.asked == "" // a claim has come after it
 		f.Checkout = l.begun[i.nonce] > 0 && !l.gone[i.nonce]
 		for _, b := range w.containers {
 			if nonce, n, _ := fsm.ParseAttemptID(b.attempt); nonce == i.nonce && b.listed && b.running {
@@ -329,6 +355,8 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 		return fmt.Sprintf("%s is in review, and found %s", f.Key, t.State)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) && known.Task(f.Key) == nil:
 		return fmt.Sprintf("%s is open, and %s is asked again", i.asked, f.Key)
+	case t.State == fsm.Blocked && f.Answered && len(t.Outbox) == 0:
+		return fmt.Sprintf("%s was answered, and %s is found waiting for an answer", f.Question, f.Key)
 	case t.State == fsm.Blocked && i.asked != "" && t.Answers != answers(i.asked) && len(t.Outbox) == 0:
 		return fmt.Sprintf("%s waits for an answer to %s, and is found after %d answers", f.Key, i.asked, t.Answers)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && t.State != fsm.Blocked && !t.State.Info().Final && t.State != fsm.Backoff && t.State != fsm.Parked:

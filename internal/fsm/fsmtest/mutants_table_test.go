@@ -18,7 +18,7 @@ var lossMutants = map[string]bool{
 	"numbers begin anew with the journal": true, "a question is lost with the journal": true, "what is in review is lost with the journal": true,
 	"an old journal wins": true, "half a claim is nobody's business": true, "a part of a rebuilt journal is taken for all of it": true,
 	"what was rebuilt does not say how much it is": true, "a start whose container has come and gone is done again": true,
-	"a question without its label is lost with the journal": true,
+	"a question without its label is lost with the journal": true, "an answer is lost with the journal": true,
 }
 
 // mutants are all of them; the specification lists them in this order.
@@ -45,6 +45,12 @@ var durableMutants = []mutant{
 		"a question without its label is lost with the journal", "fsm/rebuild.go",
 		"return f.asksLast() && !f.Landed }", "return f.asksLast() && !f.Landed && f.has(LabelBlocked) }",
 		[]string{foundAgain, "NoQuestionTwice"},
+		false,
+	},
+	{
+		"an answer is lost with the journal", "fsm/rebuild.go",
+		"return f.isAsked() && !f.Answered && (", "return f.isAsked() && (",
+		[]string{foundAgain},
 		false,
 	},
 	{
