@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -143,5 +144,37 @@ func TestRebuildKnowsThatAQuestionWasAnswered(t *testing.T) {
 	})
 	if to, why := s.rebuiltAs(key); to != fsm.Backoff.String() || s.runtime.begun() != 1 || len(s.github.Issue(key).Labels) != 0 {
 		t.Errorf("rebuilt as %s: %s; attempts %v, labels %v", to, why, s.runtime.attempts(), s.github.Issue(key).Labels)
+	}
+}
+
+// An attempt that only a branch shows has had its number: the next one is above it.
+func TestRebuildCountsBranches(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	s.config.Journal.OnDamage = onDamageRebuild
+	key := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
+	s.start()
+	s.until("it asks", func() bool { return s.inState(key, fsm.Blocked.String())() && s.labelled(key, "agent-blocked")() })
+	s.stop()
+	bare := filepath.Join(filepath.Dir(s.config.Director.DataDir), "git", repo+".git")
+	out, err := exec.Command("git", "-C", bare, "branch", "retake/1-a7-unfinished", "main").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.lost()
+	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "tasks")))
+	for _, c := range s.github.Issue(key).Comments {
+		if strings.Contains(c.Body, "retake:blocked") {
+			s.github.EditComment(key, "octocat", c.ID, "(taken back)")
+		}
+	}
+	s.start()
+	s.until("it asks anew", func() bool {
+		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, "journal was lost") })
+	})
+	s.github.AddComment(key, "octocat", "/agent retry Format A")
+	s.until("another attempt", func() bool { return s.runtime.begun() == 2 })
+	if made := s.runtime.attempts(); !slices.ContainsFunc(made, func(a string) bool { return strings.HasSuffix(a, "-8") }) {
+		t.Errorf("attempts %v; want the first and number 8", made)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,6 +25,7 @@ type evidence struct {
 	reported  map[string][]int        // by nonce: the attempts that have reports, rising
 	running   map[fsm.IssueKey]string // by issue: the nonce of the container that lives
 	checkouts []workspace.Claim
+	branches  map[fsm.IssueKey]int        // by issue: the highest attempt that a branch is named after
 	issues    map[string]map[int][]string // by repository, of the journal, containers and checkouts: the claims that they know of the issue, the likeliest first
 }
 
@@ -48,6 +51,7 @@ func (e *evidence) hasCheckout(nonce string) bool {
 func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, error) {
 	e := &evidence{
 		live: map[string]int{}, shown: map[string]int{}, reported: map[string][]int{}, running: map[fsm.IssueKey]string{}, issues: map[string]map[int][]string{},
+		branches: map[fsm.IssueKey]int{},
 	}
 	for _, repo := range s.config.GitHub.Repositories {
 		e.issues[repo] = map[int][]string{}
@@ -103,7 +107,7 @@ func (s *session) find(ctx context.Context, known *fsm.Machine) (found []fsm.Fou
 		return nil, nil, err
 	}
 	for _, repo := range sortedKeys(e.issues) {
-		onGitHub, unread, err := s.findOnGitHub(ctx, repo, e.issues[repo])
+		onGitHub, unread, err := s.findOnGitHub(ctx, e, repo)
 		if err != nil {
 			return nil, nil, fmt.Errorf("repository %s: %w", repo, err)
 		}
@@ -165,10 +169,13 @@ const (
 )
 
 // findOnGitHub reads a repository. One that was removed from the configuration, and cannot be read any more, has nothing.
-func (s *session) findOnGitHub(ctx context.Context, repo string, also map[int][]string) (found []github.Found, unread []int, err error) {
+func (s *session) findOnGitHub(ctx context.Context, e *evidence, repo string) (found []github.Found, unread []int, err error) {
 	since := time.Time{} // all but some issues can be read; zero: it was not so at the last look
 	for retry := min(findRetry, s.findPatience/10); ; retry = min(2*retry, findRetryMost) {
-		found, failures, err := s.github.FindTasks(ctx, repo, also)
+		found, failures, err := s.github.FindTasks(ctx, repo, e.issues[repo])
+		if err == nil {
+			err = s.findBranches(ctx, e, repo)
+		}
 		unread, patience, until := slices.Sorted(maps.Keys(failures)), s.findPatience, time.Time{}
 		if len(found) == 0 {
 			patience *= 5
@@ -207,6 +214,25 @@ func (s *session) findOnGitHub(ctx context.Context, repo string, also map[int][]
 	}
 }
 
+var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0,4})(-|$)`)
+
+// findBranches reads which attempts the repository's branches are named after. Where git is refused, what else shows them must do.
+func (s *session) findBranches(ctx context.Context, e *evidence, repo string) error {
+	names, err := s.workspace.Branches(ctx, s.remote(repo), "retake")
+	if err != nil && !failed(err).Failure.Transient {
+		s.log.Warn("the branches cannot be listed: attempts that nothing else shows are not known", zap.String("repo", repo), zap.Error(err))
+		return nil
+	}
+	for _, name := range names {
+		if m := attemptBranch.FindStringSubmatch(name); m != nil {
+			key := fsm.IssueKey(repo + "#" + m[1])
+			attempt, _ := strconv.Atoi(m[2]) // five digits at most
+			e.branches[key] = max(e.branches[key], attempt)
+		}
+	}
+	return err
+}
+
 // found joins what GitHub and this machine say of one issue.
 func (s *session) found(ctx context.Context, e *evidence, g github.Found, known *fsm.Task) (fsm.FoundTask, error) {
 	v := s.view(g.Issue)
@@ -235,7 +261,7 @@ func (s *session) found(ctx context.Context, e *evidence, g github.Found, known 
 
 // addEvidence adds what this machine knows of the claim. While a container lives no later attempt can have begun, whatever a comment says.
 func (s *session) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
-	f.Attempt, f.Live, f.Checkout = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce)
+	f.Attempt, f.Live, f.Checkout, f.Branch = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce), e.branches[f.Key]
 	if f.Live == 0 {
 		f.Attempt = max(f.Attempt, shown)
 	}

@@ -39,6 +39,8 @@ type FoundTask struct {
 	// Live is the attempt whose container lives; 0: none. Reported: attempt Attempt has sent its final report.
 	Live     int  `json:"live,omitempty"`
 	Reported bool `json:"reported,omitempty"`
+	// Branch is the highest number of an attempt that a branch is named after, of whichever claim of the issue; 0: none.
+	Branch int `json:"branch,omitempty"`
 	// Checkout: the claim's work tree is there.
 	Checkout bool `json:"checkout,omitempty"`
 	// Question is our latest question of the claim, as Effect.About names it; empty: none. Landed: it has been labelled as such.
@@ -200,6 +202,9 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	if row.does != nil {
 		row.does(m, f, t)
 	}
+	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) { // what the others wait for names the last attempt
+		t.Attempt = max(t.Attempt, f.Branch)
+	}
 	t.soft, t.timer, t.ready, t.slot = soft{}, place{}, place{}, place{}
 	return row, t
 }
@@ -318,7 +323,7 @@ func (f *FoundTask) agrees() bool {
 	if t.State.Info().Final || t.State == Forgotten { // what is left to do is harmless when done twice
 		return true
 	}
-	if t.plans(DoStart) && f.Attempt == t.Attempt && f.Live != t.Attempt {
+	if t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt && f.Live != t.Attempt {
 		return false // it was carried out, and its container has gone since
 	}
 	switch t.State {

@@ -255,6 +255,30 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	}
 }
 
+// A branch on GitHub is named after an attempt that nothing else shows: the next one has a higher number. What waits for the end of an attempt, or for an answer about
+// one, names that.
+func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
+	t.Parallel()
+	claimed := []Label{LabelClaimed}
+	for name, c := range map[string]struct {
+		found FoundTask
+		want  int
+	}{
+		"claimed":       {FoundTask{Attempt: 1, Labels: claimed}, 5},
+		"answered":      {FoundTask{Attempt: 2, Labels: claimed, Question: "k7-2", Landed: true}, 5},
+		"in review":     {FoundTask{Attempt: 2, Labels: []Label{LabelReview}, Work: DeliverResult{Branch: "retake/7-a2", PullRequest: 12}}, 5},
+		"question gone": {FoundTask{Attempt: 2, Labels: []Label{LabelBlocked}}, 5},
+		"asked":         {FoundTask{Attempt: 2, Labels: []Label{LabelBlocked}, Question: "k7-2", Landed: true}, 2},
+		"running":       {FoundTask{Attempt: 2, Live: 2, Labels: claimed, Checkout: true}, 2},
+		"finished":      {FoundTask{Attempt: 2, Labels: claimed, Checkout: true}, 2},
+	} {
+		c.found.Key, c.found.Nonce, c.found.Branch = rebuiltKey, "k7", 5
+		if m, _ := rebuild(t, nil, c.found); m.Task(rebuiltKey).Attempt != c.want {
+			t.Errorf("%s: attempt %d; want %d", name, m.Task(rebuiltKey).Attempt, c.want)
+		}
+	}
+}
+
 // The sound part of the journal knows a later attempt than the question that is left: somebody has deleted the later question. No number counts twice.
 func TestRebuiltAttemptsNeverFall(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,10 @@
 package workspace
 
 import (
+	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"go.uber.org/zap"
 )
@@ -28,4 +31,22 @@ func (w *Workspaces) Claims() (all []Claim, err error) {
 		}
 	}
 	return all, nil
+}
+
+// Branches lists the branches below a folder of a remote, "retake" for "retake/21-a1", sorted.
+func (w *Workspaces) Branches(ctx context.Context, remoteURL, folder string) ([]string, error) {
+	op := "list branches"
+	r, err := parseRemote(op, remoteURL)
+	if err != nil {
+		return nil, err
+	}
+	config, secrets, err := w.credentials(ctx, op, r)
+	if err != nil {
+		return nil, err
+	}
+	heads, err := w.git.run(ctx, call{
+		op: op, dir: "/", config: config, secrets: secrets, remote: true,
+		args: []string{"ls-remote", "--quiet", "--heads", "--", r.url, "refs/heads/" + folder + "/*"},
+	})
+	return slices.Sorted(maps.Keys(parseHeads(heads))), err
 }

@@ -32,3 +32,19 @@ func TestClaimsOfCheckouts(t *testing.T) {
 		t.Errorf("with a damaged record: %+v, %v", all, err)
 	}
 }
+
+// Branches are listed by their folder, also where there is no checkout.
+func TestBranchesOfARemote(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	for _, name := range []string{"retake/7-a1", "retake/7-a3-unfinished", "retaken", "people/retake/1"} {
+		sh(t, o.bare, "branch", name, "main")
+	}
+	w := open(t, Options{})
+	if all, err := w.Branches(t.Context(), o.bare, "retake"); err != nil || !slices.Equal(all, []string{"retake/7-a1", "retake/7-a3-unfinished"}) {
+		t.Errorf("%q, %v", all, err)
+	}
+	if all, err := w.Branches(t.Context(), o.bare+"-gone", "retake"); err == nil {
+		t.Errorf("of a remote that is gone: %q", all)
+	}
+}

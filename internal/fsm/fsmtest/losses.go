@@ -219,32 +219,44 @@ func (w *world) land(e fsm.Effect) {
 	w.lead.flight = slices.DeleteFunc(w.lead.flight, func(f *flight) bool { return f.effect.ID == e.ID })
 }
 
-// loseMore takes with the journal what is kept beside it: the stored reports, or checkouts that no container uses.
+// loseMore takes with the journal what is kept beside it: the stored reports, or checkouts that no container uses, or both.
 func (w *world) loseMore() {
-	switch l := w.losses; l.choices.pick(atShape, 6) {
-	case 0:
-		w.tell("the reports are lost")
-		for _, r := range w.reports {
-			r.acked = true // nobody delivers it any more
-			l.well[r.worker] = l.well[r.worker] || r.body.OK && r.body.Final
+	l := w.losses
+	what := l.choices.pick(atShape, 6)
+	if what == 0 || what == 2 {
+		w.loseReports()
+	}
+	if what == 1 || what == 2 {
+		w.loseCheckouts()
+	}
+}
+
+func (w *world) loseReports() {
+	l := w.losses
+	w.tell("the reports are lost")
+	for _, r := range w.reports {
+		r.acked = true // nobody delivers it any more
+		l.well[r.worker] = l.well[r.worker] || r.body.OK && r.body.Final
+	}
+	w.reports = nil
+	for a := range l.over { // nothing shows an attempt that never had a checkout, and it may have its number again
+		if nonce, n, _ := fsm.ParseAttemptID(a); n > l.begun[nonce] {
+			delete(l.over, a)
 		}
-		w.reports = nil
-		for a := range l.over { // nothing shows an attempt that never had a checkout, and it may have its number again
-			if nonce, n, _ := fsm.ParseAttemptID(a); n > l.begun[nonce] {
-				delete(l.over, a)
-			}
+	}
+}
+
+func (w *world) loseCheckouts() {
+	w.tell("checkouts are lost")
+	for _, i := range w.issues {
+		used := slices.ContainsFunc(w.containers, func(b *container) bool { return b.issue == i.key && b.listed })
+		if used || w.losses.choices.pick(atHuman, 2) != 0 {
+			continue
 		}
-	case 1:
-		w.tell("checkouts are lost")
-		for _, i := range w.issues {
-			used := slices.ContainsFunc(w.containers, func(b *container) bool { return b.issue == i.key && b.listed })
-			if !used && l.choices.pick(atHuman, 2) == 0 {
-				l.gone[i.nonce] = true
-				for a := range w.spools {
-					if nonce, _, _ := fsm.ParseAttemptID(a); nonce == i.nonce {
-						delete(w.spools, a)
-					}
-				}
+		w.losses.gone[i.nonce] = true
+		for a := range w.spools {
+			if nonce, _, _ := fsm.ParseAttemptID(a); nonce == i.nonce {
+				delete(w.spools, a)
 			}
 		}
 	}
@@ -298,6 +310,9 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 			continue
 		}
 		f.Nonce, f.Attempt, f.Question, f.Landed = i.nonce, w.shownAttempt(i.nonce), l.question[i.nonce], l.half[i.nonce] == ""
+		if l.gone[i.nonce] {
+			f.Branch = l.begun[i.nonce]
+		}
 		f.Answered = f.Question != "" && f.Landed && i.asked == "" // a claim has come after it
 		f.Checkout = l.begun[i.nonce] > 0 && !l.gone[i.nonce]
 		for _, b := range w.containers {
@@ -317,9 +332,12 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	return all
 }
 
-// shownAttempt is the last attempt of a claim that a checkout or a report is of.
+// shownAttempt is the last attempt of a claim that a checkout or a report is of. Of a checkout that is gone, a branch is left.
 func (w *world) shownAttempt(nonce string) int {
 	last := w.losses.begun[nonce]
+	if w.losses.gone[nonce] {
+		last = 0
+	}
 	for _, r := range w.reports {
 		if of, n, _ := fsm.ParseAttemptID(r.worker); of == nonce {
 			last = max(last, n)

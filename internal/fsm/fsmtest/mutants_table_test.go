@@ -19,6 +19,7 @@ var lossMutants = map[string]bool{
 	"an old journal wins": true, "half a claim is nobody's business": true, "a part of a rebuilt journal is taken for all of it": true,
 	"what was rebuilt does not say how much it is": true, "a start whose container has come and gone is done again": true,
 	"a question without its label is lost with the journal": true, "an answer is lost with the journal": true,
+	"numbers fall below those of branches": true,
 }
 
 // mutants are all of them; the specification lists them in this order.
@@ -48,6 +49,12 @@ var durableMutants = []mutant{
 		false,
 	},
 	{
+		"numbers fall below those of branches", "fsm/rebuild.go",
+		"t.Attempt = max(t.Attempt, f.Branch)", "t.Attempt = max(t.Attempt, f.Branch-9)",
+		[]string{foundAgain, "NoAttemptRunsTwice"},
+		false,
+	},
+	{
 		"an answer is lost with the journal", "fsm/rebuild.go",
 		"return f.isAsked() && !f.Answered && (", "return f.isAsked() && (",
 		[]string{foundAgain},
@@ -67,7 +74,7 @@ var durableMutants = []mutant{
 	},
 	{
 		"a start whose container has come and gone is done again", "fsm/rebuild.go",
-		"t.plans(DoStart) && f.Attempt == t.Attempt && f.Live", "t.plans(DoStop) && f.Attempt == t.Attempt && f.Live",
+		"t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt &&", "t.plans(DoStop) && max(f.Attempt, f.Branch) >= t.Attempt &&",
 		[]string{foundAgain, "NoAttemptRunsTwice"},
 		false,
 	},
