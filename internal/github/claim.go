@@ -148,7 +148,7 @@ func (c *Client) verify(ctx context.Context, p place, req ClaimRequest, m marker
 		if err != nil {
 			return ClaimResult{}, err
 		}
-		return c.undo(ctx, t, m, "the label "+c.labels.Claimed+" was removed while it was being claimed")
+		return c.undo(ctx, t, m, c.claimRemoved())
 	}
 	for _, again := range t.ownComments(m)[1:] { // a lost answer, and a list that lagged behind
 		if err := c.remove(ctx, laneClaim, t, again); err != nil {
@@ -213,7 +213,7 @@ func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (st
 		return why, nil
 	}
 	if ok || takesBack {
-		return "", nil
+		return c.takenBack(ctx, t, req)
 	}
 	if over {
 		return "this claim has ended", nil
@@ -226,6 +226,26 @@ func (c *Client) ineligible(ctx context.Context, t thread, req ClaimRequest) (st
 		return "", err
 	}
 	return "the label " + c.labels.Task + " is not there", nil
+}
+
+// takenBack says that somebody has taken the claimed label off behind an earlier try of this claim, "" if not. An issue that still shows a label of ours is not:
+// the claim goes on. What happened to the other labels after it was an answer.
+func (c *Client) takenBack(ctx context.Context, t thread, req ClaimRequest) (string, error) {
+	if slices.ContainsFunc(c.labels.others(""), t.issue.Has) {
+		return "", nil
+	}
+	h, err := c.labelHistory(ctx, laneClaim, t.place)
+	at := h.takenOff(c.labels.Claimed)
+	own := t.ownComments(marker{kind: markClaim, Fleet: c.opts.Fleet, Nonce: req.Nonce})
+	if err != nil || at < max(h.offered(), h.last(c.labels.Blocked), h.last(c.labels.Review), 0) || len(own) == 0 || !h.since(at, own[0].at) {
+		return "", err
+	}
+	return c.claimRemoved(), nil
+}
+
+// claimRemoved is why a claim ends whose label somebody takes off.
+func (c *Client) claimRemoved() string {
+	return "the label " + c.labels.Claimed + " was removed while it was being claimed"
 }
 
 // tookTaskLabel reports whether we were the last to touch the issue's task label, removing it, after any claim that has ended.

@@ -39,3 +39,63 @@ func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 		})
 	}
 }
+
+// TestClaimThatIsTakenBackBetweenItsTries stops a claim at each of its requests, and a person takes our labels off before it is tried again: the issue stays theirs.
+func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
+	for mode := range modes {
+		for _, person := range []string{"acme", "retake-bot"} { // or with the token that we use
+			t.Run(mode+", "+person, func(t *testing.T) {
+				for stops, done := 0, false; !done; stops++ {
+					synctest.Test(t, func(t *testing.T) {
+						w := newWorld(t)
+						modes[mode](w)
+						err := claimOnce(t.Context(), w, w.client("retake-bot", dying(stops, true)))
+						done = err == nil
+						if person == "retake-bot" && len(w.marked(markClaim)) == 0 { // what it took off before the comment may have been another director's work
+							return
+						}
+						time.Sleep(time.Minute)
+						for _, label := range w.sim.Issue(w.key).Labels {
+							w.sim.RemoveLabel(w.key, person, label)
+						}
+						got, err := w.client("retake-bot").Claim(t.Context(), claimRequest(w, testNonce))
+						if w.must(err); got.Outcome != NotEligible || len(w.marked(markClaim)) != 0 {
+							t.Errorf("stopped at request %d: the next try = %+v, comments %+v", stops, got, w.marked(markClaim))
+						}
+						w.wantLabels()
+					})
+				}
+			})
+		}
+	}
+}
+
+// TestAnsweredClaimThatIsTakenBackBetweenItsTries tells a claim that was taken back behind its last call from an answer: who takes the blocked label off gives an order.
+func TestAnsweredClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
+	for name, takenBack := range map[string]bool{"answered by label": false, "answered, and taken back": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				c, again := w.client("retake-bot"), ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1}
+				w.claimed(c)
+				time.Sleep(time.Minute)
+				w.sim.RemoveLabel(w.key, "acme", "agent-claimed") // while it is asked
+				w.sim.AddLabel(w.key, "retake-bot", "agent-blocked")
+				w.must(escalateOnce(w.Context(), w, c))
+				time.Sleep(time.Minute)
+				w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
+				want := Won
+				if takenBack {
+					_, err := c.Claim(w.Context(), again)
+					w.must(err)
+					time.Sleep(time.Minute)
+					w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
+					want = NotEligible
+				}
+				got, err := w.client("retake-bot").Claim(w.Context(), again)
+				if w.must(err); got.Outcome != want || slices.Contains(w.sim.Issue(w.key).Labels, "agent-claimed") == takenBack {
+					t.Errorf("%+v, labels %q", got, w.sim.Issue(w.key).Labels)
+				}
+			})
+		})
+	}
+}
