@@ -30,7 +30,7 @@ printf '[[row]]\non = "luck"\n' >bad.toml
 		{`director policy check bad.toml`, 1, "bad.toml: line 2: row \"luck\": on: \"luck\" is not a reason; a word of your own needs the list of its\n  reasons\nbad.toml: refused\n"},
 		{`director policy check /dev/null`, 1, "/dev/null: no_effect: nothing in it\n…"},
 		{`director policy check p.toml --policy p.toml`, 2, "policy check p.toml --policy p.toml: name one file\n"},
-		{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\nguards   max_retries             7 re-dispatches over all causes, without waits for rate limits, then escalate\n"},
+		{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\nguards   max_retries             7 re-dispatches over all causes but rate limits, then escalate\n"},
 		{`director policy show --policy p.toml -c c.toml | tail -2`, 0, "warning: guards.max_retries = 7 is not used: director.max_retries = 4 of the configuration holds\n  (left out there: as the policy says)\n"},
 		{`director policy show --policy p.toml -c c.toml --json | tail -4`, 0, "  \"warnings\": [\n    \"guards.max_retries = 7 is not used: director.max_retries = 4 of the configuration holds (left out there: as the policy says)\"\n  ]\n}\n"},
 		{`director config check -c of-p.toml --set director.max_retries=4`, 0, "of-p.toml: ok\nwarning: guards.max_retries = 7 is not used: …"},

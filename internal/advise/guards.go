@@ -19,7 +19,7 @@ type guardRow struct {
 
 func guardRows(g policy.Guards) []guardRow {
 	return []guardRow{
-		{"max_retries", float64(g.MaxRetries), g.MaxRetries >= 0, g.OnRetries, "re-dispatches over all causes, without waits for rate limits"},
+		{"max_retries", float64(g.MaxRetries), g.MaxRetries >= 0, g.OnRetries, "re-dispatches over all causes but rate limits"},
 		{"max_consecutive_errors", float64(g.MaxConsecutiveErrors), g.MaxConsecutiveErrors > 0, g.OnConsecutive, "errors in a row are allowed"},
 		{"iteration_budget", float64(g.IterationBudget), g.IterationBudget > 0, g.OnIterations, "attempts, refunds counted back"},
 		{"paid_call_budget", float64(g.PaidCallBudget), g.PaidCallBudget > 0, g.OnPaidCalls, "paid calls, failed ones too"},

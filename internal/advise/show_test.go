@@ -41,7 +41,7 @@ on = "*"
 
 const mineShown = `policy   mine
 backoff  1s ×2 up to 8s, plus up to 500ms
-guards   max_retries             3 re-dispatches over all causes, without waits for rate limits, then escalate
+guards   max_retries             3 re-dispatches over all causes but rate limits, then escalate
          cost_budget_usd         2.5 USD, then stop
          waiting for a limit counts as an error in a row
 
