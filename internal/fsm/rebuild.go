@@ -326,6 +326,9 @@ func (f *FoundTask) agrees() bool {
 	if t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt && f.Live != t.Attempt {
 		return false // it was carried out, and its container has gone since
 	}
+	if f.Branch > t.Attempt && f.Live == 0 && !f.Checkout && !slices.Contains(idle, t.State) {
+		return false // nothing is left of its attempt, and there may have been another one
+	}
 	switch t.State {
 	case Queued:
 		return false // it is claimed

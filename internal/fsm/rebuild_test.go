@@ -279,6 +279,27 @@ func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 	}
 }
 
+// The sound part of the journal knows an earlier attempt than a branch: where nothing is left of that one, there may have been another. Where its checkout is there, the
+// branch is of an earlier claim.
+func TestRebuiltNumbersOfAnOldJournal(t *testing.T) {
+	t.Parallel()
+	for _, state := range []State{Starting, Running, Stopping, Delivering, Backoff, Parked} {
+		for _, left := range []bool{false, true} {
+			known := New(testConfig())
+			known.Apply(epoch, TaskRebuilt{Row: "known", Rebuilt: Task{Key: rebuiltKey, Nonce: "k7", State: state, Attempt: 2}})
+			f := FoundTask{Key: rebuiltKey, Nonce: "k7", Attempt: 2, Branch: 5, Labels: []Label{LabelClaimed}, Checkout: left, Known: known.Task(rebuiltKey)}
+			_, task := New(testConfig()).rebuilt(&f)
+			want := 5
+			if left && state != Backoff && state != Parked {
+				want = 2
+			}
+			if task.Attempt != want {
+				t.Errorf("%s, something is left of it %t: attempt %d, %s; want %d", state, left, task.Attempt, task.State, want)
+			}
+		}
+	}
+}
+
 // The sound part of the journal knows a later attempt than the question that is left: somebody has deleted the later question. No number counts twice.
 func TestRebuiltAttemptsNeverFall(t *testing.T) {
 	t.Parallel()
