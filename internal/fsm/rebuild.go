@@ -121,7 +121,7 @@ var RebuildRows = []RebuildRow{
 		"in_review", "the review label, a pull request with the claim's marker, and no question that is being asked", "InReview; whether it was merged or closed meanwhile is seen at the next look",
 		func(f *FoundTask) bool {
 			asking := f.isAsked() && (!f.Landed || f.has(LabelBlocked))
-			return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed) && !asking
+			return f.inReview() && !asking
 		},
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = InReview },
 	},
@@ -332,8 +332,8 @@ func (f *FoundTask) agrees() bool {
 	switch t.State {
 	case Queued:
 		return false // it is claimed
-	case Delivering: // what is left to do is harmless when done twice
-		return !asked
+	case Delivering: // what is left to do is harmless when done twice; in review, the base branch and people's pushes go on
+		return !asked && !f.inReview()
 	case Blocked:
 		answered := f.Answered || f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)
 		return asked && !answered || t.plans(DoEscalate) && (!asked || !f.Landed)
@@ -341,6 +341,11 @@ func (f *FoundTask) agrees() bool {
 		return !asked && f.has(LabelReview) && f.Work.PullRequest == t.Work.PullRequest
 	}
 	return !asked && f.delivers() == t.Work.PullRequest && !f.has(LabelReview)
+}
+
+// inReview reports whether the issue shows a delivery that has come to its end.
+func (f *FoundTask) inReview() bool {
+	return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed)
 }
 
 // delivers is the pull request's number; 0: none.

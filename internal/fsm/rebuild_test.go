@@ -200,6 +200,7 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	t.Parallel()
 	pull := DeliverResult{Branch: "retake/7-a2", SHA: "c0ffee", PullRequest: 12}
 	start := []Planned{{Effect: Effect{ID: "k7-2/start", Kind: DoStart, Task: rebuiltKey}}}
+	deliver := []Planned{{Effect: Effect{ID: "k7-2/deliver", Kind: DoDeliver, Task: rebuiltKey}}}
 	claimed, review := []Label{LabelClaimed}, []Label{LabelReview}
 	for name, c := range map[string]struct {
 		known Task
@@ -215,6 +216,17 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 		},
 		"running, its start not confirmed, and its container lives": {
 			Task{State: Running, Attempt: 2, Outbox: start}, FoundTask{Attempt: 2, Live: 2, Labels: claimed, Checkout: true}, "known", Running,
+		},
+		"delivering, then delivered": {
+			Task{State: Delivering, Attempt: 2, Outbox: deliver}, FoundTask{Attempt: 2, Labels: review, Work: pull, Checkout: true}, "in_review", InReview,
+		},
+		"delivering, and the claimed label is there yet": {
+			Task{State: Delivering, Attempt: 2, Outbox: deliver},
+			FoundTask{Attempt: 2, Labels: []Label{LabelClaimed, LabelReview}, Work: pull, Checkout: true},
+			"known", Delivering,
+		},
+		"delivering a fix of what was in review": {
+			Task{State: Delivering, Attempt: 2, Outbox: deliver, Work: pull}, FoundTask{Attempt: 2, Labels: claimed, Work: pull, Checkout: true}, "known", Delivering,
 		},
 		"blocked, then delivered after an answer": {
 			Task{State: Blocked, Attempt: 2}, FoundTask{Attempt: 2, Question: "k7-2", Landed: true, Labels: review, Work: pull, Checkout: true}, "in_review", InReview,
