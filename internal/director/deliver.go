@@ -73,14 +73,19 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return out
 }
 
-// handIn does so for an issue that is open. Git ends with its context.
+// handIn does so for an issue that is open. Git ends with its context. An issue that is in review was taken there by an earlier try, whose outcome was lost: this is the same
+// delivery, however the base branch has moved on. The claimed label has gone, and another attempt would take that for a person's wish.
 func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue) fsm.EffectEnded {
 	gh := s.config.GitHub
-	behind, err := s.behind(git, e)
-	if err != nil {
-		return failed(err)
+	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
+	mayValidate := order.Validate && len(s.validateStages()) > 0 && !shown
+	behind := ""
+	if !shown || !order.Validate { // what is shown as a draft stays one
+		var err error
+		if behind, err = s.behind(git, e); err != nil {
+			return failed(err)
+		}
 	}
-	mayValidate := order.Validate && len(s.validateStages()) > 0
 	if behind != "" && mayValidate {
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	}
@@ -108,14 +113,14 @@ func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Deli
 	case err != nil:
 		return failed(err)
 	}
-	shown, err := s.github.Deliver(ctx, s.deliverRequest(ctx, e, order, issue, work, s.draftNote(behind, moved)))
-	if shown.Withdrawn != "" {
+	to, err := s.github.Deliver(ctx, s.deliverRequest(ctx, e, order, issue, work, s.draftNote(behind, moved)))
+	if to.Withdrawn != "" {
 		s.unpush(ctx, e, work)
-		return takenBack(shown.Withdrawn)
+		return takenBack(to.Withdrawn)
 	}
-	result := fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: shown.URL}
+	result := fsm.DeliverResult{Branch: work.Branch, SHA: work.SHA, URL: to.URL}
 	if gh.Review {
-		result.PullRequest = shown.PullRequest
+		result.PullRequest = to.PullRequest
 	}
 	if err == nil {
 		s.removeUnfinished(ctx, e)

@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"retake/internal/github/githubtest"
 )
 
 // advance puts commits on the remote's main branch, each of which writes a file.
@@ -161,5 +164,38 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); len(v) != len(want) {
 		t.Errorf("verdicts %q after the answer; want no more", v)
+	}
+}
+
+// A delivery whose last answer was lost is shown already. Its repetition is the same delivery, however the base branch has moved on meanwhile: nothing is validated
+// again, and nobody has taken the claimed label off.
+func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
+	t.Parallel()
+	for name, changed := range map[string]string{"behind": "news.txt", "in conflict": "work-1.txt"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s *harness
+			s = withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+				must(t, s.github.Inject(githubtest.Fault{CutAfter: true}.On("POST", "^/graphql$"))) // the labels are changed, and the claim's comment
+				return a.work(ctx)
+			}))
+			s.config.SyncMain.MaxCommitsBehind, s.config.SyncMain.MaxBehind = 0, 24*time.Hour
+			var once sync.Once
+			s.at("effect failed", func() { once.Do(func() { s.advance(changed, 1) }) })
+			key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
+			s.start()
+			s.until("its outcome is known", func() bool {
+				return s.inState(key, "InReview")() || s.inState(key, "gone")() && s.logs.FilterMessage("effect failed").Len() > 0
+			})
+			if n := s.logs.FilterMessage("effect failed").Len(); n != 1 {
+				t.Errorf("%d failures; want that of the first delivery", n)
+			}
+			if v := s.verdicts(key); len(v) > 0 || !s.labelled(key, "agent-review")() || s.state(key) != "InReview" || s.runtime.begun() != 1 {
+				t.Errorf("verdicts %q, labels %q, state %s, %d attempts; want it in review after one", v, s.labels(key), s.state(key), s.runtime.begun())
+			}
+			if body := s.github.Issue(s.pull()).Body; strings.Contains(body, "Not validated") {
+				t.Errorf("the pull request says\n%s", body)
+			}
+		})
 	}
 }
