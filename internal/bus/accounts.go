@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -60,17 +61,19 @@ type workersAccount struct {
 	writing sync.Mutex // of the file; taken before mu
 	written uint64     // changes in the file
 
-	mu       sync.Mutex
-	shared   jetstream.KeyValue
-	secret   []byte // of the fleet: users' keys and attempts' keys derive from it; nil: nobody has shared one yet
-	known    *credentials
-	shut     map[string]bool  // public keys of users that this process has revoked since it last issued for them
-	told     map[string]bool  // offences that a report tells of; by fleet and worker
-	next     *push            // that will carry what was revoked since the last one began
-	changes  uint64           // of known so far
-	pushed   uint64           // of them, at the server
-	revision uint64           // of the bucket, at the server
-	claims   map[string]int64 // at the server; nil: not known
+	mu     sync.Mutex
+	shared jetstream.KeyValue
+	// The copy of secret has to be written, since it could not be.
+	unwritten atomic.Bool
+	secret    []byte // of the fleet: users' keys and attempts' keys derive from it; nil: nobody has shared one yet
+	known     *credentials
+	shut      map[string]bool  // public keys of users that this process has revoked since it last issued for them
+	told      map[string]bool  // offences that a report tells of; by fleet and worker
+	next      *push            // that will carry what was revoked since the last one began
+	changes   uint64           // of known so far
+	pushed    uint64           // of them, at the server
+	revision  uint64           // of the bucket, at the server
+	claims    map[string]int64 // at the server; nil: not known
 }
 
 // push is one update of the server. Everybody who revokes before it begins waits for the same one.
@@ -164,13 +167,15 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 		}
 		secret, err = makeSecret(ctx, shared, a.fleet, own)
 	}
-	if err != nil || bytes.Equal(own, secret) {
+	if err != nil || bytes.Equal(own, secret) && !a.unwritten.Load() {
 		return err
 	}
 	a.mu.Lock()
 	a.secret = secret
 	a.mu.Unlock()
-	return safefile.Write(a.file(fileAttempts), 0o600, secret)
+	err = safefile.Write(a.file(fileAttempts), 0o600, secret)
+	a.unwritten.Store(err != nil)
+	return err
 }
 
 // ShareSecret makes sure that the fleet's secret is known here, and to the bus. Who has begun to lead calls it first: without it no worker is let in, and no report counts.

@@ -179,7 +179,7 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 	if expired {
 		return l.take(ctx, e.Revision(), fmt.Sprintf("%s on %s has not renewed its lease for %s", theirs.RunID, theirs.Host, l.o.Period))
 	}
-	if theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" { // its lock is ours
+	if theirs.ID != l.o.Me.ID && theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" { // its lock is ours
 		return l.take(ctx, e.Revision(), theirs.RunID+", which had the same data directory, has ended")
 	}
 	return false, nil
@@ -341,6 +341,9 @@ func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, 
 	case !errors.Is(unread, jetstream.ErrKeyNotFound):
 		return 0, 0, unread
 	case s.Values() > 0: // somebody has led since
+		return 0, 0, errTaken
+	}
+	if !l.Leads() { // it would count for whoever has its lock, such as this process
 		return 0, 0, errTaken
 	}
 	l.log.Warn("the server has lost the lease; it is written again")

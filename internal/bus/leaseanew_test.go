@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -69,7 +70,7 @@ func TestAnEmptyBucketIsNotTheOneBefore(t *testing.T) {
 func TestALeaderPutsALostLeaseBack(t *testing.T) {
 	t.Parallel()
 	out := free(t, startOutside(t))
-	const period = 6 * time.Second
+	const period = 20 * time.Second
 	b := openBus(t, out.join())
 	first := lessee(t, b, "first", "d1", period)
 	leads, _ := awaits(t, first)
@@ -113,6 +114,12 @@ func TestALostLeaseIsNotPutBackLate(t *testing.T) {
 			_, _, unwritten := first.write(ctxFor(t), first.revision)
 			if _, _, err := first.anew(ctxFor(t), unwritten); !errors.Is(err, errTaken) {
 				t.Errorf("it goes on: %v", err)
+			}
+			if e, err := first.kv.Get(ctxFor(t), keyLeader); err == nil {
+				var there Leader
+				if mustDo(t, json.Unmarshal(e.Value(), &there)); there.ID == first.o.Me.ID {
+					t.Error("what does not count stands there")
+				}
 			}
 		})
 	}

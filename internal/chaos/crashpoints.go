@@ -36,11 +36,11 @@ var stimuli = []struct {
 	{"/probe/", "", onWorker(host.pause)},
 	{"/remind/", waits, nil},
 	{"/fence/", "", freezeWorker},
-	{"/remove/", "", addStrayWorker},
+	{"/remove/", "", addUnknownWorker},
 	{"/recheck/", "fails", nil},
 	{"/read_issue/", "", closeUnseen},
 	{"/read_review/", "", closeReviewed},
-	{"/reclaim/", "", openStrayClaim},
+	{"/reclaim/", "", openOrphanClaim},
 	{"/tidy/", "", onIssue(addStrayLabel)},
 	{"/pause/", "", command(fsm.Pause, fsm.Resume)},
 	{"/resume/", "", command(fsm.Pause, fsm.Resume)},
@@ -60,23 +60,23 @@ func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *ran
 	}
 }
 
-// openStrayClaim opens an issue that looks like a claim, and is nobody's.
-func openStrayClaim(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
+// openOrphanClaim opens an issue that looks like a claim, and is nobody's.
+func openOrphanClaim(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	key := w.github.CreateIssue(repository, person, "Not for the agent", "A label by mistake.\n", labelClaimed)
 	return key, pause(ctx, reachedWithin/2)
 }
 
-// addStrayWorker leaves the container of an attempt that no task knows.
-func addStrayWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
+// addUnknownWorker leaves the container of an attempt that no task knows.
+func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	v, ok := w.victim(ctx, r)
 	if !ok {
 		return nobody, nil
 	}
-	stray := fmt.Sprintf("z%07d-1", r.IntN(10_000_000))
-	if err := w.host.leave(ctx, stray, v.attempt); err != nil {
+	unknown := fmt.Sprintf("z%07d-1", r.IntN(10_000_000))
+	if err := w.host.leave(ctx, unknown, v.attempt); err != nil {
 		return v.attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
 	}
-	return stray, pause(ctx, 5*time.Second)
+	return unknown, pause(ctx, 5*time.Second)
 }
 
 // closeUnseen lets a person close an issue that is being claimed, while lists of issues come so late that the claim is won before the answer to what was

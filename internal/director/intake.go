@@ -90,7 +90,7 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 const wholeEvery = time.Hour
 
 // commentsEvery is how often the comments of a repository with a task are asked for although nothing says that there are new ones: GitHub's lists may lag
-// behind each other, and nowhere it promises that an edited comment changes its issue.
+// behind each other, and nowhere does it promise that an edited comment changes its issue.
 const commentsEvery = time.Minute
 
 // pollOnce asks for what changed since the cursor; from "" on, for everything that carries our labels. Only if it advances

@@ -200,8 +200,9 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 		if err := a.folder.remove(questionFile); err != nil { // it was answered, or was not ours
 			a.log.Warn("an old question could not be removed", zap.Error(err))
 		}
-		if err := a.writePrompt(s); err != nil {
-			a.log.Warn("the prompt could not be written", zap.Error(err))
+		if f.err = a.writePrompt(s); f.err != nil { // a model would be paid for nothing
+			f.kind = failedStart
+			return f
 		}
 	}
 	a.notify(step{stage: s.Name, text: "running " + filepath.Base(s.Run[0])})
