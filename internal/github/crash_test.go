@@ -423,6 +423,37 @@ func TestACommentThatIsSaidToBeThere(t *testing.T) {
 	}
 }
 
+// The same of each write of a delivery, and of an outage, but for labels.
+func TestWhatIsSaidToBeDone(t *testing.T) {
+	for name, writes := range map[string]int{"deliver": 2, "deliver, watched": 2, "deliver again, ready": 2, "incident": 1} {
+		for lie := 1; lie <= writes; lie++ {
+			t.Run(fmt.Sprintf("%s, write %d", name, lie), func(t *testing.T) {
+				op := operations[name]
+				inWorld(t, func(w *world) {
+					w.must(op.before(w.Context(), w, w.client("retake-bot")))
+					seen := 0
+					c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+						return roundTrip(func(r *http.Request) (*http.Response, error) {
+							if r.Method != http.MethodPost && r.Method != http.MethodPatch || strings.HasSuffix(r.URL.Path, "/graphql") {
+								return next.RoundTrip(r)
+							}
+							if seen++; seen != lie {
+								return next.RoundTrip(r)
+							}
+							return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+						})
+					}))
+					if err := op.run(w.Context(), w, c); kindOf(err) != KindTransient {
+						w.Errorf("error = %v after %d writes, want a transient one", err, seen)
+					}
+					w.must(op.run(w.Context(), w, c))
+					w.wantLabels(op.labels...)
+				})
+			})
+		}
+	}
+}
+
 func TestReleaseIsNotRepeatedOverTheNextClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t := w.T

@@ -57,10 +57,10 @@ func (c *Client) EnsureIncident(ctx context.Context, i IncidentIssue) (key strin
 	}
 	if found == nil {
 		found, _, err = c.lanes[laneCompletion].Issues.Create(ctx, p.owner, p.repo, &gh.IssueRequest{Title: &title, Body: &body})
-		if err != nil {
-			return "", normalize(err)
-		}
 		p.number = found.GetNumber()
+		if err = accepted(p.number, "the issue about an outage", err); err != nil {
+			return "", err
+		}
 		return p.key(), nil
 	}
 	p.number = found.GetNumber()
@@ -86,8 +86,8 @@ func (c *Client) updateIncident(ctx context.Context, p place, now *gh.Issue, m m
 	if change == (gh.IssueRequest{}) {
 		return nil
 	}
-	_, _, err := c.lanes[laneCompletion].Issues.Edit(ctx, p.owner, p.repo, p.number, &change)
-	return normalize(err)
+	edited, _, err := c.lanes[laneCompletion].Issues.Edit(ctx, p.owner, p.repo, p.number, &change)
+	return accepted(edited.GetNumber(), "the change of "+p.key(), err)
 }
 
 // knownIncident is the issue that a caller remembers, nil if it is another one by now: a search among all our issues is spared for each change.

@@ -70,7 +70,7 @@ func (c *Client) createPullRequest(ctx context.Context, t thread, req DeliverReq
 		fresh.Draft = &req.Draft
 	}
 	pr, _, err := c.lanes[laneCompletion].PullRequests.Create(ctx, t.owner, t.repo, fresh)
-	err = normalize(err)
+	err = accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 	if statusOf(err) != http.StatusUnprocessableEntity {
 		return pr, err
 	}
@@ -81,7 +81,7 @@ func (c *Client) createPullRequest(ctx context.Context, t thread, req DeliverReq
 		fresh.Draft = nil // by this repository's plan; the text still says why it would be one
 		pr, _, err = c.lanes[laneCompletion].PullRequests.Create(ctx, t.owner, t.repo, fresh)
 	}
-	return pr, normalize(err)
+	return pr, accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 }
 
 // updatePullRequest rewrites our own text of an open pull request and makes a draft ready. Its title, and a text that somebody
@@ -95,8 +95,9 @@ func (c *Client) updatePullRequest(ctx context.Context, t thread, req DeliverReq
 		return err
 	}
 	if !sameText(body, pr.GetBody()) {
-		if _, _, err := c.lanes[laneCompletion].PullRequests.Edit(ctx, t.owner, t.repo, pr.GetNumber(), &gh.PullRequest{Body: &body}); err != nil {
-			return normalize(err)
+		edited, _, err := c.lanes[laneCompletion].PullRequests.Edit(ctx, t.owner, t.repo, pr.GetNumber(), &gh.PullRequest{Body: &body})
+		if err = accepted(edited.GetNumber(), "the text of the pull request of "+req.Branch, err); err != nil {
+			return err
 		}
 	}
 	if pr.GetDraft() && !req.Draft {

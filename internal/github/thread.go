@@ -235,10 +235,16 @@ func (c *Client) post(ctx context.Context, l lane, t thread, m marker, text stri
 		return 0, err
 	}
 	made, _, err := c.lanes[l].Issues.CreateComment(ctx, t.owner, t.repo, t.number, &gh.IssueComment{Body: &body})
-	if err == nil && made.GetID() == 0 {
-		err = transient("the comment was accepted for "+t.key()+", but the answer does not show it", nil)
+	return made.GetID(), accepted(made.GetID(), "the comment for "+t.key(), err)
+}
+
+// accepted is the error of a write: also if the answer says that all is well and has no number of what was written. Something between GitHub and us
+// may have passed nothing on. The repetition finds out.
+func accepted[N int | int64](number N, what string, err error) error {
+	if err == nil && number == 0 {
+		return transient(what+" was accepted, but the answer does not show it", nil)
 	}
-	return made.GetID(), normalize(err)
+	return normalize(err)
 }
 
 // readBack looks whether a comment that was made is there. One that is gone again was deleted by a person, and is not made once more.
@@ -253,8 +259,8 @@ func (c *Client) edit(ctx context.Context, l lane, p place, r comment, m marker,
 	if err != nil || sameText(body, r.body) {
 		return body, err
 	}
-	_, _, err = c.lanes[l].Issues.EditComment(ctx, p.owner, p.repo, r.id, &gh.IssueComment{Body: &body})
-	return body, normalize(err)
+	edited, _, err := c.lanes[l].Issues.EditComment(ctx, p.owner, p.repo, r.id, &gh.IssueComment{Body: &body})
+	return body, accepted(edited.GetID(), "the comment's new text for "+p.key(), err)
 }
 
 // remove deletes our comment; one that is gone already is no error.
