@@ -31,7 +31,7 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		defer done()
 		nothing, err := s.workspace.Unchanged(git, e.Nonce)
 		if err != nil && isWithdrawn(git) {
-			return s.closedMeanwhile(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+			return s.closedMeanwhile(ctx, e, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
 		}
 		if nothing || err != nil {
 			return orFailed(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
@@ -54,6 +54,7 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case err != nil:
 		return failed(err)
 	case why != "":
+		s.unpushTried(ctx, e)
 		return takenBack(why)
 	}
 	order := e.Deliver
@@ -68,7 +69,7 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	shown := out.Failure == nil && out.Delivery != nil && out.Delivery.Branch != ""
 	if issue.State != "open" || isWithdrawn(git) && !shown {
-		return s.closedMeanwhile(ctx, s.deliverRequest(ctx, e, order, issue, workspace.Delivery{Branch: branchOf(e)}, ""))
+		return s.closedMeanwhile(ctx, e, s.deliverRequest(ctx, e, order, issue, workspace.Delivery{Branch: branchOf(e)}, ""))
 	}
 	return out
 }
@@ -143,14 +144,29 @@ func (s *session) unpush(ctx context.Context, e fsm.Effect, work workspace.Deliv
 	}
 }
 
+// unpushTried does so for what earlier tries have pushed, and nobody has been shown.
+func (s *session) unpushTried(ctx context.Context, e fsm.Effect) {
+	if e.Work != nil {
+		return
+	}
+	pushed, err := s.workspace.Pushed(e.Nonce)
+	for _, branch := range sortedKeys(pushed) {
+		err = errors.Join(err, s.github.DeleteUnshown(ctx, e.Task.Repo(), branch, pushed[branch]))
+	}
+	if err != nil {
+		s.log.Warn("branches not removed", zap.String("issue", string(e.Task)), zap.Error(err))
+	}
+}
+
 // closedMeanwhile is the outcome of a delivery whose issue is closed. Nobody wants it any more, unless an earlier try has shown the work and a person
 // has merged it, which may be why the issue is closed: then it is the outcome of that try.
-func (s *session) closedMeanwhile(ctx context.Context, r github.DeliverRequest) fsm.EffectEnded {
+func (s *session) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.DeliverRequest) fsm.EffectEnded {
 	there, head, err := s.github.Settled(ctx, r)
 	switch {
 	case err != nil:
 		return failed(err)
 	case there.URL == "":
+		s.unpushTried(ctx, e)
 		return takenBack("the issue was closed")
 	}
 	shown, err := s.github.Deliver(ctx, r)

@@ -48,3 +48,28 @@ func TestTakenBackWhileItIsHandedIn(t *testing.T) {
 		}
 	}
 }
+
+// The same after its branch was pushed, and before the pull request could be made: the next try removes the branch.
+func TestTakenBackAfterItWasPushed(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(s *harness, key string){
+		"taken":  func(s *harness, key string) { s.github.RemoveLabel(key, "octocat", "agent-claimed") },
+		"closed": func(s *harness, key string) { s.github.Close(key, "octocat") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
+			fault := githubtest.ServerError(http.StatusBadGateway).On("POST", "/pulls$")
+			fault.Times = 100_000
+			must(t, s.github.Inject(fault))
+			key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+			s.start()
+			s.until("it is pushed", func() bool { return len(s.branches()) > 1 })
+			leave(s, key)
+			s.until("it is over", func() bool { return len(s.transitions(key, "Released")) > 0 })
+			if got := s.branches(); !slices.Equal(got, []string{"main"}) {
+				t.Errorf("branches %q, want main alone", got)
+			}
+		})
+	}
+}

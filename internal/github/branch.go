@@ -3,7 +3,9 @@ package github
 import (
 	"context"
 	"net/http"
+	"slices"
 
+	gh "github.com/google/go-github/v60/github"
 	"go.uber.org/zap"
 )
 
@@ -22,6 +24,19 @@ func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 		return normalize(err) // it is the repository that is not there
 	}
 	return permanent("%s has no branch %s: set github.base_branch to the branch that work starts from (its default branch is %s)", repo, branch, about.GetDefaultBranch())
+}
+
+// DeleteUnshown deletes a branch as DeleteBranch does, unless it is that of a pull request, whatever became of that.
+func (c *Client) DeleteUnshown(ctx context.Context, repo, branch, sha string) error {
+	p, err := parseRepo(repo)
+	if err != nil {
+		return err
+	}
+	pulls, _, err := c.lanes[laneCompletion].PullRequests.List(ctx, p.owner, p.repo, &gh.PullRequestListOptions{State: "all", Head: p.owner + ":" + branch})
+	if err != nil || slices.ContainsFunc(pulls, func(pr *gh.PullRequest) bool { return pr.GetHead().GetRef() == branch }) {
+		return normalize(err)
+	}
+	return c.DeleteBranch(ctx, repo, branch, sha)
 }
 
 // DeleteBranch removes a branch that is not needed any more, if it still points to sha. One that is gone is fine; one to which

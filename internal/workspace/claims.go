@@ -33,6 +33,19 @@ func (w *Workspaces) Claims() (all []Claim, err error) {
 	return all, nil
 }
 
+// Pushed is what was pushed last from a checkout, or may have been, by branch: the commit. Without a checkout it is empty.
+func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
+	rec, err := w.task("list pushes", nonce, nil).load()
+	if err != nil && !errors.Is(err, ErrNoCheckout) {
+		return nil, err
+	}
+	last := map[string]string{}
+	for branch, commits := range rec.Pushed {
+		last[branch] = commits[len(commits)-1]
+	}
+	return last, nil
+}
+
 // Branches lists the branches below a folder of a remote, "retake" for "retake/21-a1", sorted.
 func (w *Workspaces) Branches(ctx context.Context, remoteURL, folder string) ([]string, error) {
 	op := "list branches"
