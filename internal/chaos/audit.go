@@ -45,9 +45,7 @@ func (w *world) audit(ctx context.Context, t *table, stuck []string) error {
 		t.bad("attempts run twice", r.issue+" "+r.attempt)
 	}
 	t.more("attempts", len(attempts(runs)))
-	if n := w.github.Violations(); n > 0 {
-		t.more("calls inside a stated limit", n)
-	}
+	w.auditLimits(t)
 	for _, f := range w.wrong {
 		t.bad(f.column, f.detail)
 	}

@@ -3,6 +3,8 @@ package chaos
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,11 +94,32 @@ func (j judged) answered(i *issue) {
 	j.deliver(i, "retake/1-a2", "x-2")
 }
 
+// works is what should become of an issue.
+func (j judged) works(i *issue) {
+	j.t.Helper()
+	j.ran(i, "x-1", runFinished)
+	j.deliver(i, "retake/1-a1", "x-1")
+}
+
+// limited: a limit is stated for 5 s, and a request comes after each of the pauses.
+func (j judged) limited(pauses ...time.Duration) {
+	j.t.Helper()
+	if err := j.github.Inject(githubtest.SecondaryLimit(http.StatusForbidden, 5*time.Second)); err != nil {
+		j.t.Fatal(err)
+	}
+	for _, d := range append([]time.Duration{0}, pauses...) {
+		*j.ahead += d
+		r := httptest.NewRequest(http.MethodGet, "/api/v3/user", nil)
+		r.Header.Set("Authorization", "Bearer token")
+		j.github.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
+
 // TestTheAuditorSeesWhatIsWrong does wrong things by hand, one at a time: exactly its column must be bad.
 func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 	const claim = `<!-- retake:claim v1 {"fleet":"f","nonce":"xxxxxxxx","run":"run_1"} -->` + "\ntext"
 	const question = `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
-	shown := []string{"asked again (excused)", "claims given up"}
+	shown := []string{"asked again (excused)", "claims given up", "calls under way then (excused)"}
 	for _, c := range []struct {
 		name string
 		do   func(j judged, i *issue)
@@ -247,6 +270,10 @@ func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 			j.asks(i, question)
 			j.answered(i)
 		}, "asked again (excused), doubled"},
+		{"one call was under way when a limit was stated", func(j judged, i *issue) { j.limited(0); j.works(i) }, "calls under way then (excused)"},
+		{"two calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0); j.works(i) }, "calls under way then (excused), calls inside a stated limit"},
+		{"a call long after a limit was stated", func(j judged, i *issue) { j.limited(underWay); j.works(i) }, "calls inside a stated limit"},
+		{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := newJudged(t)

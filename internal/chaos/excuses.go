@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -17,6 +18,29 @@ func (w *world) excused(r *agentRun, at time.Time) bool {
 	return slices.ContainsFunc(w.harmed, func(h harm) bool {
 		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) && h.at.Before(at.Add(excuse))
 	})
+}
+
+// underWay is how long after a limit was stated the one other request may come that the director makes at the same time: it was sent before that answer was read.
+const underWay = 500 * time.Millisecond
+
+// auditLimits looks for requests that came while a limit was in force.
+func (w *world) auditLimits(t *table) {
+	var stated time.Time
+	var known, seen int // requests since it was stated; during limits
+	for _, r := range w.github.Requests() {
+		switch {
+		case !r.DuringLimit && (r.Fault == "status 403" || r.Fault == "status 429"):
+			stated, known = r.At, 0
+		case !r.DuringLimit:
+		case known == 0 && r.At.Sub(stated) < underWay:
+			known, seen = known+1, seen+1
+			t.more("calls under way then (excused)", 1)
+		default:
+			known, seen = known+1, seen+1
+			t.bad("calls inside a stated limit", fmt.Sprintf("%s %s, %v after it was stated", r.Method, r.Path, r.At.Sub(stated).Round(time.Millisecond)))
+		}
+	}
+	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // which the log does not have any more
 }
 
 // askedAgain counts, by attempt, the questions that were asked once more because nobody could know that they had been asked: a person has deleted the
