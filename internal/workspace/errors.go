@@ -181,7 +181,7 @@ var gitWords = []struct {
 		"could not resolve", "connection refused", "connection reset", "timed out", "timeout", "hung up", "early eof", "rpc failed", "network is unreachable", "no route to host",
 		"unexpected disconnect", "failed to connect", "couldn't connect", "connection closed", "broken pipe", "gnutls", "ssl_error", "tls", "ssl routines", "empty reply",
 		"operation too slow", "transfer closed", "not closed cleanly", "bad line length character", "expected flush",
-		".lock': file exists", "resource temporarily unavailable", "cannot allocate memory", "failed to update ref", "cannot lock ref",
+		".lock': file exists", "failed to write new configuration file", "resource temporarily unavailable", "cannot allocate memory", "failed to update ref", "cannot lock ref",
 	}},
 }
 
