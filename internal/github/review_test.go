@@ -203,6 +203,10 @@ func TestDeleteBranch(t *testing.T) {
 		if n := remove("retake/1-a1", strings.Repeat("1", 40)); n != 0 {
 			t.Error("a branch that has moved was deleted")
 		}
+		before := len(w.changes())
+		if w.must(c.DeleteUnshown(ctx, testRepo, "retake/1-a1", sha)); len(w.changes()) > before {
+			t.Error("a branch that people see in a pull request was deleted")
+		}
 		if n := remove("retake/1-a1", sha); n != 1 || w.sim.Issue(testPull).State != "closed" {
 			t.Errorf("%d writes, the pull request is %s", n, w.sim.Issue(testPull).State)
 		}
