@@ -406,7 +406,18 @@ func (l *Lease) Release(ctx context.Context) {
 		return
 	}
 	l.giveUp()
-	if err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision)); err != nil {
+	err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision))
+	if refused(err) { // perhaps by our own last renewal, whose answer was not waited for
+		var e jetstream.KeyValueEntry
+		var there Leader
+		if e, err = l.kv.Get(ctx, keyLeader); err == nil {
+			err = json.Unmarshal(e.Value(), &there)
+		}
+		if err == nil && there.ID == l.o.Me.ID {
+			err = l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(e.Revision()))
+		}
+	}
+	if err != nil {
 		l.log.Warn("the lease was not given back; others wait for its end", zap.Error(err))
 	}
 }

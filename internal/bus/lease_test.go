@@ -137,6 +137,21 @@ func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 	}
 }
 
+// A renewal that was under way when it ended is no reason to keep the lease.
+func TestTheLeaseIsGivenBackAlthoughARenewalWasUnderWay(t *testing.T) {
+	out := free(t, startOutside(t))
+	first, second := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute), lessee(t, openBus(t, out.join()), "second", "d2", time.Minute)
+	leads, _ := awaits(t, first)
+	mustDo(t, <-leads)
+	if _, _, err := first.write(ctxFor(t), first.revision); err != nil { // its answer comes to nobody
+		t.Fatal(err)
+	}
+	first.Release(ctxFor(t))
+	if leads, err := second.try(ctxFor(t)); !leads || err != nil {
+		t.Errorf("nobody leads, and another one may not: %v", err)
+	}
+}
+
 // Who does not stand by is told who leads as soon as that one is seen to live, and has the lease if it does not.
 func TestALeaseIsTakenOrNamesItsHolder(t *testing.T) {
 	t.Parallel()
