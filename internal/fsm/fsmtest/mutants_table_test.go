@@ -62,7 +62,7 @@ var durableMutants = []mutant{
 	},
 	{
 		"what is in review is lost with the journal", "fsm/rebuild.go",
-		"return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed) &&", "return f.Work.PullRequest > 0 && f.has(LabelReview) && f.has(LabelClaimed) &&",
+		"return f.Work.PullRequest > 0 && f.has(LabelReview) && !f.has(LabelClaimed)", "return f.Work.PullRequest > 0 && f.has(LabelReview) && f.has(LabelClaimed)",
 		[]string{foundAgain},
 		false,
 	},
