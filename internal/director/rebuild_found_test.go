@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -145,6 +146,36 @@ func TestRebuildKnowsThatAQuestionWasAnswered(t *testing.T) {
 	if to, why := s.rebuiltAs(key); to != fsm.Backoff.String() || s.runtime.begun() != 1 || len(s.github.Issue(key).Labels) != 0 {
 		t.Errorf("rebuilt as %s: %s; attempts %v, labels %v", to, why, s.runtime.attempts(), s.github.Issue(key).Labels)
 	}
+}
+
+// says has a person say something as soon as the director asks GitHub for the issues of a repository.
+type says struct{ once func() }
+
+func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, repo+"/issues") {
+		s.once()
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// What a person says while the journal is being rebuilt is heard by the new one.
+func TestRebuildHearsWhatIsSaidMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
+	s.config.Journal.OnDamage = onDamageRebuild
+	key := s.github.CreateIssue(repo, "octocat", "Review this", "", "agent-task")
+	s.start()
+	s.until("in review", func() bool { return s.inState(key, fsm.InReview.String())() && s.labelled(key, "agent-review")() })
+	s.stop()
+	s.lost()
+	s.transport = says{sync.OnceFunc(func() {
+		s.github.AddComment(key, "octocat", "/agent why")
+		time.Sleep(1500 * time.Millisecond) // an answer takes its time, and GitHub's times are whole seconds
+	})}
+	s.start()
+	s.until("it is answered", func() bool {
+		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool { return c.Body == "/agent why" && len(c.Reactions) > 0 })
+	})
 }
 
 // An attempt that only a branch shows has had its number: the next one is above it.

@@ -25,6 +25,7 @@ type evidence struct {
 	reported  map[string][]int        // by nonce: the attempts that have reports, rising
 	running   map[fsm.IssueKey]string // by issue: the nonce of the container that lives
 	checkouts []workspace.Claim
+	listens   map[string]string           // by repository: from where on the comments are read
 	branches  map[fsm.IssueKey]int        // by issue: the highest attempt that a branch is named after
 	issues    map[string]map[int][]string // by repository, of the journal, containers and checkouts: the claims that they know of the issue, the likeliest first
 }
@@ -51,7 +52,7 @@ func (e *evidence) hasCheckout(nonce string) bool {
 func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, error) {
 	e := &evidence{
 		live: map[string]int{}, shown: map[string]int{}, reported: map[string][]int{}, running: map[fsm.IssueKey]string{}, issues: map[string]map[int][]string{},
-		branches: map[fsm.IssueKey]int{},
+		branches: map[fsm.IssueKey]int{}, listens: map[string]string{},
 	}
 	for _, repo := range s.config.GitHub.Repositories {
 		e.issues[repo] = map[int][]string{}
@@ -124,8 +125,12 @@ func (s *session) find(ctx context.Context, known *fsm.Machine) (found []fsm.Fou
 			}
 			seen[f.Key], found = true, append(found, f)
 		}
+		from := e.listens[repo]
 		if !asked.IsZero() { // what people have answered since is heard; what was carried out of it carries our thumbs-up
-			cursors = append(cursors, fsm.RepoCursor{Repo: fsm.CommentsOf(repo), Cursor: asked.UTC().Format(time.RFC3339)})
+			from = asked.UTC().Format(time.RFC3339)
+		}
+		if from != "" {
+			cursors = append(cursors, fsm.RepoCursor{Repo: fsm.CommentsOf(repo), Cursor: from})
 		}
 		blind := e.withoutGitHub(repo, known, seen, unread)
 		for i := range blind {
@@ -168,11 +173,27 @@ const (
 	findRetryMost = 30 * time.Second
 )
 
+// listenFrom notes GitHub's time before anything of a repository is read: what people say after it is heard by the new journal's first look.
+func (s *session) listenFrom(ctx context.Context, e *evidence, repo string) error {
+	if e.listens[repo] != "" {
+		return nil
+	}
+	heard, err := s.github.Comments(ctx, repo, "")
+	if err == nil {
+		e.listens[repo] = heard.Cursor
+	}
+	return err
+}
+
 // findOnGitHub reads a repository. One that was removed from the configuration, and cannot be read any more, has nothing.
 func (s *session) findOnGitHub(ctx context.Context, e *evidence, repo string) (found []github.Found, unread []int, err error) {
 	since := time.Time{} // all but some issues can be read; zero: it was not so at the last look
 	for retry := min(findRetry, s.findPatience/10); ; retry = min(2*retry, findRetryMost) {
-		found, failures, err := s.github.FindTasks(ctx, repo, e.issues[repo])
+		err := s.listenFrom(ctx, e, repo)
+		var failures map[int]error
+		if err == nil {
+			found, failures, err = s.github.FindTasks(ctx, repo, e.issues[repo])
+		}
 		if err == nil {
 			err = s.findBranches(ctx, e, repo)
 		}
