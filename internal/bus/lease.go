@@ -84,15 +84,16 @@ func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 	return l, l.open(ctx)
 }
 
-// open makes the bucket, if it is not there.
-func (l *Lease) open(ctx context.Context) (err error) {
+// open makes the bucket, if it is not there. If it cannot, the one before is asked again.
+func (l *Lease) open(ctx context.Context) error {
 	name := l.bus.leaseBucket()
-	l.kv, err = l.bus.ownJS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+	kv, err := l.bus.ownJS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: name, Description: "which director leads", History: 1, Replicas: l.bus.options.Replicas,
 	})
 	if err != nil {
 		return fmt.Errorf("bus: bucket %s: %w", name, err)
 	}
+	l.kv = kv
 	return nil
 }
 

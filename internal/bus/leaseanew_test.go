@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -89,6 +90,23 @@ func TestALeaderPutsALostLeaseBack(t *testing.T) {
 		if other.looks(t, false, what); other.theirs.ID != "first" || !first.Leads() {
 			t.Errorf("%s: it lost its term", what)
 		}
+	}
+}
+
+// A bucket that cannot be made again at once is asked for later: the leader goes on trying.
+func TestALeaseWhoseBucketCannotBeMadeIsTriedAgain(t *testing.T) {
+	out := free(t, startOutside(t))
+	first := lessee(t, openBus(t, out.join()), "first", "d1", time.Minute)
+	first.looks(t, true, "it was given back")
+	mustDo(t, first.bus.ownJS.DeleteKeyValue(ctxFor(t), first.bus.leaseBucket()))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := first.open(ended); err == nil {
+		t.Fatal("it was made")
+	}
+	_, _, unwritten := first.write(ctxFor(t), first.revision)
+	if revision, _, err := first.anew(ctxFor(t), unwritten); err != nil || revision == 0 {
+		t.Errorf("it is not written again: %v", err)
 	}
 }
 
