@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -61,11 +60,10 @@ type workersAccount struct {
 	writing sync.Mutex // of the file; taken before mu
 	written uint64     // changes in the file
 
-	mu     sync.Mutex
-	shared jetstream.KeyValue
-	// The copy of secret has to be written, since it could not be.
-	unwritten atomic.Bool
+	mu        sync.Mutex
+	shared    jetstream.KeyValue
 	secret    []byte // of the fleet: users' keys and attempts' keys derive from it; nil: nobody has shared one yet
+	unwritten bool   // the copy of secret, since its disk failed
 	known     *credentials
 	shut      map[string]bool  // public keys of users that this process has revoked since it last issued for them
 	told      map[string]bool  // offences that a report tells of; by fleet and worker
@@ -167,14 +165,20 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 		}
 		secret, err = makeSecret(ctx, shared, a.fleet, own)
 	}
-	if err != nil || bytes.Equal(own, secret) && !a.unwritten.Load() {
+	if err != nil {
 		return err
 	}
 	a.mu.Lock()
+	same := bytes.Equal(own, secret) && !a.unwritten
 	a.secret = secret
 	a.mu.Unlock()
+	if same {
+		return nil
+	}
 	err = safefile.Write(a.file(fileAttempts), 0o600, secret)
-	a.unwritten.Store(err != nil)
+	a.mu.Lock()
+	a.unwritten = err != nil
+	a.mu.Unlock()
 	return err
 }
 

@@ -369,7 +369,7 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 		return fmt.Sprintf("%s is to be started again", t.AttemptID())
 	case !f.Landed && asked == fmt.Sprint(f.Attempt) && t.Answers <= answers(l.half[f.Nonce]) && !t.State.Info().Final && !planned(l.half[f.Nonce]):
 		return fmt.Sprintf("%s has no label, and is found %s", l.half[f.Nonce], t.State)
-	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering && !t.State.Info().Final:
+	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering && !t.State.Info().Final && !planned(l.half[f.Nonce]): // a half-asked question goes on
 		return fmt.Sprintf("%s is in review, and found %s", f.Key, t.State)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) && known.Task(f.Key) == nil:
 		return fmt.Sprintf("%s is open, and %s is asked again", i.asked, f.Key)
