@@ -383,6 +383,11 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 		s.github.AddLabel(key, person, "agent-task")
 		defer s.github.SetState(key, person, "closed")
 	}
+	// Rows follow each other faster than the director's own limit of writes lets it claim, so the neighbour's time begins with its claim.
+	claimed := func() bool { return s.has(theirs, "agent-claimed") || s.has(theirs, "agent-review") }
+	if err := until("the neighbour is claimed", longest, claimed); err != nil {
+		return nil, err
+	}
 	if err := s.pushed(theirs, 60*time.Second); err != nil {
 		return nil, err
 	}
