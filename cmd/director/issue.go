@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"retake/internal/fsm"
+)
+
+// issueWanted is what ISSUE stands for, in errors and in --help.
+const issueWanted = "owner/repo#21, repo#21, or 21 if the configuration has one repository"
+
+// issueForm is every way to name an issue: its address, or a repository in front of its number, or the number alone.
+var issueForm = regexp.MustCompile(`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
+
+// issue reads the argument ISSUE with the repositories of the configuration.
+func (o *options) issue(name string) (fsm.IssueKey, error) {
+	c, err := o.load()
+	if err != nil {
+		return "", err
+	}
+	return issueKey(name, c.GitHub.Repositories)
+}
+
+// issueKey reads ISSUE, the one way for all commands: see issueWanted; an issue's address is good, too. GitHub compares names
+// without case: a repository of the configuration is spelled as there, any other as it was given.
+func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
+	m := issueForm.FindStringSubmatch(strings.TrimSpace(name))
+	if m == nil {
+		return "", fmt.Errorf("%q names no issue: want %s", name, issueWanted)
+	}
+	owner, repo := m[1], m[2]
+	n, err := strconv.Atoi(m[3])
+	if err != nil || n == 0 {
+		return "", fmt.Errorf("%q names no issue: issues are counted from 1", name)
+	}
+	var found []string
+	for _, known := range repositories {
+		knownOwner, knownRepo, _ := strings.Cut(known, "/")
+		if (owner == "" || strings.EqualFold(owner, knownOwner)) && (repo == "" || strings.EqualFold(repo, knownRepo)) {
+			found = append(found, known)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return fsm.IssueKey(fmt.Sprintf("%s#%d", found[0], n)), nil
+	case owner != "":
+		return fsm.IssueKey(fmt.Sprintf("%s/%s#%d", owner, repo, n)), nil
+	case len(found) > 1:
+		return "", fmt.Errorf("%q may be an issue of %s: say which, e.g. %s#%d", name, strings.Join(found, ", "), found[0], n)
+	case len(repositories) == 0:
+		return "", fmt.Errorf("%q names no repository, and the configuration has none: want owner/repo#%d", name, n)
+	}
+	return "", fmt.Errorf("%q: github.repositories has no %s, only %s: want %s", name, repo, strings.Join(repositories, ", "), issueWanted)
+}
