@@ -37,11 +37,14 @@ func runCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		secret := func() (string, error) {
-			secret, _, err := cfg.WebhookSecret(os.Getenv)
-			return secret, err
+		with := director.Options{Config: cfg, WorkerBinary: worker, Log: log}
+		if cfg.TakesWebhooks(os.LookupEnv) {
+			with.WebhookSecret = func() (string, error) {
+				secret, _, err := cfg.WebhookSecret(os.Getenv)
+				return secret, err
+			}
 		}
-		with, err := credential(cfg, log, director.Options{Config: cfg, WorkerBinary: worker, Log: log, WebhookSecret: secret})
+		with, err = credential(cfg, log, with)
 		if err != nil {
 			return err
 		}

@@ -315,6 +315,36 @@ func TestCheckRun(t *testing.T) {
 	}
 }
 
+// The address alone takes no webhooks; a place that is to hold their secret must hold one.
+func TestWebhookSecretIsNeededWhereItsPlaceIsSet(t *testing.T) {
+	for _, row := range []struct {
+		name, secret, file string
+		set                bool
+		takes              bool
+		problem            string
+	}{
+		{name: "no variable", takes: false},
+		{name: "a secret", set: true, secret: "it-is-a-secret", takes: true},
+		{name: "an empty variable", set: true, takes: true, problem: "github.webhook_secret_env"},
+		{name: "a file that is not there", file: "/nowhere/secret", takes: true, problem: "github.webhook_secret_file"},
+	} {
+		c, _ := text(t, "github.repositories = [\"a/b\"]\ndirector.http_listen = \"127.0.0.1:0\"\n[[stage]]\nname = \"CODE\"\nrun = [\"x\"]")
+		c.GitHub.WebhookSecretFile = row.file
+		lookup := func(name string) (string, bool) {
+			if name == c.GitHub.WebhookSecretEnv {
+				return row.secret, row.set
+			}
+			return "x", true
+		}
+		if got := c.TakesWebhooks(lookup); got != row.takes {
+			t.Errorf("%s: webhooks are taken: %t", row.name, got)
+		}
+		if p := c.CheckRun(lookup); (len(p) > 0) != (row.problem != "") || !strings.Contains(p.String(), row.problem) {
+			t.Errorf("%s: %v, want a problem of %q", row.name, p, row.problem)
+		}
+	}
+}
+
 func TestToken(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {

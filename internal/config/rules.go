@@ -274,7 +274,7 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 			need("github.private_key_file", strings.TrimPrefix(err.Error(), "config: github.private_key_file "))
 		}
 	}
-	if c.Director.HTTPListen != "" {
+	if c.TakesWebhooks(lookup) {
 		places = append(places, c.webhookSecretPlace())
 	}
 	for _, place := range places {

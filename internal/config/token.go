@@ -67,6 +67,12 @@ func (c Config) WebhookSecret(getenv func(string) string) (secret, warning strin
 	return c.webhookSecretPlace().read(getenv)
 }
 
+// TakesWebhooks reports whether GitHub's webhooks are taken: there is an address for them, and a place that is to hold their secret.
+func (c Config) TakesWebhooks(lookup func(string) (string, bool)) bool {
+	_, set := lookup(c.GitHub.WebhookSecretEnv)
+	return c.Director.HTTPListen != "" && (c.GitHub.WebhookSecretFile != "" || c.GitHub.WebhookSecretEnv != "" && set)
+}
+
 func (p secretPlace) read(getenv func(string) string) (secret, warning string, err error) {
 	where := "environment variable " + p.variable
 	if p.file != "" {

@@ -31,7 +31,7 @@ type Options struct {
 	Config config.Config
 	Token  func(context.Context) (string, error) // GitHub's; asked before every request
 	Login  func(context.Context) (string, error) // its account; nil: GitHub is asked
-	// WebhookSecret is that of GitHub's webhooks, asked for each; needed with director.http_listen.
+	// WebhookSecret is that of GitHub's webhooks, asked for each; nil: none are taken.
 	WebhookSecret func() (string, error)
 	WorkerBinary  string // empty: the file "worker" beside this program
 	Log           *zap.Logger
@@ -93,7 +93,7 @@ type daemon struct {
 	works      bool                      // a session has begun: what fails from now on is not a matter of configuration
 	operator   *operatorServer           // nil: no session has begun yet
 	webhooks   *webhooks                 // what GitHub posts
-	http       *http.Server              // at director.http_listen; nil: none
+	web        *web                      // at director.http_listen; nil: none
 	disk       atomic.Pointer[diskState] // of the data directory, at the last look; nil: there was none yet
 	probeDisk  func(dir string) error    // probe, unless a test has another one
 	noReserve  bool                      // the disk cannot reserve space; of the look at it

@@ -44,6 +44,7 @@ type harness struct {
 	patience     time.Duration // of a rebuild with an issue that cannot be read; 0: the usual
 	journalBytes int64         // of the live journal; 0: the usual
 	badDiskFor   time.Duration
+	noWebhooks   bool // there is no secret for them
 
 	cancel context.CancelCauseFunc
 	ended  chan error
@@ -122,10 +123,21 @@ func (s *harness) options() Options {
 		Transport:     s.transport,
 		firstProbe:    s.firstProbe,
 	}
+	if s.noWebhooks {
+		o.WebhookSecret = nil
+	}
 	if s.runtime.play != nil {
 		o.Runtime = s.runtime
 	}
 	return o
+}
+
+// address is that of a path at director.http_listen, as soon as something listens there.
+func (s *harness) address(path string) string {
+	s.t.Helper()
+	s.until("it listens", func() bool { return s.logs.FilterMessage("listening").Len() > 0 })
+	all := s.logs.FilterMessage("listening").All()
+	return all[len(all)-1].ContextMap()["address"].(string) + path
 }
 
 // stop ends the director, if one runs, and leaves its workers alone.

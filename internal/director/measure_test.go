@@ -71,9 +71,8 @@ func (s *harness) measure(issues int) (key string) {
 	for _, k := range keys {
 		s.github.AddLabel(k, "octocat", "agent-task")
 	}
-	address := s.logs.FilterMessage("listening for webhooks").All()[0].ContextMap()["address"].(string)
 	hook := hookOf("issues", "1", labelled, webhookSecret)
-	sent, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, address, hook.Body)
+	sent, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.address(webhookPath), hook.Body)
 	must(s.t, err)
 	sent.Header = hook.Header
 	resp, err := http.DefaultClient.Do(sent)

@@ -38,7 +38,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
 		findPatience: cmp.Or(o.findPatience, findPatience), badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
-		offences: make(chan struct{}, 1),
+		offences: make(chan struct{}, 1), webhooks: newWebhooks(o.WebhookSecret, o.Log),
 	}
 	gh := &d.config.GitHub
 	gh.Priorities, gh.LabelCaps = lowered(gh.Priorities), lowered(gh.LabelCaps)
@@ -69,14 +69,15 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		return nil, err
 	}
 	if serves {
-		if err := d.listenOperator(ctx); err != nil {
+		if err := errors.Join(d.listenOperator(ctx), d.listenHTTP(ctx)); err != nil {
 			return nil, err
 		}
 	}
-	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o), d.listenHTTP(ctx, o)); err != nil {
+	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {
 		return nil, err
 	}
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
+	d.serveHTTP()
 	return d, nil
 }
 
@@ -281,10 +282,7 @@ func (d *daemon) remote(repo string) string {
 func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	errs := []error{d.operator.close()}
-	if d.http != nil {
-		errs = append(errs, d.http.Close())
-	}
+	errs := []error{d.operator.close(), d.web.close()}
 	if d.audit != nil {
 		errs = append(errs, d.audit.Close(ctx))
 	}

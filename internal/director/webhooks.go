@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 
 	"retake/internal/github"
 )
@@ -25,9 +23,7 @@ const webhookPath = "/webhooks/github"
 const (
 	webhookBytes      = 25 << 20         // GitHub sends no more: https://docs.github.com/webhooks/webhook-events-and-payloads
 	webhooksAtOnce    = 4                // bodies in memory
-	webhookTime       = 10 * time.Second // for a whole request; GitHub gives up then, too
 	webhookPatience   = 2 * time.Second  // until there is room for a body
-	webhookConns      = 64               // at the same time, whoever they come from
 	webhooksKnown     = 4096             // deliveries that are known when they come again
 	webhookComplaints = time.Minute      // between two lines of the log about what was refused
 	wakeRest          = time.Second      // from a webhook to the look: more may come, and GitHub's lists lag behind
@@ -63,32 +59,6 @@ type webhooks struct {
 
 func newWebhooks(secret func() (string, error), log *zap.Logger) *webhooks {
 	return &webhooks{secret: secret, log: log, room: make(chan struct{}, webhooksAtOnce), counts: map[string]int{}, known: map[string]bool{}}
-}
-
-// listenHTTP begins to listen at director.http_listen, once for all sessions.
-func (d *daemon) listenHTTP(ctx context.Context, o Options) error {
-	address := d.config.Director.HTTPListen
-	d.webhooks = newWebhooks(o.WebhookSecret, d.log)
-	if address == "" {
-		return nil
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("director: director.http_listen: %w; want an address of this machine whose port nobody else uses", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("POST "+webhookPath, d.webhooks)
-	d.http = &http.Server{
-		Handler: mux, ReadTimeout: webhookTime, WriteTimeout: webhookTime, IdleTimeout: webhookTime, MaxHeaderBytes: 16 << 10,
-		ErrorLog: zap.NewStdLog(zap.NewNop()), // of connections that break: anybody can make as many as they like
-	}
-	d.log.Info("listening for webhooks", zap.String("address", "http://"+listener.Addr().String()+webhookPath))
-	go func() {
-		if err := d.http.Serve(netutil.LimitListener(listener, webhookConns)); !errors.Is(err, http.ErrServerClosed) {
-			d.log.Error("webhooks are not taken any more; the poll goes on", zap.Error(err))
-		}
-	}()
-	return nil
 }
 
 func (h *webhooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {

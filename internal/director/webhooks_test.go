@@ -124,6 +124,24 @@ func TestWebhookAnswers(t *testing.T) {
 	}
 }
 
+// Without a secret no webhook is taken, and what else there is at the address is served.
+func TestNoSecretNoWebhooks(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.config.Director.HTTPListen = "127.0.0.1:0"
+	s.noWebhooks = true
+	s.start()
+	hook, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.address(webhookPath), strings.NewReader(labelled))
+	must(t, err)
+	hook.Header = hookOf("issues", "1", labelled, "").Header
+	answer, err := http.DefaultClient.Do(hook)
+	must(t, err)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusNotFound {
+		t.Errorf("a webhook signed with no secret is answered with %d, want 404", answer.StatusCode)
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
@@ -190,12 +208,6 @@ func TestWebhookWakesThePoll(t *testing.T) {
 	s.config.GitHub.Poll, s.config.Director.HTTPListen = time.Hour, "127.0.0.1:0"
 	first := s.github.CreateIssue(repo, "octocat", "It is there at the start", "please", "agent-task")
 	s.start()
-	address := func() string {
-		for _, e := range s.logs.FilterMessage("listening for webhooks").All() {
-			return e.ContextMap()["address"].(string)
-		}
-		return ""
-	}
 	s.until("the first poll is over, and what came of it", s.labelled(first, "agent-review"))
 	lost := s.github.CreateIssue(repo, "octocat", "Its webhook is lost", "please", "agent-task")
 	told := s.github.CreateIssue(repo, "octocat", "Its webhook comes", "please", "agent-task")
@@ -203,7 +215,7 @@ func TestWebhookWakesThePoll(t *testing.T) {
 	post := func(delivery string) int {
 		body := `{"action":"labeled","repository":{"full_name":"Acme/Widgets"},"issue":{"number":` + number + `}}`
 		r := hookOf("issues", delivery, body, webhookSecret)
-		out, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address(), bytes.NewReader([]byte(body)))
+		out, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.address(webhookPath), bytes.NewReader([]byte(body)))
 		must(t, err)
 		out.Header = r.Header
 		answer, err := http.DefaultClient.Do(out)
