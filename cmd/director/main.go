@@ -84,6 +84,7 @@ func command() *cobra.Command {
 	root.AddCommand(runCommand(&o), configCommand(&o), versionCommand())
 	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
+	root.AddCommand(explainCommand(&o), eventsCommand(&o))
 	root.AddCommand(recordCommands(&o)...)
 	root.AddCommand(agentsCommand(&o), busCommand(), journalCommand(&o))
 	root.InitDefaultCompletionCmd()

@@ -193,31 +193,6 @@ func states(tasks []wire.SnapshotTask) string {
 	return strings.Join(parts, ", ")
 }
 
-func tasksCommand(o *options) *cobra.Command {
-	return o.shown("tasks", "List the tasks: where each stands, and what it waits for", func(w io.Writer, s wire.Snapshot) {
-		if len(s.Tasks) == 0 {
-			fmt.Fprintln(w, "no tasks")
-			return
-		}
-		fmt.Fprint(w, "ISSUE\tSTATE\tATTEMPT\tLAST FAILURE\tWAITS FOR\n")
-		for _, t := range s.Tasks {
-			reason := "-"
-			if t.Reason != nil {
-				reason = *t.Reason
-			}
-			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", t.Issue, t.State, t.Attempt, reason, waitsFor(t))
-		}
-	})
-}
-
-// waitsFor says what a task waits for, and until when if that is known.
-func waitsFor(t wire.SnapshotTask) string {
-	if t.NextDeadline == nil {
-		return dash(t.WaitsFor)
-	}
-	return dash(t.WaitsFor) + ", until " + t.NextDeadline.Format(time.DateTime)
-}
-
 func dash(s string) string {
 	if strings.TrimSpace(s) == "" {
 		return "-"

@@ -12,6 +12,8 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/director"
+	"retake/internal/fsm"
+	"retake/internal/story"
 )
 
 // answering is a director as far as the operator's commands see it.
@@ -27,7 +29,11 @@ func answering(t *testing.T, h director.Health, s wire.Snapshot) (dir string) {
 	if len(s.Cooldowns) == 0 {
 		lift.Problem = "model.none is not closed; director cooldown list shows what is"
 	}
-	for path, body := range map[string]any{"/healthz": h, "/snapshot": s, "/cooldown/lift": lift} {
+	rows := []story.Story{}
+	for _, task := range s.Tasks {
+		rows = append(rows, story.Story{Issue: fsm.IssueKey(task.Issue), State: task.State, Waits: task.WaitsFor, Title: "A title"})
+	}
+	for path, body := range map[string]any{"/healthz": h, "/snapshot": s, "/tasks": rows, "/cooldown/lift": lift} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(body) })
 	}
 	server := &http.Server{Handler: mux} //nolint:gosec // of a test
@@ -55,7 +61,11 @@ func TestWhatOperatorsRead(t *testing.T) {
 		{well, "director status", 0, "workers    no workers\n"},
 		{ill, "director status", 0, "tasks      no tasks\n"},
 		{well, "director tasks", 0, "a/b#3"},
-		{well, "director tasks", 0, "an answer of a person\n"},
+		{well, "director tasks", 0, "an answer of a person   -\n"},
+		{well, "director tasks --state queued", 0, "a/b#2   A title   Queued"},
+		{well, "director tasks --state Sleeping", 2, "no state is called \"Sleeping\""},
+		{well, "director tasks --waiting-for person --json", 0, "\"waits_for\":\"an answer of a person\""},
+		{well, "director tasks --waiting-for GitHub", 0, "no tasks\n"},
 		{ill, "director tasks", 0, "no tasks\n"},
 	} {
 		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)

@@ -259,6 +259,18 @@ func (w *world) proc(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(w.cmd.Process.Pid), name)
 }
 
+// linesOf are the last lines of the director's log that name something.
+func (w *world) linesOf(name string) string {
+	data, _ := os.ReadFile(filepath.Join(w.dir, "director.log"))
+	var found []string
+	for line := range strings.Lines(string(data)) {
+		if strings.Contains(line, name) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(found[max(0, len(found)-12):], "\n\t")
+}
+
 // logged reports whether the director's log has all the texts in one line.
 func (w *world) logged(texts ...string) bool {
 	data, _ := os.ReadFile(filepath.Join(w.dir, "director.log"))
@@ -355,7 +367,7 @@ func (p *played) work() error {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("never welcomed: %w", err)
+			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

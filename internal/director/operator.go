@@ -19,6 +19,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/story"
 )
 
 // SocketName is the operator's socket in the data directory: HTTP on a Unix socket. Who may open it is the file system's
@@ -81,6 +82,9 @@ func (s *session) serveOperator(ctx context.Context) error {
 	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusOK, s.snapshot(r.Context()))
 	})
+	mux.HandleFunc("GET /tasks", s.listTasks)
+	mux.HandleFunc("GET /tasks/{owner}/{repo}/{number}/story", s.tellStory)
+	mux.HandleFunc("GET /events", s.listEvents)
 	mux.HandleFunc("POST /{command}", s.operate)
 	mux.HandleFunc("POST /budget/reset", s.resetBudget)
 	mux.HandleFunc("POST /cooldown/lift", s.liftCooldowns)
@@ -301,17 +305,12 @@ func ask[T any](ctx context.Context, dataDir, method, path string, body any) (an
 func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	out, err := look(ctx, s.owner, func(d *fsm.Driver) wire.Snapshot {
-		m, now := d.Machine(), s.settings()
-		out := machineSnapshot(m)
-		out.Director.Problem = s.slowJournal()
-		for i, t := range m.Tasks() {
-			if fate := s.met.fate(m, t, now); fate != "" {
-				out.Tasks[i].WaitsFor += " (" + fate + ")"
-			}
-		}
-		return out
-	})
+	seen, err := look(ctx, s.owner, s.ownersView)
+	var out wire.Snapshot
+	if err == nil {
+		err = s.views.read(ctx, seen.last, func(b *story.Book) { out = s.pictured(b.Machine(), seen) })
+	}
+	out.Director.Problem = seen.slow
 	if err != nil { // the lists are empty then
 		out.Director.Phase = "UNRESPONSIVE"
 	}
@@ -329,10 +328,46 @@ func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 	return out
 }
 
-func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
+// seenNow is what only the owner knows: how far the journal is, and what workers said of themselves. The rest is the read model's.
+type seenNow struct {
+	last     uint64 // of the journal
+	at       time.Time
+	slow     string // why the journal takes no decision; empty: it does
+	activity map[fsm.IssueKey]seenWorker
+}
+
+type seenWorker struct {
+	fsm.Activity
+	at time.Time // zero: this process has not heard of it
+}
+
+// ownersView is the owner's; it looks at no more tasks than have a worker.
+func (s *session) ownersView(d *fsm.Driver) seenNow {
+	m := d.Machine()
+	now := seenNow{last: d.Last(), at: m.Now(), slow: s.slowJournal(), activity: map[fsm.IssueKey]seenWorker{}}
+	for t := range m.Live() {
+		a, at := t.Activity()
+		now.activity[t.Key] = seenWorker{a, at}
+	}
+	return now
+}
+
+// pictured is the snapshot of the read model's machine.
+func (s *session) pictured(m *fsm.Machine, seen seenNow) wire.Snapshot {
+	settings, tasks := s.settings(), m.Tasks()
+	out := machineSnapshot(m, tasks, seen)
+	for i, t := range tasks {
+		if fate := s.met.fate(m, t, settings); fate != "" {
+			out.Tasks[i].WaitsFor += " (" + fate + ")"
+		}
+	}
+	return out
+}
+
+func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.Snapshot) {
 	out.Director.Phase = string(m.Phase())
-	for _, t := range m.Tasks() {
-		out.Tasks = append(out.Tasks, viewTask(m, t))
+	for _, t := range tasks {
+		out.Tasks = append(out.Tasks, viewTask(m, t, seen.at))
 		switch {
 		case t.State == fsm.Queued:
 			out.Queue.EligibleIssueNumbers = append(out.Queue.EligibleIssueNumbers, t.Key.Number())
@@ -340,29 +375,31 @@ func machineSnapshot(m *fsm.Machine) (out wire.Snapshot) {
 			out.Queue.ClaimedIssueNumbers = append(out.Queue.ClaimedIssueNumbers, t.Key.Number())
 		}
 		if t.State.Info().Live {
-			a, at := t.Activity()
+			a := seen.activity[t.Key]
 			w := wire.SnapshotWorker{
 				WorkerID: t.AttemptID(), Issue: string(t.Key), State: t.State.String(), Stage: a.Stage, Attempt: t.Attempt,
 				Retries: t.Tally.Redispatches,
 			}
-			if !at.IsZero() {
-				w.HeartbeatAgeSeconds = max(m.Now().Sub(at).Seconds(), 0)
+			if !a.at.IsZero() {
+				w.HeartbeatAgeSeconds = max(seen.at.Sub(a.at).Seconds(), 0)
 			}
 			out.Workers = append(out.Workers, w)
 		}
 	}
 	for _, c := range m.Cooldowns() {
-		out.Cooldowns = append(out.Cooldowns, viewCooldown(c))
+		if c.Until.After(seen.at) {
+			out.Cooldowns = append(out.Cooldowns, viewCooldown(c))
+		}
 	}
 	for _, i := range m.Incidents() {
-		until := i.Breaker.NextDeadline(m.Now())
+		until := i.Breaker.NextDeadline(seen.at)
 		if until.IsZero() { // it depends on how the canary does, or holds nothing back
-			until = m.Now()
+			until = seen.at
 		}
 		row := wire.SnapshotCooldown{
-			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause, State: string(i.Breaker.State(m.Now())),
+			Resource: "incident/" + i.Key, Until: wire.At(until), Why: string(i.Reason) + ": " + i.Cause, State: string(i.Breaker.State(seen.at)),
 		}
-		for _, s := range i.Breaker.Recent(m.Now()) {
+		for _, s := range i.Breaker.Recent(seen.at) {
 			row.Tasks = append(row.Tasks, s.Task)
 		}
 		out.Cooldowns = append(out.Cooldowns, row)
@@ -384,13 +421,13 @@ func viewCooldown(c fsm.Cooldown) wire.SnapshotCooldown {
 	return v
 }
 
-func viewTask(m *fsm.Machine, t *fsm.Task) wire.SnapshotTask {
+func viewTask(m *fsm.Machine, t *fsm.Task, now time.Time) wire.SnapshotTask {
 	v := wire.SnapshotTask{Issue: string(t.Key), State: t.State.String(), Attempt: t.Attempt}
 	if n := len(t.History); n > 0 {
 		v.Reason = new(string(t.History[n-1].Reason))
 	}
-	waits := m.WaitsFor(t)
-	if v.WaitsFor = waits.For; waits.Until.After(m.Now()) {
+	waits := m.WaitsAt(t, now)
+	if v.WaitsFor = waits.For; waits.Until.After(now) {
 		v.NextDeadline = new(wire.At(waits.Until))
 	}
 	return v

@@ -42,8 +42,9 @@ type owner struct {
 	driver    *fsm.Driver
 	journal   journal
 	log       *zap.Logger
-	effects   func(fsm.Effect) // must not block
-	onDurable func(fsm.Record) // must not block
+	effects   func(fsm.Effect)                       // must not block
+	onDurable func(fsm.Record)                       // must not block
+	onBatch   func(seq uint64, records []fsm.Record) // the same, as the journal has it; must not block
 
 	inputs    chan input
 	appended  chan appendResult
@@ -66,7 +67,8 @@ type appendResult struct {
 func newOwner(d *fsm.Driver, j journal, log *zap.Logger) *owner {
 	return &owner{
 		driver: d, journal: j, log: log, clock: newClock(time.Now()), acks: map[fsm.Token]func(){},
-		broken: make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1), done: make(chan struct{}),
+		onBatch: func(uint64, []fsm.Record) {},
+		broken:  make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1), done: make(chan struct{}),
 	}
 }
 
@@ -226,6 +228,7 @@ func (o *owner) appendEnded(r appendResult) error {
 	switch {
 	case r.err == nil:
 		o.driver.Appended(r.seq)
+		o.onBatch(r.seq, r.batch.Records)
 		for _, rec := range r.batch.Records {
 			o.onDurable(rec)
 		}

@@ -81,7 +81,7 @@ func TestSnapshotNamesTheTasksOfAnIncident(t *testing.T) {
 		"{incident/github.git/network_transient 2026-11-21T12:01:00Z network_transient: reset open [acme/widgets#1 acme/widgets#2 acme/widgets#3]}",
 		"{incident/acme/widgets/5f0c 2026-11-21T12:00:00Z build_failed: undefined: x told [acme/widgets#1 acme/widgets#2 acme/widgets#3]}",
 	} {
-		c := machineSnapshot(m).Cooldowns[i]
+		c := machineSnapshot(m, m.Tasks(), seenNow{at: at}).Cooldowns[i]
 		if got := fmt.Sprintf("{%s %s %s %s %s}", c.Resource, c.Until.Format(time.RFC3339), c.Why, c.State, c.Tasks); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}

@@ -38,6 +38,7 @@ type session struct {
 	reclaims    *postponed // looks at claims that no task knows
 	broker      *broker
 	recorder    *recorder
+	views       *views
 	reports     *reportCache
 	reviews     *reviewWatch
 	withdrawals *withdrawals
@@ -180,7 +181,10 @@ func (s *session) run(ctx context.Context) (err error) {
 	s.owner.clock.atLeast(driver.Machine().Now())
 	s.runner = newEffectRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.send(ctx, e, nil) }, s.log)
 	s.runner.may = t.leads
-	s.owner.effects, s.owner.onDurable = s.runner.submit, s.onDurable
+	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(), s.log); err != nil {
+		return err
+	}
+	s.owner.effects, s.owner.onDurable, s.owner.onBatch = s.runner.submit, s.onDurable, s.views.batch
 	var edits []fsm.BudgetEdited
 	s.recorder, edits, err = s.newRecorder(driver.Machine())
 	if err != nil {
@@ -219,6 +223,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		s.verifyJournal(ctx, snapshot)
 		return nil
 	})
+	group.Go(func() error { return s.views.follow(ctx) })
 	group.Go(func() error { return s.housekeeping(ctx) })
 	group.Go(func() error { return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) }) })
 	group.Go(func() error { return s.serveOperator(ctx) })

@@ -63,7 +63,8 @@ func (d *daemon) serveHTTP() {
 	mux, paths := http.NewServeMux(), []string{}
 	for _, r := range d.routes() {
 		mux.Handle(r.pattern, r.handler)
-		paths = append(paths, r.pattern[strings.Index(r.pattern, "/"):])
+		_, path, _ := strings.Cut(r.pattern, " ")
+		paths = append(paths, path)
 	}
 	d.web.server = &http.Server{
 		Handler: mux, ReadTimeout: webTime, WriteTimeout: webTime, IdleTimeout: webTime, MaxHeaderBytes: 16 << 10,

@@ -75,6 +75,16 @@ var commandRows = []commandRow{
 	{command: CommandHelp},
 }
 
+// CommandsIn lists the commands that do something to a task in a state.
+func CommandsIn(s State) (all []Command) {
+	for _, row := range commandRows {
+		if slices.Contains(row.from, s) {
+			all = append(all, row.command)
+		}
+	}
+	return all
+}
+
 // What people said is decided in its order. The cursor is taken when all of it was, and was answered.
 func (b CommentsSeen) step(m *Machine) {
 	decided := true

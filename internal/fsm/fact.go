@@ -358,6 +358,33 @@ func legacy[T Fact](kind string, complete func(*T)) factRow {
 	}}
 }
 
+// KindOf is the word that the journal has for a kind of fact.
+func KindOf(f Fact) string {
+	if row := slices.IndexFunc(facts, func(r factRow) bool { return r.is != nil && r.is(f) }); row >= 0 {
+		return facts[row].kind
+	}
+	return ""
+}
+
+// About names the issue that a fact is about; empty: it is about the director.
+func About(f Fact) IssueKey {
+	switch f := f.(type) {
+	case taskFact:
+		return f.task()
+	case TaskQueued:
+		return f.Task
+	case TaskRebuilt:
+		return f.Rebuilt.Key
+	case ClaimWentStale:
+		return f.Task
+	case CommandTaken:
+		return f.Task
+	case WorkDelivered:
+		return f.Task
+	}
+	return ""
+}
+
 // Record is one line of the journal: what happened, and what was decided about it.
 type Record struct {
 	At    time.Time `json:"at"`

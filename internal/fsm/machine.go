@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -140,6 +141,17 @@ func (m *Machine) NextDeadline() time.Time {
 
 // Tasks lists the tasks in order of arrival. They belong to the machine: read, don't keep.
 func (m *Machine) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
+
+// Live are the tasks whose current attempt may have a worker.
+func (m *Machine) Live() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for _, t := range m.slots.tasks {
+			if t.State.Info().Live && !yield(t) {
+				return
+			}
+		}
+	}
+}
 
 // Task returns one task, or nil. Upper and lower case in a repository's name are the same, as on GitHub.
 func (m *Machine) Task(k IssueKey) *Task { return m.tasks[k.fold()] }

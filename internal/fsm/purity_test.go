@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 		"retake/internal/bus/wire", "retake/internal/recovery/plaintext", "retake/internal/redact", "retake/internal/tomlfile", "retake/internal/worktree", "slices", "strconv", "strings", "sync", "time", "unicode",
 	},
 	"retake/internal/fsm": {
-		"bytes", "cmp", "encoding/json", "errors", "fmt", "retake/internal/recovery",
+		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "retake/internal/recovery",
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/diskfault":          {"errors", "strings", "syscall"}, // for the names of errors
@@ -48,6 +48,9 @@ var allowed = map[string][]string{
 		"retake/internal/recovery", "retake/internal/spelling", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/spelling": {"strings"},
+	"retake/internal/story": {
+		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/recovery", "retake/internal/recovery/plaintext", "slices", "strconv", "strings", "time",
+	},
 	"retake/internal/tomlfile": {
 		"bytes", "errors", "fmt", "github.com/pelletier/go-toml/v2/unstable", "maps", "reflect",
 		"regexp", "retake/internal/spelling", "slices", "strconv", "strings", "unicode/utf8",

@@ -13,6 +13,14 @@ type Waiting struct {
 	Until time.Time
 }
 
+// WaitsAt is WaitsFor at a time: to a machine that only follows a journal nothing else says that time passes.
+func (m *Machine) WaitsAt(t *Task, now time.Time) Waiting {
+	last := m.now
+	defer func() { m.now = last }()
+	m.advance(now)
+	return m.WaitsFor(t)
+}
+
 // WaitsFor says what the task waits for now. The first of several is named.
 func (m *Machine) WaitsFor(t *Task) Waiting {
 	switch t.State {

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/config"
+	"retake/internal/director"
+	"retake/internal/fsm"
+	"retake/internal/story"
+)
+
+func explainCommand(o *options) *cobra.Command {
+	var asJSON, follow bool
+	var at string
+	c := &cobra.Command{
+		Use: "explain ISSUE", Args: needs(cobra.ExactArgs(1), "want one issue: "+issueWanted), Short: "Tell an issue's story: where it stands, what it waits for, what you can do, and how it came to that",
+		Long: "Tell an issue's story, from the journal: where it stands, what it waits for and until when, what you can do now; then each attempt with what was\n" +
+			"observed, how that was read (rule, quote, certainty), which policy row decided, what the meters were before and after, and what was done.\n" +
+			"ISSUE is " + issueWanted + ". Without a running director the journal in director.data_dir is read.\n" +
+			"Exit 0: told; 1: the journal has nothing of the issue; 2: it could not be read.",
+	}
+	c.Flags().StringVar(&at, "at", "", "as it was then: a time (2006-01-02T15:04:05Z), a time of today (15:04), or how long ago (90m, 2d)")
+	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until the issue is over or the command is interrupted")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the story as one JSON object; what follows, as one line for each event")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		cfg, err := o.load()
+		if err != nil {
+			return err
+		}
+		key, err := o.issue(args[0])
+		if err != nil {
+			return err
+		}
+		then, err := timeOf(at, time.Now())
+		if err != nil {
+			return fmt.Errorf("--at: %w", err)
+		}
+		told, err := storyOf(cmd.Context(), cfg, key, then)
+		switch {
+		case errors.Is(err, director.ErrNoStory):
+			return noBecause{err}
+		case err != nil:
+			return err
+		}
+		if then.IsZero() {
+			then = time.Now()
+		}
+		if err := tell(cmd.OutOrStdout(), told, then, asJSON); err != nil || !follow {
+			return err
+		}
+		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, director.EventFilter{Issue: key, After: lastOf(told), Follow: true}, asJSON)
+	}
+	return c
+}
+
+func tell(to io.Writer, told story.Story, now time.Time, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(to).Encode(told)
+	}
+	return told.Explain(to, now)
+}
+
+func lastOf(told story.Story) story.Place {
+	if n := len(told.Events); n > 0 {
+		return told.Events[n-1].ID
+	}
+	return story.Place{}
+}
+
+// storyOf asks the running director, or reads the journal if none runs.
+func storyOf(ctx context.Context, cfg config.Config, k fsm.IssueKey, at time.Time) (story.Story, error) {
+	told, err := director.AskStory(ctx, cfg.Director.DataDir, k, at)
+	if !errors.Is(err, director.ErrNotThere) {
+		return told, err
+	}
+	book, err := director.ReadBook(ctx, cfg, at)
+	if err != nil {
+		return told, fmt.Errorf("no director runs, and its journal cannot be read: %w", err)
+	}
+	if at.IsZero() {
+		at = time.Now()
+	}
+	told, ok := book.Story(k, at)
+	if !ok {
+		return told, fmt.Errorf("%w: %s", director.ErrNoStory, director.NoStory(k))
+	}
+	return told, nil
+}
+
+func eventsCommand(o *options) *cobra.Command {
+	var asJSON, follow bool
+	var issue, since string
+	c := &cobra.Command{
+		Use: "events", Args: cobra.NoArgs, Short: "List what has happened, one line each",
+		Long: "List what has happened, one line each: time, issue and attempt, and what it was. Without a running director the journal in director.data_dir is read.\n" +
+			"Exit 0: listed; 2: it could not be read.",
+	}
+	c.Flags().StringVar(&issue, "issue", "", "only of this issue: "+issueWanted)
+	c.Flags().StringVar(&since, "since", "24h", "from then on: a time (2006-01-02T15:04:05Z), a time of today (15:04), or how long ago (90m, 2d); \"\" for all that the journal has")
+	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object for each event")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := o.load()
+		if err != nil {
+			return err
+		}
+		f := director.EventFilter{Follow: follow}
+		if issue != "" {
+			if f.Issue, err = issueKey(issue, cfg.GitHub.Repositories); err != nil {
+				return err
+			}
+		}
+		if f.Since, err = timeOf(since, time.Now()); err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, f, asJSON)
+	}
+	return c
+}
+
+// followEvents prints events, from the running director, or from the journal if none runs.
+func followEvents(ctx context.Context, to io.Writer, cfg config.Config, f director.EventFilter, asJSON bool) error {
+	out := json.NewEncoder(to)
+	show := func(e story.Event) error {
+		if asJSON {
+			return out.Encode(e)
+		}
+		_, err := fmt.Fprintln(to, e.Line())
+		return err
+	}
+	err := director.AskEvents(ctx, cfg.Director.DataDir, f, show)
+	if !errors.Is(err, director.ErrNotThere) {
+		return err
+	}
+	if f.Follow {
+		return fmt.Errorf("there is nothing to follow: %w", err)
+	}
+	book, err := director.ReadBook(ctx, cfg, time.Time{})
+	if err != nil {
+		return fmt.Errorf("no director runs, and its journal cannot be read: %w", err)
+	}
+	for _, e := range director.BookEvents(book, f) {
+		if err := show(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// timeOf reads a time that a person gives: RFC 3339, a time of today, or how long ago; empty: the zero time.
+func timeOf(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, layout := range []string{time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, time.UTC); err == nil {
+			return t, nil
+		}
+	}
+	for _, layout := range []string{time.TimeOnly, "15:04"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			y, m, d := now.UTC().Date()
+			return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC), nil
+		}
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		text = days + "h"
+		d, err := time.ParseDuration(text)
+		if err == nil && d >= 0 {
+			return now.Add(-24 * d), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	return time.Time{}, fmt.Errorf("%q is no time: want 2006-01-02T15:04:05Z, 15:04 (UTC, today), or how long ago, as 90m or 2d", text)
+}

@@ -1,0 +1,150 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/story"
+)
+
+// story is what the running director tells of an issue.
+func (s *harness) story(key string) story.Story {
+	s.t.Helper()
+	told, err := AskStory(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), time.Time{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return told
+}
+
+// One attempt fails and a person is asked, one succeeds: the story says so while the director runs, after it has been restarted, and from the
+// journal alone, and tasks, events and status agree with it.
+func TestTheStoryIsTold(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Issue.Number == 1 {
+			return a.failsWith(ctx, "tests_failed", "--- FAIL: TestWidth (0.00s)")
+		}
+		return a.work(ctx)
+	})
+	asked := s.github.CreateIssue(repo, "octocat", "Widths", "", "agent-task")
+	s.start()
+	s.until("a question", s.labelled(asked, "agent-blocked"))
+	done := s.github.CreateIssue(repo, "octocat", "Done", "", "agent-task")
+	s.until("a delivery", s.labelled(done, "agent-review"))
+	s.until("the end of the claim", func() bool { return s.state(done) == "gone" })
+
+	check := func(what string, told, finished story.Story) {
+		t.Helper()
+		q := told.Asked
+		if told.State != "Blocked" || told.Waits == "" || q == nil || q.Ask == "" || len(told.Can) == 0 || told.Title != "Widths" {
+			t.Errorf("%s: %+v", what, told)
+		}
+		if len(told.Attempts) != 1 || len(told.Attempts[0].Decided) != 1 {
+			t.Fatalf("%s: attempts %+v", what, told.Attempts)
+		}
+		if d := told.Attempts[0].Decided[0]; !strings.Contains(d.Cause, "TestWidth") || d.Rule == "" || d.Row == "" || d.Action != "escalate" || !strings.Contains(d.Observed, "report") {
+			t.Errorf("%s: the decision is %+v", what, d)
+		}
+		if finished.State != "Done" || !finished.Over || finished.Work.Branch == "" || finished.Attempts[0].Outcome != story.OutcomeOK {
+			t.Errorf("%s: the one that is done: %+v", what, finished)
+		}
+	}
+	told, finished := s.story(asked), s.story(done)
+	check("as it runs", told, finished)
+
+	rows, err := AskTasks(t.Context(), s.config.Director.DataDir)
+	if err != nil || len(rows) != 2 || rows[0].Issue != fsm.IssueKey(asked) || rows[1].Issue != fsm.IssueKey(done) {
+		t.Fatalf("tasks %+v, %v; want the one that waits, and the one that is done", rows, err)
+	}
+	v, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+	if err != nil || len(v.Tasks) != 1 || v.Tasks[0].State != rows[0].State || v.Tasks[0].WaitsFor != rows[0].Waits {
+		t.Errorf("status says %+v, tasks say %+v (%v)", v.Tasks, rows[0], err)
+	}
+	if _, err := AskStory(t.Context(), s.config.Director.DataDir, "acme/widgets#99", time.Time{}); !errors.Is(err, ErrNoStory) {
+		t.Errorf("an unknown issue: %v, want ErrNoStory", err)
+	}
+	before, err := AskStory(t.Context(), s.config.Director.DataDir, fsm.IssueKey(asked), told.Attempts[0].Began)
+	if err != nil || before.State != "Starting" || before.Asked != nil || len(before.Attempts) != 1 || len(before.Attempts[0].Decided) != 0 {
+		t.Errorf("as it was when the attempt began: %+v, %v", before, err)
+	}
+
+	s.stop()
+	book, err := ReadBook(t.Context(), s.config, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, _ := book.Story(fsm.IssueKey(asked), time.Now())
+	over, _ := book.Story(fsm.IssueKey(done), time.Now())
+	check("from the journal alone", alone, over)
+
+	s.start()
+	s.until("it answers again", func() bool {
+		_, err := AskTasks(t.Context(), s.config.Director.DataDir)
+		return err == nil
+	})
+	check("after a restart", s.story(asked), s.story(done))
+}
+
+// Whoever follows is told of everything once, in order, also across the place where the reading of the journal meets what is decided live.
+func TestEventsAreFollowed(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	first := s.github.CreateIssue(repo, "octocat", "First", "", "agent-task")
+	s.start()
+	s.until("a delivery", s.labelled(first, "agent-review"))
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var got []story.Event
+	followed := make(chan error, 1)
+	go func() {
+		followed <- AskEvents(ctx, s.config.Director.DataDir, EventFilter{Follow: true}, func(e story.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, e)
+			return nil
+		})
+	}()
+	second := s.github.CreateIssue(repo, "octocat", "Second", "", "agent-task")
+	s.until("both deliveries", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		n := 0
+		for _, e := range got {
+			if e.Kind == "work_delivered" {
+				n++
+			}
+		}
+		return n == 2
+	})
+	cancel()
+	if err := <-followed; err != nil {
+		t.Error(err)
+	}
+	for i := 1; i < len(got); i++ {
+		if !got[i].ID.After(got[i-1].ID) {
+			t.Fatalf("%s comes after %s", got[i].ID, got[i-1].ID)
+		}
+	}
+	var all []story.Event
+	err := AskEvents(t.Context(), s.config.Director.DataDir, EventFilter{Issue: fsm.IssueKey(second)}, func(e story.Event) error {
+		all = append(all, e)
+		return nil
+	})
+	if err != nil || len(all) < 6 || slices.ContainsFunc(all, func(e story.Event) bool { return e.Issue != fsm.IssueKey(second) }) {
+		t.Errorf("events of %s: %v, %v", second, all, err)
+	}
+	after := fmt.Sprint(all[2].ID)
+	var rest []story.Event
+	f := EventFilter{Issue: fsm.IssueKey(second), After: all[2].ID}
+	if err := AskEvents(t.Context(), s.config.Director.DataDir, f, func(e story.Event) error { rest = append(rest, e); return nil }); err != nil || len(rest) < len(all)-3 || rest[0].ID != all[3].ID {
+		t.Errorf("after %s: %v, %v", after, rest, err)
+	}
+}

@@ -1,0 +1,238 @@
+package story
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// Limits bound what a book keeps.
+type Limits struct {
+	Over   int // stories of issues that are over
+	Events int // of one story
+	News   int // events of all stories and the fleet
+}
+
+// DefaultLimits keep what a page and its readers look at: some 50 MB if all of it is full.
+var DefaultLimits = Limits{Over: 1000, Events: 250, News: 5000}
+
+// Book follows the journal. It is not safe for concurrent use.
+type Book struct {
+	limits  Limits
+	config  fsm.Config
+	m       *fsm.Machine
+	stories map[fsm.IssueKey]*Story // by key in lower case
+	over    []fsm.IssueKey          // keys of stories that are over, the oldest first
+	news    []Event                 // the newest last
+	dropped bool                    // there was more news
+	last    Place
+}
+
+// NewBook returns an empty book. What tasks wait for is said by the configuration.
+func NewBook(c fsm.Config, l Limits) *Book {
+	return &Book{limits: l, config: c, m: fsm.New(c), stories: map[fsm.IssueKey]*Story{}}
+}
+
+func folded(k fsm.IssueKey) fsm.IssueKey { return fsm.IssueKey(strings.ToLower(string(k))) }
+
+// Add takes the records of one batch. One that the book has already is left out.
+func (b *Book) Add(seq uint64, records []fsm.Record) {
+	if seq <= b.last.Seq {
+		return
+	}
+	at := Place{Seq: seq}
+	for _, r := range records {
+		for _, f := range r.Facts {
+			b.add(at, r.At, f)
+			at.N++
+		}
+	}
+	b.last = Place{Seq: seq, N: max(at.N-1, 0)}
+}
+
+func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
+	key := fsm.About(f)
+	held := b.m.Task(key) // a task that is over leaves the machine with the fact, and still says how it ended
+	var was known
+	if held != nil {
+		was = known{held.State, held.Tally, held.Ending}
+	}
+	b.m.Apply(at, f)
+	t := cmp.Or(b.m.Task(key), held)
+	var s *Story
+	if key != "" {
+		s = b.story(key)
+		over := s.Over
+		s.follow(at, f, t, was)
+		b.keep(s, over)
+	}
+	attempt, text := line(at, f, t)
+	if text == "" {
+		return
+	}
+	e := Event{ID: place, At: at, Issue: key, Attempt: attempt, Kind: fsm.KindOf(f), Text: text}
+	if _, ok := f.(fsm.VerdictMade); ok && s != nil {
+		if a := s.attempt(attempt); a != nil && len(a.Decided) > 0 {
+			e.Decision = &a.Decided[len(a.Decided)-1]
+		}
+	}
+	n := len(b.news) + 1
+	b.news = bounded(append(b.news, e), b.limits.News)
+	b.dropped = b.dropped || len(b.news) < n
+	if s != nil {
+		n = len(s.Events) + 1
+		s.Events = bounded(append(s.Events, e), b.limits.Events)
+		s.Dropped += n - len(s.Events)
+	}
+}
+
+// bounded drops the oldest tenth when there are too many, so that not every event moves all others.
+func bounded(all []Event, most int) []Event {
+	if most <= 0 || len(all) <= most {
+		return all
+	}
+	return append([]Event(nil), all[len(all)-most+most/10:]...)
+}
+
+func (b *Book) story(k fsm.IssueKey) *Story {
+	s := b.stories[folded(k)]
+	if s == nil {
+		s = &Story{Issue: k}
+		b.stories[folded(k)] = s
+	}
+	return s
+}
+
+// keep notes that a story is over, or that it goes on after all, and forgets the oldest of those that are over.
+func (b *Book) keep(s *Story, before bool) {
+	key := folded(s.Issue)
+	switch {
+	case s.Over && !before:
+		b.over = append(b.over, key)
+	case !s.Over && before:
+		b.over = slices.DeleteFunc(b.over, func(k fsm.IssueKey) bool { return k == key })
+	}
+	for b.limits.Over > 0 && len(b.over) > b.limits.Over {
+		delete(b.stories, b.over[0])
+		b.over = b.over[1:]
+	}
+}
+
+// Adopt takes the machine's state from a snapshot, where the book ends: what is older than the journal's first batch is only there.
+func (b *Book) Adopt(state []byte) error {
+	m := fsm.New(b.config)
+	if err := m.Restore(state); err != nil {
+		return err
+	}
+	b.m = m
+	for _, t := range m.Tasks() {
+		s := b.story(t.Key)
+		if s.State == "" { // the journal does not say how it came
+			s.Title, s.URL, s.Attempt, s.Claims, s.Queued, s.Work = t.Title, t.URL, t.Attempt, 1, t.Since, workOf(t.Work)
+			s.enter(t.State, t.Since)
+			s.Meters, s.Spent = metersOf(t.Tally), t.Spent
+		}
+	}
+	return nil
+}
+
+// Configure tells the book by which configuration the machine decides from now on.
+func (b *Book) Configure(c fsm.Config) error {
+	state, err := b.m.Snapshot()
+	if err != nil {
+		return err
+	}
+	b.config = c
+	return b.Adopt(state)
+}
+
+// Last is the place of the last fact.
+func (b *Book) Last() Place { return b.last }
+
+// Machine is the book's own, as of the last record: read, don't change, don't keep.
+func (b *Book) Machine() *fsm.Machine { return b.m }
+
+// Story returns a copy of an issue's story as it looks at a time; false: the book has none.
+func (b *Book) Story(k fsm.IssueKey, now time.Time) (Story, bool) {
+	s := b.stories[folded(k)]
+	if s == nil {
+		return Story{}, false
+	}
+	out := b.present(s, now)
+	out.Attempts, out.Events = slices.Clone(s.Attempts), slices.Clone(s.Events)
+	for i := range out.Attempts {
+		out.Attempts[i].Decided = slices.Clone(out.Attempts[i].Decided)
+	}
+	return out, true
+}
+
+// present adds to a story what the machine says of it now; without attempts and events.
+func (b *Book) present(s *Story, now time.Time) Story {
+	out := *s
+	out.Attempts, out.Events = nil, nil
+	if b.config.Policy == nil { // whoever reads a journal alone has none
+		return b.placed(out, s, now)
+	}
+	guards := b.config.Policy.Guards()
+	out.Limits = Meters{
+		Redispatches: guards.MaxRetries, Iterations: guards.IterationBudget, Errors: guards.MaxConsecutiveErrors,
+		PaidCalls: int64(guards.PaidCallBudget), CostUSD: guards.CostBudgetUSD,
+	}
+	return b.placed(out, s, now)
+}
+
+// placed adds what the machine says.
+func (b *Book) placed(out Story, s *Story, now time.Time) Story {
+	t := b.m.Task(s.Issue)
+	if t == nil {
+		return out
+	}
+	w := b.m.WaitsAt(t, now)
+	out.Waits = w.For
+	if w.Until.After(now) {
+		out.Until = w.Until
+	}
+	out.Can = can(s.Issue, t.State, t.Work)
+	return out
+}
+
+// Rows returns every story that the book has, without attempts and events, as it looks at a time: those that are not over in the order of
+// their arrival, then those that are, the last one first. What never became ours is left out.
+func (b *Book) Rows(now time.Time) []Story {
+	var all []Story
+	for _, t := range b.m.Tasks() {
+		if s := b.stories[folded(t.Key)]; s != nil && !s.Over {
+			all = append(all, b.present(s, now))
+		}
+	}
+	for _, k := range slices.Backward(b.over) {
+		if s := b.stories[k]; s != nil && s.State != fsm.Forgotten.String() {
+			all = append(all, b.present(s, now))
+		}
+	}
+	return all
+}
+
+// Events returns what has happened after a place, the oldest first; of one issue, or of all if it is empty. gap: some of it is only in the journal.
+func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
+	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {
+		if e.ID.After(p) {
+			return 1
+		}
+		return -1
+	})
+	for _, e := range b.news[from:] {
+		if issue == "" || folded(e.Issue) == folded(issue) {
+			all = append(all, e)
+		}
+	}
+	return all, b.dropped && (len(b.news) == 0 || from == 0)
+}
+
+// Covers reports whether the book still has everything that has happened since a time.
+func (b *Book) Covers(since time.Time) bool {
+	return !b.dropped || len(b.news) > 0 && b.news[0].At.Before(since)
+}

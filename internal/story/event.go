@@ -1,0 +1,133 @@
+package story
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// Place is where in the journal an event is: the sequence of its batch, and its number among the batch's facts, from 0.
+type Place struct {
+	Seq uint64
+	N   int
+}
+
+// After reports whether p comes behind q.
+func (p Place) After(q Place) bool { return p.Seq > q.Seq || p.Seq == q.Seq && p.N > q.N }
+
+// String is "<sequence>.<number>".
+func (p Place) String() string { return strconv.FormatUint(p.Seq, 10) + "." + strconv.Itoa(p.N) }
+
+// MarshalText writes String.
+func (p Place) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what String has written; the empty text is the beginning.
+func (p *Place) UnmarshalText(b []byte) error {
+	*p = Place{}
+	if len(b) == 0 {
+		return nil
+	}
+	seq, n, ok := strings.Cut(string(b), ".")
+	at, err := strconv.ParseUint(seq, 10, 64)
+	number, err2 := strconv.Atoi(n)
+	if !ok || err != nil || err2 != nil || number < 0 {
+		return fmt.Errorf("story: %q is no place in the journal: want <sequence>.<number>", b)
+	}
+	*p = Place{at, number}
+	return nil
+}
+
+// Event is one line of what has happened.
+type Event struct {
+	ID      Place        `json:"id"`
+	At      time.Time    `json:"at"`
+	Issue   fsm.IssueKey `json:"issue,omitempty"`   // empty: it is about the fleet
+	Attempt int          `json:"attempt,omitempty"` // from 1; 0: about no attempt
+	Kind    string       `json:"kind"`              // of the fact: "moved", "verdict_made"
+	Text    string       `json:"text"`              // a sentence for people, without its full stop
+
+	Decision *Decision `json:"decision,omitempty"` // of a verdict
+}
+
+// line says what a fact means for people; the empty text: nothing that they would ask for. The task is as it is with the fact; nil:
+// there is none.
+func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
+	if t != nil {
+		attempt = t.Attempt
+	}
+	switch f := f.(type) {
+	case fsm.RunBegan:
+		return 0, "Director " + f.RunID + " begins"
+	case fsm.PhaseChanged:
+		return 0, fmt.Sprintf("The phase is %s (before: %s): %s", f.To, f.From, f.Why)
+	case fsm.CooldownSet:
+		return 0, cooldownText(f)
+	case fsm.CooldownLifted:
+		return 0, "An operator opens " + f.Resource + " again"
+	case fsm.LimitStated:
+		return f.Attempt, fmt.Sprintf("A worker says that %s is closed until %s: %s", f.Resource, clock(f.Until), f.Text)
+	case fsm.IncidentChanged:
+		return 0, incidentText(f)
+	case fsm.StateKept:
+		return 0, "The journal was rebuilt; what the damaged one still says is kept"
+	case fsm.RebuildWritten:
+		return 0, fmt.Sprintf("Part %d of %d of the rebuilt journal is written", f.Part, f.Of)
+	case fsm.TaskQueued:
+		return 0, "It is queued" + standingText(f.Standing)
+	case fsm.StandingChanged:
+		return 0, "Its turn changes" + standingText(f.Standing)
+	case fsm.TaskRenamed:
+		return 0, "The issue is now called: " + f.Title
+	case fsm.TaskRebuilt:
+		return attempt, fmt.Sprintf("It is found again as %s, when the journal is rebuilt (%s)", f.Rebuilt.State, f.Row)
+	case fsm.ClaimWentStale:
+		return attempt, "Nothing happened in this claim for too long"
+	}
+	return lineOfAttempt(at, f, attempt)
+}
+
+// lineOfAttempt is line for what is about an attempt or a person's word about it.
+func lineOfAttempt(at time.Time, f fsm.Fact, attempt int) (int, string) {
+	switch f := f.(type) {
+	case fsm.Moved:
+		return f.Attempt, movedText(at, f)
+	case fsm.AttemptBegan:
+		return f.N, fmt.Sprintf("Attempt %d begins%s", f.N, nextText(f.Next))
+	case fsm.ContainerStarted:
+		return attempt, "Its container runs"
+	case fsm.ReportAccepted:
+		return attempt, reportText(f)
+	case fsm.EndingSet:
+		return attempt, endingText(f)
+	case fsm.ValidationDue:
+		return f.Attempt, "The work is to be validated in a clean container"
+	case fsm.VerdictMade:
+		return f.Attempt, fmt.Sprintf("%s (%s): %s", f.Finding.Reason, f.Finding.Cause, decidedText(f.Verdict))
+	case fsm.UsageCounted:
+		return attempt, usageText(f)
+	case fsm.HintsGiven:
+		return attempt, hintsText(f.Hints)
+	case fsm.TallyReset:
+		return attempt, "All meters begin at zero: " + f.By
+	case fsm.CommandTaken:
+		return attempt, commandText(f)
+	case fsm.ReviewNoted:
+		return attempt, "The review of its pull request is read"
+	case fsm.WorkDelivered:
+		return attempt, "The work is delivered: " + workText(f.Delivery)
+	case fsm.WorkPushed:
+		return attempt, "What there is of the work is pushed: " + workText(f.Work)
+	case fsm.EffectPlanned:
+		return attempt, plannedText(f.Effect)
+	case fsm.EffectDone:
+		if f.Failed != "" {
+			return attempt, effectName(f.Effect) + " is given up: " + f.Failed
+		}
+	case fsm.EffectDeferred:
+		return attempt, fmt.Sprintf("%s has not worked (%s) and is tried again at %s", effectName(f.Effect), f.Why, clock(f.Until))
+	}
+	return attempt, "" // bookkeeping
+}

@@ -1,0 +1,271 @@
+package story
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// Story is what has happened to one issue, and where it stands.
+type Story struct {
+	Issue fsm.IssueKey `json:"issue"`
+	Title string       `json:"title"`
+	URL   string       `json:"url"`
+
+	State  string    `json:"state"`
+	Means  string    `json:"means"` // of the state, for people
+	Since  time.Time `json:"since"` // when the state was entered
+	Over   bool      `json:"over"`  // the claim has ended, or never was
+	Queued time.Time `json:"queued_at"`
+	Claims int       `json:"claims"` // how often it was queued; an issue can be offered again
+
+	Attempt  int       `json:"attempt"` // of the last claim; 0: none yet
+	Priority int       `json:"priority,omitempty"`
+	Waits    string    `json:"waits_for,omitempty"` // what for, in words
+	Until    time.Time `json:"until,omitzero"`      // zero: for as long as it takes
+	Asked    *Question `json:"asked,omitempty"`     // of a person, who has not answered yet
+	Can      []Remedy  `json:"can,omitempty"`       // what a person can do now
+
+	Work   Work           `json:"work,omitzero"`
+	Meters Meters         `json:"meters"` // as they stand
+	Limits Meters         `json:"limits"` // of the policy; 0: none
+	Spent  recovery.Usage `json:"spent,omitzero"`
+
+	Attempts []Attempt `json:"attempts"`          // of all claims, oldest first
+	Events   []Event   `json:"events"`            // oldest first
+	Dropped  int       `json:"dropped,omitempty"` // events that are only in the journal by now
+	answered time.Time // when a person last gave all meters back: what failed before matters no more
+}
+
+// Question is what a person was asked.
+type Question struct {
+	At     time.Time       `json:"at"`
+	Reason recovery.Reason `json:"reason"`
+	Cause  string          `json:"cause"`
+	Ask    string          `json:"ask"`
+	Why    string          `json:"why"`
+}
+
+// Work is what was pushed.
+type Work struct {
+	Branch      string `json:"branch,omitempty"`
+	SHA         string `json:"sha,omitempty"`
+	URL         string `json:"url,omitempty"`
+	PullRequest int    `json:"pull_request,omitempty"`
+}
+
+// Meters are what a task has used of what its policy bounds.
+type Meters struct {
+	Redispatches int     `json:"redispatches"` // attempts that verdicts granted and charged
+	Iterations   int     `json:"iterations"`   // attempts that verdicts granted, less those that cache hits gave back
+	Errors       int     `json:"errors"`       // in a row
+	PaidCalls    int64   `json:"paid_calls"`
+	Tokens       int64   `json:"tokens"`
+	CostUSD      float64 `json:"cost_usd"`
+}
+
+// Attempt is one attempt, and what was decided about it.
+type Attempt struct {
+	ID       string         `json:"id"`
+	N        int            `json:"attempt"`       // from 1; 0: what was decided before the first
+	How      string         `json:"how,omitempty"` // it was to be made, and why; empty: the first
+	Began    time.Time      `json:"began_at,omitzero"`
+	Up       time.Time      `json:"up_at,omitzero"`    // its container runs
+	Hello    time.Time      `json:"hello_at,omitzero"` // its worker spoke
+	Ended    time.Time      `json:"ended_at,omitzero"`
+	Outcome  string         `json:"outcome"`         // running, ok, failed, withdrawn
+	Stage    string         `json:"stage,omitempty"` // of its last report
+	Usage    recovery.Usage `json:"usage,omitzero"`
+	Decided  []Decision     `json:"decided,omitempty"`
+	asserted string
+}
+
+// Decision is one failure: what was observed, how it was read, what was decided, and what that cost.
+type Decision struct {
+	At       time.Time       `json:"at"`
+	Attempt  int             `json:"attempt"`
+	Stage    string          `json:"stage,omitempty"`
+	Observed string          `json:"observed"` // who saw it
+	Asserted string          `json:"asserted,omitempty"`
+	Reason   recovery.Reason `json:"reason"`
+	Means    string          `json:"means"`
+	Cause    string          `json:"cause"` // the line that it was read from
+	Rule     string          `json:"rule"`
+	Certain  float64         `json:"confidence"` // from 0 to 1
+	Action   recovery.Action `json:"action"`
+	Done     string          `json:"done"` // what the action did, for people
+	Row      string          `json:"row"`  // of the policy
+	Why      string          `json:"why"`
+	Veto     string          `json:"veto,omitempty"` // the guard that forbade what the row wanted
+	Delay    time.Duration   `json:"delay"`          // in nanoseconds
+	Charges  string          `json:"charges,omitempty"`
+	Incident string          `json:"incident,omitempty"`
+	Before   Meters          `json:"before"`
+	After    Meters          `json:"after"`
+}
+
+// The outcomes of attempts.
+const (
+	OutcomeRunning   = "running"
+	OutcomeOK        = "ok"
+	OutcomeFailed    = "failed"
+	OutcomeWithdrawn = "withdrawn"
+)
+
+func metersOf(t recovery.Tally) Meters {
+	return Meters{
+		Redispatches: t.Redispatches, Iterations: max(t.Iterations-max(t.Refunded, 0), 0), Errors: t.Consecutive,
+		PaidCalls: t.PaidCalls, Tokens: t.Tokens, CostUSD: t.CostUSD,
+	}
+}
+
+// known is what a task was before a fact.
+type known struct {
+	state  fsm.State
+	tally  recovery.Tally
+	ending fsm.Ending
+}
+
+// follow takes one fact into the story. t is the task with the fact; nil: there is none.
+func (s *Story) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
+	switch f := f.(type) {
+	case fsm.TaskQueued:
+		s.Title, s.URL, s.Queued, s.Attempt, s.Work, s.Asked = f.Title, f.URL, at, 0, Work{}, nil
+		s.Claims++
+		s.enter(fsm.Queued, at)
+	case fsm.TaskRebuilt:
+		s.Title, s.URL, s.Attempt, s.Claims = f.Rebuilt.Title, f.Rebuilt.URL, f.Rebuilt.Attempt, s.Claims+1
+		s.Queued = at
+		s.enter(f.Rebuilt.State, at)
+	case fsm.TaskRenamed:
+		s.Title, s.URL = f.Title, f.URL
+	case fsm.AttemptBegan:
+		s.Attempt = f.N
+		a := Attempt{N: f.N, How: strings.TrimPrefix(nextText(f.Next), ": "), Began: at, Outcome: OutcomeRunning}
+		if t != nil {
+			a.ID = t.AttemptID()
+		}
+		s.Attempts = append(s.Attempts, a)
+	case fsm.Moved:
+		s.moved(at, f)
+	case fsm.VerdictMade:
+		s.judged(at, f, t, was)
+	case fsm.TallyReset:
+		s.answered = at
+	case fsm.EffectPlanned:
+		if e := f.Effect.Escalation; e != nil {
+			s.Asked = &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
+		}
+	case fsm.WorkDelivered:
+		s.Work = workOf(f.Delivery)
+	case fsm.WorkPushed:
+		s.Work = workOf(f.Work)
+	default:
+		s.attempted(at, f)
+	}
+	if t != nil {
+		s.Meters, s.Spent, s.Priority = metersOf(t.Tally), t.Spent, t.Standing.Priority
+	}
+}
+
+func workOf(w fsm.DeliverResult) Work { return Work{w.Branch, w.SHA, w.URL, w.PullRequest} }
+
+func (s *Story) enter(to fsm.State, at time.Time) {
+	about := to.Info()
+	s.State, s.Means, s.Since, s.Over = about.Name, about.Means, at, about.Final || to == fsm.Forgotten
+	if to != fsm.Blocked {
+		s.Asked = nil
+	}
+}
+
+// outcomes say what a move means for the attempt that it ends; any other move out of Stopping means that it failed.
+var outcomes = map[fsm.Trigger]string{fsm.OnGoneOK: OutcomeOK, fsm.OnValidate: OutcomeOK, fsm.OnGoneWithdrawn: OutcomeWithdrawn}
+
+func (s *Story) moved(at time.Time, f fsm.Moved) {
+	asked := s.Asked
+	s.enter(f.To, at)
+	if f.To == fsm.Blocked {
+		s.Asked = asked
+	}
+	a := s.attempt(f.Attempt)
+	switch {
+	case a == nil:
+	case f.To == fsm.Running && a.Hello.IsZero():
+		a.Hello = at
+	case f.From == fsm.Stopping:
+		a.Ended, a.Outcome = at, OutcomeFailed
+		if o := outcomes[f.On]; o != "" {
+			a.Outcome = o
+		}
+	}
+}
+
+// attempted takes what an attempt went through.
+func (s *Story) attempted(at time.Time, f fsm.Fact) {
+	a := s.attempt(s.Attempt)
+	if a == nil {
+		return
+	}
+	switch f := f.(type) {
+	case fsm.ContainerStarted:
+		a.Up = at
+	case fsm.ReportAccepted:
+		if f.Stage != "" {
+			a.Stage = f.Stage
+		}
+		if f.Assertion != nil {
+			a.asserted = f.Assertion.ErrorType
+		}
+	case fsm.UsageCounted:
+		if f.PaidCalls == nil {
+			a.Usage = f.Usage
+		}
+	}
+}
+
+func (s *Story) judged(at time.Time, f fsm.VerdictMade, t *fsm.Task, was known) {
+	about, _ := recovery.Describe(f.Finding.Reason)
+	d := Decision{
+		At: at, Attempt: f.Attempt, Stage: f.Stage, Observed: observed(f, was), Reason: f.Finding.Reason, Means: about.Means, Cause: f.Finding.Cause,
+		Rule: f.Finding.Rule, Certain: f.Finding.Confidence, Action: f.Verdict.Action, Done: f.Verdict.Action.About().Done, Row: f.Verdict.Row,
+		Why: f.Verdict.Why, Veto: f.Verdict.Veto, Delay: f.Verdict.Delay, Charges: string(f.Verdict.Charges), Incident: f.Incident, Before: metersOf(was.tally),
+	}
+	d.After = d.Before
+	if t != nil {
+		d.After = metersOf(t.Tally)
+	}
+	a := s.attempt(f.Attempt)
+	if a == nil {
+		s.Attempts = append(s.Attempts, Attempt{N: f.Attempt, Began: at, Outcome: OutcomeFailed})
+		a = &s.Attempts[len(s.Attempts)-1]
+	}
+	d.Asserted = a.asserted
+	a.Decided = append(a.Decided, d)
+}
+
+// observed says who saw the failure.
+func observed(f fsm.VerdictMade, was known) string {
+	e := was.ending
+	switch {
+	case was.state != fsm.Stopping || e.Outcome == fsm.OutcomeOK:
+		return "what Retake did itself"
+	case e.Known != "" && (e.Known == f.Finding.Reason || e.KnownCause == f.Finding.Cause):
+		return "what Retake saw of the attempt"
+	case e.Report != nil:
+		return "the worker's report " + e.Report.ID
+	}
+	return "how the container ended"
+}
+
+// attempt is the last with the number; nil: there is none.
+func (s *Story) attempt(n int) *Attempt {
+	for i, a := range slices.Backward(s.Attempts) {
+		if a.N == n {
+			return &s.Attempts[i]
+		}
+	}
+	return nil
+}
