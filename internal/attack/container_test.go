@@ -191,6 +191,7 @@ type siege struct {
 
 	mu     sync.Mutex
 	orders map[string]order // by issue and stage
+	begun  map[string]bool  // issues whose agent has asked for its orders
 	said   map[string]string
 }
 
@@ -238,7 +239,7 @@ func newSiege(t *testing.T, api *client.Client) *siege {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711))
-	s := &siege{api: api, name: "attack-" + strings.ToLower(fleetOf(dir)[len("attack-"):]), orders: map[string]order{}, said: map[string]string{}}
+	s := &siege{api: api, name: "attack-" + strings.ToLower(fleetOf(dir)[len("attack-"):]), orders: map[string]order{}, begun: map[string]bool{}, said: map[string]string{}}
 	agent, err := agentBinary()
 	must(t, err)
 	worker, err := build("worker", "../../cmd/worker")
@@ -288,6 +289,7 @@ func (s *siege) listen(t *testing.T, gateway string) (url string) {
 		key := r.URL.Query().Get("issue") + " " + r.URL.Query().Get("stage")
 		s.mu.Lock()
 		o := s.orders[key]
+		s.begun[r.URL.Query().Get("issue")] = true
 		s.mu.Unlock()
 		if r.URL.Path == "/order" {
 			_ = json.NewEncoder(w).Encode(o)
@@ -383,9 +385,13 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 		s.github.AddLabel(key, person, "agent-task")
 		defer s.github.SetState(key, person, "closed")
 	}
-	// Rows follow each other faster than the director's own limit of writes lets it claim, so the neighbour's time begins with its claim.
-	claimed := func() bool { return s.has(theirs, "agent-claimed") || s.has(theirs, "agent-review") }
-	if err := until("the neighbour is claimed", longest, claimed); err != nil {
+	// Rows follow each other faster than the director's own limit of new comments lets it claim, so the neighbour's time begins with its agent.
+	begun := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.begun[theirs]
+	}
+	if err := until("the neighbour's agent begins", longest, begun); err != nil {
 		return nil, err
 	}
 	if err := s.pushed(theirs, 60*time.Second); err != nil {
