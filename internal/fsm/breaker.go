@@ -90,6 +90,12 @@ func (m *Machine) applyBreaker(t *Task, f recovery.Finding, stage string, v reco
 	i.Breaker.Told = f.Reason.Deterministic()
 	b := i.Breaker.Failed(m.now, string(t.Key))
 	m.updateIncident(i, b)
+	return m.underIncident(t, f, v, Incident{Key: key, Breaker: b}, canary)
+}
+
+// underIncident is a verdict in the light of the failure's incident, which has counted it already.
+func (m *Machine) underIncident(t *Task, f recovery.Finding, v recovery.Verdict, i Incident, canary bool) (recovery.Verdict, string) {
+	key, b := i.Key, i.Breaker
 	switch {
 	case b.Told:
 		return v, key

@@ -34,7 +34,7 @@ func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 		}
 		m.move(t, OnLost, end.Why, time.Time{})
 	case e.Failure != nil:
-		m.giveUp(t, failureOf(e.Failure), "RETRY_WAIT", "director.recheck", "the issue could not be read again before the next attempt")
+		m.giveUp(t, failureOf(e.Failure), "RETRY_WAIT", rowRecheck, "the issue could not be read again before the next attempt")
 	default:
 		m.release(t, OnWithdrawn, ReleaseNote{Why: end.Why})
 	}
@@ -62,6 +62,9 @@ func (m *Machine) release(t *Task, on Trigger, note ReleaseNote) {
 
 // rowStale names the verdict on a claim that went stale a second time.
 const rowStale = "director.claim_stale"
+
+// rowRecheck names the verdict on a task whose issue cannot be read any more.
+const rowRecheck = "director.recheck"
 
 // maxStale bounds how many stale claims are remembered. An issue whose first time was forgotten gets another chance.
 const maxStale = 500

@@ -26,6 +26,7 @@ var allowed = map[string][]string{
 		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "retake/internal/recovery",
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
+	"retake/internal/whatif":             {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},
 	"retake/internal/diskfault":          {"errors", "strings", "syscall"}, // for the names of errors
 	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
 	"retake/internal/lease":              {"time"},

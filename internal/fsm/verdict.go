@@ -15,16 +15,7 @@ var callers = map[string]string{"": "start", "START": "start", "CODE": "agent", 
 
 // decide makes the one verdict about a failed attempt.
 func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
-	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
-		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
-		Caller: cmp.Or(callers[stage], "stage"),
-	}, t.AttemptID())
-	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own budget: it does not reset
-		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
-	}
-	if m.mayFix(t, f, stage) {
-		v = m.fixRound(t, f)
-	}
+	v := m.judge(t, f, stage)
 	m.noteHealthEvidence(t, f, stage)
 	v, incident := m.applyBreaker(t, f, stage, v)
 	m.record(VerdictMade{
@@ -49,6 +40,21 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	}
 	// Escalate, skip, stop and abort mean the same for this issue: a human has to look.
 	m.askHuman(t, f, stage, v)
+}
+
+// judge is what the policy says of a failure, or a budget or a round of fixing in its place. That others fail alike is not looked at.
+func (m *Machine) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
+	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
+		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
+		Caller: cmp.Or(callers[stage], "stage"),
+	}, t.AttemptID())
+	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own budget: it does not reset
+		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
+	}
+	if m.mayFix(t, f, stage) {
+		v = m.fixRound(t, f)
+	}
+	return v
 }
 
 // rowFixRound names the verdict on work that a clean container has refused.

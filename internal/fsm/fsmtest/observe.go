@@ -41,6 +41,9 @@ func (h *history) appended(p *process, records []fsm.Record) {
 			}
 			h.take(r.At, f)
 		}
+		if h.w.follow != nil {
+			h.w.follow(r)
+		}
 	}
 }
 

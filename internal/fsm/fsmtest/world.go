@@ -60,6 +60,7 @@ type world struct {
 	history *history
 	bad     *Violation
 	say     func(format string, args ...any) // tells the transcript; nil: nobody reads
+	follow  func(fsm.Record)                 // gets what is in the journal now; nil: nobody follows
 }
 
 // Violation is an invariant that did not hold.

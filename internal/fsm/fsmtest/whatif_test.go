@@ -1,0 +1,75 @@
+package fsmtest
+
+import (
+	"testing"
+
+	"retake/internal/fsm"
+	"retake/internal/whatif"
+)
+
+// followed lets worlds happen whose journals are followed under another configuration, and hands out what was found in each.
+func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found func(*world, *whatif.Report)) {
+	t.Helper()
+	for n := range worlds {
+		w := &world{choices: newChoices(worldSeed(62, n))}
+		var records []fsm.Record // the configuration is drawn when the first ones are there
+		w.follow = func(r fsm.Record) { records = append(records, r) }
+		w.begin()
+		runWorld(w, worldSteps)
+		if w.bad != nil {
+			t.Fatalf("world %d: %v", n, w.bad)
+		}
+		f := whatif.New(other(w), whatif.Options{})
+		for _, r := range records {
+			f.Record(r)
+		}
+		found(w, f.Report())
+	}
+}
+
+// With the configuration that it was written by, nothing in a journal would have been decided otherwise, whatever happened: delays and their jitter, waits for
+// incidents, canaries, budgets, rounds of fixing.
+func TestTheSamePolicyDecidesTheSame(t *testing.T) {
+	t.Parallel()
+	var sum whatif.Counts
+	followed(t, 150, func(w *world) fsm.Config { return w.cfg }, func(w *world, r *whatif.Report) {
+		for _, c := range r.Cases {
+			t.Errorf("%s, %s:\n%+v", w.preset, c.Kind, *c)
+		}
+		sum.Same += r.Counts.Same
+		sum.ByIncident += r.Counts.ByIncident
+		sum.NotAsked += r.Counts.NotAsked
+		if r.Counts.PolicyAlone+r.Counts.Later+r.Counts.Unknown+r.Counts.Unread > 0 {
+			t.Errorf("%+v", r.Counts)
+		}
+	})
+	if sum.Same < 1000 || sum.ByIncident == 0 || sum.NotAsked == 0 {
+		t.Errorf("too little was seen: %+v", sum)
+	}
+	t.Logf("%+v", sum)
+}
+
+// One retry more or less is found: each first difference is a verdict that max_retries decided, and no claim has two.
+func TestAnotherBoundOfRetriesIsFound(t *testing.T) {
+	t.Parallel()
+	cases := 0
+	followed(t, 100, func(w *world) fsm.Config {
+		c, l := w.cfg, w.limits
+		l.MaxRetries++
+		c.Policy = policies()[w.preset].With(l)
+		return c
+	}, func(w *world, r *whatif.Report) {
+		claims := map[string]bool{}
+		for _, c := range r.Cases {
+			nonce, _, _ := fsm.ParseAttemptID(c.Worker)
+			if c.Was.Veto != "max_retries" && c.Was.Action.Again() || c.Would.Veto == "max_retries" || claims[nonce] {
+				t.Errorf("%s: %+v", w.preset, *c)
+			}
+			claims[nonce] = true
+			cases++
+		}
+	})
+	if cases == 0 {
+		t.Error("no world had a difference")
+	}
+}

@@ -1,0 +1,217 @@
+package whatif
+
+import (
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// Options of a Follower.
+type Options struct {
+	Since time.Time               // verdicts before it are followed, but not reported; zero: all are reported
+	Only  func(fsm.IssueKey) bool // nil: every issue
+	Read  func(Stored) Reread     // reads a stored report with other rules; nil: what was found when it came holds
+}
+
+// Stored names the report that a finding was read from.
+type Stored struct {
+	Worker string
+	Ref    fsm.ReportRef
+}
+
+// Reread is what other rules find in a report.
+type Reread struct {
+	Finding recovery.Finding
+	Gone    bool // the report is not there any more: the recorded finding holds
+}
+
+// Follower follows a journal. It is not safe for concurrent use.
+type Follower struct {
+	m      *fsm.Machine
+	cfg    fsm.Config
+	o      Options
+	claims map[string]*claim       // by nonce: those that a verdict was made on
+	canary map[string]fsm.IssueKey // by incident: the canary before the last change
+	issues map[fsm.IssueKey]bool   // of the report
+	out    Report
+}
+
+// claim is one claim of an issue.
+type claim struct {
+	left *Case // the verdict after which it would have gone elsewhere; nil: it goes on as it did
+	over bool  // what follows is not the verdict's doing: a person has answered, or the claim has ended
+	gone bool  // it would have gone elsewhere
+}
+
+// New returns a follower that decides by a configuration. Of that, what the policy, the rounds of fixing and the clean validation need is used.
+func New(cfg fsm.Config, o Options) *Follower {
+	return &Follower{
+		out: Report{Issues: []fsm.IssueKey{}, Changes: []Change{}, Cases: []*Case{}},
+		m:   fsm.New(cfg), cfg: cfg, o: o, claims: map[string]*claim{}, canary: map[string]fsm.IssueKey{}, issues: map[fsm.IssueKey]bool{},
+	}
+}
+
+// Record takes the next record of the journal.
+func (w *Follower) Record(r fsm.Record) {
+	for _, f := range r.Facts {
+		switch f := f.(type) {
+		case fsm.StateKept: // the journal begins anew
+			w.m, w.claims, w.canary = fsm.New(w.cfg), map[string]*claim{}, map[string]fsm.IssueKey{}
+		case fsm.IncidentChanged:
+			w.canary[f.Incident.Key] = w.m.Canary(f.Incident.Key)
+		case fsm.VerdictMade:
+			w.m.Apply(r.At, w.judged(r.At, f))
+			continue
+		case fsm.AttemptBegan, fsm.UsageCounted, fsm.WorkDelivered, fsm.TallyReset:
+			w.went(r.At, f)
+		}
+		w.m.Apply(r.At, f)
+	}
+}
+
+// judged compares a verdict, and returns the one that the claim goes on with.
+func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
+	t := w.m.Task(f.Task)
+	reported := !at.Before(w.o.Since) && (w.o.Only == nil || w.o.Only(f.Task))
+	counted := func(n *int) {
+		if reported {
+			*n++
+		}
+	}
+	if reported {
+		w.seen(at, f.Task)
+	}
+	counts := &w.out.Counts
+	switch {
+	case t == nil:
+		counted(&counts.Unknown)
+		return f
+	case !f.ByPolicy():
+		counted(&counts.NotAsked)
+		return f
+	}
+	c := w.claim(t)
+	if c.gone {
+		counted(&counts.Later)
+		if c.left != nil {
+			c.left.Later++
+		}
+		return f
+	}
+	again := f
+	if read := w.reread(t, f); read.Gone {
+		counted(&counts.Unread)
+	} else if read.Finding != f.Finding {
+		again.Finding, again.Incident = read.Finding, ""
+	}
+	would, _ := w.m.Redecide(at, again, func(incident string) fsm.IssueKey { return w.canary[incident] })
+	kind, elsewhere := differs(f, would)
+	c.gone = elsewhere
+	if !reported {
+		return goesOn(f, would, elsewhere)
+	}
+	switch {
+	case kind != "":
+		counts.Differ++
+		one := newCase(at, t, f, would, kind)
+		w.out.Cases = append(w.out.Cases, one)
+		if elsewhere {
+			c.left, c.over = one, false
+		}
+	default:
+		counts.Same++
+	}
+	if f.ByIncident() && would.ByIncident() {
+		counts.ByIncident++
+		if f.Verdict.NextIfAgain != would.Verdict.NextIfAgain {
+			counts.PolicyAlone++
+		}
+	}
+	return goesOn(f, would, elsewhere)
+}
+
+// goesOn is the verdict that the claim is charged with: from where it would have gone elsewhere on, the recorded ones.
+func goesOn(was, would fsm.VerdictMade, elsewhere bool) fsm.VerdictMade {
+	if elsewhere {
+		return was
+	}
+	return would
+}
+
+// reread reads the report again that a verdict's finding came from. What the director knew itself no rule changes.
+func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
+	e := &t.Ending
+	if w.o.Read == nil || e.Finding == nil || e.Report == nil || *e.Finding != f.Finding || f.Finding.Rule == ruleKnown {
+		return Reread{Finding: f.Finding}
+	}
+	return w.o.Read(Stored{Worker: t.AttemptID(), Ref: *e.Report})
+}
+
+// ruleKnown is the rule of what the director knows for certain.
+const ruleKnown = "known"
+
+// went notes what became of a claim that would have gone elsewhere, until a person has answered: that would have been another question.
+func (w *Follower) went(at time.Time, f fsm.Fact) {
+	var key fsm.IssueKey
+	switch f := f.(type) {
+	case fsm.AttemptBegan:
+		key = f.Task
+	case fsm.UsageCounted:
+		key = f.Task
+	case fsm.WorkDelivered:
+		key = f.Task
+	case fsm.TallyReset:
+		key = f.Task
+	}
+	t := w.m.Task(key)
+	if t == nil || w.claims[t.Nonce] == nil {
+		return
+	}
+	c := w.claims[t.Nonce]
+	if c.left == nil || c.over {
+		return
+	}
+	then := &c.left.Then
+	switch f := f.(type) {
+	case fsm.AttemptBegan:
+		then.Attempts++
+	case fsm.UsageCounted:
+		if f.Ended {
+			then.Usage = then.Usage.Plus(f.Usage)
+		}
+	case fsm.WorkDelivered:
+		then.Delivered, c.over = true, true
+	case fsm.TallyReset:
+		c.over = true
+		if !c.left.Was.Action.Again() {
+			then.AnsweredSeconds = at.Sub(c.left.At).Seconds()
+		}
+	}
+}
+
+func (w *Follower) claim(t *fsm.Task) *claim {
+	if w.claims[t.Nonce] == nil {
+		w.claims[t.Nonce] = &claim{}
+	}
+	return w.claims[t.Nonce]
+}
+
+// seen notes a verdict that is looked at.
+func (w *Follower) seen(at time.Time, k fsm.IssueKey) {
+	if w.out.From.IsZero() {
+		w.out.From = at
+	}
+	w.out.To = at
+	if !w.issues[k] {
+		w.issues[k] = true
+		w.out.Issues = append(w.out.Issues, k)
+	}
+}
+
+// Report is what was found so far. It belongs to the follower.
+func (w *Follower) Report() *Report {
+	w.out.count()
+	w.out.total()
+	return &w.out
+}

@@ -1,0 +1,197 @@
+package whatif
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// Report is what would have been decided otherwise.
+type Report struct {
+	From    time.Time      `json:"from,omitzero"` // the first verdict that was looked at, and the last
+	To      time.Time      `json:"to,omitzero"`
+	Issues  []fsm.IssueKey `json:"issues"` // that they are about
+	Counts  Counts         `json:"counts"`
+	Changes []Change       `json:"changes"` // the cases by count, the most first
+	Totals  Totals         `json:"totals"`
+	Cases   []*Case        `json:"cases"` // in the order of the journal
+}
+
+// Counts say what became of the verdicts that were looked at. Same, Differ, Later, NotAsked and Unknown are all of them.
+type Counts struct {
+	Same        int `json:"same"`
+	Differ      int `json:"differ"`
+	Later       int `json:"later"`        // not compared: on a claim that would have gone elsewhere before
+	NotAsked    int `json:"not_asked"`    // not compared: no policy is asked, as about work that cannot be handed in
+	Unknown     int `json:"unknown"`      // not compared: the task's beginning is not in the journal
+	ByIncident  int `json:"by_incident"`  // an incident has the last word, then and now
+	PolicyAlone int `json:"policy_alone"` // of those: the policy alone would have said otherwise
+	Unread      int `json:"unread"`       // the report is gone, or was not looked for: what was found in it then holds
+}
+
+// Kinds of differences: the first that is so names the case. All but the first two leave the claim's course as it was.
+const (
+	KindAction   = "action"
+	KindValidate = "validate"
+	KindReason   = "reason"
+	KindDelay    = "delay"
+	KindCharges  = "charges"
+	KindCloses   = "closes"
+	KindAsks     = "asks"
+)
+
+// kinds is their table.
+var kinds = []struct {
+	kind      string
+	elsewhere bool // the claim would have had another history
+	is        func(was, would *fsm.VerdictMade) bool
+}{
+	{KindAction, true, func(a, b *fsm.VerdictMade) bool { return a.Verdict.Action != b.Verdict.Action }},
+	{KindValidate, true, func(a, b *fsm.VerdictMade) bool { return a.Validate != b.Validate }},
+	{KindReason, false, func(a, b *fsm.VerdictMade) bool { return a.Finding.Reason != b.Finding.Reason }},
+	{KindDelay, false, func(a, b *fsm.VerdictMade) bool { return a.Verdict.Delay != b.Verdict.Delay }},
+	{KindCharges, false, func(a, b *fsm.VerdictMade) bool { return a.Verdict.Charges != b.Verdict.Charges }},
+	{KindCloses, false, func(a, b *fsm.VerdictMade) bool { return a.Verdict.Cools != b.Verdict.Cools }},
+	{KindAsks, false, func(a, b *fsm.VerdictMade) bool {
+		return !a.Verdict.Action.Again() && (a.Verdict.Ask != b.Verdict.Ask || a.Verdict.Reason != b.Verdict.Reason)
+	}},
+}
+
+// differs names the first difference; empty: the same is decided. Rows, counters and words may be others.
+func differs(was, would fsm.VerdictMade) (kind string, elsewhere bool) {
+	for _, k := range kinds {
+		if k.is(&was, &would) {
+			return k.kind, k.elsewhere
+		}
+	}
+	return "", false
+}
+
+// Change is one way in which verdicts differ.
+type Change struct {
+	Reason recovery.Reason `json:"reason"`
+	Was    recovery.Action `json:"was"`
+	Would  recovery.Action `json:"would_be"`
+	Kind   string          `json:"differs_in"`
+	Count  int             `json:"count"`
+}
+
+// Case is a verdict that would have been another.
+type Case struct {
+	At      time.Time    `json:"at"`
+	Issue   fsm.IssueKey `json:"issue"`
+	Worker  string       `json:"attempt_id"`
+	Attempt int          `json:"attempt"`
+	Stage   string       `json:"stage,omitempty"`
+	Cause   string       `json:"cause"`
+	Kind    string       `json:"differs_in"`
+	Was     Decision     `json:"was"`
+	Would   Decision     `json:"would_be"`
+	Later   int          `json:"later"`      // verdicts on the claim that are not compared because of this one
+	Then    Then         `json:"afterwards"` // of a claim that would have gone elsewhere
+}
+
+// Decision is what people ask of a verdict.
+type Decision struct {
+	Reason       recovery.Reason `json:"reason"`
+	Rule         string          `json:"rule,omitempty"` // of the finding
+	Action       recovery.Action `json:"action"`
+	DelaySeconds float64         `json:"delay_seconds"`
+	Charges      recovery.Cause  `json:"charges,omitempty"`
+	Closes       string          `json:"closes,omitempty"`
+	Row          string          `json:"row"`
+	Veto         string          `json:"veto,omitempty"`
+	Why          string          `json:"why"`
+}
+
+// Then is what happened after the verdict in fact, until a person answered or the work was delivered.
+type Then struct {
+	Attempts        int            `json:"attempts"`
+	Usage           recovery.Usage `json:"usage"`
+	Delivered       bool           `json:"delivered"`
+	AnsweredSeconds float64        `json:"answered_seconds,omitempty"` // how long a person took who was asked
+}
+
+func newCase(at time.Time, t *fsm.Task, was, would fsm.VerdictMade, kind string) *Case {
+	return &Case{
+		At: at, Issue: t.Key, Worker: fsm.AttemptID(t.Nonce, was.Attempt), Attempt: was.Attempt, Stage: was.Stage, Cause: was.Finding.Cause,
+		Kind: kind, Was: decision(was), Would: decision(would),
+	}
+}
+
+func decision(f fsm.VerdictMade) Decision {
+	v := &f.Verdict
+	return Decision{
+		Reason: f.Finding.Reason, Rule: f.Finding.Rule, Action: v.Action, DelaySeconds: v.Delay.Seconds(), Charges: v.Charges, Closes: v.Cools,
+		Row: v.Row, Veto: v.Veto, Why: v.Why,
+	}
+}
+
+// Totals say what the cases amount to. Each counts a claim's first difference alone: what would have followed is not known.
+type Totals struct {
+	MoreAttempts  int `json:"more_attempts"`
+	FewerAttempts int `json:"fewer_attempts"`
+	MoreAsked     int `json:"more_asked"` // a person would have been asked
+	FewerAsked    int `json:"fewer_asked"`
+	Longer        int `json:"longer_waits"` // of those that try again, then and now
+	Shorter       int `json:"shorter_waits"`
+	NowCharged    int `json:"now_charged"` // to a meter of retries, and was free
+	NowFree       int `json:"now_free"`
+	// SparedAttempts were made after the verdicts that would not have tried again, SparedUsage is what they used. SparedDelivered of those claims delivered their
+	// work by them.
+	SparedAttempts  int            `json:"spared_attempts"`
+	SparedUsage     recovery.Usage `json:"spared_usage"`
+	SparedDelivered int            `json:"spared_delivered"`
+}
+
+// count groups the cases.
+func (r *Report) count() {
+	r.Changes = r.Changes[:0]
+	for _, c := range r.Cases {
+		one := Change{Reason: c.Was.Reason, Was: c.Was.Action, Would: c.Would.Action, Kind: c.Kind}
+		i := slices.IndexFunc(r.Changes, func(k Change) bool { k.Count = 0; return k == one })
+		if i < 0 {
+			i = len(r.Changes)
+			r.Changes = append(r.Changes, one)
+		}
+		r.Changes[i].Count++
+	}
+	slices.SortStableFunc(r.Changes, func(a, b Change) int { return cmp.Compare(b.Count, a.Count) })
+}
+
+// total adds the cases up.
+func (r *Report) total() {
+	t := Totals{}
+	for _, c := range r.Cases {
+		was, would := c.Was.Action.Again(), c.Would.Action.Again()
+		for _, one := range []struct {
+			n  *int
+			is bool
+		}{
+			{&t.MoreAttempts, !was && would},
+			{&t.FewerAttempts, was && !would},
+			{&t.MoreAsked, !asks(c.Was.Action) && asks(c.Would.Action)},
+			{&t.FewerAsked, asks(c.Was.Action) && !asks(c.Would.Action)},
+			{&t.Longer, was && would && c.Would.DelaySeconds > c.Was.DelaySeconds},
+			{&t.Shorter, was && would && c.Would.DelaySeconds < c.Was.DelaySeconds},
+			{&t.NowCharged, was && would && c.Was.Charges == "" && c.Would.Charges != ""},
+			{&t.NowFree, was && would && c.Was.Charges != "" && c.Would.Charges == ""},
+			{&t.SparedDelivered, was && !would && c.Then.Delivered},
+		} {
+			if one.is {
+				*one.n++
+			}
+		}
+		if was && !would {
+			t.SparedAttempts += c.Then.Attempts
+			t.SparedUsage = t.SparedUsage.Plus(c.Then.Usage)
+		}
+	}
+	r.Totals = t
+}
+
+// asks: a person has to look, whatever else the action means.
+func asks(a recovery.Action) bool { return !a.Again() && a != recovery.Reclaim }
