@@ -117,11 +117,16 @@ func (b *Bus) connect() error {
 	if b.ownJS, err = jetstream.New(b.own); err != nil {
 		return err
 	}
-	if b.stored, err = b.signIn(b.options.Keys.Reports, nats.CustomInboxPrefix(keys.DirectorInbox)); err != nil {
-		return err
-	}
-	b.reports, err = jetstream.New(b.stored)
+	_, err = b.signInToReports()
 	return err
+}
+
+// signInToReports opens the account of reports and dead letters.
+func (b *Bus) signInToReports() (_ jetstream.JetStream, err error) {
+	if b.stored, err = b.signIn(b.options.Keys.Reports, nats.CustomInboxPrefix(keys.DirectorInbox)); err == nil {
+		b.reports, err = jetstream.New(b.stored)
+	}
+	return b.reports, err
 }
 
 // signIn opens one connection as a user of its own.

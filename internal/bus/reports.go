@@ -229,3 +229,35 @@ func (b *Bus) TakeSpooled(ctx context.Context, worker string, data []byte) error
 	_, err = b.store(ctx, subject, id, data)
 	return noAnswer(err)
 }
+
+// ErrNoReport: the stream has no report at a sequence, or not any more.
+var ErrNoReport = errors.New("bus: the report is not stored any more")
+
+// StoredReport is a report as it is stored.
+type StoredReport struct {
+	Data     []byte    `json:"data"`
+	Received time.Time `json:"received"`
+}
+
+// StoredReport reads the report at a sequence of the stream. Whether it is the one that is meant, its digest tells. It works on a journal that was opened alone, too.
+func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
+	js, err := b.reports, error(nil)
+	if js == nil {
+		js, err = b.signInToReports()
+	}
+	var stream jetstream.Stream
+	if err == nil {
+		stream, err = js.Stream(ctx, b.reportsStream())
+	}
+	var m *jetstream.RawStreamMsg
+	if err == nil {
+		m, err = stream.GetMsg(ctx, seq)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound), errors.Is(err, jetstream.ErrStreamNotFound):
+		return StoredReport{}, ErrNoReport
+	case err != nil:
+		return StoredReport{}, fmt.Errorf("bus: report %d: %w", seq, err)
+	}
+	return StoredReport{Data: m.Data, Received: m.Time.UTC()}, nil
+}

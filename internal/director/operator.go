@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -85,6 +86,8 @@ func (s *session) serveOperator(ctx context.Context) error {
 	mux.HandleFunc("GET /tasks", s.listTasks)
 	mux.HandleFunc("GET /tasks/{owner}/{repo}/{number}/story", s.tellStory)
 	mux.HandleFunc("GET /events", s.listEvents)
+	mux.HandleFunc("GET /journal", s.tellJournal)
+	mux.HandleFunc("GET /journal/reports/{seq}", s.tellReport)
 	mux.HandleFunc("POST /{command}", s.operate)
 	mux.HandleFunc("POST /budget/reset", s.resetBudget)
 	mux.HandleFunc("POST /cooldown/lift", s.liftCooldowns)
@@ -266,27 +269,13 @@ const askTimeout = 5 * time.Second
 func ask[T any](ctx context.Context, dataDir, method, path string, body any) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	socket := filepath.Join(dataDir, SocketName)
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-		DisableKeepAlives: true,
-	}}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return answer, err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://director"+path, bytes.NewReader(text))
+	resp, err := send(ctx, dataDir, method, path, bytes.NewReader(text))
 	if err != nil {
 		return answer, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		if asked, ok := errors.AsType[*url.Error](err); ok { // the address is made up
-			err = asked.Err
-		}
-		return answer, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusConflict {
@@ -299,6 +288,29 @@ func ask[T any](ctx context.Context, dataDir, method, path string, body any) (an
 		return answer, fmt.Errorf("director: answer to %s %s: %w", method, path, err)
 	}
 	return answer, nil
+}
+
+// send sends a request over the operator's socket. The caller closes the answer's body.
+func send(ctx context.Context, dataDir, method, path string, body io.Reader) (*http.Response, error) {
+	socket := filepath.Join(dataDir, SocketName)
+	client := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		},
+		DisableKeepAlives: true,
+	}}
+	req, err := http.NewRequestWithContext(ctx, method, "http://director"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if asked, ok := errors.AsType[*url.Error](err); ok { // the address is made up
+		err = asked.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket, err)
+	}
+	return resp, nil
 }
 
 // snapshot is the state as the bus and the operator get it.

@@ -9,15 +9,9 @@ import (
 
 // Options of a Follower.
 type Options struct {
-	Since time.Time               // verdicts before it are followed, but not reported; zero: all are reported
-	Only  func(fsm.IssueKey) bool // nil: every issue
-	Read  func(Stored) Reread     // reads a stored report with other rules; nil: what was found when it came holds
-}
-
-// Stored names the report that a finding was read from.
-type Stored struct {
-	Worker string
-	Ref    fsm.ReportRef
+	Since time.Time                  // verdicts before it are followed, but not reported; zero: all are reported
+	Only  func(fsm.IssueKey) bool    // nil: every issue
+	Read  func(fsm.ReportRef) Reread // reads a stored report with other rules; nil: what was found when it came holds
 }
 
 // Reread is what other rules find in a report.
@@ -145,7 +139,7 @@ func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	if w.o.Read == nil || e.Finding == nil || e.Report == nil || *e.Finding != f.Finding || f.Finding.Rule == ruleKnown {
 		return Reread{Finding: f.Finding}
 	}
-	return w.o.Read(Stored{Worker: t.AttemptID(), Ref: *e.Report})
+	return w.o.Read(*e.Report)
 }
 
 // ruleKnown is the rule of what the director knows for certain.

@@ -1,0 +1,120 @@
+package director
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/chain"
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+	"retake/internal/whatif"
+)
+
+// WhatIf is a question to a journal.
+type WhatIf struct {
+	Config config.Config // whose journal it is
+	Export string        // a file of `director journal export` instead; empty: the journal itself
+	Other  config.Config // what is decided by instead
+	Reread bool          // stored reports are read again, with Other's rules; an export has none
+	Since  time.Time     // verdicts before it are not reported; zero: all are
+	Only   func(fsm.IssueKey) bool
+}
+
+// Ask follows the journal, archived batches included, and says what would have been decided otherwise. It changes nothing. If a director runs on the data
+// directory with an embedded bus, that one is asked for its journal; if none runs, a copy of the bus is read, as by VerifyJournal. A joined bus is read beside
+// its directors.
+func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
+	cfg, err := decidesBy(q.Other)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case q.Export != "":
+		return q.follow(cfg, func(take func([]byte) error) error {
+			_, err := chain.Read(q.Export, func(r chain.Record) error { return take(r.Data) }, nil)
+			return err
+		}, nil)
+	case q.Config.AgentBus.URL == "":
+		dir := q.Config.Director.DataDir
+		r, err := q.follow(cfg, func(take func([]byte) error) error { return streamedBatches(ctx, dir, take) }, func(seq uint64) (bus.StoredReport, error) {
+			return streamedReport(ctx, dir, seq)
+		})
+		if !errors.Is(err, ErrNotThere) {
+			return r, err
+		}
+	}
+	var r *whatif.Report
+	err = withJournal(ctx, q.Config, true, func(ctx context.Context, b *bus.Bus) error {
+		var err error
+		r, err = q.follow(cfg, func(take func([]byte) error) error { return eachBatch(ctx, b.Journal(), take) }, func(seq uint64) (bus.StoredReport, error) {
+			return b.StoredReport(ctx, seq)
+		})
+		return err
+	})
+	return r, err
+}
+
+// decidesBy is the part of a configuration that decisions are made by.
+func decidesBy(c config.Config) (fsm.Config, error) {
+	tables, problems := c.Tables()
+	if err := problems.Err(); err != nil {
+		return fsm.Config{}, err
+	}
+	stages, err := stagePlans(c)
+	d := &daemon{config: c, classifier: tables.Classifier, policy: tables.Policy, stages: stages}
+	return d.machineConfig(), err
+}
+
+// follow reads batches, and reports as they are asked for; report nil: there are none.
+func (q WhatIf) follow(cfg fsm.Config, batches func(take func([]byte) error) error, report func(seq uint64) (bus.StoredReport, error)) (*whatif.Report, error) {
+	o := whatif.Options{Since: q.Since, Only: q.Only}
+	var failed error // a report that cannot be read is not one that is gone
+	if q.Reread {
+		o.Read = func(ref fsm.ReportRef) whatif.Reread {
+			if report == nil || failed != nil {
+				return whatif.Reread{Gone: true}
+			}
+			e, err := evidenceOf(ref, report)
+			if err != nil && !errors.Is(err, bus.ErrNoReport) {
+				failed = err
+			}
+			if err != nil {
+				return whatif.Reread{Gone: true}
+			}
+			return whatif.Reread{Finding: cfg.Classify(e)}
+		}
+	}
+	f := whatif.New(cfg, o)
+	err := batches(func(data []byte) error {
+		records, err := fsm.ReadBatch(data)
+		for _, r := range records {
+			f.Record(r)
+		}
+		return errors.Join(err, failed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f.Report(), nil
+}
+
+// evidenceOf reads what a report said. One with another digest than the journal has is not the one.
+func evidenceOf(ref fsm.ReportRef, report func(seq uint64) (bus.StoredReport, error)) (recovery.Evidence, error) {
+	stored, err := report(ref.Seq)
+	if err != nil {
+		return recovery.Evidence{}, err
+	}
+	sum := sha256.Sum256(stored.Data)
+	e, err := wire.Decode(stored.Data)
+	body, ok := e.Payload.(*wire.WorkerError)
+	if err != nil || !ok || hex.EncodeToString(sum[:]) != ref.SHA256 {
+		return recovery.Evidence{}, bus.ErrNoReport
+	}
+	return Evidence(body, stored.Received), nil
+}
