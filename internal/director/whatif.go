@@ -18,11 +18,12 @@ import (
 
 // WhatIf is a question to a journal.
 type WhatIf struct {
-	Config config.Config // whose journal it is
-	Export string        // a file of `director journal export` instead; empty: the journal itself
-	Other  config.Config // what is decided by instead
-	Reread bool          // stored reports are read again, with Other's rules; an export has none
-	Since  time.Time     // verdicts before it are not reported; zero: all are
+	Config config.Config  // whose journal it is
+	Export string         // a file of `director journal export` instead; empty: the journal itself
+	Other  config.Config  // what is decided by instead
+	Today  *config.Config // what is decided by now, so that cases can be told that are so already; nil: nothing is compared
+	Reread bool           // stored reports are read again, with Other's rules; an export has none
+	Since  time.Time      // verdicts before it are not reported; zero: all are
 	Only   func(fsm.IssueKey) bool
 }
 
@@ -34,15 +35,23 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	var today *fsm.Config
+	if q.Today != nil {
+		cfg, err := decidesBy(*q.Today)
+		if err != nil {
+			return nil, err
+		}
+		today = &cfg
+	}
 	switch {
 	case q.Export != "":
-		return q.follow(cfg, func(take func([]byte) error) error {
+		return q.follow(cfg, today, func(take func([]byte) error) error {
 			_, err := chain.Read(q.Export, func(r chain.Record) error { return take(r.Data) }, nil)
 			return err
 		}, nil)
 	case q.Config.AgentBus.URL == "":
 		dir := q.Config.Director.DataDir
-		r, err := q.follow(cfg, func(take func([]byte) error) error { return streamedBatches(ctx, dir, take) }, func(seq uint64) (bus.StoredReport, error) {
+		r, err := q.follow(cfg, today, func(take func([]byte) error) error { return streamedBatches(ctx, dir, take) }, func(seq uint64) (bus.StoredReport, error) {
 			return streamedReport(ctx, dir, seq)
 		})
 		if !errors.Is(err, ErrNotThere) {
@@ -52,7 +61,7 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	var r *whatif.Report
 	err = withJournal(ctx, q.Config, true, func(ctx context.Context, b *bus.Bus) error {
 		var err error
-		r, err = q.follow(cfg, func(take func([]byte) error) error { return eachBatch(ctx, b.Journal(), take) }, func(seq uint64) (bus.StoredReport, error) {
+		r, err = q.follow(cfg, today, func(take func([]byte) error) error { return eachBatch(ctx, b.Journal(), take) }, func(seq uint64) (bus.StoredReport, error) {
 			return b.StoredReport(ctx, seq)
 		})
 		return err
@@ -72,7 +81,7 @@ func decidesBy(c config.Config) (fsm.Config, error) {
 }
 
 // follow reads batches, and reports as they are asked for; report nil: there are none.
-func (q WhatIf) follow(cfg fsm.Config, batches func(take func([]byte) error) error, report func(seq uint64) (bus.StoredReport, error)) (*whatif.Report, error) {
+func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take func([]byte) error) error, report func(seq uint64) (bus.StoredReport, error)) (*whatif.Report, error) {
 	o := whatif.Options{Since: q.Since, Only: q.Only}
 	var failed error // a report that cannot be read is not one that is gone
 	if q.Reread {
@@ -90,18 +99,27 @@ func (q WhatIf) follow(cfg fsm.Config, batches func(take func([]byte) error) err
 			return whatif.Reread{Finding: cfg.Classify(e)}
 		}
 	}
-	f := whatif.New(cfg, o)
+	f := []*whatif.Follower{whatif.New(cfg, o)}
+	if today != nil {
+		f = append(f, whatif.New(*today, whatif.Options{Since: q.Since, Only: q.Only}))
+	}
 	err := batches(func(data []byte) error {
 		records, err := fsm.ReadBatch(data)
 		for _, r := range records {
-			f.Record(r)
+			for _, f := range f {
+				f.Record(r)
+			}
 		}
 		return errors.Join(err, failed)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return f.Report(), nil
+	r := f[0].Report()
+	if today != nil {
+		r.Compare(f[1].Report())
+	}
+	return r, nil
 }
 
 // evidenceOf reads what a report said. One with another digest than the journal has is not the one.

@@ -118,7 +118,7 @@ func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 		if want := (whatif.Totals{FewerAttempts: 2, MoreAsked: 2, SparedAttempts: 3, SparedUsage: recovery.Usage{PaidCalls: 2}, SparedDelivered: 1}); fewer.Totals != want {
 			t.Errorf("%s: %+v, want %+v", where, fewer.Totals, want)
 		}
-		if want := []whatif.Change{{"network_transient", "retry", "escalate", whatif.KindAction, 2}}; !slices.Equal(fewer.Changes, want) {
+		if want := []whatif.Change{{Reason: "network_transient", Was: "retry", Would: "escalate", Kind: whatif.KindAction, Count: 2}}; !slices.Equal(fewer.Changes, want) {
 			t.Errorf("%s: %+v", where, fewer.Changes)
 		}
 		expect(ask(WhatIf{Other: one(func(c *config.Config) { c.Director.MaxRetries = 1 }), Only: func(k fsm.IssueKey) bool { return string(k) == keys[1] }}),

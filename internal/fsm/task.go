@@ -28,6 +28,9 @@ func (k IssueKey) Number() int {
 // fold returns the form by which two spellings of one issue are the same.
 func (k IssueKey) fold() IssueKey { return IssueKey(strings.ToLower(string(k))) }
 
+// Same reports whether two keys name one issue, however they are spelled.
+func (k IssueKey) Same(as IssueKey) bool { return k.fold() == as.fold() }
+
 // valid: a repository with owner, and a number.
 func (k IssueKey) valid() bool {
 	owner, name, ok := strings.Cut(k.Repo(), "/")

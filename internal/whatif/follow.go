@@ -29,6 +29,7 @@ type Follower struct {
 	canary map[string]fsm.IssueKey // by incident: the canary before the last change
 	issues map[fsm.IssueKey]bool   // of the report
 	out    Report
+	place  int // verdicts so far
 }
 
 // claim is one claim of an issue.
@@ -66,6 +67,7 @@ func (w *Follower) Record(r fsm.Record) {
 
 // judged compares a verdict, and returns the one that the claim goes on with.
 func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
+	w.place++
 	t := w.m.Task(f.Task)
 	reported := !at.Before(w.o.Since) && (w.o.Only == nil || w.o.Only(f.Task))
 	counted := func(n *int) {
@@ -109,6 +111,7 @@ func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 	case kind != "":
 		counts.Differ++
 		one := newCase(at, t, f, would, kind)
+		one.place = w.place
 		w.out.Cases = append(w.out.Cases, one)
 		if elsewhere {
 			c.left, c.over = one, false

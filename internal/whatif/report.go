@@ -24,6 +24,7 @@ type Report struct {
 type Counts struct {
 	Same        int `json:"same"`
 	Differ      int `json:"differ"`
+	Already     int `json:"already"`      // of those: another configuration, that of today, says just the same
 	Later       int `json:"later"`        // not compared: on a claim that would have gone elsewhere before
 	NotAsked    int `json:"not_asked"`    // not compared: no policy is asked, as about work that cannot be handed in
 	Unknown     int `json:"unknown"`      // not compared: the task's beginning is not in the journal
@@ -88,10 +89,12 @@ type Case struct {
 	Stage   string       `json:"stage,omitempty"`
 	Cause   string       `json:"cause"`
 	Kind    string       `json:"differs_in"`
+	Already bool         `json:"already"` // the configuration of today says just the same: see Compare
 	Was     Decision     `json:"was"`
 	Would   Decision     `json:"would_be"`
 	Later   int          `json:"later"`      // verdicts on the claim that are not compared because of this one
 	Then    Then         `json:"afterwards"` // of a claim that would have gone elsewhere
+	place   int          // among the verdicts of the journal
 }
 
 // Decision is what people ask of a verdict.
@@ -145,6 +148,21 @@ type Totals struct {
 	SparedAttempts  int            `json:"spared_attempts"`
 	SparedUsage     recovery.Usage `json:"spared_usage"`
 	SparedDelivered int            `json:"spared_delivered"`
+}
+
+// Compare marks the cases that a report of the same journal under the configuration of today has, too: they are not the doing of what is tried.
+func (r *Report) Compare(today *Report) {
+	r.Counts.Already = 0
+	i := 0
+	for _, c := range r.Cases { // both are in the order of the journal
+		for i < len(today.Cases) && today.Cases[i].place < c.place {
+			i++
+		}
+		c.Already = i < len(today.Cases) && today.Cases[i].place == c.place && today.Cases[i].Would == c.Would
+		if c.Already {
+			r.Counts.Already++
+		}
+	}
 }
 
 // count groups the cases.

@@ -42,7 +42,7 @@ func (h *history) appended(p *process, records []fsm.Record) {
 			h.take(r.At, f)
 		}
 		if h.w.follow != nil {
-			h.w.follow(r)
+			h.w.follow(p, r)
 		}
 	}
 }

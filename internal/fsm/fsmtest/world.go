@@ -60,7 +60,7 @@ type world struct {
 	history *history
 	bad     *Violation
 	say     func(format string, args ...any) // tells the transcript; nil: nobody reads
-	follow  func(fsm.Record)                 // gets what is in the journal now; nil: nobody follows
+	follow  func(*process, fsm.Record)       // gets what a process has put into the journal; nil: nobody follows
 }
 
 // Violation is an invariant that did not hold.

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/config"
+	"retake/internal/director"
+	"retake/internal/fsm"
+)
+
+// replaying are the flags of `director replay`.
+type replaying struct {
+	policy, preset, rules, other string // what would have decided
+	since, journal               string
+	json                         bool
+}
+
+func replayCommand(o *options) *cobra.Command {
+	var r replaying
+	c := &cobra.Command{
+		Use: "replay [ISSUE]", Args: needs(cobra.MaximumNArgs(1), "want one issue, or none for all"),
+		Short: "Try a policy, rules or limits on what has happened: which decisions would have been others",
+		Long: "Follow the journal, archived batches included, and decide every failure in it again by another policy, other rules or other limits: what would have been decided\n" +
+			"otherwise, by count and by case. Without any of them, by the configuration as it is now. Nothing is changed; a director may be running.\n" +
+			"After a claim's first verdict that leads elsewhere, its later ones are counted and not compared: it would have had another history.\n" +
+			"ISSUE: " + issueWanted + ".\n" +
+			"Exit 0: nothing would have been decided otherwise; 1: something would; 2: it could not be found out.",
+		Example: "  director replay --policy new.toml --since 30d\n  director replay --set director.max_retries=1 acme/widgets#21\n" +
+			"  director replay --journal journal.jsonl.zst --preset gdd --json",
+	}
+	f := c.Flags()
+	f.StringVar(&r.policy, "policy", "", "a TOML file of rows over the preset's, instead of the configuration's")
+	f.StringVar(&r.preset, "preset", "", "a built-in policy, instead of the configuration's preset and file: director, reviewcat, gdd, cortex, prp, dispatch")
+	f.StringVar(&r.rules, "rules", "", "a TOML file of rules over the built-in ones: reports that are still stored are read again by it")
+	f.StringVar(&r.other, "config-to", "", "a whole configuration to decide by; --config says whose journal is read")
+	f.StringVar(&r.since, "since", "", "only verdicts since then: 30d, 12h, 2w, 2026-11-01 or 2026-11-01T09:00:00Z (default: all)")
+	f.StringVar(&r.journal, "journal", "", "read this file of `director journal export`; without --config and --set, the built-in configuration decides")
+	f.BoolVar(&r.json, "json", false, "print what was found as one JSON object")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		q, err := r.question(cmd, o)
+		if err != nil {
+			return err
+		}
+		if len(args) == 1 {
+			key, err := issueKey(args[0], q.Config.GitHub.Repositories)
+			if err != nil {
+				return err
+			}
+			q.Only = func(k fsm.IssueKey) bool { return k.Same(key) }
+		}
+		found, err := q.Ask(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if r.json {
+			err = json.NewEncoder(cmd.OutOrStdout()).Encode(found)
+		} else {
+			err = showReplay(cmd.OutOrStdout(), found, q.Reread)
+		}
+		return answer(found.Counts.Differ == 0, err)
+	}
+	return c
+}
+
+// question reads whose journal is asked, and what would have decided.
+func (r *replaying) question(cmd *cobra.Command, o *options) (q director.WhatIf, err error) {
+	q.Export, q.Reread = r.journal, r.rules != ""
+	load := o.load
+	if r.journal != "" { // no configuration is needed for that
+		load = func() (config.Config, error) { return o.loadIf(cmd) }
+	}
+	if q.Config, err = load(); err != nil {
+		return q, err
+	}
+	to := *o
+	switch {
+	case r.other != "":
+		to.file = r.other
+	case r.journal != "" && !cmd.Flags().Changed("config"):
+		to.file = ""
+	}
+	to.set = maps.Clone(o.set)
+	if to.set == nil {
+		to.set = map[string]string{}
+	}
+	if r.preset != "" || r.policy != "" {
+		to.set["recovery.policy_file"] = r.policy
+	}
+	if r.preset != "" {
+		to.set["recovery.preset"] = r.preset
+	}
+	if r.rules != "" {
+		to.set["recovery.rules_file"] = r.rules
+	}
+	if q.Other, err = to.load(); err != nil {
+		return q, err
+	}
+	if q.Since, err = sinceTime(r.since, time.Now()); err != nil {
+		return q, err
+	}
+	if len(to.set) == 0 && r.other == "" || r.journal != "" && !cmd.Flags().Changed("config") {
+		return q, nil // it is today's that is tried, or nobody says which that is
+	}
+	today := *o
+	today.set = nil
+	c, err := today.load()
+	if err == nil { // else --set alone makes it one that can be used
+		q.Today = &c
+	}
+	return q, nil
+}
+
+// sinceForm is a time that has passed, in one unit.
+var sinceForm = regexp.MustCompile(`^([0-9]{1,6})(m|h|d|w)$`)
+
+var sinceUnits = map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
+
+// sinceTime reads --since; nothing: zero.
+func sinceTime(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if m := sinceForm.FindStringSubmatch(text); m != nil {
+		n, err := strconv.Atoi(m[1])
+		return now.Add(-time.Duration(n) * sinceUnits[m[2]]), err
+	}
+	for _, form := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(form, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--since %s: want how long ago (90m, 12h, 30d, 2w), a day (2026-11-01) or a time (2026-11-01T09:00:00Z)", text)
+}

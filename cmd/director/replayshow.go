@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"retake/internal/whatif"
+)
+
+// showReplay prints what would have been decided otherwise, for people.
+func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+	n := &r.Counts
+	all := n.Same + n.Differ + n.Later + n.NotAsked + n.Unknown
+	if all == 0 {
+		_, err := fmt.Fprintln(to, "no verdicts: nothing failed there, or then")
+		return err
+	}
+	fmt.Fprintf(w, "verdicts\t%d\ton %s, %s to %s\n", all, counted(len(r.Issues), "issue", "issues"), r.From.Format(time.DateTime), r.To.Format(time.DateTime))
+	for _, row := range []struct {
+		name  string
+		n     int
+		means string
+		of    bool // it is one of the parts
+	}{
+		{"same", n.Same, "", true},
+		{"differ", n.Differ, "", true},
+		{"  already", n.Already, "so by the configuration as it is now, without what is tried", false},
+		{"not compared", n.Later, "later on claims that would have gone elsewhere before", n.Later > 0},
+		{"not compared", n.NotAsked, "no policy is asked about them", n.NotAsked > 0},
+		{"not compared", n.Unknown, "the beginning of their claim is not in the journal", n.Unknown > 0},
+		{"incident", n.ByIncident, "had the last word, and would have it again" + alone(n.PolicyAlone), false},
+		{"not read again", n.Unread, "the report is not stored there: what was found in it holds", false},
+	} {
+		if row.of || row.n > 0 && (row.name != "not read again" || reread) {
+			fmt.Fprintf(w, "%s\t%d\t%s\n", row.name, row.n, row.means)
+		}
+	}
+	if len(r.Cases) > 0 {
+		showCases(w, r)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(to, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// alone says what an incident hides.
+func alone(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; of %d the policy alone would have said otherwise", n)
+}
+
+func showCases(w *tabwriter.Writer, r *whatif.Report) {
+	fmt.Fprint(w, "\nCOUNT\tREASON\tWAS\tWOULD BE\tIN\n")
+	for _, c := range r.Changes {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", c.Count, c.Reason, c.Was, c.Would, c.Kind)
+	}
+	fmt.Fprint(w, "\nISSUE\tATTEMPT\tREASON\tWAS\tWOULD BE\tLATER\tROW\tWHY\n")
+	for _, c := range r.Cases {
+		reason := string(c.Was.Reason)
+		if c.Would.Reason != c.Was.Reason {
+			reason += " → " + string(c.Would.Reason)
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\n", c.Issue, c.Attempt, reason, did(c.Was), did(c.Would), c.Later, c.Would.Row, c.Would.Why)
+	}
+	t := &r.Totals
+	fmt.Fprintf(w, "\nattempts\t%s\n", strings.Join(attemptLines(t), "\n\t"))
+	fmt.Fprintf(w, "people\tasked %d times more, %d times less, at the first difference of each claim\n", t.MoreAsked, t.FewerAsked)
+}
+
+// attemptLines say what the cases amount to.
+func attemptLines(t *whatif.Totals) []string {
+	lines := []string{fmt.Sprintf("%d granted more, %d fewer, at the first difference of each claim", t.MoreAttempts, t.FewerAttempts)}
+	if t.SparedAttempts > 0 {
+		lines = append(lines, fmt.Sprintf("%s, made after those fewer ones: %s, %d tokens, %.2f USD; %s delivered by them",
+			counted(t.SparedAttempts, "attempt", "attempts"), counted(int(t.SparedUsage.PaidCalls), "paid call", "paid calls"), t.SparedUsage.Tokens, t.SparedUsage.CostUSD,
+			counted(t.SparedDelivered, "claim was", "claims were")))
+	}
+	for _, row := range []struct {
+		n     int
+		means string
+	}{
+		{t.Longer, "would have waited longer"},
+		{t.Shorter, "would have waited less"},
+		{t.NowCharged, "would have been charged to the retries, and were free"},
+		{t.NowFree, "would have been free, and were charged to the retries"},
+	} {
+		if row.n > 0 {
+			lines = append(lines, fmt.Sprintf("%d %s", row.n, row.means))
+		}
+	}
+	return lines
+}
+
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// did is an action with its delay.
+func did(d whatif.Decision) string {
+	if d.DelaySeconds == 0 {
+		return string(d.Action)
+	}
+	delay := time.Duration(d.DelaySeconds * float64(time.Second))
+	if delay >= time.Second {
+		return fmt.Sprintf("%s in %s", d.Action, delay.Round(100*time.Millisecond))
+	}
+	return fmt.Sprintf("%s in %s", d.Action, delay.Round(time.Millisecond))
+}
