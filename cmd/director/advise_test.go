@@ -59,7 +59,7 @@ func TestHandbookPrintsWhatTheCommandsPrint(t *testing.T) {
 		t.Fatal(err)
 	}
 	var anew bytes.Buffer
-	dir, commands, inBlock, skip := t.TempDir(), 0, false, false
+	dir, commands, inBlock, skip := demoJournal(t), 0, false, false
 	lines := strings.SplitAfter(string(data), "\n")
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]

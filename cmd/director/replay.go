@@ -120,8 +120,6 @@ func (r *replaying) question(cmd *cobra.Command, o *options) (q director.WhatIf,
 // sinceForm is a time that has passed, in one unit.
 var sinceForm = regexp.MustCompile(`^([0-9]{1,6})(m|h|d|w)$`)
 
-var sinceUnits = map[string]time.Duration{"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour}
-
 // sinceTime reads --since; nothing: zero.
 func sinceTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
@@ -129,7 +127,15 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	}
 	if m := sinceForm.FindStringSubmatch(text); m != nil {
 		n, err := strconv.Atoi(m[1])
-		return now.Add(-time.Duration(n) * sinceUnits[m[2]]), err
+		switch m[2] {
+		case "m":
+			return now.Add(-time.Duration(n) * time.Minute), err
+		case "h":
+			return now.Add(-time.Duration(n) * time.Hour), err
+		case "w":
+			n *= 7
+		}
+		return now.AddDate(0, 0, -n), err
 	}
 	for _, form := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(form, text); err == nil {

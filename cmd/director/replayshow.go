@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"retake/internal/recovery"
 	"retake/internal/whatif"
 )
 
@@ -77,16 +78,15 @@ func showCases(w *tabwriter.Writer, r *whatif.Report) {
 	}
 	t := &r.Totals
 	fmt.Fprintf(w, "\nattempts\t%s\n", strings.Join(attemptLines(t), "\n\t"))
-	fmt.Fprintf(w, "people\tasked %d times more, %d times less, at the first difference of each claim\n", t.MoreAsked, t.FewerAsked)
+	fmt.Fprintf(w, "people\t%d asked more, %d fewer\n", t.MoreAsked, t.FewerAsked)
 }
 
 // attemptLines say what the cases amount to.
 func attemptLines(t *whatif.Totals) []string {
-	lines := []string{fmt.Sprintf("%d granted more, %d fewer, at the first difference of each claim", t.MoreAttempts, t.FewerAttempts)}
+	lines := []string{fmt.Sprintf("%d granted more, %d fewer; of each claim the first difference counts", t.MoreAttempts, t.FewerAttempts)}
 	if t.SparedAttempts > 0 {
-		lines = append(lines, fmt.Sprintf("%s, made after those fewer ones: %s, %d tokens, %.2f USD; %s delivered by them",
-			counted(t.SparedAttempts, "attempt", "attempts"), counted(int(t.SparedUsage.PaidCalls), "paid call", "paid calls"), t.SparedUsage.Tokens, t.SparedUsage.CostUSD,
-			counted(t.SparedDelivered, "claim was", "claims were")))
+		lines = append(lines, fmt.Sprintf("%s made after the verdicts that would have granted none (%s); %s delivered by them",
+			counted(t.SparedAttempts, "attempt was", "attempts were"), used(t.SparedUsage), counted(t.SparedDelivered, "claim was", "claims were")))
 	}
 	for _, row := range []struct {
 		n     int
@@ -102,6 +102,18 @@ func attemptLines(t *whatif.Totals) []string {
 		}
 	}
 	return lines
+}
+
+// used is what attempts have used, as far as they said.
+func used(u recovery.Usage) string {
+	text := counted(int(u.PaidCalls), "paid call", "paid calls")
+	if u.Tokens > 0 {
+		text += fmt.Sprintf(", %d tokens", u.Tokens)
+	}
+	if u.CostUSD > 0 {
+		text += fmt.Sprintf(", %.2f USD", u.CostUSD)
+	}
+	return text
 }
 
 func counted(n int, one, more string) string {
