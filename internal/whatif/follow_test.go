@@ -127,7 +127,7 @@ func TestSinceAndOnlySayWhatIsReported(t *testing.T) {
 		{Options{Since: epoch.Add(150 * time.Minute)}, Counts{Later: 1}},
 		{Options{Since: epoch.Add(2 * time.Hour)}, Counts{Differ: 2, Later: 1}},
 		{Options{Only: func(k fsm.IssueKey) bool { return k == issue }}, Counts{Same: 1, Differ: 1, Later: 1}},
-		{Options{Only: func(k fsm.IssueKey) bool { return false }}, Counts{}},
+		{Options{Only: func(fsm.IssueKey) bool { return false }}, Counts{}},
 	} {
 		if r := follow(fewer, c.o, records); r.Counts != c.want {
 			t.Errorf("%+v, want %+v", r.Counts, c.want)
