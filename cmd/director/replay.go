@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +38,7 @@ func replayCommand(o *options) *cobra.Command {
 	f.StringVar(&r.preset, "preset", "", "a built-in policy, instead of the configuration's preset and file: director, reviewcat, gdd, cortex, prp, dispatch")
 	f.StringVar(&r.rules, "rules", "", "a TOML file of rules over the built-in ones: reports that are still stored are read again by it")
 	f.StringVar(&r.other, "config-to", "", "a whole configuration to decide by; --config says whose journal is read")
-	f.StringVar(&r.since, "since", "", "only verdicts since then: 30d, 12h, 2w, 2026-11-01 or 2026-11-01T09:00:00Z (default: all)")
+	f.StringVar(&r.since, "since", "", "only verdicts since then: a time (2006-01-02T15:04:05Z), a day (2006-01-02), or how long ago (12h, 30d); default: all that the journal has")
 	f.StringVar(&r.journal, "journal", "", "read this file of `director journal export`; without --config and --set, the built-in configuration decides")
 	f.BoolVar(&r.json, "json", false, "print what was found as one JSON object")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -102,8 +100,8 @@ func (r *replaying) question(cmd *cobra.Command, o *options) (q director.WhatIf,
 	if q.Other, err = to.load(); err != nil {
 		return q, err
 	}
-	if q.Since, err = sinceTime(r.since, time.Now()); err != nil {
-		return q, err
+	if q.Since, err = timeOf(r.since, time.Now()); err != nil {
+		return q, fmt.Errorf("--since: %w", err)
 	}
 	if len(to.set) == 0 && r.other == "" || r.journal != "" && !cmd.Flags().Changed("config") {
 		return q, nil // it is today's that is tried, or nobody says which that is
@@ -115,32 +113,4 @@ func (r *replaying) question(cmd *cobra.Command, o *options) (q director.WhatIf,
 		q.Today = &c
 	}
 	return q, nil
-}
-
-// sinceForm is a time that has passed, in one unit.
-var sinceForm = regexp.MustCompile(`^([0-9]{1,6})(m|h|d|w)$`)
-
-// sinceTime reads --since; nothing: zero.
-func sinceTime(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if m := sinceForm.FindStringSubmatch(text); m != nil {
-		n, err := strconv.Atoi(m[1])
-		switch m[2] {
-		case "m":
-			return now.Add(-time.Duration(n) * time.Minute), err
-		case "h":
-			return now.Add(-time.Duration(n) * time.Hour), err
-		case "w":
-			n *= 7
-		}
-		return now.AddDate(0, 0, -n), err
-	}
-	for _, form := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(form, text); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("--since %s: want how long ago (90m, 12h, 30d, 2w), a day (2026-11-01) or a time (2026-11-01T09:00:00Z)", text)
 }

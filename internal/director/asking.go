@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"time"
 
@@ -85,23 +83,9 @@ func get(ctx context.Context, dataDir, path string, answer any) error {
 
 // reach begins to read what a director has at a path. An answer with a problem is an error.
 func reach(ctx context.Context, dataDir, path string) (*http.Response, error) {
-	socket := filepath.Join(dataDir, SocketName)
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-		DisableKeepAlives: true,
-	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://director"+path, http.NoBody)
+	resp, err := send(ctx, dataDir, http.MethodGet, path, http.NoBody)
 	if err != nil {
 		return nil, err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		if asked, ok := errors.AsType[*url.Error](err); ok { // the address is made up
-			err = asked.Err
-		}
-		return nil, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket, err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
