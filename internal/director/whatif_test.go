@@ -25,7 +25,7 @@ import (
 //	#2  the network fails twice, the third attempt is delivered   retry, retry
 //	#3  a test fails                                              escalate
 //	#4  the network fails four times, a person is asked           retry, retry, retry, escalate
-func recordedRun(t *testing.T) (s *harness, keys []string) {
+func recordedRun(t *testing.T, before func(*harness)) (s *harness, keys []string) {
 	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		switch n := a.plan.Issue.Number; {
 		case n == 2 && a.plan.Attempt <= 2, n == 4:
@@ -39,6 +39,7 @@ func recordedRun(t *testing.T) (s *harness, keys []string) {
 	for _, title := range []string{"Done at once", "The network", "A test", "The network again"} {
 		keys = append(keys, s.github.CreateIssue(repo, "octocat", title, "", "agent-task"))
 	}
+	before(s)
 	s.start()
 	s.until("all decided", func() bool {
 		return s.labelled(keys[0], "agent-review")() && s.labelled(keys[1], "agent-review")() &&
@@ -62,7 +63,7 @@ func decisions(r *whatif.Report) (lines []string) {
 // What another configuration would have decided is the same from a running director, from its files and from an export: exactly the decisions that change.
 func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 	t.Parallel()
-	s, keys := recordedRun(t)
+	s, keys := recordedRun(t, func(*harness) {})
 	rules := filepath.Join(t.TempDir(), "rules.toml")
 	must(t, os.WriteFile(rules, []byte("[[rule]]\nid = \"mine.round\"\nreason = \"network_transient\"\nband = \"check\"\nany = [\"testround\"]\n"+
 		"why = \"it reads a clock over the network\"\nexamples = [\"--- FAIL: TestRound (0.00s)\"]\n"), 0o600))
@@ -131,6 +132,18 @@ func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 		} else {
 			expect(read, whatif.Counts{Same: 7, Unread: 7})
 		}
+	}
+}
+
+// A bus that was joined is read beside its director, stored reports included.
+func TestAJoinedBusIsReadBesideItsDirector(t *testing.T) {
+	t.Parallel()
+	s, _ := recordedRun(t, func(s *harness) { s.joins() })
+	other := s.config
+	other.Director.MaxRetries = 1
+	r, err := WhatIf{Config: s.config, Other: other, Reread: true, Today: &s.config}.Ask(t.Context())
+	if err != nil || r.Counts != (whatif.Counts{Same: 3, Differ: 2, Later: 2}) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 
