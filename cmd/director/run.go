@@ -37,7 +37,7 @@ func runCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		with := director.Options{Config: cfg, WorkerBinary: worker, Log: log}
+		with := director.Options{Config: cfg, Version: version(), WorkerBinary: worker, Log: log}
 		if cfg.TakesWebhooks(os.LookupEnv) {
 			with.WebhookSecret = func() (string, error) {
 				secret, _, err := cfg.WebhookSecret(os.Getenv)

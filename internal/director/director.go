@@ -20,6 +20,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/github"
 	"retake/internal/leak"
+	"retake/internal/metrics"
 	"retake/internal/recovery/classify"
 	"retake/internal/recovery/policy"
 	"retake/internal/scope"
@@ -33,6 +34,7 @@ type Options struct {
 	Login  func(context.Context) (string, error) // its account; nil: GitHub is asked
 	// WebhookSecret is that of GitHub's webhooks, asked for each; nil: none are taken.
 	WebhookSecret func() (string, error)
+	Version       string // of this program, for people
 	WorkerBinary  string // empty: the file "worker" beside this program
 	Log           *zap.Logger
 
@@ -93,6 +95,9 @@ type daemon struct {
 	works      bool                      // a session has begun: what fails from now on is not a matter of configuration
 	operator   *operatorServer           // nil: no session has begun yet
 	webhooks   *webhooks                 // what GitHub posts
+	metrics    *metrics.Metrics          // what is counted of all sessions
+	gathered   http.Handler              // of it
+	opened     atomic.Pointer[bus.Bus]   // bus, for whoever asks while it is opened anew; nil: not yet
 	web        *web                      // at director.http_listen; nil: none
 	disk       atomic.Pointer[diskState] // of the data directory, at the last look; nil: there was none yet
 	probeDisk  func(dir string) error    // probe, unless a test has another one

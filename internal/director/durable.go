@@ -16,6 +16,7 @@ func (s *session) onDurable(r fsm.Record) {
 		s.react(f)
 	}
 	s.recorder.record(r)
+	s.metrics.Record(r)
 }
 
 // react does what a fact asks of the process itself.

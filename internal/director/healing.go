@@ -84,11 +84,15 @@ type operatorServer struct {
 	problem atomic.Pointer[string]
 }
 
-// newOperatorServer begins to answer on a socket.
-func newOperatorServer(listener net.Listener, runID string, log *zap.Logger) *operatorServer {
+// newOperatorServer begins to answer on a socket. The metrics are there from the beginning.
+func newOperatorServer(listener net.Listener, runID string, metrics http.Handler, log *zap.Logger) *operatorServer {
 	o := &operatorServer{ended: make(chan struct{})}
 	o.say(errors.New("the director begins"))
 	o.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == metricsPath { // they are there whoever leads
+			metrics.ServeHTTP(w, r)
+			return
+		}
 		if mux := o.session.Load(); mux != nil {
 			mux.ServeHTTP(w, r)
 			return

@@ -43,6 +43,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	gh := &d.config.GitHub
 	gh.Priorities, gh.LabelCaps = lowered(gh.Priorities), lowered(gh.LabelCaps)
 	d.probeDisk = probe
+	d.openMetrics(cmp.Or(o.Version, "unknown"))
 	if d.diskUse == nil {
 		d.diskUse = useOf
 	}
@@ -77,6 +78,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		return nil, err
 	}
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
+	d.metrics.ReadWith(d.readings)
 	d.serveHTTP()
 	return d, nil
 }
@@ -227,7 +229,9 @@ func (d *daemon) openBus(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.bus, err = bus.Open(ctx, o)
+	if d.bus, err = bus.Open(ctx, o); err == nil {
+		d.opened.Store(d.bus)
+	}
 	return err
 }
 
@@ -249,7 +253,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 		MaxConcurrent:   d.config.RateLimits.GitHub.MaxConcurrentRequests,
 		CooldownDefault: d.config.RateLimits.GitHub.CooldownOnRateLimit,
 		Writes:          c.Writes, Secrets: append(slices.Clone(d.secrets), token), Known: d.known, Transport: leaseTransport{cmp.Or(o.Transport, http.DefaultTransport), &d.term},
-		OnCooldown: d.coolDown, Log: d.log,
+		OnCooldown: d.coolDown, OnAnswer: d.requested, Log: d.log,
 	})
 	if err != nil {
 		return err

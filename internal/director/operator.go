@@ -65,7 +65,7 @@ func (d *daemon) listenOperator(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("director: operator socket (director.data_dir may be too long a path, 90 bytes are safe): %w", err)
 	}
-	d.operator = newOperatorServer(listener, d.runID, d.log)
+	d.operator = newOperatorServer(listener, d.runID, http.HandlerFunc(d.serveMetrics), d.log)
 	return nil
 }
 

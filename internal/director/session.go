@@ -175,7 +175,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	s.owner = newOwner(driver, s.bus.Journal(), s.log)
+	s.owner = newOwner(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
 	t := s.term.Load()
 	s.owner.clock = t.clock.Load()
 	s.owner.clock.atLeast(driver.Machine().Now())
@@ -190,6 +190,8 @@ func (s *session) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.metrics.Begin(driver.Machine(), s.config.Director.MaxWorkers)
+	defer s.metrics.End()
 	if err := s.adopt(ctx, driver.Machine(), edits); err != nil {
 		return err
 	}
@@ -233,6 +235,10 @@ func (s *session) run(ctx context.Context) (err error) {
 		group.Go(func() error { return s.poll(ctx, repo, b) })
 	}
 	group.Go(func() error { return s.serveWebhooks(ctx) })
+	group.Go(func() error {
+		s.metrics.Follow(ctx)
+		return nil
+	})
 	err = group.Wait()
 	s.runner.wait()
 	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -27,7 +27,8 @@ type route struct {
 }
 
 // routes is the table of what is served at director.http_listen, by a leader and a standby alike: what only one of them can do says so itself.
-func (d *daemon) routes() (all []route) {
+func (d *daemon) routes() []route {
+	all := []route{{"GET " + metricsPath, http.HandlerFunc(d.serveMetrics)}}
 	if d.webhooks.secret != nil {
 		all = append(all, route{"POST " + webhookPath, d.webhooks})
 	}

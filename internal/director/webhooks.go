@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ const (
 	webhookNotHere  = "not_leading" // nobody here looks at GitHub: a standby, or a director that begins
 	webhookBroken   = "not_read"    // the sender went away, or was too slow
 )
+
+// webhookOutcomes lists them.
+var webhookOutcomes = []string{webhookTaken, webhookRepeated, webhookIdle, webhookForged, webhookTooLarge, webhookBad, webhookNotHere, webhookBroken}
 
 // webhooks takes what GitHub posts. A webhook says where to look, no more: one that is lost, late, doubled or out of order changes only when the
 // director looks, and the poll sees what none told. Nothing of a body is kept or logged.
@@ -137,6 +141,18 @@ func (h *webhooks) count(outcome string, problem error) {
 	}
 	h.complained = time.Now()
 	h.log.Warn("a webhook was refused", zap.Error(problem), zap.Int("refused_so_far", h.counts[webhookForged]+h.counts[webhookTooLarge]+h.counts[webhookBad]))
+}
+
+// outcomes is how many webhooks there were, by what became of them.
+func (h *webhooks) outcomes() map[string]int {
+	all := map[string]int{}
+	for _, outcome := range webhookOutcomes {
+		all[outcome] = 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.Copy(all, h.counts)
+	return all
 }
 
 // meters adds how many webhooks there were, by what became of them.

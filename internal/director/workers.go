@@ -15,8 +15,14 @@ import (
 
 func (s *session) watchWorkers(ctx context.Context) error {
 	return s.bus.WatchWorkers(ctx,
-		func(worker string, h wire.Heartbeat) { s.owner.send(ctx, seenInHeartbeat(worker, h), nil) },
-		func(worker string, p wire.TaskProgress) { s.owner.send(ctx, seenInProgress(worker, p), nil) })
+		func(worker string, h wire.Heartbeat) {
+			s.metrics.WorkerSeen(worker)
+			s.owner.send(ctx, seenInHeartbeat(worker, h), nil)
+		},
+		func(worker string, p wire.TaskProgress) {
+			s.metrics.WorkerSeen(worker)
+			s.owner.send(ctx, seenInProgress(worker, p), nil)
+		})
 }
 
 func seenInHeartbeat(worker string, h wire.Heartbeat) fsm.WorkerSeen {

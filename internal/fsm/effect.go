@@ -53,6 +53,9 @@ var githubEffects = []EffectKind{
 // overtakenEffects are pointless once the attempt is stopped or the claim released, if they were not begun.
 var overtakenEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoEscalate, DoRemind}
 
+// DurableEffects lists the kinds that are planned by a fact.
+func DurableEffects() []EffectKind { return slices.Clone(durableEffects) }
+
 // Durable reports whether the kind is planned by a fact.
 func (k EffectKind) Durable() bool { return slices.Contains(durableEffects, k) }
 

@@ -21,7 +21,7 @@ import (
 // Labels are the four labels that show the state of an issue. Their names are compared without case, as on GitHub.
 type Labels struct{ Task, Claimed, Blocked, Review string }
 
-// Options configure a Client. Only Secrets, Transport and Log may be left out.
+// Options configure a Client. Only Secrets, Transport, OnAnswer and Log may be left out.
 type Options struct {
 	BaseURL string                                // API root
 	Token   func(context.Context) (string, error) // asked before every request; may cache
@@ -42,6 +42,7 @@ type Options struct {
 	Known      []leak.Value // those among them that are never posted in any encoding
 	Transport  http.RoundTripper
 	OnCooldown func(Cooldown) // called after the gate has shut, on the goroutine of the request; must not block
+	OnAnswer   func(Answered) // called with each answer, on the goroutine of the request; must not block; nil: nobody counts
 	Log        *zap.Logger
 }
 
@@ -90,7 +91,7 @@ func New(o Options) (*Client, error) {
 	// https://api.github.com/ has it beside its REST calls, a server of one's own beside /api/v3/.
 	c.graphql = base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String()
 	c.transport = &transport{
-		base: base, next: o.Transport, token: o.Token, writes: o.Writes,
+		base: base, next: o.Transport, token: o.Token, writes: o.Writes, onAnswer: o.OnAnswer,
 		cache: memory[answer]{entries: keptAnswers, bytes: keptBytes, size: func(a answer) int { return len(a.body) }},
 		gate:  newGate(max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)), o.MaxConcurrent, o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
 	}

@@ -55,7 +55,9 @@ type transport struct {
 	gate   *gate
 	cache  memory[answer] // by address
 	writes bool
-	last   atomic.Pointer[string] // newest token, for the redactor
+	// onAnswer is told what came of each request; nil: nobody is.
+	onAnswer func(Answered)
+	last     atomic.Pointer[string] // newest token, for the redactor
 
 	scarce atomic.Pointer[time.Time] // until when half of the hour's requests are used up
 
@@ -127,6 +129,7 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, err
 		crashpoint.Reached("github/write/after")
 	}
 	if err != nil {
+		t.tell(req.Method, sent, answer{}, nil)
 		t.gate.leave(w, sent, unanswered(req.Context(), err))
 		return answer{}, err
 	}
@@ -135,12 +138,14 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, err
 		t.scarce.Store(&until)
 	}
 	if l, limited := readLimit(ans.status, ans.header, ans.body, now); limited {
+		t.tell(req.Method, sent, ans, &l)
 		until := t.gate.leave(w, sent, result{limit: &l})
 		return answer{}, &Error{
 			Kind: KindRateLimited, Status: ans.status, Until: until, Resource: cmp.Or(l.resource, w.resources()[1]),
 			Message: l.why, Op: op,
 		}
 	}
+	t.tell(req.Method, sent, ans, nil)
 	r := answered(ans, op)
 	if l, spent := spentAfter(ans.header, now); spent {
 		r.limit = &l

@@ -1,0 +1,66 @@
+package director
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"retake/internal/bus"
+	"retake/internal/github"
+	"retake/internal/metrics"
+)
+
+// metricsPath is where Prometheus finds the metrics, on both addresses.
+const metricsPath = "/metrics"
+
+// openMetrics begins to count. What a scrape asks is there from serveHTTP on.
+func (d *daemon) openMetrics(version string) {
+	registry := prometheus.NewRegistry()
+	d.metrics = metrics.New(registry, version)
+	d.gathered = d.metrics.Handler(registry)
+}
+
+// serveMetrics answers with the metrics, also while no session runs and when this director stands by.
+func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.gathered.ServeHTTP(w, r) }
+
+// readings are what a scrape is told beside what was decided. The owner is not asked.
+func (d *daemon) readings() metrics.Readings {
+	written, pace := d.audit.Counts(), d.github.Pace()
+	r := metrics.Readings{
+		DiskUsable: d.diskNow().unusable() == nil, ChangesLeft: pace.ChangesLeft, WaitingRequests: pace.Waiting,
+		Webhooks: d.webhooks.outcomes(), DeadLetters: map[string]uint64{},
+		AuditDropped: uint64(written.Dropped), AuditWriteErrors: uint64(written.WriteErrors),
+	}
+	if b := d.opened.Load(); b != nil {
+		r.BusConnected = b.Connected()
+		for _, l := range b.DeadLetters() {
+			r.DeadLetters[string(l.Cause)] = l.Total
+		}
+	}
+	return r
+}
+
+// requested counts a request to GitHub.
+func (d *daemon) requested(a github.Answered) {
+	d.metrics.Requested(metrics.Request{
+		Method: a.Method, Status: a.Status, Same: a.Same, Limited: a.Limited, Took: a.Took,
+		Resource: a.Budget.Resource, Left: a.Budget.Left, Limit: a.Budget.Limit, Reset: a.Budget.Reset,
+	})
+}
+
+// measuredJournal measures how long appends take.
+type measuredJournal struct {
+	*bus.Journal
+	metrics *metrics.Metrics
+}
+
+var _ journal = measuredJournal{}
+
+// Append is the journal's.
+func (j measuredJournal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
+	j.metrics.AppendBegan()
+	seq, err := j.Journal.Append(ctx, batchID, expectLast, data)
+	j.metrics.AppendEnded(err)
+	return seq, err
+}

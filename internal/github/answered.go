@@ -1,0 +1,65 @@
+package github
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Answered is what came of one request, for whoever counts.
+type Answered struct {
+	Method  string
+	Status  int    // 0: there was no usable answer
+	Same    bool   // 304: what was asked for has not changed
+	Limited string // "primary" or "secondary"; empty: it was no limit
+	Took    time.Duration
+
+	Budget Budget
+}
+
+// Budget is one of GitHub's, as an answer states it.
+type Budget struct {
+	Resource    string // "core", "graphql"; empty: the answer does not say
+	Left, Limit int
+	Reset       time.Time
+}
+
+func budgetOf(h http.Header) Budget {
+	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
+	limit, wrong := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
+	reset, _ := strconv.ParseInt(h.Get("X-Ratelimit-Reset"), 10, 64)
+	if err != nil || wrong != nil {
+		return Budget{}
+	}
+	return Budget{cmp.Or(h.Get("X-Ratelimit-Resource"), coreResource), left, limit, time.Unix(reset, 0)}
+}
+
+// tell hands on what came of a request.
+func (t *transport) tell(method string, sent time.Time, a answer, l *limit) {
+	if t.onAnswer == nil {
+		return
+	}
+	told := Answered{Method: method, Status: a.status, Same: a.same, Took: time.Since(sent), Budget: budgetOf(a.header)}
+	if l != nil {
+		if told.Limited = "primary"; l.secondary {
+			told.Limited = "secondary"
+		}
+	}
+	t.onAnswer(told)
+}
+
+// Pace says how the gate stands.
+type Pace struct {
+	ChangesLeft int // of our own limit of changes within an hour
+	Waiting     int // requests that wait for their turn
+}
+
+// Pace returns how the gate stands now. It waits for nothing.
+func (c *Client) Pace() Pace {
+	g := c.transport.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.content.forget(time.Now())
+	return Pace{ChangesLeft: max(contentPerHour-g.content.used, 0), Waiting: len(g.queue)}
+}

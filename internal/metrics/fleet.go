@@ -1,0 +1,139 @@
+package metrics
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// fleet is what is known of a session's tasks, as of the last record that was worked off.
+type fleet struct {
+	slots     int
+	phase     fsm.Phase
+	tasks     map[string]*task // by issue in lower case
+	cooldowns map[string]time.Time
+	incidents map[string]recovery.Breaker
+}
+
+// task is what of a task is counted.
+type task struct {
+	nonce  string
+	state  fsm.State
+	since  time.Time // in state
+	until  time.Time // of Backoff
+	after  bool      // it waits for other issues
+	worker string    // of the attempt under way, or the last one
+	begun  time.Time // that attempt; zero: an earlier process saw it
+	outbox []planned
+
+	queued time.Time // when the claim could have begun to run; zero: it has run, or an earlier process knew
+	reason string    // of the last verdict
+
+	retry *retry // that the last verdict granted, until it is known what became of it
+
+	asked    time.Time // when GitHub showed the open question
+	worded   bool      // a person has said something since the question was asked
+	own      bool      // the answer is one that leaves the next attempt as it would have been
+	answered bool      // an earlier question of the claim was
+	bare     bool      // the attempt that follows a bare answer has not ended yet
+}
+
+// planned is an effect that is not done yet.
+type planned struct {
+	id   string
+	kind fsm.EffectKind
+	at   time.Time
+}
+
+// retry is an attempt that a verdict has granted.
+type retry struct {
+	reason, action string
+	begun          bool
+}
+
+func fold(k fsm.IssueKey) string { return strings.ToLower(string(k)) }
+
+// newFleet is what a machine knows.
+func newFleet(m *fsm.Machine, slots int, now time.Time) *fleet {
+	f := &fleet{slots: slots, phase: m.Phase(), tasks: map[string]*task{}, cooldowns: map[string]time.Time{}, incidents: map[string]recovery.Breaker{}}
+	for _, t := range m.Tasks() {
+		f.tasks[fold(t.Key)] = taskOf(t)
+	}
+	for _, c := range m.Cooldowns() {
+		if c.Until.After(now) {
+			f.cooldowns[c.Resource] = c.Until
+		}
+	}
+	for _, i := range m.Incidents() {
+		f.incidents[i.Key] = i.Breaker
+	}
+	return f
+}
+
+// taskOf is what can be known of a task that an earlier process worked on, or that was rebuilt.
+func taskOf(t *fsm.Task) *task {
+	k := &task{
+		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0, answered: t.Answers > 0, begun: t.UpAt, own: true,
+	}
+	if t.Attempt > 0 {
+		k.worker = t.AttemptID()
+	}
+	if t.State == fsm.Queued && !k.after {
+		k.queued = t.Since
+	}
+	if t.State == fsm.Blocked {
+		if k.asked = t.Since; t.LabelsAt.After(k.asked) {
+			k.asked = t.LabelsAt
+		}
+	}
+	for _, p := range t.Outbox {
+		k.outbox = append(k.outbox, planned{p.Effect.ID, p.Effect.Kind, p.Effect.At})
+	}
+	if n := len(t.History); n > 0 {
+		last := t.History[n-1]
+		k.reason = reasonLabel(last.Reason)
+		waits := (t.State == fsm.Backoff || t.State == fsm.Parked) && t.Next.Action == last.Action
+		runs := t.State.Info().Live && last.Attempt == t.Attempt-1
+		if last.Action.Again() && (waits || runs) {
+			k.retry = &retry{k.reason, actionLabel(last.Action), runs}
+		}
+	}
+	return k
+}
+
+// startedAnew is the attempt that begins now.
+func (t *task) startedAnew(n int, at time.Time) { t.worker, t.begun = fsm.AttemptID(t.nonce, n), at }
+
+// over reports whether the task has left the director's memory.
+func (t *task) over() bool {
+	return (t.state == fsm.Forgotten || t.state.Info().Final) && len(t.outbox) == 0
+}
+
+func (t *task) plans(kinds ...fsm.EffectKind) bool {
+	return slices.ContainsFunc(t.outbox, func(p planned) bool { return slices.Contains(kinds, p.kind) })
+}
+
+// holdsSlot is as the machine has it: one in Backoff whose issue is being read again does.
+func (t *task) holdsSlot() bool {
+	return t.state.Info().Slot || t.state == fsm.Backoff && t.plans(fsm.DoClaim, fsm.DoRecheck)
+}
+
+// waits reports whether the task could begin an attempt, and since when.
+func (t *task) waits(now time.Time) (since time.Time, ok bool) {
+	switch {
+	case t.state == fsm.Queued && !t.after:
+		if since = t.queued; since.IsZero() {
+			since = t.since
+		}
+		return since, true
+	case t.state == fsm.Backoff && len(t.outbox) == 0 && !t.until.After(now):
+		if since = t.until; since.Before(t.since) {
+			since = t.since
+		}
+		return since, true
+	}
+	return time.Time{}, false
+}

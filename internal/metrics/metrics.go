@@ -1,0 +1,278 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"retake/internal/fsm"
+)
+
+// Metrics are one process's. All methods are safe for concurrent use; none of them blocks for longer than a counter takes.
+type Metrics struct {
+	transitions, finished, commands, attemptsStarted, attempts      *prometheus.CounterVec
+	decisions, retries, escalations, reblocks, withoutHuman         *prometheus.CounterVec
+	effects, effectRetries, cooldowns, incidents, requests          *prometheus.CounterVec
+	throttled                                                       *prometheus.CounterVec
+	tokens, cost, paidCalls, cacheHits, deliveries, records, failed prometheus.Counter
+	timeToRunning, appends                                          prometheus.Histogram
+	attemptTime, timeToHuman, requestTime                           *prometheus.HistogramVec
+	budgetLeft, budgetLimit, budgetReset                            *prometheus.GaugeVec
+
+	appending atomic.Int64             // when the append under way began, in ns since 1970; 0: none is
+	read      atomic.Pointer[readings] // what a scrape asks; nil: nothing to ask yet
+	now       func() time.Time
+
+	bell    chan struct{} // there are pending records; room for one
+	pending struct {
+		sync.Mutex
+		records []fsm.Record
+	}
+	seen sync.Map // worker → *atomic.Int64: its last sign of life; of attempts under way only
+
+	mu    sync.Mutex // the owner never takes it
+	fleet *fleet     // nil: no session leads
+}
+
+type readings struct{ of func() Readings }
+
+// New registers the metrics, and those of the process and of Go, with a registerer that has none of them.
+func New(to prometheus.Registerer, version string) *Metrics {
+	r := registrar{to}
+	m := &Metrics{
+		now: time.Now, bell: make(chan struct{}, 1),
+
+		transitions: r.counters("retake_transitions_total"), finished: r.counters("retake_tasks_finished_total"), commands: r.counters("retake_commands_total"),
+		attemptsStarted: r.counters("retake_attempts_started_total"), attempts: r.counters("retake_attempts_total"),
+		decisions: r.counters("retake_decisions_total"), retries: r.counters("retake_retries_total"), escalations: r.counters("retake_escalations_total"),
+		reblocks: r.counters("retake_reblocks_total"), withoutHuman: r.counters("retake_escalations_without_human_total"),
+		effects: r.counters("retake_effects_total"), effectRetries: r.counters("retake_effect_retries_total"),
+		cooldowns: r.counters("retake_cooldowns_total"), incidents: r.counters("retake_incidents_total"),
+		requests: r.counters("retake_github_requests_total"), throttled: r.counters("retake_github_throttled_total"),
+
+		tokens: r.counter("retake_tokens_total"), cost: r.counter("retake_cost_dollars_total"), paidCalls: r.counter("retake_paid_calls_total"),
+		cacheHits: r.counter("retake_cache_hits_total"), deliveries: r.counter("retake_deliveries_total"), records: r.counter("retake_journal_records_total"),
+		failed: r.counter("retake_journal_append_errors_total"),
+
+		timeToRunning: r.histogram("retake_time_to_running_seconds"), appends: r.histogram("retake_journal_append_seconds"),
+		attemptTime: r.histograms("retake_attempt_seconds"), timeToHuman: r.histograms("retake_time_to_human_seconds"),
+		requestTime: r.histograms("retake_github_request_seconds"),
+
+		budgetLeft: r.gauges("retake_github_budget_remaining"), budgetLimit: r.gauges("retake_github_budget_limit"),
+		budgetReset: r.gauges("retake_github_budget_reset_timestamp_seconds"),
+	}
+	r.gauges("retake_build_info").WithLabelValues(version, runtime.Version()).Set(1)
+	to.MustRegister(scraped{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.begunAtZero()
+	return m
+}
+
+// begunAtZero has series there from the beginning whose rise somebody is told of: a counter that appears with 1 has not risen.
+func (m *Metrics) begunAtZero() {
+	for _, o := range []string{attemptOK, attemptFailed, attemptWithdrawn} {
+		m.attempts.WithLabelValues(o)
+		m.attemptTime.WithLabelValues(o)
+	}
+	for _, k := range []string{startFirst, startRetry, startValidation, startAnswer} {
+		m.attemptsStarted.WithLabelValues(k)
+	}
+	for _, how := range []string{howIncidentOver, howBareAnswer} {
+		m.withoutHuman.WithLabelValues(how)
+	}
+	for _, limit := range []string{"primary", "secondary"} {
+		m.throttled.WithLabelValues(limit)
+	}
+	for _, r := range reasonNames() {
+		m.escalations.WithLabelValues(r)
+		m.reblocks.WithLabelValues(r)
+		m.incidents.WithLabelValues(r)
+	}
+	for _, a := range answers {
+		m.timeToHuman.WithLabelValues(string(a))
+	}
+	for _, r := range closable {
+		m.cooldowns.WithLabelValues(r)
+	}
+	for _, k := range fsm.DurableEffects() {
+		m.effectRetries.WithLabelValues(string(k))
+		for _, result := range []string{resultDone, resultGivenUp} {
+			m.effects.WithLabelValues(string(k), result)
+		}
+	}
+}
+
+// Handler answers with what g has gathered, as of the last record. At most a few are answered at the same time.
+func (m *Metrics) Handler(g prometheus.Gatherer) http.Handler {
+	gathered := promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.mu.Lock()
+		m.catchUp() // before any of the counters is read
+		m.mu.Unlock()
+		gathered.ServeHTTP(w, r)
+	})
+}
+
+// registrar makes metrics of the table's rows.
+type registrar struct{ to prometheus.Registerer }
+
+func (r registrar) counters(name string) *prometheus.CounterVec {
+	row := rowOf(name)
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: row.Name, Help: row.Help + "."}, row.Labels)
+	r.to.MustRegister(v)
+	return v
+}
+
+func (r registrar) counter(name string) prometheus.Counter { return r.counters(name).WithLabelValues() }
+
+func (r registrar) gauges(name string) *prometheus.GaugeVec {
+	row := rowOf(name)
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: row.Name, Help: row.Help + "."}, row.Labels)
+	r.to.MustRegister(v)
+	return v
+}
+
+func (r registrar) histograms(name string) *prometheus.HistogramVec {
+	row := rowOf(name)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: row.Name, Help: row.Help + ".", Buckets: row.Buckets}, row.Labels)
+	r.to.MustRegister(v)
+	return v
+}
+
+func (r registrar) histogram(name string) prometheus.Histogram {
+	return r.histograms(name).WithLabelValues().(prometheus.Histogram)
+}
+
+// Record takes a record that the journal has. It is for the owner's goroutine, and only keeps it.
+func (m *Metrics) Record(r fsm.Record) {
+	m.pending.Lock()
+	m.pending.records = append(m.pending.records, r)
+	m.pending.Unlock()
+	select {
+	case m.bell <- struct{}{}:
+	default:
+	}
+}
+
+// Follow works off what Record was given, until ctx ends.
+func (m *Metrics) Follow(ctx context.Context) {
+	for {
+		select {
+		case <-m.bell:
+			m.mu.Lock()
+			m.catchUp()
+			m.mu.Unlock()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// catchUp works off what Record was given; m.mu is held.
+func (m *Metrics) catchUp() {
+	m.pending.Lock()
+	records := m.pending.records
+	m.pending.records = nil
+	m.pending.Unlock()
+	for _, r := range records {
+		m.records.Inc()
+		if m.fleet == nil {
+			continue // the session is over
+		}
+		for _, f := range r.Facts {
+			m.follow(r.At, f)
+		}
+	}
+}
+
+// Begin has a session lead from now on, with the machine as the journal has it. The machine is only read before Begin returns.
+func (m *Metrics) Begin(from *fsm.Machine, slots int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.catchUp()
+	m.seen.Clear()
+	m.fleet = newFleet(from, slots, m.now())
+	for _, t := range m.fleet.tasks {
+		m.expect(t)
+	}
+}
+
+// End says that the session is over. What it did still counts; what it knew of tasks is shown no more.
+func (m *Metrics) End() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.catchUp()
+	m.fleet = nil
+	m.seen.Clear()
+}
+
+// WorkerSeen notes a sign of life. One of a worker without an attempt under way is not kept.
+func (m *Metrics) WorkerSeen(worker string) {
+	if at, ok := m.seen.Load(worker); ok {
+		at.(*atomic.Int64).Store(m.now().UnixNano())
+	}
+}
+
+// expect begins to keep the signs of life of a task's worker.
+func (m *Metrics) expect(t *task) {
+	if t.state.Info().Live && t.worker != "" {
+		at := new(atomic.Int64)
+		at.Store(m.now().UnixNano())
+		m.seen.LoadOrStore(t.worker, at)
+	}
+}
+
+// AppendBegan and AppendEnded are of the journal's appends, of which one is under way at a time.
+func (m *Metrics) AppendBegan() { m.appending.Store(m.now().UnixNano()) }
+
+// AppendEnded notes how long an append took, and whether the journal took it.
+func (m *Metrics) AppendEnded(err error) {
+	took := m.now().Sub(time.Unix(0, m.appending.Swap(0)))
+	m.appends.Observe(took.Seconds())
+	if err != nil {
+		m.failed.Inc()
+	}
+}
+
+// Request is one request to GitHub, for counting.
+type Request struct {
+	Method  string
+	Status  int // 0: there was no answer
+	Same    bool
+	Limited string // "primary" or "secondary"; empty: it was not a limit
+	Took    time.Duration
+
+	Resource    string // GitHub's budget that it counts in; empty: the answer does not say
+	Left, Limit int
+	Reset       time.Time
+}
+
+// Requested counts a request to GitHub.
+func (m *Metrics) Requested(r Request) {
+	method, result := known(methods, r.Method), "no_answer"
+	switch class := r.Status / 100; {
+	case r.Limited != "":
+		result = r.Limited + "_limit"
+		m.throttled.WithLabelValues(r.Limited).Inc()
+	case r.Same:
+		result = "not_modified"
+	case class >= 2 && class <= 5:
+		result = string(rune('0'+class)) + "xx"
+	}
+	m.requests.WithLabelValues(method, result).Inc()
+	if r.Status != 0 {
+		m.requestTime.WithLabelValues(method).Observe(r.Took.Seconds())
+	}
+	if r.Resource != "" {
+		budget := known(budgets, r.Resource)
+		m.budgetLeft.WithLabelValues(budget).Set(float64(r.Left))
+		m.budgetLimit.WithLabelValues(budget).Set(float64(r.Limit))
+		m.budgetReset.WithLabelValues(budget).Set(float64(r.Reset.Unix()))
+	}
+}
