@@ -81,7 +81,10 @@ func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 	l := &Lease{
 		bus: b, o: o, log: b.log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{}, expired: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	return l, l.open(ctx)
+	if err := l.open(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // open makes the bucket, if it is not there. If it cannot, the one before is asked again.

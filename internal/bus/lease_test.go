@@ -298,3 +298,14 @@ func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 		t.Errorf("two lead: %v", err)
 	}
 }
+
+// A director that is ended while the bus is away gets no lease: one without a bucket would be asked.
+func TestALeaseThatCannotBeOpenedIsNone(t *testing.T) {
+	t.Parallel()
+	b := openBus(t, startOutside(t).join())
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if l, err := b.NewLease(ended, LeaseOptions{Period: period}); l != nil || err == nil {
+		t.Errorf("a lease: %t, %v; want none, and why", l != nil, err)
+	}
+}
