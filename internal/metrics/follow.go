@@ -28,6 +28,9 @@ const (
 	howIncidentOver = "incident_over"
 	howBareAnswer   = "bare_answer"
 
+	commandAccepted = "accepted"
+	commandRefused  = "refused"
+
 	resultDone    = "done"
 	resultGivenUp = "given_up"
 )
@@ -57,9 +60,9 @@ func (m *Metrics) follow(at time.Time, f fsm.Fact) {
 	case fsm.IncidentChanged:
 		m.incident(at, f)
 	case fsm.CommandTaken:
-		result := "accepted"
+		result := commandAccepted
 		if f.Refused != "" {
-			result = "refused"
+			result = commandRefused
 		}
 		m.commands.WithLabelValues(known(commands, string(f.Command)), result).Inc()
 	case fsm.TaskQueued:

@@ -1,9 +1,12 @@
 package metrics
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -315,4 +318,38 @@ func TestWhatIsDerived(t *testing.T) {
 // judgedAs is a verdict of a later version.
 func (s *story) judgedAs(word string) {
 	s.facts(fsm.VerdictMade{OfTask: of, Finding: recovery.Finding{Reason: recovery.Reason(word)}, Verdict: recovery.Verdict{Action: recovery.Action(word)}})
+}
+
+// The owner pays the same for a record with 10,000 tasks that are scraped all the time.
+func BenchmarkRecord(b *testing.B) {
+	for _, scraped := range []bool{false, true} {
+		b.Run(fmt.Sprintf("10000 tasks, scraped all the time %t", scraped), func(b *testing.B) {
+			s := newStory()
+			for i := range 10_000 {
+				s.facts(fsm.TaskQueued{Task: fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", i+2)), Nonce: fmt.Sprint(i)})
+			}
+			s.now = time.Now
+			ctx, end := context.WithCancel(b.Context())
+			var others sync.WaitGroup
+			others.Go(func() { s.Follow(ctx) })
+			if scraped {
+				others.Go(func() {
+					for ctx.Err() == nil {
+						s.Handler(s.registry).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+					}
+				})
+			}
+			r := fsm.Record{At: noon, Facts: fsm.FactList{fsm.StandingChanged{OfTask: of}}}
+			var spent time.Duration
+			for b.Loop() {
+				began := time.Now()
+				s.Record(r)
+				spent += time.Since(began)
+				time.Sleep(100 * time.Microsecond) // decisions are not made faster than the journal takes them
+			}
+			b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/record")
+			end()
+			others.Wait()
+		})
+	}
 }

@@ -86,6 +86,11 @@ func (m *Metrics) begunAtZero() {
 	for _, how := range []string{howIncidentOver, howBareAnswer} {
 		m.withoutHuman.WithLabelValues(how)
 	}
+	for _, method := range methods {
+		for _, result := range []string{"2xx", "4xx", "5xx", "no_answer"} {
+			m.requests.WithLabelValues(method, result)
+		}
+	}
 	for _, limit := range []string{"primary", "secondary"} {
 		m.throttled.WithLabelValues(limit)
 	}
@@ -93,6 +98,16 @@ func (m *Metrics) begunAtZero() {
 		m.escalations.WithLabelValues(r)
 		m.reblocks.WithLabelValues(r)
 		m.incidents.WithLabelValues(r)
+	}
+	for _, row := range fsm.Transitions {
+		if row.To.Info().Final || row.To == fsm.Forgotten {
+			m.finished.WithLabelValues(string(row.On))
+		}
+	}
+	for _, c := range commands {
+		for _, result := range []string{commandAccepted, commandRefused} {
+			m.commands.WithLabelValues(c, result)
+		}
 	}
 	for _, a := range answers {
 		m.timeToHuman.WithLabelValues(string(a))
