@@ -30,7 +30,7 @@ func (d *daemon) readings() metrics.Readings {
 	r := metrics.Readings{
 		DiskUsable: d.diskNow().unusable() == nil, ChangesLeft: pace.ChangesLeft, WaitingRequests: pace.Waiting,
 		Webhooks: d.webhooks.outcomes(), DeadLetters: map[string]uint64{},
-		AuditDropped: uint64(written.Dropped), AuditWriteErrors: uint64(written.WriteErrors),
+		AuditDropped: written.Dropped, AuditWriteErrors: written.WriteErrors,
 	}
 	if b := d.opened.Load(); b != nil {
 		r.BusConnected = b.Connected()

@@ -111,7 +111,8 @@ var board = []struct {
 	{"Inside", []panel{
 		{"Time of an append", "timeseries", "s", 8, quantiles("retake_journal_append_seconds", ""), "Every decision waits for it."},
 		{"Journal", "timeseries", "short", 8, []query{
-			{"sum(rate(retake_journal_records_total{J}[$__rate_interval]))", "records/s"}, {"sum(increase(retake_journal_append_errors_total{J}[$__rate_interval]))", "errors"},
+			{"sum(rate(retake_journal_records_total{J}[$__rate_interval]))", "records/s"},
+			{"sum(increase(retake_journal_append_errors_total{J}[$__rate_interval]))", "errors"},
 			{"max(retake_journal_append_age_seconds{J})", "age of the append under way (s)"},
 		}, ""},
 		{"Heartbeat", "timeseries", "s", 8, single("max(retake_heartbeat_age_seconds{J})", "oldest"), ""},
