@@ -35,8 +35,7 @@ type task struct {
 	retry *retry // that the last verdict granted, until it is known what became of it
 
 	asked    time.Time // when GitHub showed the open question
-	worded   bool      // a person has said something since the question was asked
-	own      bool      // the answer is one that leaves the next attempt as it would have been
+	worded   bool      // a person has said something since then, or decided more than that there is another attempt
 	answered bool      // an earlier question of the claim was
 	bare     bool      // the attempt that follows a bare answer has not ended yet
 }
@@ -76,7 +75,7 @@ func newFleet(m *fsm.Machine, slots int, now time.Time) *fleet {
 // taskOf is what can be known of a task that an earlier process worked on, or that was rebuilt.
 func taskOf(t *fsm.Task) *task {
 	k := &task{
-		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0, answered: t.Answers > 0, begun: t.UpAt, own: true,
+		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0, answered: t.Answers > 0, begun: t.UpAt,
 	}
 	if t.Attempt > 0 {
 		k.worker = t.AttemptID()

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -53,6 +54,7 @@ func (m *Metrics) follow(at time.Time, f fsm.Fact) {
 	case fsm.PhaseChanged:
 		m.fleet.phase = f.To
 	case fsm.CooldownSet:
+		maps.DeleteFunc(m.fleet.cooldowns, func(_ string, until time.Time) bool { return !until.After(at) })
 		m.fleet.cooldowns[f.Resource] = f.Until
 		m.cooldowns.WithLabelValues(resourceLabel(f.Resource)).Inc()
 	case fsm.CooldownLifted:
@@ -60,13 +62,9 @@ func (m *Metrics) follow(at time.Time, f fsm.Fact) {
 	case fsm.IncidentChanged:
 		m.incident(at, f)
 	case fsm.CommandTaken:
-		result := commandAccepted
-		if f.Refused != "" {
-			result = commandRefused
-		}
-		m.commands.WithLabelValues(known(commands, string(f.Command)), result).Inc()
+		m.commanded(f)
 	case fsm.TaskQueued:
-		t := &task{nonce: f.Nonce, state: fsm.Queued, since: at, after: len(f.Standing.After) > 0, own: true}
+		t := &task{nonce: f.Nonce, state: fsm.Queued, since: at, after: len(f.Standing.After) > 0}
 		if !t.after {
 			t.queued = at
 		}
@@ -77,6 +75,20 @@ func (m *Metrics) follow(at time.Time, f fsm.Fact) {
 		m.deliveries.Inc()
 	default:
 		m.followTask(at, f)
+	}
+}
+
+// deciding are the commands by which a person decides more than that there is another attempt.
+var deciding = []fsm.Command{fsm.CommandFresh, fsm.CommandFix, fsm.CommandBudget}
+
+func (m *Metrics) commanded(f fsm.CommandTaken) {
+	result := commandAccepted
+	if f.Refused != "" {
+		result = commandRefused
+	}
+	m.commands.WithLabelValues(known(commands, string(f.Command)), result).Inc()
+	if t := m.fleet.tasks[fold(f.Task)]; t != nil && f.Refused == "" && slices.Contains(deciding, f.Command) {
+		t.worded = true
 	}
 }
 
@@ -99,8 +111,6 @@ func (m *Metrics) followTask(at time.Time, f fsm.Fact) {
 		m.judged(t, f)
 	case fsm.HintsGiven:
 		t.worded = true
-	case fsm.TallyReset:
-		t.own = !f.Next.Fresh && f.Next.Action == "" && f.Redispatches == 0
 	case fsm.UsageCounted:
 		if f.Ended {
 			m.used(f.Usage)
@@ -219,7 +229,7 @@ func (m *Metrics) moved(at time.Time, t *task, f fsm.Moved) {
 		if t.answered {
 			m.reblocks.WithLabelValues(t.reason).Inc()
 		}
-		t.asked, t.worded, t.own = time.Time{}, false, true
+		t.asked, t.worded = time.Time{}, false
 	}
 	if !f.To.Info().Live {
 		m.seen.Delete(t.worker)
@@ -266,7 +276,7 @@ func (m *Metrics) answer(at time.Time, t *task, on fsm.Trigger) {
 		m.timeToHuman.WithLabelValues(string(on)).Observe(max(at.Sub(t.asked).Seconds(), 0))
 	}
 	t.answered = t.answered || on == fsm.OnUnblocked || on == fsm.OnSnoozed
-	t.bare = on == fsm.OnUnblocked && !t.worded && t.own
+	t.bare = on == fsm.OnUnblocked && !t.worded
 }
 
 // incident follows one, and counts those that begin.

@@ -212,11 +212,23 @@ func TestWhatIsDerived(t *testing.T) {
 			func(s *story) {
 				s.run(fsm.Next{})
 				s.fails(recovery.CorruptState, recovery.Escalate)
-				s.move(fsm.OnUnblocked, fsm.TallyReset{OfTask: of, Next: fsm.Next{Fresh: true}})
+				s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandFresh}, fsm.TallyReset{OfTask: of, Next: fsm.Next{Fresh: true}})
 				s.run(fsm.Next{Fresh: true})
 				s.move(fsm.OnGoneOK)
 			},
-			want{"escalations_without_human_total": ""},
+			want{"escalations_without_human_total": "", "commands_total": `commands_total{command="fresh",result="accepted"} 1`},
+		},
+		{
+			"a bare retry at a pull request, after a command that was refused",
+			func(s *story) {
+				s.run(fsm.Next{})
+				s.fails(recovery.Timeout, recovery.Escalate)
+				s.facts(fsm.CommandTaken{Task: issue, Command: fsm.CommandBudget, Refused: "not now"})
+				s.move(fsm.OnUnblocked, fsm.CommandTaken{Task: issue, Command: fsm.CommandRetry}, fsm.TallyReset{OfTask: of, Next: next(recovery.FixAttempt)})
+				s.run(next(recovery.FixAttempt))
+				s.move(fsm.OnGoneOK)
+			},
+			want{"escalations_without_human_total": `escalations_without_human_total{how="bare_answer"} 1`},
 		},
 		{
 			"an incident is over",
