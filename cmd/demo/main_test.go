@@ -25,7 +25,7 @@ func TestHelpListsTheFlags(t *testing.T) {
 	if code := run([]string{"--help"}, &out, &errs); code != 0 {
 		t.Errorf("exit %d", code)
 	}
-	for _, flag := range []string{"-json", "-only", "-keep", "-runtime", "-kill-director"} {
+	for _, flag := range []string{"-json", "-only", "-keep", "-runtime", "-kill-director", "-http"} {
 		if !strings.Contains(errs.String(), flag) {
 			t.Errorf("%s is not in the help:\n%s", flag, &errs)
 		}

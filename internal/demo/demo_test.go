@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -81,13 +84,46 @@ func TestKeepGoesOnUntilInterrupted(t *testing.T) {
 	needTime(t)
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	out := buffer{on: map[string]func(){"the director goes on": func() { time.AfterFunc(time.Second, cancel) }}}
+	address := freeAddress(t)
+	out := buffer{on: map[string]func(){"the director goes on": func() {
+		go func() {
+			defer cancel()
+			served(t, "http://"+address+"/metrics", "retake_leader 1")
+		}()
+	}}}
 	fleet := newFleet()
-	ok, err := Run(ctx, Options{Out: &out, Only: []int{1}, Keep: true, Runtime: runtimeProcess, programs: programs(t), fleet: fleet})
+	ok, err := Run(ctx, Options{Out: &out, Only: []int{1}, Keep: true, HTTPListen: address, Runtime: runtimeProcess, programs: programs(t), fleet: fleet})
 	if !ok || err != nil || ctx.Err() == nil {
 		t.Errorf("Run = %v, %v\n%s", ok, err, &out)
 	}
 	nothingLeft(t, fleet)
+}
+
+// freeAddress is one on loopback at which nobody listens now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// served waits until the director answers at an address, with these words.
+func served(t *testing.T, address, words string) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	var text []byte
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if resp, err := client.Get(address); err == nil {
+			text, _ = io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+		}
+		if strings.Contains(string(text), words) {
+			return
+		}
+	}
+	t.Errorf("%s never said %q:\n%s", address, words, text)
 }
 
 func TestInterruptedRunLeavesNothing(t *testing.T) {

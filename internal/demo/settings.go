@@ -24,7 +24,7 @@ func (s *testbed) writeConfig() error {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, fmt.Sprintf("%s = %q", name, env[name]))
 	}
-	text := fmt.Sprintf(configText, s.fleet, s.data(), s.host.settings(s), strings.Join(list, ", "),
+	text := fmt.Sprintf(configText, s.fleet, s.data(), s.httpListen, s.host.settings(s), strings.Join(list, ", "),
 		repository, s.url+githubtest.APIPath, s.profiles(), smokeTest)
 	profile := fmt.Sprintf(profileText, s.agent)
 	if err := errors.Join(os.WriteFile(s.config(), []byte(text), 0o600), os.WriteFile(s.profiles(), []byte(profile), 0o600)); err != nil {
@@ -61,6 +61,7 @@ provider = "standin"
 const configText = `[director]
 fleet = %q
 data_dir = %q
+http_listen = %q
 max_workers = 4
 interval_seconds = 5
 [timeouts]

@@ -44,6 +44,7 @@ type testbed struct {
 	user             string // uid:gid of the workers
 	agent            string // its path where workers are
 	director, worker string // their programs
+	httpListen       string // of the director
 }
 
 // dirPrefix begins the name of a run's folder; its fleet follows.
@@ -53,7 +54,7 @@ func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
 // setUp makes the testbed. What was made before an error is removed.
 func setUp(ctx context.Context, o Options) (_ *testbed, err error) {
-	s := &testbed{fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director}
+	s := &testbed{fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen}
 	if s.fleet == "" {
 		s.fleet = newFleet()
 	}
