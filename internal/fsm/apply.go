@@ -218,12 +218,22 @@ func (f UsageCounted) apply(_ *Machine, t *Task) {
 func (f TallyReset) apply(_ *Machine, t *Task) {
 	t.Tally, t.Next, t.Alternative, t.IncidentWaits = t.Tally.Answered(), f.Next, false, 0
 	t.Tally.Redispatches = f.Redispatches
+	if f.By != t.Commanded { // somebody has said something newer
+		t.Commanded = ""
+	}
 }
 
 func (f CommandTaken) apply(m *Machine, _ *Task) {
-	if f.Comment != 0 { // an operator's has no comment that could be read again
+	switch {
+	case f.Comment != 0:
 		m.hard.Commands = append(m.hard.Commands, takenCommand{f.CommandRef, f.Refused})
 		m.hard.Commands = m.hard.Commands[max(0, len(m.hard.Commands)-maxCommands):]
+	case f.operators():
+		m.hard.Requests = append(m.hard.Requests, takenCommand{f.CommandRef, f.Refused})
+		m.hard.Requests = m.hard.Requests[max(0, len(m.hard.Requests)-maxRequests):]
+		if t := m.Task(f.Task); t != nil && f.Refused == "" {
+			t.Commanded = commandWords(f.By, f.Command, f.CommandRef)
+		}
 	}
 }
 
@@ -298,7 +308,7 @@ func (m *Machine) index(t *Task) {
 			timer = place{in: true, at: at}
 		}
 		switch {
-		case t.State == Queued && len(t.Standing.After) == 0:
+		case t.State == Queued && len(t.Standing.After) == 0 && m.takes(t):
 			ready = place{in: true, rank: 1, at: t.turn()}
 		case t.State == Backoff && len(t.Outbox) == 0 && !t.Until.After(m.now):
 			ready = place{in: true, at: t.Until}

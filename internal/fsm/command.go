@@ -22,15 +22,20 @@ const (
 	CommandBudget Command = "budget" // so many more attempts
 	CommandStop   Command = "stop"   // give the issue up
 	CommandTake   Command = "take"   // a person takes over
+	CommandAdd    Command = "add"    // the operator's: offer the issue; the shell puts the label on
 	CommandWhy    Command = "why"    // explain
 	CommandHelp   Command = "help"
 )
 
-// CommandRef names what was said for ever: an edit keeps the comment's id and has a later time.
+// CommandRef names what was said for ever: an edit keeps the comment's id and has a later time; an operator's request has the id that its sender made.
 type CommandRef struct {
 	Comment int64     `json:"comment,omitempty"` // 0: the operator's
-	At      time.Time `json:"said_at,omitzero"`
+	At      time.Time `json:"said_at,omitzero"`  // of a comment
+	Request string    `json:"request,omitempty"` // of the operator
 }
+
+// operators reports whether the command is the operator's.
+func (r CommandRef) operators() bool { return r.Comment == 0 && r.Request != "" }
 
 // takenCommand is a command that was decided, and why it was not carried out.
 type takenCommand struct {
@@ -40,15 +45,30 @@ type takenCommand struct {
 
 // taken returns what was decided about a command, or nil.
 func (m *Machine) taken(ref CommandRef) *takenCommand {
-	i := slices.IndexFunc(m.hard.Commands, func(c takenCommand) bool { return c.CommandRef == ref })
-	if ref.Comment == 0 || i < 0 {
+	all := m.hard.Commands
+	if ref.operators() {
+		all = m.hard.Requests
+	}
+	i := slices.IndexFunc(all, func(c takenCommand) bool { return c.CommandRef == ref })
+	if ref == (CommandRef{}) || i < 0 {
 		return nil
 	}
-	return &m.hard.Commands[i]
+	return &all[i]
+}
+
+// Requested returns what was decided about an operator's request, by its id: why it was refused, empty if it was carried out. Not decided: it is not known (yet).
+func (m *Machine) Requested(id string) (refused string, decided bool) {
+	if c := m.taken(CommandRef{Request: id}); c != nil {
+		return c.Refused, true
+	}
+	return "", false
 }
 
 // maxCommands bounds how many commands are remembered. What is read again was said in the last moments before the cursor.
 const maxCommands = 500
+
+// maxRequests bounds how many requests of the operator are remembered. One is repeated within a minute.
+const maxRequests = 100
 
 // commandRow is one command: in which states it does something, and what. One that does nothing only wants to know something.
 type commandRow struct {
@@ -61,7 +81,9 @@ type commandRow struct {
 var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
-	{CommandRetry, idle, func(m *Machine, t *Task, s CommentView, by string) { m.goOn(t, by, 0, t.retry(len(s.hints()) > 0)) }},
+	{CommandRetry, idle, func(m *Machine, t *Task, s CommentView, by string) {
+		m.goOn(t, by, 0, t.retry(len(s.hints(m.now)) > 0))
+	}},
 	{CommandResume, []State{Backoff, Parked, Blocked}, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, t.retry(false)) }},
 	{CommandFresh, idle, func(m *Machine, t *Task, _ CommentView, by string) { m.goOn(t, by, 0, Next{Fresh: true}) }},
 	{CommandFix, idle, func(m *Machine, t *Task, _ CommentView, by string) {
@@ -71,6 +93,7 @@ var commandRows = []commandRow{
 	{CommandBudget, ours, (*Machine).grant},
 	{CommandStop, append([]State{Queued}, ours...), func(m *Machine, t *Task, _ CommentView, by string) { m.giveAway(t, by, "") }},
 	{CommandTake, append([]State{Queued}, ours...), func(m *Machine, t *Task, s CommentView, by string) { m.giveAway(t, by, s.By) }},
+	{command: CommandAdd},
 	{command: CommandWhy},
 	{command: CommandHelp},
 }
@@ -102,6 +125,9 @@ func CommentsOf(repo string) string { return repo + " comments" }
 // commentSeen takes one comment. If it returns false the comment cannot be judged yet, and must be read again.
 func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	s.At = s.At.Round(0).UTC() // as the journal has it, so that it is known again
+	if s.operators() {
+		s.At = time.Time{} // the request's id is its name
+	}
 	t := m.Task(s.Task)
 	if s.Command == "" {
 		return m.hintSeen(t, s)
@@ -112,7 +138,7 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	}
 	do, before := commandRows[row], m.taken(s.CommandRef)
 	switch {
-	case m.githubBlocked(DoReply):
+	case !s.operators() && m.githubBlocked(DoReply):
 		return false
 	case before != nil: // this process, or one before, may not have come to answer it
 		return m.answered(t, s, before.Refused)
@@ -122,10 +148,20 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	refused := do.refusal(t)
 	m.record(CommandTaken{Task: s.Task, CommandRef: s.CommandRef, Command: s.Command, By: s.By, Refused: refused})
 	if do.does != nil && refused == "" {
-		m.recordHints(t, s.hints())
-		do.does(m, t, s, s.By+": /agent "+string(s.Command))
+		m.recordHints(t, s.hints(m.now))
+		do.does(m, t, s, s.words())
 	}
 	return m.answered(t, s, refused)
+}
+
+// words are the command, and who gave it.
+func (s CommentView) words() string { return commandWords(s.By, s.Command, s.CommandRef) }
+
+func commandWords(by string, c Command, ref CommandRef) string {
+	if ref.operators() {
+		return by + ": " + string(c)
+	}
+	return by + ": /agent " + string(c)
 }
 
 // answer is the reply to a command: its effect, and whether that was carried out, or never can be.
@@ -138,7 +174,7 @@ type answer struct {
 // answered has a command answered once by this process, and reports whether that is over: until then the cursor waits before it, so that the next process
 // meets the command again and answers it.
 func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
-	if s.Comment == 0 { // the operator is told by who asked for it
+	if s.Comment == 0 { // who asked the director gets the answer, not GitHub
 		return true
 	}
 	if i := slices.IndexFunc(m.answers, func(a answer) bool { return a.CommandRef == s.CommandRef }); i >= 0 {
@@ -167,7 +203,7 @@ func (m *Machine) hintSeen(t *Task, s CommentView) (decided bool) {
 	case t.busy():
 		return false
 	}
-	m.recordHints(t, s.hints())
+	m.recordHints(t, s.hints(m.now))
 	return true
 }
 
@@ -197,11 +233,16 @@ func (r commandRow) refusal(t *Task) string {
 	return ""
 }
 
-func (s CommentView) hints() []Hint {
+// hints are the words that came with a command, or without one; those of an operator are said now.
+func (s CommentView) hints(now time.Time) []Hint {
 	if strings.TrimSpace(s.Text) == "" {
 		return nil
 	}
-	return []Hint{{From: s.By, At: s.At, Text: s.Text}}
+	at := s.At
+	if s.operators() {
+		at = now
+	}
+	return []Hint{{From: s.By, At: at, Text: s.Text}}
 }
 
 // refusal says why a command does nothing now, and what would.
@@ -244,6 +285,10 @@ func (m *Machine) grant(t *Task, s CommentView, by string) {
 		return
 	}
 	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)), Next: t.Next})
+	if s.operators() && t.State != InReview && t.State != Stopping { // it moves nothing, and no comment on GitHub says so
+		t.soft.commentDue = true
+		m.revisit(t)
+	}
 }
 
 // giveAway ends the claim because a person says so.

@@ -170,6 +170,8 @@ type ProgressView struct {
 	Validates bool
 	// Incident is the issue about the outage that the task waits for; empty: none.
 	Incident IssueKey
+	// Commanded is what the operator last commanded, and who that was; empty: nothing.
+	Commanded string
 }
 
 // effectID names an effect by what it is about: the attempt, or the claim before its first. Between two attempts a

@@ -237,7 +237,7 @@ type TallyReset struct {
 	Next Next `json:"next,omitzero"`
 }
 
-// CommandTaken is a person's command, which is never carried out again.
+// CommandTaken is a command of a person's, or of the operator's, which is never carried out again.
 type CommandTaken struct {
 	Task IssueKey `json:"task"`
 	CommandRef

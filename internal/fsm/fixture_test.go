@@ -122,7 +122,7 @@ func (m *Machine) waits(t *Task) error {
 	}
 	switch t.State {
 	case Queued:
-		if t.ready.in == (len(t.Standing.After) > 0) {
+		if t.ready.in == (len(t.Standing.After) > 0 || !m.takes(t)) {
 			return fmt.Errorf("queued, in the queue: %v, after %v", t.ready.in, t.Standing.After)
 		}
 		if err := m.slotBeside(); err != nil && t.ready.in && m.cappedBy(t) == "" {

@@ -174,7 +174,7 @@ func effectLine(e Effect) string {
 	case e.Release != nil:
 		return fmt.Sprintf("%s (%s%s)", e.ID, e.Release.Why, releaseLine(e.Release))
 	case e.Progress != nil:
-		return fmt.Sprintf("comment on #%d: %s", e.Task.Number(), joined(e.Progress.State.String(), e.Progress.Why, string(e.Progress.Incident)))
+		return fmt.Sprintf("comment on #%d: %s", e.Task.Number(), joined(e.Progress.State.String(), e.Progress.Why, string(e.Progress.Incident), commandedLine(e.Progress.Commanded)))
 	case e.Kind == DoReadAnswers:
 		return fmt.Sprintf("read answers on #%d", e.Task.Number())
 	case e.Kind == DoReadReview:
@@ -238,4 +238,11 @@ func alikeLine(tasks []string) string {
 		return ""
 	}
 	return "; alike in " + strings.Join(tasks, ", ")
+}
+
+func commandedLine(by string) string {
+	if by == "" {
+		return ""
+	}
+	return "(commanded by " + by + ")"
 }

@@ -36,6 +36,8 @@ type Config struct {
 	Caps map[string]int
 	// Repositories are those whose issues are worked on; what is under way in another is finished. Empty: any.
 	Repositories []string
+	// Only are the issues that this run takes from the queue; others wait there. What was begun is gone on with in any case. Empty: all.
+	Only []IssueKey
 	// CleanValidation: what an attempt has done is delivered only after another one, without an agent, has validated it.
 	CleanValidation bool
 	FixRounds       int // of CODE, the first included, that a clean container may refuse; ≥ 1

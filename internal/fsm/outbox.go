@@ -217,7 +217,7 @@ func (m *Machine) emitFor(t *Task) {
 		t.soft.commentDue = false
 		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{
 			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History, Why: t.soft.commentWhy, Incident: m.incidentIssue(t),
-			Until: t.Until, Validates: t.validates(),
+			Until: t.Until, Validates: t.validates(), Commanded: t.Commanded,
 		}})
 	}
 	if len(t.Outbox) == 0 || t.soft.inFlight != "" {

@@ -47,6 +47,11 @@ func (m *Machine) Covers(repo string) bool {
 	return len(m.cfg.Repositories) == 0 || slices.ContainsFunc(m.cfg.Repositories, func(r string) bool { return strings.EqualFold(r, repo) })
 }
 
+// takes reports whether this run takes the task from the queue.
+func (m *Machine) takes(t *Task) bool {
+	return len(m.cfg.Only) == 0 || slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
+}
+
 // dropUncovered takes out of the queue what the configuration does not offer any more. Nothing was claimed of it.
 func (m *Machine) dropUncovered(before, now *Settings) {
 	for _, t := range slices.Clone(m.hard.Tasks) {

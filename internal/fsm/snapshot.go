@@ -22,6 +22,7 @@ type hardState struct {
 	PausedAt    time.Time      `json:"paused_at,omitzero"`   // when the last pause began
 	StaleClaims []IssueKey     `json:"stale,omitempty"`      // given back without progress, newest last, at most maxStale
 	Commands    []takenCommand `json:"commands,omitempty"`   // of people; newest last, at most maxCommands
+	Requests    []takenCommand `json:"requests,omitempty"`   // of the operator; newest last, at most maxRequests
 	Seq         uint64         `json:"seq"`                  // tasks so far
 	Cooldowns   []Cooldown     `json:"cooldowns"`            // at most one for each resource, in order of last use
 	Statements  []Statement    `json:"statements,omitempty"` // one for each resource and task, in order of last use, at most maxStatements

@@ -85,6 +85,9 @@ type Task struct {
 	// Resumed: the task was blocked or in review, so the claim's labels must be put back before the next attempt.
 	Resumed bool `json:"resumed,omitempty"`
 
+	// Commanded is what the operator last commanded, and who that was: people on GitHub are shown it, since no comment there says so.
+	Commanded string `json:"commanded,omitempty"`
+
 	Standing Standing `json:"standing,omitzero"`
 
 	// Work is what was pushed of the claim last: delivered, or shown with a question.

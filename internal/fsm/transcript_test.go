@@ -274,7 +274,7 @@ func (s *stage) number(text string) int64 {
 	return n
 }
 
-// said 21 retry [by=octocat] [id=77] [at=10s] [text=…] [for=2h] [amount=2] [cursor=…]
+// said 21 retry [by=octocat] [id=77|request=r1] [at=10s] [text=…] [for=2h] [amount=2] [cursor=…]
 func (s *stage) said(args []string, named map[string]string) EventBody {
 	said := CommentView{Task: issueKey(args[0]), By: cmp.Or(named["by"], "octocat"), Text: named["text"]}
 	said.Comment, said.At = s.number(cmp.Or(named["id"], "77")), s.now
@@ -286,6 +286,9 @@ func (s *stage) said(args []string, named map[string]string) EventBody {
 	}
 	if d, ok := named["for"]; ok {
 		said.For = s.duration(d)
+	}
+	if r, ok := named["request"]; ok {
+		said.Comment, said.Request = 0, r
 	}
 	said.Amount = int(s.number(cmp.Or(named["amount"], "0")))
 	return CommentsSeen{Repo: "acme/widgets", Cursor: named["cursor"], Comments: []CommentView{said}}

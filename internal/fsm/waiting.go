@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -25,6 +26,9 @@ func (m *Machine) WaitsAt(t *Task, now time.Time) Waiting {
 func (m *Machine) WaitsFor(t *Task) Waiting {
 	switch t.State {
 	case Queued:
+		if !m.takes(t) {
+			return Waiting{For: "a run that takes it: this one takes only " + keyList(m.cfg.Only) + " (director run --only)"}
+		}
 		if len(t.Standing.After) > 0 {
 			return Waiting{For: m.waitsForIssues(t)}
 		}
@@ -51,6 +55,19 @@ func (m *Machine) WaitsFor(t *Task) Waiting {
 		return Waiting{"GitHub", m.githubOpensAt()}
 	}
 	return Waiting{For: fmt.Sprintf("attempt %d, which is under way", t.Attempt)}
+}
+
+// keyList names issues, the first of many.
+func keyList(keys []IssueKey) string {
+	const named = 10
+	var names []string
+	for _, k := range keys[:min(len(keys), named)] {
+		names = append(names, string(k))
+	}
+	if more := len(keys) - named; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // waitsForTurn says why a task that could begin an attempt does not.

@@ -81,7 +81,7 @@ func commandOnce(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 		return ""
 	}
 	if _, again := h.taken[c.CommandRef]; again {
-		return fmt.Sprintf("comment %d on %s is taken a second time", c.Comment, c.Task)
+		return fmt.Sprintf("comment %d, or request %q, on %s is taken a second time", c.Comment, c.Request, c.Task)
 	}
 	return ""
 }

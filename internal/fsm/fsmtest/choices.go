@@ -132,6 +132,7 @@ const (
 	githubAway
 	directorEnds
 	atStanding // the order of the queue
+	atRequest  // what the operator commands of tasks
 	sites
 
 	faults    = busDrop    // the first of them
@@ -166,5 +167,5 @@ var siteTable = [sites]siteInfo{
 	limitStated: {"a worker says that a model is limited", 300}, limitLifted: {"an operator lifts a cooldown", 200},
 	leaseFails: {"the leader cannot renew its lease", 80}, pushesFail: {"pushes fail for a while", 200},
 	githubAway: {"GitHub is away for a while", 200}, directorEnds: {"the director ends an attempt for what it does", 100},
-	atStanding: {"order", 0},
+	atStanding: {"order", 0}, atRequest: {"request", 0},
 }

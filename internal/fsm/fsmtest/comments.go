@@ -111,5 +111,5 @@ func (w *world) unheard() string {
 			}
 		}
 	}
-	return ""
+	return w.unanswered()
 }

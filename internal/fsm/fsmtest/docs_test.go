@@ -49,7 +49,7 @@ func invariantRows() []string {
 
 func faultRows() []string {
 	rows := []string{"| fault | at most, in 1,000 chances |", "|---|---|"}
-	for s := faults; s < sites; s++ {
+	for s := faults; s < faultsEnd; s++ {
 		rows = append(rows, fmt.Sprintf("| %s | %d |", siteTable[s].name, siteTable[s].most))
 	}
 	return rows

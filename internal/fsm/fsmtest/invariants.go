@@ -80,7 +80,7 @@ var invariants = []Invariant{
 	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost is a failed attempt that the policy judges, and no delivery that is given up", fact: lostWork},
 	{Name: "DeterministicIsOnlyTold", Says: "a failure that the same work repeats keeps nothing back, has no canary, and nobody waits for its end", fact: onlyTold},
 	{Name: "OnlyAHumanUnblocks", Says: "a blocked task goes on only by an answer of a human, or because its incident is over", step: humanUnblocks},
-	{Name: "CommandsCountOnce", Says: "a command is carried out or refused once for each comment and edit, none is lost that was given since the director listens, and the answer to it says what was decided and is given before the cursor passes it", fact: commandOnce, handed: answeredAsDecided, end: everyoneHeard},
+	{Name: "CommandsCountOnce", Says: "a command is carried out or refused once for each comment and edit, and for each request of the operator however often it is repeated, none is lost that was given since the director listens, and the answer to it says what was decided and is given before the cursor passes it", fact: commandOnce, handed: answeredAsDecided, end: everyoneHeard},
 	{Name: "ReviewsCountOnce", Says: "each commit's failing checks, each commit's conflict and each review begin at most one attempt, and what leads to one is noted with it", fact: reviewedOnce, step: notedBefore},
 	{Name: "MergedIsTheEnd", Says: "a pull request that is seen merged or closed ends its claim, unless an attempt or a delivery is under way; then it does after that", step: endsWithPull},
 	{Name: "OneReminder", Says: "a question is raised once more when its time has come, not again, and not when it is answered", fact: remindedOnce},

@@ -4,7 +4,7 @@ package fsmtest
 var sharedMutants = []mutant{
 	{
 		"a dependency is forgotten", "fsm/apply.go",
-		"t.State == Queued && len(t.Standing.After) == 0:", "t.State == Queued && len(t.Standing.After) >= 0:",
+		"t.State == Queued && len(t.Standing.After) == 0 &&", "t.State == Queued && len(t.Standing.After) >= 0 &&",
 		[]string{"DependenciesComeFirst"},
 		false,
 	},
@@ -193,6 +193,12 @@ var sharedMutants = []mutant{
 		"a command counts each time that it is read", "fsm/command.go",
 		"\tcase before != nil: //",
 		"\tcase before != nil && before.Refused != \"\": //",
+		[]string{"CommandsCountOnce"},
+		false,
+	},
+	{
+		"an operator's command counts each time that it is repeated", "fsm/apply.go",
+		"case f.operators():", "case f.operators() && f.Refused != \"\":",
 		[]string{"CommandsCountOnce"},
 		false,
 	},

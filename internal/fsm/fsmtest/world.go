@@ -47,6 +47,8 @@ type world struct {
 	said       int        // comments so far
 	pulls      int        // pull requests so far
 	reviews    int        // that request changes, so far
+	requests   []*request // of the operator, that are not answered yet
+	asked      int        // requests so far
 	withPulls  bool       // work is delivered as a pull request
 
 	outageTo  int64             // until then nothing succeeds, in any attempt
@@ -134,6 +136,9 @@ func (w *world) begin() *world {
 	w.order()
 	w.boot()
 	w.after(w.delay(10), w.people)
+	if w.choices.pick(atRequest, 4) == 3 {
+		w.after(seconds(60), w.request)
+	}
 	return w
 }
 

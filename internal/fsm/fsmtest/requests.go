@@ -1,0 +1,64 @@
+package fsmtest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// request is a command that the operator gives the director itself. Who has no answer repeats it.
+type request struct{ fsm.CommandView }
+
+// requestEvery is the time between two tries of a request, seconds: its sender does not know whether the last one was heard.
+const requestEvery = 5
+
+// request lets the operator command something of a task, in one world of four. Its choices are its own, so that the other worlds are what they were.
+func (w *world) request() {
+	w.after(seconds(120+10*w.choices.pick(atRequest, 60)), w.request)
+	if w.faultsStopped {
+		return
+	}
+	s := spoken[1+w.choices.pick(atRequest, len(spoken)-3)] // a command, and not one that only wants to know something
+	w.asked++
+	s.Task, s.By, s.Request = w.issues[w.choices.pick(atRequest, len(w.issues))].key, "alice", fmt.Sprintf("r%d", w.asked)
+	r := &request{s}
+	w.requests = append(w.requests, r)
+	w.tell("the operator asks for %q on %s: request %s", s.Command, s.Task, s.Request)
+	w.ask(r)
+}
+
+// ask sends a request to whoever leads, until there is an answer. Now and then one is repeated that was answered.
+func (w *world) ask(r *request) {
+	p := w.lead
+	w.offer(p, fsm.CommentsSeen{Comments: []fsm.CommentView{r.CommandView}}, func() {
+		w.answeredDurably(p, r)
+		if _, decided := p.m.Requested(r.Request); decided && w.choices.pick(atRequest, 3) > 0 {
+			w.requests = slices.DeleteFunc(w.requests, func(other *request) bool { return other == r })
+		}
+	})
+	w.after(seconds(requestEvery), func() {
+		if slices.Contains(w.requests, r) && w.bad == nil {
+			w.ask(r)
+		}
+	})
+}
+
+// unanswered names a request that nobody has decided about yet.
+func (w *world) unanswered() string {
+	for _, r := range w.requests {
+		if _, taken := w.history.taken[r.CommandRef]; !taken {
+			return fmt.Sprintf("nobody has decided about request %s on %s: %s", r.Request, r.Task, r.Command)
+		}
+	}
+	return ""
+}
+
+// answeredDurably: what a sender is told was decided is in the journal.
+func (w *world) answeredDurably(p *process, r *request) {
+	refused, decided := p.m.Requested(r.Request)
+	if in, taken := w.history.taken[r.CommandRef]; decided && (!taken || in != refused) {
+		w.fail("CommandsCountOnce", "request %s is answered with %q at %s, the journal has %q", r.Request, refused, time.Duration(w.now), in)
+	}
+}
