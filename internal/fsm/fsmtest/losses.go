@@ -143,6 +143,7 @@ func (w *world) lose() {
 			return
 		}
 	}
+	w.requests = nil // a rebuild takes longer than anybody repeats one
 	w.tell("the journal is lost; %d tasks are known of %d batches", len(known.Tasks()), len(w.journal.batches))
 	found := w.found(known)
 	before := w.history

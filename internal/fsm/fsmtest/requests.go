@@ -9,7 +9,7 @@ import (
 )
 
 // request is a command that the operator gives the director itself. Who has no answer repeats it.
-type request struct{ fsm.CommandView }
+type request struct{ fsm.CommentView }
 
 // requestEvery is the time between two tries of a request, seconds: its sender does not know whether the last one was heard.
 const requestEvery = 5
@@ -26,13 +26,13 @@ func (w *world) request() {
 	r := &request{s}
 	w.requests = append(w.requests, r)
 	w.tell("the operator asks for %q on %s: request %s", s.Command, s.Task, s.Request)
-	w.ask(r)
+	w.put(r)
 }
 
-// ask sends a request to whoever leads, until there is an answer. Now and then one is repeated that was answered.
-func (w *world) ask(r *request) {
+// put hands a request to whoever leads, until there is an answer. Now and then one is repeated that was answered.
+func (w *world) put(r *request) {
 	p := w.lead
-	w.offer(p, fsm.CommentsSeen{Comments: []fsm.CommentView{r.CommandView}}, func() {
+	w.offer(p, fsm.CommentsSeen{Comments: []fsm.CommentView{r.CommentView}}, func() {
 		w.answeredDurably(p, r)
 		if _, decided := p.m.Requested(r.Request); decided && w.choices.pick(atRequest, 3) > 0 {
 			w.requests = slices.DeleteFunc(w.requests, func(other *request) bool { return other == r })
@@ -40,7 +40,7 @@ func (w *world) ask(r *request) {
 	})
 	w.after(seconds(requestEvery), func() {
 		if slices.Contains(w.requests, r) && w.bad == nil {
-			w.ask(r)
+			w.put(r)
 		}
 	})
 }
