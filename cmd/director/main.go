@@ -85,6 +85,7 @@ func command() *cobra.Command {
 	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
 	root.AddCommand(explainCommand(&o), eventsCommand(&o))
+	root.AddCommand(steerCommands(&o)...)
 	root.AddCommand(recordCommands(&o)...)
 	root.AddCommand(agentsCommand(&o), busCommand(), journalCommand(&o))
 	root.InitDefaultCompletionCmd()

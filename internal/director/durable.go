@@ -55,6 +55,8 @@ func (s *session) logFact(f fsm.Fact) {
 		s.log.Info("verdict", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt), zap.String("stage", f.Stage),
 			zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause), zap.String("rule", f.Finding.Rule),
 			zap.String("action", string(f.Verdict.Action)), zap.Duration("delay", f.Verdict.Delay), zap.String("why", f.Verdict.Why))
+	case fsm.CommandTaken:
+		s.log.Info("command", zap.String("issue", string(f.Task)), zap.String("command", string(f.Command)), zap.String("by", f.By), zap.String("refused", f.Refused))
 	case fsm.ReportAccepted:
 		s.log.Info("report", zap.String("issue", string(f.Task)), zap.String("worker", f.Worker), zap.String("error_id", f.Ref.ID),
 			zap.Bool("ok", f.OK), zap.Bool("final", f.Final))

@@ -88,7 +88,7 @@ type operatorServer struct {
 func newOperatorServer(listener net.Listener, runID string, metrics http.Handler, log *zap.Logger) *operatorServer {
 	o := &operatorServer{ended: make(chan struct{})}
 	o.say(errors.New("the director begins"))
-	o.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	o.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == metricsPath { // they are there whoever leads
 			metrics.ServeHTTP(w, r)
 			return

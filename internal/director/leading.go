@@ -273,13 +273,15 @@ func (b *standby) mux() *http.ServeMux {
 		s.Director = wire.SnapshotDirector{RunID: b.runID, Phase: phaseStandby, Since: wire.At(b.since), Leadership: b.leads(), Problem: b.problem()}
 		respond(w, http.StatusOK, s)
 	})
-	mux.HandleFunc("POST /", func(w http.ResponseWriter, _ *http.Request) {
+	refuse := func(w http.ResponseWriter, _ *http.Request) {
 		no := refusal{"this director stands by, and no other one leads yet: ask again"}
 		if l := b.leader.Load(); l != nil {
 			no.Problem = fmt.Sprintf("this director stands by: ask the one that leads, %s on %s with director.data_dir %s", l.RunID, l.Host, l.DataDir)
 		}
 		respond(w, http.StatusConflict, no)
-	})
+	}
+	mux.HandleFunc("POST /", refuse)
+	mux.HandleFunc("PUT /", refuse)
 	return mux
 }
 

@@ -91,6 +91,8 @@ func (s *session) serveOperator(ctx context.Context) error {
 	mux.HandleFunc("POST /{command}", s.operate)
 	mux.HandleFunc("POST /budget/reset", s.resetBudget)
 	mux.HandleFunc("POST /cooldown/lift", s.liftCooldowns)
+	mux.HandleFunc("POST /tasks/{owner}/{repo}/{number}/commands", s.postCommand)
+	mux.HandleFunc("PUT /tasks/{owner}/{repo}/{number}", s.putTask)
 	s.operator.serve(ctx, mux)
 	return nil
 }
@@ -293,17 +295,11 @@ func ask[T any](ctx context.Context, dataDir, method, path string, body any) (an
 // send sends a request over the operator's socket. The caller closes the answer's body.
 func send(ctx context.Context, dataDir, method, path string, body io.Reader) (*http.Response, error) {
 	socket := filepath.Join(dataDir, SocketName)
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-		DisableKeepAlives: true,
-	}}
 	req, err := http.NewRequestWithContext(ctx, method, "http://director"+path, body)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Do(req)
+	resp, err := socketClient(socket).Do(req)
 	if asked, ok := errors.AsType[*url.Error](err); ok { // the address is made up
 		err = asked.Err
 	}
@@ -311,6 +307,16 @@ func send(ctx context.Context, dataDir, method, path string, body io.Reader) (*h
 		return nil, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket, err)
 	}
 	return resp, nil
+}
+
+// socketClient asks whoever answers on a Unix socket.
+func socketClient(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		},
+		DisableKeepAlives: true,
+	}}
 }
 
 // snapshot is the state as the bus and the operator get it.

@@ -228,12 +228,12 @@ func (s *session) run(ctx context.Context) (err error) {
 	group.Go(func() error { return s.views.follow(ctx) })
 	group.Go(func() error { return s.housekeeping(ctx) })
 	group.Go(func() error { return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) }) })
-	group.Go(func() error { return s.serveOperator(ctx) })
 	for _, repo := range watched {
 		b := newBell()
 		s.bells[strings.ToLower(repo)] = b
 		group.Go(func() error { return s.poll(ctx, repo, b) })
 	}
+	group.Go(func() error { return s.serveOperator(ctx) }) // it may ring the bells, as webhooks do
 	group.Go(func() error { return s.serveWebhooks(ctx) })
 	group.Go(func() error {
 		s.metrics.Follow(ctx)

@@ -127,6 +127,12 @@ func (a *Answer) readCommand(text, self string) {
 	a.obey(strings.TrimRight(name, ",.:;!?"), line, below, mentioned)
 }
 
+// ReadCommand reads a command that did not come in a comment, from text that would be one: Command, Rest, For, Amount and Problem of the answer.
+func ReadCommand(text string) (a Answer) {
+	a.readCommand(clip(plain(newlines.Replace(text)), answerLimit), "")
+	return a
+}
+
 // obey reads a command by its name, with the rest of its line and what stands below.
 func (a *Answer) obey(name, line, below string, mentioned bool) {
 	row, known := rowOf(name)

@@ -194,6 +194,22 @@ func (c *Client) reviewedBefore(ctx context.Context, l lane, t thread, r comment
 	return err == nil && e.GetEvent() == "labeled" && !e.GetCreatedAt().After(r.at), err
 }
 
+// Offer puts the label of tasks on an issue, and takes none off. On one that carries it nothing happens.
+func (c *Client) Offer(ctx context.Context, key string) error {
+	if err := c.checkWrites("offer", key, zap.String("to", c.labels.Task)); err != nil {
+		return err
+	}
+	p, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	issue, err := c.issue(ctx, laneClaim, p)
+	if err != nil {
+		return err
+	}
+	return c.addLabel(ctx, laneClaim, thread{place: p, issue: issue}, c.labels.Task)
+}
+
 // KeepLabel makes an issue carry one of our labels alone, because people or bots have put on others or taken it off. If it was taken off, it is put
 // back only with again; otherwise what took it off has changed more, and nothing is touched. A closed issue is left as it is.
 func (c *Client) KeepLabel(ctx context.Context, key, label string, again bool) error {

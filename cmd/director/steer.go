@@ -1,0 +1,195 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/director"
+	"retake/internal/fsm"
+)
+
+// steering is one command about a task: what people write on GitHub behind "/agent".
+type steering struct {
+	use, short, long, example string
+
+	aliases []string
+	command fsm.Command
+	// needs is what has to follow the issue; empty: nothing has to. With text, the rest are words for the agent.
+	needs string
+	text  bool
+	// argument takes the first word after the issue; nil: there is none.
+	argument func(c *director.TaskCommand, word string) error
+}
+
+var steerings = []steering{
+	{
+		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true, example: `retry 12 "use the table of 2026"`,
+		short: "Begin another attempt with fresh budgets; the text reaches the agent",
+		long:  "It answers a question, ends a wait, and is what `/agent retry` is on GitHub: on an issue that is blocked, waits or is in review.",
+	},
+	{
+		use: "fresh ISSUE [TEXT...]", command: fsm.CommandFresh, text: true,
+		short: "Like retry, but in a new checkout: what was changed so far is thrown away",
+	},
+	{
+		use: "fix ISSUE TEXT...", command: fsm.CommandFix, text: true, needs: "a text that says what is to be fixed",
+		example: `fix 12 "the header is read twice"`,
+		short: "Begin another attempt at what is in review",
+	},
+	{
+		use: "snooze ISSUE TIME", command: fsm.CommandSnooze, needs: "a time from 1 minute to 30 days: 30m, 2h, 1d",
+		example: "snooze acme/widgets#12 2h",
+		short:    "Put an issue off that is blocked or waits: 30m, 2h, 1d",
+		argument: func(c *director.TaskCommand, word string) error { c.For = word; return nil },
+	},
+	{
+		use: "stop ISSUE", aliases: []string{"release"}, command: fsm.CommandStop,
+		short: "Stop working on an issue: its attempt ends, our labels come off",
+		long:  "`director release` is the same: the claim is released, nothing is asked, and the label of tasks begins anew. It does not end the director; SIGTERM does.",
+	},
+	{
+		use: "take ISSUE", command: fsm.CommandTake,
+		short: "Take an issue over: Retake stops, and names the branch that has the work so far",
+	},
+	{
+		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20: +2",
+		example: "grant 12 +2",
+		short: "Let an issue have that many more attempts: `/agent budget` on GitHub",
+		argument: func(c *director.TaskCommand, word string) (err error) {
+			if c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+")); err != nil || c.Amount < 1 {
+				err = fmt.Errorf("%q: want a number of attempts from 1 to 20: +2", word)
+			}
+			return err
+		},
+	},
+}
+
+const steerExits = "Exit 0: carried out, and in the journal with who asked; 1: refused, with the reason; 2: cannot be done."
+
+func steerCommands(o *options) []*cobra.Command {
+	var all []*cobra.Command
+	for _, s := range steerings {
+		all = append(all, s.cobra(o))
+	}
+	return append(all, addCommand(o))
+}
+
+// least is how many arguments the command needs.
+func (s steering) least() int {
+	if s.needs != "" {
+		return 2
+	}
+	return 1
+}
+
+func (s steering) cobra(o *options) *cobra.Command {
+	var asJSON bool
+	var whom string
+	c := &cobra.Command{
+		Use: s.use, Aliases: s.aliases, Short: s.short, Long: strings.TrimSpace(s.short + ".\n" + strings.TrimPrefix(s.long+"\n", "\n") + steerExits),
+		Args: needs(s.fits, s.wanted()),
+	}
+	if s.example != "" {
+		c.Example = "  director " + s.example
+	}
+	steerFlags(c, &asJSON, &whom)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		key, err := o.issue(args[0])
+		if err != nil {
+			return err
+		}
+		give := director.TaskCommand{Command: string(s.command), By: whom}
+		if s.argument != nil {
+			err = s.argument(&give, args[1])
+		} else {
+			give.Text = strings.Join(args[1:], " ")
+		}
+		if err != nil {
+			return err
+		}
+		cfg, err := o.load()
+		if err != nil {
+			return err
+		}
+		a, err := director.CommandTask(cmd.Context(), cfg.Director.DataDir, key, give)
+		return steered(cmd.OutOrStdout(), a, err, asJSON)
+	}
+	return c
+}
+
+// fits reports whether the arguments are those of the command.
+func (s steering) fits(_ *cobra.Command, args []string) error {
+	if most := s.least(); len(args) < most || !s.text && len(args) > most {
+		return errors.New("arguments")
+	}
+	return nil
+}
+
+func (s steering) wanted() string {
+	want := "want ISSUE: " + issueWanted
+	if s.needs != "" {
+		want += "; then " + s.needs
+	}
+	return want
+}
+
+func steerFlags(c *cobra.Command, asJSON *bool, whom *string) {
+	c.Flags().BoolVar(asJSON, "json", false, "machine-readable")
+	c.Flags().StringVar(whom, "by", "", "for whom; it is recorded beside the user who runs this")
+}
+
+func addCommand(o *options) *cobra.Command {
+	var asJSON bool
+	var whom string
+	c := &cobra.Command{
+		Use: "add ISSUE", Short: "Offer an issue: the director puts the label of tasks on it, and sees it at once",
+		Long: "Offer an issue: the director puts the label of tasks on it, and sees it at once.\n" + steerExits,
+		Args: needs(cobra.ExactArgs(1), "want ISSUE: "+issueWanted), Example: "  director add 12",
+	}
+	steerFlags(c, &asJSON, &whom)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		key, err := o.issue(args[0])
+		if err != nil {
+			return err
+		}
+		cfg, err := o.load()
+		if err != nil {
+			return err
+		}
+		a, err := director.OfferIssue(cmd.Context(), cfg.Director.DataDir, key, whom)
+		return steered(cmd.OutOrStdout(), a, err, asJSON)
+	}
+	return c
+}
+
+// steered says what became of a command.
+func steered(out io.Writer, a director.TaskAnswer, err error, asJSON bool) error {
+	switch {
+	case err != nil:
+		return err
+	case asJSON:
+		err = json.NewEncoder(out).Encode(a)
+		return answer(a.Problem == "", err)
+	case a.Problem != "":
+		return noBecause{errors.New(a.Problem)}
+	}
+	stands := "its claim is over"
+	switch {
+	case a.State != "":
+		stands = "it is " + a.State + ", and waits for " + dash(a.WaitsFor)
+	case a.Command == string(fsm.CommandAdd):
+		stands = "the next poll takes it"
+	}
+	if until, err := time.Parse(time.RFC3339, a.Until); err == nil {
+		stands += ", until " + until.Format(time.DateTime)
+	}
+	_, err = fmt.Fprintf(out, "%s: %s by %s: %s\n", a.Issue, a.Command, a.By, stands)
+	return err
+}

@@ -1,0 +1,142 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// putTask offers an issue: it puts the label on, once for all who ask.
+func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
+	var c TaskCommand
+	key, ok := s.taskKey(r)
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&c)
+	if err != nil || !ok || c.By != "" && !requesterForm.MatchString(c.By) || c.ID != "" && !requestForm.MatchString(c.ID) {
+		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `want PUT /tasks/owner/repo/12 with {"by": "…", "id": "…"} or {}`})
+		return
+	}
+	by := requester(r, c.By)
+	a := TaskAnswer{Issue: string(key), Command: string(fsm.CommandAdd), By: by}
+	status, problem := s.offerIssue(r.Context(), key, by, cmp.Or(c.ID, NewRequestID()))
+	if a.Problem = problem; problem == "" {
+		s.tell(r.Context(), &a)
+	}
+	respond(w, status, a)
+}
+
+// offerIssue puts the label of tasks on an issue, and shows it to the machine at once. That it was asked for, and by whom, is in the journal before.
+func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id string) (status int, problem string) {
+	now, err := look(ctx, s.owner, func(d *fsm.Driver) (o offering) {
+		if t := d.Machine().Task(key); t != nil {
+			o.state = t.State.String()
+		}
+		_, o.asked = d.Machine().Requested(id)
+		return o
+	})
+	switch {
+	case err != nil:
+		return http.StatusServiceUnavailable, tooBusy
+	case now.asked && now.state != "": // a repetition
+		return http.StatusOK, ""
+	case !now.asked:
+		if status, problem := s.mayOffer(ctx, key, now.state); problem != "" {
+			return status, problem
+		}
+		asked := fsm.CommentView{Task: key, CommandRef: fsm.CommandRef{Request: id}, By: by, Command: fsm.CommandAdd}
+		if _, decided := s.request(ctx, asked); !decided {
+			return http.StatusServiceUnavailable, notWritten
+		}
+	}
+	if err := s.github.Offer(ctx, string(key)); err != nil {
+		return http.StatusBadGateway, "the label could not be put on: " + err.Error()
+	}
+	if b, ok := s.bells[strings.ToLower(key.Repo())]; ok {
+		b.ring()
+	}
+	return s.showOffered(ctx, key)
+}
+
+// showOffered shows the machine an issue that was just offered. What cannot be known of it yet the next poll says.
+func (s *session) showOffered(ctx context.Context, key fsm.IssueKey) (status int, problem string) {
+	asked := s.owner.clock.peek()
+	i, err := s.github.Issue(ctx, string(key))
+	if err == nil {
+		left := lookupsPerPoll
+		var v fsm.IssueView
+		if v, err = s.offered(ctx, i, &left); err == nil && len(v.Labels) == 0 {
+			return http.StatusConflict, "the label is on, but the issue is left alone because of who wrote it: see github.issue_authors and github.trusted_authors"
+		}
+		if err == nil {
+			s.decided(ctx, fsm.IssuesSeen{Repo: key.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}})
+		}
+	}
+	if err != nil {
+		s.log.Info("an issue was offered; the next poll sees it", zap.String("issue", string(key)), zap.Error(err))
+	}
+	return http.StatusOK, ""
+}
+
+// offering is what the machine knows of an issue that somebody wants to have worked on.
+type offering struct {
+	state string // of its task; empty: there is none
+	asked bool   // this very request was made before
+}
+
+// mayOffer says why an issue cannot be offered; empty: it can.
+func (s *session) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (status int, problem string) {
+	if problem := s.cannotOffer(key, state); problem != "" {
+		return http.StatusConflict, problem
+	}
+	i, err := s.github.Issue(ctx, string(key))
+	if why, gone := isIssueGone(err); gone {
+		return http.StatusNotFound, string(key) + ": " + why
+	}
+	if err != nil {
+		return http.StatusBadGateway, "GitHub does not show " + string(key) + ": " + err.Error()
+	}
+	return http.StatusConflict, s.notToOffer(i)
+}
+
+// cannotOffer says why the director can offer no issue, or not this one; empty: it can.
+func (s *session) cannotOffer(key fsm.IssueKey, state string) string {
+	why, unusable := s.unusable.Load(key.Repo())
+	switch {
+	case !slices.Contains(s.config.GitHub.Repositories, key.Repo()):
+		return key.Repo() + " is not among github.repositories (" + strings.Join(s.config.GitHub.Repositories, ", ") + "): add it there first"
+	case !s.config.GitHub.Writes:
+		return "github.writes is false: nothing is written to GitHub, labels included"
+	case unusable:
+		return fmt.Sprint(why)
+	case state != "":
+		return fmt.Sprintf("Retake works on %s already: it is %s", key, state)
+	}
+	return ""
+}
+
+// notToOffer says why an issue is not to be offered as it is on GitHub; empty: it is.
+func (s *session) notToOffer(i github.Issue) string {
+	names := s.config.GitHub.Labels
+	switch {
+	case i.IsPullRequest:
+		return i.Key + " is a pull request: Retake works on issues"
+	case i.State != "open":
+		return i.Key + " is closed: reopen it first"
+	case i.Has(names.Claimed), i.Has(names.Blocked):
+		return fmt.Sprintf("%s carries %q: another director may be at work on it", i.Key, strings.Join(i.Labels, ", "))
+	case i.Has(names.Task):
+		return i.Key + " is offered already: it carries " + names.Task
+	case s.config.GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
+		return fmt.Sprintf("%s was written by %s, who is not among github.trusted_authors (github.issue_authors)", i.Key, i.Author)
+	}
+	return ""
+}

@@ -1,0 +1,38 @@
+package director
+
+import (
+	"context"
+	"net"
+	"os/user"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+type connKey struct{}
+
+// withConn keeps a request's connection, so that it can be asked who is at its other end.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// peerOf names the user who opened the Unix socket that a request came on, as the kernel knows it; "somebody" if it does not.
+func peerOf(ctx context.Context) string {
+	c, ok := ctx.Value(connKey{}).(*net.UnixConn)
+	if !ok {
+		return "somebody"
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return "somebody"
+	}
+	var peer *unix.Ucred
+	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
+		return "somebody"
+	}
+	id := strconv.FormatUint(uint64(peer.Uid), 10)
+	if u, err := user.LookupId(id); err == nil && requesterForm.MatchString(u.Username) {
+		return u.Username
+	}
+	return "uid " + id
+}

@@ -1,0 +1,214 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// TaskCommand is what is posted to /tasks/{owner}/{repo}/{number}/commands: what people write on GitHub behind "/agent", from the operator.
+type TaskCommand struct {
+	Command string `json:"command"`          // retry, resume, fresh, fix, snooze, budget, stop (or release) or take
+	Text    string `json:"text,omitempty"`   // for the agent
+	For     string `json:"for,omitempty"`    // snooze: 30m, 2h, 1d; 1 minute to 30 days
+	Amount  int    `json:"amount,omitempty"` // budget: 1 to 20 attempts
+	By      string `json:"by,omitempty"`     // for whom; who opened the socket is known anyway
+	// ID names the request: repeated with it, it counts once. Empty: each counts.
+	ID string `json:"id,omitempty"`
+}
+
+// TaskAnswer says what became of a command. Of one that was not carried out Problem says why.
+type TaskAnswer struct {
+	Issue    string `json:"issue"`
+	Command  string `json:"command"`
+	By       string `json:"by"`                  // as it was recorded
+	State    string `json:"state,omitempty"`     // of the task afterwards; empty: there is none any more
+	WaitsFor string `json:"waits_for,omitempty"` // for people
+	Until    string `json:"until,omitempty"`     // RFC 3339, if that is known
+	Problem  string `json:"problem,omitempty"`
+	Busy     bool   `json:"busy,omitempty"` // it was not decided yet: an effect is at work on the issue. Ask again, with the same id
+}
+
+// What may be said about who asks, and about a request: it stands in the journal and on GitHub.
+var (
+	requesterForm = regexp.MustCompile(`^[\pL\pN][\pL\pN ._@+-]{0,63}$`)
+	requestForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
+)
+
+// commandPatience is for how long a request waits for an effect on its issue, which has to end before anything else is decided. Whoever asks does so for
+// askTimeout.
+const commandPatience = 3 * time.Second
+
+// Why there is no answer.
+const (
+	notWritten = "the director could not write it to its journal: director health says why. Ask again"
+	tooBusy    = "the director is too busy to answer: director health says why. Ask again"
+)
+
+// retryBusy is the time between two tries.
+const retryBusy = 200 * time.Millisecond
+
+// taskKey is the issue that a request's path names, spelled as its task or its repository in the configuration is.
+func (s *session) taskKey(r *http.Request) (fsm.IssueKey, bool) {
+	n, err := strconv.Atoi(r.PathValue("number"))
+	repo := r.PathValue("owner") + "/" + r.PathValue("repo")
+	for _, known := range s.config.GitHub.Repositories {
+		if strings.EqualFold(known, repo) {
+			repo = known
+		}
+	}
+	return fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), err == nil && n > 0
+}
+
+// requester is who asks: the user who opened the socket, and for whom, if that was said.
+func requester(r *http.Request, whom string) string {
+	by := peerOf(r.Context()) + " (operator)"
+	if whom != "" {
+		by += " for " + whom
+	}
+	return by
+}
+
+// postCommand carries out an operator's command about a task.
+func (s *session) postCommand(w http.ResponseWriter, r *http.Request) {
+	var c TaskCommand
+	key, ok := s.taskKey(r)
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10)).Decode(&c); err != nil || !ok {
+		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `want POST /tasks/owner/repo/12/commands with {"command": "retry", "text": "…", "id": "…"}`})
+		return
+	}
+	if c.By != "" && !requesterForm.MatchString(c.By) {
+		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"by": want a name of at most 64 letters, digits, spaces and . _ @ + -`})
+		return
+	}
+	status, a := s.commandTask(r.Context(), key, c, requester(r, c.By))
+	respond(w, status, a)
+}
+
+// view reads a command as one in a comment is read, so that both mean the same. It returns a sentence if something is wrong with it.
+func (c TaskCommand) view(key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
+	name := strings.ToLower(c.Command)
+	if name == "release" { // the machine's word for what stop does to a claim
+		name = string(fsm.CommandStop)
+	}
+	argument := c.For
+	if c.Amount != 0 {
+		argument = strconv.Itoa(c.Amount)
+	}
+	a := github.ReadCommand("/agent " + name + " " + argument + "\n" + c.Text)
+	switch a.Command {
+	case github.CommandNone, github.CommandUnknown, github.CommandWhy, github.CommandHelp:
+		return v, fmt.Sprintf("%q is no command: want retry, resume, fresh, fix, snooze, budget, stop or take", c.Command)
+	}
+	if argument != "" && a.For == 0 && a.Amount == 0 && a.Problem == "" {
+		return v, name + " takes neither a time nor a number"
+	}
+	id := cmp.Or(c.ID, NewRequestID())
+	if !requestForm.MatchString(id) {
+		return v, `"id": want 8 to 64 letters, digits, - and _`
+	}
+	return fsm.CommentView{
+		Task: key, CommandRef: fsm.CommandRef{Request: id}, By: by, Command: fsm.Command(a.Command), Text: a.Rest, For: a.For, Amount: a.Amount,
+	}, a.Problem
+}
+
+// NewRequestID makes the id of a request.
+func NewRequestID() string { return rand.Text() }
+
+// commandTask has the machine decide about a command, and returns with the decision in the journal: 200 if it was carried out, 409 with the machine's reason if
+// not, 404 without such a task, 400 if it is no command. By is recorded, and shown on GitHub.
+func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskCommand, by string) (status int, a TaskAnswer) {
+	ctx, cancel := context.WithTimeout(ctx, commandPatience)
+	defer cancel()
+	a = TaskAnswer{Issue: string(key), Command: c.Command, By: by}
+	v, problem := c.view(key, by)
+	if a.Problem = problem; problem != "" {
+		return http.StatusBadRequest, a
+	}
+	if a.Command = string(v.Command); s.tasksOwn(ctx, &v) {
+		a.Issue = string(v.Task)
+	} else if ctx.Err() == nil {
+		a.Problem = "the director has no task " + a.Issue + " (any more): director tasks lists those that it has, director add " + a.Issue + " offers it"
+		return http.StatusNotFound, a
+	}
+	refused, decided := s.request(ctx, v)
+	switch known := s.tell(ctx, &a); {
+	case refused != "":
+		a.Problem = refused
+		return http.StatusConflict, a
+	case decided:
+		return http.StatusOK, a
+	case !known:
+		a.Problem = notWritten
+		return http.StatusServiceUnavailable, a
+	}
+	a.Problem, a.Busy = fmt.Sprintf("GitHub is being told or asked about %s (%s), which comes first: ask again in a moment", a.Issue, a.State), true
+	return http.StatusConflict, a
+}
+
+// tasksOwn reports whether a command is about a task, also one that the command itself has ended, and spells the issue as the task does.
+func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) bool {
+	key, err := look(ctx, s.owner, func(d *fsm.Driver) fsm.IssueKey {
+		if t := d.Machine().Task(v.Task); t != nil {
+			return t.Key
+		}
+		if _, decided := d.Machine().Requested(v.Request); decided {
+			return v.Task
+		}
+		return ""
+	})
+	if err == nil && key != "" {
+		v.Task = key
+	}
+	return err == nil && key != ""
+}
+
+// request offers a command until it is decided, and that is in the journal.
+func (s *session) request(ctx context.Context, v fsm.CommentView) (refused string, decided bool) {
+	type decision struct {
+		refused string
+		made    bool
+	}
+	for s.decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}) {
+		d, err := look(ctx, s.owner, func(d *fsm.Driver) decision {
+			refused, made := d.Machine().Requested(v.Request)
+			return decision{refused, made}
+		})
+		if err == nil && d.made { // maybe for a repetition, a moment ago: then it is in no journal yet
+			return d.refused, s.decided(ctx, fsm.Tick{})
+		}
+		select {
+		case <-time.After(retryBusy):
+		case <-ctx.Done():
+		}
+	}
+	return "", false
+}
+
+// tell says where the task stands, and reports whether that is known.
+func (s *session) tell(ctx context.Context, a *TaskAnswer) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	now, err := look(ctx, s.owner, func(d *fsm.Driver) wire.SnapshotTask {
+		m := d.Machine()
+		if t := m.Task(fsm.IssueKey(a.Issue)); t != nil {
+			return viewTask(m, t)
+		}
+		return wire.SnapshotTask{}
+	})
+	if a.State, a.WaitsFor = now.State, now.WaitsFor; now.NextDeadline != nil {
+		a.Until = now.NextDeadline.Format(time.RFC3339)
+	}
+	return err == nil
+}
