@@ -130,6 +130,9 @@ func statusCommand(o *options) *cobra.Command {
 		if !s.Director.Leader {
 			return
 		}
+		if len(s.Director.Only) > 0 {
+			fmt.Fprintf(w, "takes only\t%s\n", strings.Join(s.Director.Only, ", "))
+		}
 		fmt.Fprintf(w, "queue\t%d eligible, %d claimed\n", len(s.Queue.EligibleIssueNumbers), len(s.Queue.ClaimedIssueNumbers))
 		fmt.Fprintf(w, "tasks\t%s\n", states(s.Tasks))
 		for _, c := range s.Cooldowns {

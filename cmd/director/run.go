@@ -4,26 +4,31 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"retake/internal/director"
+	"retake/internal/fsm"
 	"retake/internal/redact"
 )
 
 func runCommand(o *options) *cobra.Command {
-	var worker, level string
+	var worker, level, only string
 	var continueOnError bool
 	c := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left to the next run",
 		Long: "Run the director until SIGINT or SIGTERM; running workers are left to the next run.\n" +
-			"Exit 0: ended as asked; 1: the policy aborted the run, or a task failed under --continue-on-error; 2: it could not run.",
+			"With --only it ends by itself, when each of these issues is delivered, waits for a person, or is given up; others wait in the queue, what was begun before goes on.\n" +
+			"Exit 0: ended as asked, and what --only names is delivered; 1: some of that is not, the policy aborted the run, or a task failed under --continue-on-error; 2: it could not run.",
 	}
 	c.Flags().BoolVar(&continueOnError, "continue-on-error", false, "recovery.continue_on_error = true: no error ends the run; ERROR_REPORT.md is written in any case")
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	c.Flags().StringVar(&only, "only", "", "take only these issues from the queue, and end when they are over: 12,15 or owner/repo#12")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := o.load()
 		if err != nil {
@@ -48,13 +53,40 @@ func runCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if with.Only, err = onlyIssues(only, cfg.GitHub.Repositories); err != nil {
+			return err
+		}
 		err = director.Run(cmd.Context(), with)
-		if errors.Is(err, director.ErrTasksFailed) {
+		switch {
+		case errors.Is(err, director.ErrTasksFailed):
 			return errNo
+		case errors.Is(err, director.ErrNotDone):
+			return noBecause{err}
 		}
 		return err
 	}
 	return c
+}
+
+// onlyIssues reads the list of --only. What the director does not watch it would wait for in vain.
+func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		key, err := issueKey(name, repositories)
+		if err == nil && !slices.Contains(repositories, key.Repo()) {
+			err = fmt.Errorf("%s is not among github.repositories (%s)", key.Repo(), strings.Join(repositories, ", "))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--only: %w", err)
+		}
+		keys = append(keys, key)
+	}
+	if list != "" && keys == nil {
+		return nil, errors.New("--only: want issues, e.g. 12,15")
+	}
+	return keys, nil
 }
 
 // logger writes redacted JSON lines to stderr, for people and collectors alike.

@@ -41,11 +41,11 @@ var steerings = []steering{
 	{
 		use: "fix ISSUE TEXT...", command: fsm.CommandFix, text: true, needs: "a text that says what is to be fixed",
 		example: `fix 12 "the header is read twice"`,
-		short: "Begin another attempt at what is in review",
+		short:   "Begin another attempt at what is in review",
 	},
 	{
 		use: "snooze ISSUE TIME", command: fsm.CommandSnooze, needs: "a time from 1 minute to 30 days: 30m, 2h, 1d",
-		example: "snooze acme/widgets#12 2h",
+		example:  "snooze acme/widgets#12 2h",
 		short:    "Put an issue off that is blocked or waits: 30m, 2h, 1d",
 		argument: func(c *director.TaskCommand, word string) error { c.For = word; return nil },
 	},
@@ -61,7 +61,7 @@ var steerings = []steering{
 	{
 		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20: +2",
 		example: "grant 12 +2",
-		short: "Let an issue have that many more attempts: `/agent budget` on GitHub",
+		short:   "Let an issue have that many more attempts: `/agent budget` on GitHub",
 		argument: func(c *director.TaskCommand, word string) (err error) {
 			if c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+")); err != nil || c.Amount < 1 {
 				err = fmt.Errorf("%q: want a number of attempts from 1 to 20: +2", word)

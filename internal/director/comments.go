@@ -68,6 +68,9 @@ func progressView(p *fsm.ProgressView) github.ProgressView {
 	if p.State == fsm.Parked {
 		view.PutOff = p.Until
 	}
+	if view.Commanded = p.Commanded; view.Note == p.Commanded { // once is enough
+		view.Note = ""
+	}
 	if p.Incident != "" {
 		view.Note += fmt.Sprintf("\n\nIt waits for the outage that %s is about.", p.Incident)
 	}

@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/leak"
 	"retake/internal/metrics"
@@ -36,7 +37,9 @@ type Options struct {
 	WebhookSecret func() (string, error)
 	Version       string // of this program, for people
 	WorkerBinary  string // empty: the file "worker" beside this program
-	Log           *zap.Logger
+	// Only are the issues that are taken from the queue: the run ends when they are over, with ErrNotDone if they are not done. Empty: all, and it runs on.
+	Only []fsm.IssueKey
+	Log  *zap.Logger
 
 	// For tests; zero: the configured runtime, the network, driftEvery, GitHub's second between two writes, and what the system says.
 	Runtime      container.Runtime
@@ -104,6 +107,7 @@ type daemon struct {
 	noReserve  bool                      // the disk cannot reserve space; of the look at it
 	looking    chan diskState            // the look at the disk that is under way; nil: none is
 	lookedAt   time.Time                 // when it began
+	only       *onlyRun                  // nil: all issues are taken from the queue
 	aborted    string                    // why the policy has stopped the run; the owner's while a session lives
 }
 
@@ -114,13 +118,19 @@ var ErrTasksFailed = errors.New("director: tasks of this run failed: see directo
 // Run is the director. It returns nil when ctx ended, and an error when it cannot start, or when another director writes
 // its journal. Running workers are left alone: the next run adopts them.
 func Run(ctx context.Context, o Options) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	d, err := open(ctx, o, true)
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
+	d.only = newOnlyRun(o.Only, end)
 	err = unlessEnded(ctx, d.work(ctx))
 	d.close()
 	failed := d.report()
+	if cause := context.Cause(ctx); err == nil && errors.Is(cause, ErrNotDone) {
+		return cause
+	}
 	if err == nil && (d.aborted != "" || failed && d.config.Recovery.ContinueOnError) {
 		return ErrTasksFailed
 	}

@@ -14,6 +14,7 @@ func (s *session) onDurable(r fsm.Record) {
 	for _, f := range r.Facts {
 		s.logFact(f)
 		s.react(f)
+		s.only.note(f)
 	}
 	s.recorder.record(r)
 	s.metrics.Record(r)

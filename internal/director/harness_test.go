@@ -19,6 +19,7 @@ import (
 
 	"retake/internal/bus/keys"
 	"retake/internal/config"
+	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
 )
 
@@ -37,6 +38,8 @@ type harness struct {
 	diskUse  func(dir string) (diskUse, error) // nil: what the system says
 	whole    time.Duration                     // between two looks at everything; 0: the usual
 	comments time.Duration                     // between two looks at comments that nothing points to; 0: the usual
+
+	only []fsm.IssueKey // of the run; none: all
 
 	transport  http.RoundTripper // to GitHub; nil: the usual
 	firstProbe time.Duration     // 0: the usual
@@ -108,7 +111,7 @@ func (s *harness) start() {
 // options are those that a director is started with.
 func (s *harness) options() Options {
 	o := Options{
-		Config: s.config, Log: s.log,
+		Config: s.config, Log: s.log, Only: s.only,
 		WorkerBinary:  filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
 		Token:         func(context.Context) (string, error) { return s.token, nil },
 		LeastBetween:  time.Millisecond,

@@ -333,6 +333,7 @@ func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 		out.Director.Phase = "UNRESPONSIVE"
 	}
 	out.Director.RunID, out.Director.Leader, out.Director.Since = s.runID, true, wire.At(s.since)
+	out.Director.Only = s.only.names()
 	out.Director.Leadership, out.Director.Problem = s.leads(), cmp.Or(s.unwell(err, out.Director.Problem), s.degraded())
 	out.Meters = map[string]float64{}
 	for _, d := range s.bus.DeadLetters() {

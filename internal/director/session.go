@@ -68,7 +68,7 @@ func (d *daemon) machineConfig() fsm.Config {
 	c := d.config
 	outbox := recovery.Backoff{Initial: time.Second, Max: outboxMax, Factor: 2, Jitter: recovery.EqualJitter}
 	return fsm.Config{
-		Repositories: c.GitHub.Repositories, Caps: c.GitHub.LabelCaps,
+		Repositories: c.GitHub.Repositories, Caps: c.GitHub.LabelCaps, Only: d.only.issues(),
 		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
 		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter, DeliverFor: c.Timeouts.Delivery,
 		CleanValidation: c.ValidatesFresh() && len(d.validateStages()) > 0, FixRounds: c.Worker.FixAttempts,
@@ -227,6 +227,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	})
 	group.Go(func() error { return s.views.follow(ctx) })
 	group.Go(func() error { return s.housekeeping(ctx) })
+	group.Go(func() error { return s.watchOnly(ctx) })
 	group.Go(func() error { return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) }) })
 	for _, repo := range watched {
 		b := newBell()

@@ -80,6 +80,7 @@ type SnapshotDirector struct {
 
 	Problem    string              `json:"problem,omitempty"`    // what does not work although it runs; a clause for people
 	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // of several directors on one bus
+	Only       []string            `json:"only,omitempty"`       // the issues that this run takes from the queue; empty: all
 }
 
 // SnapshotLeadership is which of several directors leads.

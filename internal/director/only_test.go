@@ -1,0 +1,84 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// ends waits for the end of a run that ends by itself.
+func (s *harness) ends() error {
+	s.t.Helper()
+	select {
+	case err := <-s.ended:
+		s.cancel(nil)
+		s.cancel = nil
+		return err
+	case <-time.After(2 * time.Minute):
+		for _, e := range s.logs.All() {
+			s.t.Log(e.Message, e.ContextMap())
+		}
+		s.t.Fatal("the run does not end")
+		return nil
+	}
+}
+
+// A run for some issues delivers these, leaves the others in the queue, goes on with what was begun before, and ends.
+func TestRunForSomeIssues(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, nil)
+	before := s.github.CreateIssue(repo, "octocat", "Begun before", "", "agent-task")
+	s.runtime.play = func(ctx context.Context, a *fakeWorker) int {
+		if a.task == before {
+			return rests(ctx, a)
+		}
+		return a.work(ctx)
+	}
+	s.start()
+	s.until("running", s.inState(before, "Running"))
+	s.stop()
+	second, third := s.github.CreateIssue(repo, "octocat", "Not now", "", "agent-task"), s.github.CreateIssue(repo, "octocat", "Now", "", "agent-task")
+	s.only = []fsm.IssueKey{fsm.IssueKey(strings.ToUpper(third))}
+	s.start()
+	var saidOnly bool
+	s.until("review", func() bool {
+		if now, err := AskSnapshot(t.Context(), s.config.Director.DataDir); err == nil && slices.Equal(now.Director.Only, []string{strings.ToUpper(third)}) {
+			for _, task := range now.Tasks {
+				saidOnly = saidOnly || task.Issue == second && strings.Contains(task.WaitsFor, "this one takes only")
+			}
+		}
+		return s.labelled(third, "agent-review")()
+	})
+	if err := s.ends(); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if !saidOnly {
+		t.Error("nothing said that the second issue waits for another run")
+	}
+	if !s.labelled(second, "agent-task")() || !s.labelled(before, "agent-claimed")() || s.runtime.running(before) == "" || s.runtime.begun() != 2 {
+		t.Errorf("the second has %q, the first %q, attempts %q", s.labels(second), s.labels(before), s.runtime.attempts())
+	}
+}
+
+// What waits for a person, or is not offered at all, ends such a run, too, and it says what is not done.
+func TestRunForSomeIssuesThatAreNotDone(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asks)
+	asked := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	silent := s.github.CreateIssue(repo, "octocat", "Nobody offers it", "")
+	s.only = []fsm.IssueKey{fsm.IssueKey(asked), fsm.IssueKey(silent)}
+	s.start()
+	err := s.ends()
+	if !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(), asked+" waits for an answer of a person; "+silent+" is not offered: it needs the label agent-task") {
+		t.Errorf("ended with %v", err)
+	}
+	if !s.labelled(asked, "agent-blocked")() || !s.labelled(silent)() {
+		t.Errorf("labels %q and %q", s.labels(asked), s.labels(silent))
+	}
+	s.comment(asked, "Format A or B?")
+}

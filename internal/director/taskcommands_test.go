@@ -1,0 +1,220 @@
+package director
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/github/githubtest"
+)
+
+// me is how the journal names whoever runs the tests.
+func me(t *testing.T) string {
+	t.Helper()
+	u, err := user.Current()
+	must(t, err)
+	return u.Username + " (operator)"
+}
+
+// command gives the director a command about a task.
+func (s *harness) command(key string, c TaskCommand) TaskAnswer {
+	s.t.Helper()
+	a, err := CommandTask(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), c)
+	must(s.t, err)
+	return a
+}
+
+// commands are what the journal has taken.
+func (s *harness) commands() (all []string) {
+	for _, e := range s.logs.FilterMessage("command").All() {
+		m := e.ContextMap()
+		all = append(all, strings.Join([]string{m["command"].(string), m["by"].(string), m["refused"].(string)}, ", "))
+	}
+	return all
+}
+
+// An operator answers a question: it does what /agent retry does, and GitHub shows who it was.
+func TestOperatorAnswersAQuestion(t *testing.T) {
+	t.Parallel()
+	goOn, told := make(chan struct{}), make(chan wire.AttemptFile, 1)
+	s, key, _ := newAsked(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Attempt > 1 {
+			told <- *a.plan.AttemptFile
+			<-goOn
+		}
+		return asksOnce(ctx, a)
+	})
+	before := len(s.github.Issue(key).Comments)
+	a := s.command("ACME/widgets#1", TaskCommand{Command: "retry", Text: "Format B", By: "bob"})
+	if by := me(t) + " for bob"; a.Problem != "" || a.Issue != key || a.By != by || a.State == "" || a.WaitsFor == "" {
+		t.Errorf("answer %+v, want one by %q about %s", a, by, key)
+	}
+	s.until("claimed again", s.labelled(key, "agent-claimed"))
+	s.until("a second attempt", func() bool { return s.runtime.begun() == 2 })
+	s.comment(key, "is working on attempt 2")
+	c := s.comment(key, "On the command of "+me(t)+" for bob: retry.")
+	if !strings.Contains(c.Body, "is working on attempt 2") || len(s.github.Issue(key).Comments) != before {
+		t.Errorf("%d comments, %d before; the claim's says\n%s", len(s.github.Issue(key).Comments), before, c.Body)
+	}
+	if got := <-told; len(got.Hints) != 1 || got.Hints[0].Text != "Format B" || got.Hints[0].From != me(t)+" for bob" {
+		t.Errorf("the agent is told %+v", got)
+	}
+	if got := s.commands(); !slices.Equal(got, []string{"retry, " + me(t) + " for bob, "}) {
+		t.Errorf("in the journal: %q", got)
+	}
+	close(goOn)
+	s.until("review", s.labelled(key, "agent-review"))
+}
+
+// A refusal has the machine's reason; what is no command, or about no task, is told apart, and nothing of it is in the journal.
+func TestRefusedCommands(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, rests)
+	key := s.github.CreateIssue(repo, "octocat", "Wait for ever", "", "agent-task")
+	s.start()
+	s.until("running", s.inState(key, "Running"))
+	for _, c := range []struct {
+		path   string
+		body   TaskCommand
+		status int
+		says   string
+	}{
+		{"1/commands", TaskCommand{Command: "retry"}, http.StatusConflict, "attempt 1 is under way; `/agent stop` ends it"},
+		{"2/commands", TaskCommand{Command: "retry"}, http.StatusNotFound, "the director has no task acme/widgets#2"},
+		{"1/commands", TaskCommand{Command: "retreat"}, http.StatusBadRequest, `"retreat" is no command`},
+		{"1/commands", TaskCommand{Command: "why"}, http.StatusBadRequest, `"why" is no command`},
+		{"1/commands", TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
+		{"1/commands", TaskCommand{Command: "snooze", For: "9000d"}, http.StatusBadRequest, "needs a time from 1 minute to 30 days"},
+		{"1/commands", TaskCommand{Command: "budget", Amount: -1}, http.StatusBadRequest, "needs a number"},
+		{"1/commands", TaskCommand{Command: "stop", By: "bob\n@everybody"}, http.StatusBadRequest, `"by": want a name`},
+		{"1/commands", TaskCommand{Command: "stop", ID: "x"}, http.StatusBadRequest, `"id": want`},
+		{"none/commands", TaskCommand{Command: "stop"}, http.StatusBadRequest, "want POST /tasks/"},
+	} {
+		body, err := json.Marshal(c.body)
+		must(t, err)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://director/tasks/acme/widgets/"+c.path, bytes.NewReader(body))
+		must(t, err)
+		resp, err := socketClient(filepath.Join(s.config.Director.DataDir, SocketName)).Do(req)
+		must(t, err)
+		var a TaskAnswer
+		must(t, json.NewDecoder(resp.Body).Decode(&a))
+		must(t, resp.Body.Close())
+		if resp.StatusCode != c.status || !strings.Contains(a.Problem, c.says) || a.Busy {
+			t.Errorf("%s %+v\n  %d %+v; want %d, saying %q", c.path, c.body, resp.StatusCode, a, c.status, c.says)
+		}
+	}
+	if got := s.commands(); len(got) != 1 {
+		t.Errorf("in the journal: %q, want one refusal", got)
+	}
+}
+
+// A request whose answer was lost is sent again, also to the next process: it counts once.
+func TestRepeatedCommandCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, rests)
+	key := s.github.CreateIssue(repo, "octocat", "Wait for ever", "", "agent-task")
+	s.start()
+	s.until("running", s.inState(key, "Running"))
+	c := TaskCommand{Command: "budget", Amount: 2, ID: NewRequestID()}
+	for range 3 {
+		if a := s.command(key, c); a.Problem != "" || a.State != "Running" {
+			t.Fatalf("answer %+v", a)
+		}
+	}
+	s.comment(key, "On the command of "+me(t)+": budget.")
+	stop := TaskCommand{Command: "release", ID: NewRequestID()}
+	if a := s.command(key, stop); a.Problem != "" || a.Command != "stop" {
+		t.Errorf("answer %+v", a)
+	}
+	s.until("released", s.labelled(key))
+	s.comment(key, "Retake** has released this issue: "+me(t)+": stop")
+	s.until("gone", s.inState(key, "gone"))
+	s.stop()
+	s.start()
+	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy") })
+	if a := s.command(key, stop); a.Problem != "" || a.State != "" {
+		t.Errorf("answer of the next process: %+v", a)
+	}
+	if got, by := s.commands(), me(t); !slices.Equal(got, []string{"budget, " + by + ", ", "stop, " + by + ", "}) {
+		t.Errorf("in the journal: %q, want each once", got)
+	}
+}
+
+// While an effect is at work on the issue a command waits for it.
+func TestCommandWaitsForAnEffect(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.failPushes(githubtest.Fault{Status: http.StatusServiceUnavailable})
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "", "agent-task")
+	s.start()
+	s.until("delivering", s.inState(key, "Delivering"))
+	ended := make(chan TaskAnswer)
+	go func() {
+		a, err := CommandTask(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key), TaskCommand{Command: "fix", Text: "more"})
+		if err != nil {
+			a.Problem = err.Error()
+		}
+		ended <- a
+	}()
+	s.until("it is asked again", func() bool {
+		select {
+		case a := <-ended:
+			t.Fatalf("answered while the work is delivered: %+v", a)
+		default:
+		}
+		return s.logs.FilterMessage("effect failed").Len() > 1
+	})
+	s.github.Repair()
+	if a := <-ended; a.Problem != "" && !strings.Contains(a.Problem, "no task") {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+// An issue is offered by the director, once, and worked on at once although nobody polls for an hour.
+func TestAddOffersAnIssue(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, rests)
+	s.config.GitHub.Poll = time.Hour
+	key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please")
+	closed := s.github.CreateIssue(repo, "octocat", "Never mind", "")
+	s.github.SetState(closed, "octocat", "closed")
+	blocked := s.github.CreateIssue(repo, "octocat", "Somebody else's", "", "agent-blocked")
+	s.start()
+	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy") })
+	add := func(key string) TaskAnswer {
+		a, err := OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), "")
+		must(t, err)
+		return a
+	}
+	a := add(strings.ToUpper(key))
+	if a.Problem != "" || a.Issue != key || a.By != me(t) {
+		t.Fatalf("answer %+v", a)
+	}
+	s.until("running", s.inState(key, "Running"))
+	for key, says := range map[string]string{
+		key:                "works on " + key + " already: it is Running",
+		closed:             closed + " is closed: reopen it first",
+		blocked:            `carries "agent-blocked"`,
+		repo + "#99":       "GitHub does not show " + repo + "#99",
+		"acme/elsewhere#1": "is not among github.repositories (acme/widgets)",
+	} {
+		if a := add(key); !strings.Contains(a.Problem, says) {
+			t.Errorf("%s: %+v, want %q", key, a, says)
+		}
+	}
+	if got := s.commands(); !slices.Equal(got, []string{"add, " + me(t) + ", "}) {
+		t.Errorf("in the journal: %q", got)
+	}
+	if n := s.runtime.begun(); n != 1 {
+		t.Errorf("%d attempts, want one", n)
+	}
+}
