@@ -91,15 +91,18 @@ func (s steering) least() int {
 
 func (s steering) cobra(o *options) *cobra.Command {
 	var asJSON bool
-	var whom string
+	var whom, text string
 	c := &cobra.Command{
 		Use: s.use, Aliases: s.aliases, Short: s.short, Long: strings.TrimSpace(s.short + ".\n" + strings.TrimPrefix(s.long+"\n", "\n") + steerExits),
-		Args: needs(s.fits, s.wanted()),
+		Args: needs(func(_ *cobra.Command, args []string) error { return s.fit(args, text) }, s.wanted()),
 	}
 	if s.example != "" {
 		c.Example = "  director " + s.example
 	}
 	steerFlags(c, &asJSON, &whom)
+	if s.text {
+		c.Flags().StringVar(&text, "text", "", "what the agent is told; the words after ISSUE are the same")
+	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		key, err := o.issue(args[0])
 		if err != nil {
@@ -109,7 +112,7 @@ func (s steering) cobra(o *options) *cobra.Command {
 		if s.argument != nil {
 			err = s.argument(&give, args[1])
 		} else {
-			give.Text = strings.Join(args[1:], " ")
+			give.Text = strings.TrimSpace(text + "\n" + strings.Join(args[1:], " "))
 		}
 		if err != nil {
 			return err
@@ -124,10 +127,14 @@ func (s steering) cobra(o *options) *cobra.Command {
 	return c
 }
 
-// fits reports whether the arguments are those of the command.
-func (s steering) fits(_ *cobra.Command, args []string) error {
-	if most := s.least(); len(args) < most || !s.text && len(args) > most {
-		return errors.New("arguments")
+// fit reports whether the arguments are those of the command.
+func (s steering) fit(args []string, text string) error {
+	n := len(args)
+	if s.text && text != "" && n > 0 {
+		n++
+	}
+	if want := s.least(); n < want || !s.text && n > want {
+		return errors.New("other arguments")
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ func TestSteeringCommands(t *testing.T) {
 		{"director retry b#1", 0, "a/b#1: retry by alice (operator): it is Backoff, and waits for -\n"},
 		{"director fresh a/b#1 --by bob", 0, "a/b#1: fresh by alice (operator): it is Backoff, and waits for bob\n"},
 		{"director fix 1 'read twice'", 0, "a/b#1: fix by alice (operator): it is Backoff, and waits for read twice\n"},
+		{"director fix 1 --text 'read twice'", 0, "waits for read twice\n"},
 		{"director snooze 1 2h", 0, "waits for 2h, until 2026-11-23 12:00:00\n"},
 		{"director grant 1 +3", 0, "a/b#1: budget by alice (operator): it is Backoff, and waits for +++\n"},
 		{"director release 1", 0, "a/b#1: stop by alice (operator)"},

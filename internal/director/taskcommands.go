@@ -203,7 +203,7 @@ func (s *session) tell(ctx context.Context, a *TaskAnswer) bool {
 	now, err := look(ctx, s.owner, func(d *fsm.Driver) wire.SnapshotTask {
 		m := d.Machine()
 		if t := m.Task(fsm.IssueKey(a.Issue)); t != nil {
-			return viewTask(m, t)
+			return viewTask(m, t, m.Now())
 		}
 		return wire.SnapshotTask{}
 	})
