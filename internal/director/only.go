@@ -115,7 +115,7 @@ func (s *session) watchOnly(ctx context.Context) error {
 	}
 	s.log.Info("this run takes only some issues from the queue; what was begun before goes on, too", zap.Strings("only", s.only.names()))
 	if err := s.findAbsent(ctx); err != nil {
-		return nil //nolint:nilerr // the session is over
+		return nil
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
