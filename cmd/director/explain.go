@@ -19,7 +19,7 @@ import (
 
 func explainCommand(o *options) *cobra.Command {
 	var asJSON, follow bool
-	var at string
+	var at, export string
 	c := &cobra.Command{
 		Use: "explain ISSUE", Args: needs(cobra.ExactArgs(1), "want one issue: "+issueWanted), Short: "Tell an issue's story: where it stands, what it waits for, what you can do, and how it came to that",
 		Long: "Tell an issue's story, from the journal: where it stands, what it waits for and until when, what you can do now; then each attempt with what was\n" +
@@ -28,14 +28,20 @@ func explainCommand(o *options) *cobra.Command {
 			"Exit 0: told; 1: the journal has nothing of the issue; 2: it could not be read.",
 	}
 	c.Flags().StringVar(&at, "at", "", "as it was then: a time (2006-01-02T15:04:05Z), a time of today (15:04), or how long ago (90m, 2d)")
+	c.Flags().StringVar(&export, "journal", "", "read this file of `director journal export`, and tell how it stood at its end")
 	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until the issue is over or the command is interrupted")
+	c.MarkFlagsMutuallyExclusive("journal", "follow")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the story as one JSON object; what follows, as one line for each event")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		cfg, err := o.load()
+		load := o.load
+		if export != "" {
+			load = func() (config.Config, error) { return o.loadIf(cmd) }
+		}
+		cfg, err := load()
 		if err != nil {
 			return err
 		}
-		key, err := o.issue(args[0])
+		key, err := issueKey(args[0], cfg.GitHub.Repositories)
 		if err != nil {
 			return err
 		}
@@ -43,7 +49,12 @@ func explainCommand(o *options) *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("--at: %w", err)
 		}
-		told, err := storyOf(cmd.Context(), cfg, key, then)
+		var told story.Story
+		if export != "" {
+			told, then, err = exportedStory(cfg, export, key, then)
+		} else {
+			told, err = storyOf(cmd.Context(), cfg, key, then)
+		}
 		switch {
 		case errors.Is(err, director.ErrNoStory):
 			return noBecause{err}
@@ -93,6 +104,22 @@ func storyOf(ctx context.Context, cfg config.Config, k fsm.IssueKey, at time.Tim
 		return told, fmt.Errorf("%w: %s", director.ErrNoStory, director.NoStory(k))
 	}
 	return told, nil
+}
+
+// exportedStory reads the file of an export, and returns until when it goes.
+func exportedStory(cfg config.Config, file string, k fsm.IssueKey, at time.Time) (story.Story, time.Time, error) {
+	book, err := director.ExportedBook(cfg, file, at)
+	if err != nil {
+		return story.Story{}, at, err
+	}
+	if at.IsZero() {
+		at = book.Machine().Now()
+	}
+	told, ok := book.Story(k, at)
+	if !ok {
+		return told, at, fmt.Errorf("%w: %s", director.ErrNoStory, director.NoStory(k))
+	}
+	return told, at, nil
 }
 
 func eventsCommand(o *options) *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"retake/internal/bus"
+	"retake/internal/bus/chain"
 	"retake/internal/config"
 	"retake/internal/fsm"
 	"retake/internal/story"
@@ -107,15 +108,32 @@ func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.B
 		at = time.Now()
 	}
 	err = withJournal(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
-		tables, problems := c.Tables()
-		if err := problems.Err(); err != nil {
+		decides, err := decidesBy(c)
+		if err != nil {
 			return err
 		}
-		d := &daemon{config: c, classifier: tables.Classifier, policy: tables.Policy}
-		book = story.NewBook(d.machineConfig(), story.Limits{})
+		book = story.NewBook(decides, story.Limits{})
 		return readBook(ctx, b.Journal(), book, before(at))
 	})
 	return book, err
+}
+
+// ExportedBook makes a book of what a file of `director journal export` had at a time; zero: of all of it.
+func ExportedBook(c config.Config, file string, at time.Time) (*story.Book, error) {
+	wanted := func(chain.Record, []fsm.Record) bool { return true }
+	if !at.IsZero() {
+		wanted = before(at)
+	}
+	decides, err := decidesBy(c)
+	if err != nil {
+		return nil, err
+	}
+	book := story.NewBook(decides, story.Limits{})
+	_, err = chain.Read(file, func(r chain.Record) error { return addBatch(book, r, wanted) }, nil)
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("director: %s: %w", file, err)
+	}
+	return book, nil
 }
 
 // BookEvents are those of a book that a filter wants.

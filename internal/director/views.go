@@ -100,21 +100,24 @@ func readBook(ctx context.Context, j *bus.Journal, book *story.Book, wanted func
 	if err != nil {
 		return err
 	}
-	_, err = j.Records(ctx, at, func(r chain.Record) error {
-		records, err := fsm.ReadBatch(r.Data)
-		if err != nil {
-			return fmt.Errorf("journal at %d: %w", r.Seq, err)
-		}
-		if !wanted(r, records) {
-			return errEnough
-		}
-		book.Add(r.Seq, records)
-		return nil
-	})
+	_, err = j.Records(ctx, at, func(r chain.Record) error { return addBatch(book, r, wanted) })
 	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
+}
+
+// addBatch adds one batch, or returns errEnough.
+func addBatch(book *story.Book, r chain.Record, wanted func(chain.Record, []fsm.Record) bool) error {
+	records, err := fsm.ReadBatch(r.Data)
+	if err != nil {
+		return fmt.Errorf("journal at %d: %w", r.Seq, err)
+	}
+	if !wanted(r, records) {
+		return errEnough
+	}
+	book.Add(r.Seq, records)
+	return nil
 }
 
 // read lets f look at the book, at least as of a place in the journal. It waits for that, and returns why it gave up.
