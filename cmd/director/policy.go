@@ -86,8 +86,11 @@ func newBasis(preset, file string, limits *policy.Limits, whose string) (b basis
 
 // basis reads what was chosen. A file that is named here stands for the configuration's.
 func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err error) {
-	if !configured(cmd) {
-		return newBasis(chosen.preset, chosen.file, nil, "the built-in limits")
+	if !configured(cmd) { // what a run with this preset goes by that nobody has configured further
+		c, problems := config.Load("", nil, nil)
+		limits := c.Limits()
+		b, err = newBasis(chosen.preset, chosen.file, &limits, "the built-in limits")
+		return b, cmp.Or(problems.Err(), err)
 	}
 	asked, whose := *o, "the limits of "+o.file
 	if !cmd.Flags().Changed("config") {
@@ -102,7 +105,7 @@ func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err e
 	if err != nil {
 		return b, err
 	}
-	limits := c.LimitsOver()
+	limits := c.Limits()
 	return newBasis(cmp.Or(chosen.preset, c.Recovery.Preset), cmp.Or(chosen.file, c.Recovery.PolicyFile), &limits, whose)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docker/go-units"
@@ -36,7 +37,7 @@ type Config struct {
 
 	Agents *agent.Table // the built-in ones and those of recovery.agents_file; never nil after Load and Default
 
-	assumed []policy.Bound // that nobody has set: those of a policy file hold over them
+	assumed []policy.Bound // that nobody has set: those of a policy file or a preset hold over them
 }
 
 // Director is about the daemon itself.
@@ -312,17 +313,28 @@ func (c Config) String() string {
 // GoString is String, so that no way of printing shows more.
 func (c Config) GoString() string { return c.String() }
 
-// Limits are what the configuration bounds, whatever the policy.
+// Limits are what the configuration bounds, whatever the policy. What differs from its default was set, too, if only by a program.
 func (c Config) Limits() policy.Limits {
-	limits := c.LimitsOver()
-	if c.Recovery.PolicyFile == "" {
-		limits.Assumed = nil
-	}
+	limits, built := c.limits(), builtInLimits()
+	limits.Assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {
+		return bounded[b](limits) != bounded[b](built)
+	})
 	return limits
 }
 
-// LimitsOver are the limits over a policy's document that the configuration does not name.
-func (c Config) LimitsOver() policy.Limits {
+var builtInLimits = sync.OnceValue(func() policy.Limits { return Default().limits() })
+
+// bounded is what each bound is in limits.
+var bounded = map[policy.Bound]func(policy.Limits) any{
+	policy.BoundRetries:     func(l policy.Limits) any { return l.MaxRetries },
+	policy.BoundConsecutive: func(l policy.Limits) any { return l.MaxConsecutiveErrors },
+	policy.BoundIterations:  func(l policy.Limits) any { return l.IterationBudget },
+	policy.BoundPaidCalls:   func(l policy.Limits) any { return l.PaidCallBudget },
+	policy.BoundCost:        func(l policy.Limits) any { return l.CostBudgetUSD },
+	policy.BoundBackoff:     func(l policy.Limits) any { return l.Backoff },
+}
+
+func (c Config) limits() policy.Limits {
 	return policy.Limits{
 		MaxRetries: c.Director.MaxRetries, MaxConsecutiveErrors: c.Recovery.MaxConsecutiveErrors,
 		IterationBudget: c.Recovery.IterationBudget, PaidCallBudget: c.Recovery.PaidCallBudget,
@@ -331,7 +343,6 @@ func (c Config) LimitsOver() policy.Limits {
 			Linear: c.Retry.BackoffMode == "linear", Initial: c.Retry.BackoffInitial, Max: c.Retry.BackoffMax,
 			Factor: c.Retry.BackoffFactor, Jitter: recovery.Jitter(c.Retry.Jitter),
 		},
-		Assumed: c.assumed,
 	}
 }
 

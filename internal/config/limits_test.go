@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"retake/internal/recovery/policy"
 )
@@ -42,12 +43,30 @@ func TestLimitsOverAPolicyFile(t *testing.T) {
 			t.Fatal(problems)
 		}
 		tables, _ := named.Tables()
-		for name, limits := range map[string]policy.Limits{"named": named.Limits(), "not named": unnamed.LimitsOver()} {
+		for name, limits := range map[string]policy.Limits{"named": named.Limits(), "not named": unnamed.Limits()} {
 			p := tables.Policy.With(limits)
 			g := p.Guards()
 			if g.MaxRetries != row.retries || g.MaxConsecutiveErrors != row.errors || g.IterationBudget != row.iterations || int(p.Backoff().Initial.Seconds()) != row.initial {
 				t.Errorf("%+v, %s: %+v, %s", row, name, g, p.Backoff().Initial)
 			}
+		}
+	}
+}
+
+// TestWhatAProgramSetsIsSet: a configuration that is changed after it was made bounds a preset as one does that says so.
+func TestWhatAProgramSetsIsSet(t *testing.T) {
+	c := Default()
+	c.Recovery.PaidCallBudget, c.Retry.BackoffInitial = 2, time.Minute
+	p, err := policy.Preset("director")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p = p.With(c.Limits()); p.Guards().PaidCallBudget != 2 || p.Backoff().Initial != time.Minute {
+		t.Errorf("%+v, %s", p.Guards(), p.Backoff().Initial)
+	}
+	for _, b := range assumed(nil) {
+		if bounded[b] == nil {
+			t.Errorf("%s is not compared with its default", b)
 		}
 	}
 }

@@ -86,6 +86,7 @@ type Verdict struct {
 	Row         string        `json:"row"`            // "<policy>.<row>"
 	Veto        string        `json:"veto,omitempty"` // the guard that forbade what the row wanted
 	Fatal       bool          `json:"fatal,omitempty"`
+	Continued   bool          `json:"continued,omitempty"`     // the policy calls it fatal, and the run goes on as continue_on_error asks; old journals do not say
 	NextIfAgain Action        `json:"next_if_again,omitempty"` // what the same failure would lead to next time
 	Cools       string        `json:"cools,omitempty"`         // resource to close for everybody for Delay
 	Ask         string        `json:"ask,omitempty"`           // what a person is asked, where the policy says

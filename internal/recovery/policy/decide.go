@@ -126,7 +126,7 @@ func (p *Policy) bound(v *recovery.Verdict, s *state, facts DecisionInput) {
 		}
 	}
 	if p.continueOnError && (v.Fatal || v.Action == recovery.Abort || v.Action == recovery.Stop) {
-		v.Fatal = false
+		v.Fatal, v.Continued = false, true
 		if v.Action == recovery.Abort || v.Action == recovery.Stop {
 			v.Action = recovery.Skip
 		}

@@ -33,7 +33,7 @@ func Preset(name string) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.explicitKeys = nil // by nobody but us: the configuration's defaults are as good
+	p.presetKeys, p.explicitKeys = p.explicitKeys, nil
 	return p, nil
 }
 

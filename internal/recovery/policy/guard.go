@@ -70,6 +70,14 @@ func (g *Guards) usedUp(t *recovery.Tally, iterations int) string {
 	return ""
 }
 
+// PaidCallsLeft are the paid calls that a task may still make; nil: as many as it wants.
+func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
+	if g.PaidCallBudget <= 0 {
+		return nil
+	}
+	return new(max(int64(g.PaidCallBudget)-t.PaidCalls, 0))
+}
+
 // Overspent says which budget a running attempt has gone over, for people; empty: none. One that is used up exactly is not.
 func (g Guards) Overspent(t recovery.Tally) string {
 	switch {

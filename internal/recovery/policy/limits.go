@@ -30,7 +30,7 @@ type Limits struct {
 	CostBudgetUSD        float64
 	Backoff              recovery.Backoff // the zero value: as the policy says
 	ContinueOnError      bool
-	Assumed              []Bound // nobody has set these: what a policy's own document states holds over them
+	Assumed              []Bound // nobody has set these: what a policy's document or a preset states holds over them
 }
 
 // limitRow is where one bound stands.
@@ -71,20 +71,25 @@ var limitRows = func() []limitRow {
 }()
 
 // With returns the policy under the configuration's limits. A key that is set there wins; then what the operator's document
-// states; then the configuration's defaults.
+// states; then what the preset states; then the configuration's defaults.
 func (p *Policy) With(l Limits) *Policy {
 	q := *p
 	q.explicitKeys = slices.DeleteFunc(slices.Clone(p.explicitKeys), l.holds)
 	for _, r := range limitRows {
-		if l.holds(r.bound) && !slices.Contains(q.explicitKeys, r.bound) || !slices.Contains(p.explicitKeys, r.bound) && r.says(&l) {
+		if l.holds(r.bound) || !p.states(r.bound) && r.says(&l) {
 			r.set(&q.guards, r.limit(&l))
 		}
 	}
-	if q.usesConfigBackoff && l.Backoff != (recovery.Backoff{}) && !slices.Contains(q.explicitKeys, BoundBackoff) {
+	if q.usesConfigBackoff && (l.holds(BoundBackoff) || !p.states(BoundBackoff) && l.Backoff != (recovery.Backoff{})) {
 		q.backoff, q.backoffLine = l.Backoff, 0
 	}
 	q.continueOnError = q.continueOnError || l.ContinueOnError
 	return &q
+}
+
+// states reports whether the policy's document or its preset sets a bound.
+func (p *Policy) states(b Bound) bool {
+	return slices.Contains(p.explicitKeys, b) || slices.Contains(p.presetKeys, b)
 }
 
 // says reports whether the limits bound this at all.

@@ -35,12 +35,12 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 		},
 		{
 			"none is set", own, func(l Limits) Limits { l.Assumed = all; return l },
-			Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
+			Guards{MaxRetries: 9, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 10, CostBudgetUSD: 2.5},
 			7 * time.Second, "",
 		},
 		{
 			"one is set", own, func(l Limits) Limits { l.Assumed = all[1:]; return l },
-			Guards{MaxRetries: 3, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 12, CostBudgetUSD: 2.5},
+			Guards{MaxRetries: 3, MaxConsecutiveErrors: 8, IterationBudget: 50, PaidCallBudget: 10, CostBudgetUSD: 2.5},
 			7 * time.Second,
 			`guards.max_retries = 9 is not used: director.max_retries = 3 of the configuration holds (left out there: as the policy says)`,
 		},
@@ -51,9 +51,30 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 			`[backoff] is not used: [retry] of the configuration holds (left out there, or configured_backoff = false here: as the policy says)`,
 		},
 		{
-			"a preset states nothing of its own", preset(t, "dispatch"), func(l Limits) Limits { l.Assumed = all; return l },
-			Guards{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 50, PaidCallBudget: 12},
+			"what a preset states holds over what nobody has set", preset(t, "dispatch"), func(l Limits) Limits { l.Assumed = all; return l },
+			Guards{MaxRetries: recovery.Unlimited, IterationBudget: 50, PaidCallBudget: 10},
 			5 * time.Second, "",
+		},
+		{
+			"what is set holds over a preset, without a word", preset(t, "dispatch"), func(l Limits) Limits { l.Assumed = all[1:3]; return l },
+			Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
+			5 * time.Second, "",
+		},
+		{
+			"a preset's backoff holds over one that nobody has set", preset(t, "reviewcat"), func(l Limits) Limits {
+				l.Backoff.Initial, l.Assumed = time.Minute, all
+				return l
+			},
+			Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
+			time.Second, "",
+		},
+		{
+			"a backoff that is set holds over a preset's", preset(t, "reviewcat"), func(l Limits) Limits {
+				l.Backoff.Initial, l.Assumed = time.Minute, all[:5]
+				return l
+			},
+			Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
+			time.Minute, "",
 		},
 	} {
 		l := tc.limits(limits)
@@ -68,6 +89,9 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 		}
 		if slices.Contains(tc.p.explicitKeys, BoundRetries) != (tc.p == own) {
 			t.Errorf("%s: With changed its receiver", tc.name)
+		}
+		if g.MaxRetries < 0 {
+			continue
 		}
 		key := "director.max_retries"
 		if g.MaxRetries == 9 {

@@ -83,6 +83,7 @@ type Policy struct {
 	index             [][]int16 // by caller, by place in Reasons: the row; -1: none
 	continueOnError   bool      // errors are continued after
 	explicitKeys      []Bound   // bounds that the operator's document sets, and that are in force
+	presetKeys        []Bound   // bounds that the preset sets; those that the configuration sets, too, are not in force
 	empty             bool      // there is nothing in the document
 	backoffLine       int       // line of the document's backoff; 0: it has none
 }
@@ -95,6 +96,9 @@ func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
 
 // Guards returns what bounds all rows together.
 func (p *Policy) Guards() Guards { return p.guards }
+
+// ContinuesOnError reports whether the run goes on after failures that the policy calls fatal.
+func (p *Policy) ContinuesOnError() bool { return p.continueOnError }
 
 // Backoff returns the wait of rows that have none of their own.
 func (p *Policy) Backoff() recovery.Backoff { return p.backoff }
