@@ -23,7 +23,7 @@ func (m *Machine) begin(t *Task) {
 	leaves := m.cfg.CleanValidation && !next.Validate
 	order := &StartOrder{
 		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
-		WatchdogAt: m.now.Add(m.cfg.Watchdog),
+		WatchdogAt: m.now.Add(m.cfg.Watchdog), PaidCallsLeft: m.cfg.Policy.Guards().PaidCallsLeft(t.Tally),
 	}
 	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, LeavesValidation: leaves, WatchdogAt: order.WatchdogAt})
 	m.plan(t, Effect{Kind: DoStart, Start: order})

@@ -98,10 +98,12 @@ type StartOrder struct {
 	// Validate: only VALIDATE runs, in a clean container, on what would be delivered.
 	Validate bool `json:"validate_only,omitempty"`
 	// LeavesValidation: the plan ends before VALIDATE, which is another attempt's.
-	LeavesValidation bool      `json:"leaves_validation,omitempty"`
-	Failures         []Failure `json:"failures,omitempty"`
-	Hints            []Hint    `json:"hints,omitempty"`
-	WatchdogAt       time.Time `json:"watchdog_at"`
+	LeavesValidation bool `json:"leaves_validation,omitempty"`
+	// PaidCallsLeft are what is left of the task's budget; nil: no bound. Old journals do not say.
+	PaidCallsLeft *int64    `json:"paid_calls_left,omitempty"`
+	Failures      []Failure `json:"failures,omitempty"`
+	Hints         []Hint    `json:"hints,omitempty"`
+	WatchdogAt    time.Time `json:"watchdog_at"`
 }
 
 // DeliverOrder says how the work is to be handed in.

@@ -42,6 +42,7 @@ const (
 	failedPanic                   // a fault of the worker
 	failedNoSuccess               // a program returned 0, and it is no success
 	failedClosedModel             // the agent's model is in a cooldown that is too long to wait for here
+	failedNoCalls                 // the task has no paid calls left
 )
 
 // failure is why an attempt failed.
@@ -176,7 +177,7 @@ func (a *attempt) prepare() error {
 
 // fixStage returns the index of the CODE stage to run again after stage i failed with f; -1: none.
 func (a *attempt) fixStage(i int, f *failure) int {
-	if f.stage != wire.StageValidate || f.kind != failedExit || !f.exit.failedByItself() || a.runs[wire.StageCode] >= a.plan.FixAttempts {
+	if f.stage != wire.StageValidate || f.kind != failedExit || !f.exit.failedByItself() || a.runs[wire.StageCode] >= a.plan.FixAttempts || !a.mayPay() {
 		return -1
 	}
 	for i--; i >= 0; i-- {
@@ -194,6 +195,10 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	a.pauses.wait(ctx, func() { a.notify(step{stage: s.Name, text: wire.StepPaused, paused: true}) })
 	if ctx.Err() != nil {
 		f.kind = failedStopped
+		return f
+	}
+	if pays(s) && !a.mayPay() {
+		f.kind = failedNoCalls
 		return f
 	}
 	if s.Name == wire.StageCode {
@@ -246,11 +251,25 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 	if s.Agent != nil {
 		return a.runAgent(ctx, s, f)
 	}
+	if pays(s) {
+		a.onUsage(a.usageWith(agent.Usage{}))
+	}
 	e := a.start(ctx, a.command(s, f))
+	if pays(s) && e.err == nil { // it ran, however it went
+		a.used = a.usageWith(agent.Usage{})
+	}
 	if e.ok() && a.work(s.Name, nil) == agent.NoWork {
 		f.noSuccess = agent.ChangedNothing
 	}
 	return e
+}
+
+// pays reports whether a run of a stage is a paid call: of an agent, and of the program that stands for one.
+func pays(s wire.StagePlan) bool { return s.Agent != nil || s.Name == wire.StageCode }
+
+// mayPay reports whether the task may make another paid call.
+func (a *attempt) mayPay() bool {
+	return a.plan.PaidCallsLeft == nil || a.used.PaidCalls < *a.plan.PaidCallsLeft
 }
 
 func (a *attempt) command(s wire.StagePlan, f *failure) command {
@@ -331,6 +350,8 @@ func (a *attempt) summary(f *failure) string {
 		return fmt.Sprintf("%s: %s failed, %s", f.stage, program, f.exit.shortage)
 	case failedNoSuccess:
 		return fmt.Sprintf("%s: %s: %s", f.stage, program, f.noSuccess)
+	case failedNoCalls:
+		return fmt.Sprintf("%s: %s was not started: all paid calls of the task are made (recovery.paid_call_budget)", f.stage, program)
 	case failedClosedModel:
 		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closedModel, f.wait.Round(time.Second))
 	case failedTimeout:

@@ -17,9 +17,10 @@ type Plan struct {
 	Workdir                  string       `json:"workdir"`
 	Stages                   []StagePlan  `json:"stages"`
 	FixAttempts              int          `json:"fix_attempts"`
-	ValidateFirst            bool         `json:"validate_first,omitempty"` // the work is there: CODE runs only if VALIDATE refuses it
-	ValidateOnly             bool         `json:"validate_only,omitempty"`  // what others did is only validated: no agent, no leases
-	Rejected                 *Rejection   `json:"rejected,omitempty"`       // why the work was refused in its clean container; null: it was not
+	PaidCallsLeft            *int64       `json:"paid_calls_left,omitempty"` // of the task's budget; null: no bound
+	ValidateFirst            bool         `json:"validate_first,omitempty"`  // the work is there: CODE runs only if VALIDATE refuses it
+	ValidateOnly             bool         `json:"validate_only,omitempty"`   // what others did is only validated: no agent, no leases
+	Rejected                 *Rejection   `json:"rejected,omitempty"`        // why the work was refused in its clean container; null: it was not
 	HeartbeatIntervalSeconds float64      `json:"heartbeat_interval_seconds"`
 	StopGraceSeconds         float64      `json:"stop_grace_seconds"`
 	WatchdogSeconds          float64      `json:"watchdog_seconds"`
