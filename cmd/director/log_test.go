@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,5 +22,21 @@ func TestLogIsRedacted(t *testing.T) {
 	log.Info("verdict "+token, zap.Strings("said", []string{"GH_TOKEN=" + token}))
 	if strings.Contains(out.String(), token) || strings.Count(out.String(), "\n") != 2 {
 		t.Error(out.String())
+	}
+}
+
+// TestErrorsAreRedacted: an error may quote what a server, a git or an outsider said.
+func TestErrorsAreRedacted(t *testing.T) {
+	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
+	quoted := fmt.Errorf("director: GitHub: fatal: could not read from https://x-access-token:%s@github.com/acme/widgets", token)
+	for _, row := range []struct {
+		err  error
+		code int
+		says string
+	}{{nil, 0, ""}, {errNo, 1, ""}, {noBecause{quoted}, 1, "could not read from"}, {quoted, 2, "could not read from"}} {
+		var out bytes.Buffer
+		if code := exitCode(row.err, &out); code != row.code || !strings.Contains(out.String(), row.says) || strings.Contains(out.String(), token) {
+			t.Errorf("%v: exit %d, want %d; %s", row.err, code, row.code, out.String())
+		}
 	}
 }

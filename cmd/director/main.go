@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/config"
+	"retake/internal/redact"
 )
 
 // errNo: the command worked, and its answer is no.
@@ -31,18 +33,25 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signalled()
 	defer stop()
-	switch err := command().ExecuteContext(ctx); {
+	return exitCode(command().ExecuteContext(ctx), os.Stderr)
+}
+
+// exitCode is what a command's error means. What is said of it is redacted: it may quote what outsiders or agents wrote.
+func exitCode(err error, stderr io.Writer) int {
+	because, said := errors.AsType[noBecause](err)
+	switch {
 	case err == nil:
 		return 0
+	case said:
+		err = because
 	case errors.Is(err, errNo):
-		if because, ok := errors.AsType[noBecause](err); ok {
-			fmt.Fprintln(os.Stderr, because)
-		}
 		return 1
-	default:
-		fmt.Fprintln(os.Stderr, err)
-		return 2
 	}
+	_, _ = fmt.Fprintln(stderr, redact.New().Text(err.Error()))
+	if said {
+		return 1
+	}
+	return 2
 }
 
 // signalled ends the context at the first SIGINT, SIGTERM or SIGHUP, with the signal as its cause. A second one kills.

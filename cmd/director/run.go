@@ -25,7 +25,7 @@ func runCommand(o *options) *cobra.Command {
 			"With --only it ends by itself, when each of these issues is delivered, waits for a person, or is given up; others wait in the queue, what was begun before goes on.\n" +
 			"Exit 0: ended as asked, and what --only names is delivered; 1: some of that is not, the policy aborted the run, or a task failed under --continue-on-error; 2: it could not run.",
 	}
-	c.Flags().BoolVar(&continueOnError, "continue-on-error", false, "recovery.continue_on_error = true: no error ends the run; ERROR_REPORT.md is written in any case")
+	c.Flags().BoolVar(&continueOnError, "continue-on-error", false, "recovery.continue_on_error = true: no error ends the run, also none that the policy calls fatal (a warning says so); ERROR_REPORT.md is written in any case, exit 1 if a task failed")
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&only, "only", "", "take only these issues from the queue, and end when they are over: 12,15 or owner/repo#12")

@@ -346,3 +346,25 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s differs (rewrite with -update):\n%s", path, got)
 	}
 }
+
+// TestOldFilesSayClaim: what older versions called claim is the assertion, and is still there when the attempt is written again.
+func TestOldFilesSayClaim(t *testing.T) {
+	w, dir, _ := opened(t, Options{})
+	folder := filepath.Join(dir, auditsDir, "k3v9qx2m-1")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	old := `{"schema_version":"retake-audit/v1","attempt_id":"k3v9qx2m-1","issue":"acme/widgets#21","attempt":1,"outcome":"failed","failure":{"reason":"unknown","claim":"tests_failed"}}`
+	if err := os.WriteFile(filepath.Join(folder, metaFile), []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Load(dir); err != nil || len(s.Attempts) != 1 || s.Attempts[0].Failure.Assertion != "tests_failed" {
+		t.Errorf("%+v, %v; want the assertion", s, err)
+	}
+	w.Attempt("k3v9qx2m-1", func(*Meta) {})
+	closed(t, w)
+	if now := text(t, folder, metaFile); !strings.Contains(now, `"assertion": "tests_failed"`) || strings.Contains(now, "claim") {
+		t.Error(now)
+	}
+	contains(t, text(t, folder, summaryFile), "**The worker's own assertion**: `tests_failed`")
+}

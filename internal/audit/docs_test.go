@@ -105,7 +105,7 @@ func example(t *testing.T) string {
 	f.ErrorID, f.Assertion = id+"/VALIDATE-3", "tests_failed"
 	w.Attempt(id, func(m *Meta) {
 		m.Issue, m.Title, m.URL, m.Attempt, m.RunID = issue, "Parse ISO dates", "https://github.com/acme/widgets/issues/21", 1, run
-		m.Image, m.Branch, m.StartedAt = "retake-dev:main", "retake/21-a1", wire.At(noon)
+		m.Agent, m.Model, m.Image, m.Branch, m.StartedAt = "claude-code", "sonnet", "retake-dev:main", "retake/21-a1", wire.At(noon)
 	})
 	for _, move := range []struct {
 		after                    int
@@ -114,7 +114,7 @@ func example(t *testing.T) string {
 		{0, "Claiming", "Starting", "claim_won", "The claim was won, and a worker is being started", ""},
 		{2, "Starting", "Running", "hello", "The worker said hello", ""},
 		{88, "Running", "Stopping", "final_report", "The worker sent its final report", ""},
-		{89, "Stopping", "Blocked", "escalate", "A person was asked", "tests_failed"},
+		{89, "Stopping", "Blocked", "escalate", "The verdict: a person was asked", "tests_failed: the change breaks a test; the same again fails the same way"},
 	} {
 		w.Transition(Transition{
 			At: wire.At(noon.Add(time.Duration(move.after) * time.Second)), AttemptID: id, Issue: issue, Attempt: 1,
@@ -129,14 +129,14 @@ func example(t *testing.T) string {
 		TestLog: "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n",
 		Patch:   "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",
 	})
-	w.Classified(over, run, "VALIDATE", Classified{Caller: "director", Issue: issue, Attempt: 1, AttemptID: id, Failure: *f})
+	w.Classified(over, run, "VALIDATE", Classified{Caller: "stage", Issue: issue, Attempt: 1, AttemptID: id, Failure: *f})
 	task := Stats{
 		Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", RunID: run, State: "Blocked", Stage: "VALIDATE",
 		Attempt: 1, UpdatedAt: wire.At(over), PaidCallsUsed: 10, PaidCallBudget: 10, Iterations: Iterations{Budget: 50},
-		Tokens: 18230, CostUSD: 0.21,
+		Tokens: 18230, CostUSD: 0.21, StagesCompleted: []string{"CODE"},
 	}
 	task.See(f.Signature, string(recovery.TestsFailed), 1, over)
-	last := NewLastFailure(task, f, "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)", "--- FAIL: TestParse (0.00s)\nFAIL\n")
+	last := NewLastFailure(task, f, "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)", "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n")
 	last.ExitCode, last.AttemptID = &exit, id
 	w.Task(task, last)
 	w.Task(Stats{

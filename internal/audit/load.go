@@ -220,6 +220,9 @@ func (s *Store) Report(o ReportOptions) ReportData {
 	}
 	for _, m := range s.Attempts {
 		if m.Failure != nil && (o.RunID == "" || m.RunID == o.RunID) {
+			if m.Failure.Continued {
+				d.Continued++
+			}
 			d.Timeline = append(d.Timeline, TimelineEntry{
 				At: wire.At(entryOf(m).at()), ID: m.Issue, Attempt: m.Attempt, Stage: m.Stage, Reason: m.Failure.Reason, Cause: m.Failure.Cause,
 				Signature: m.Failure.Signature, Action: m.Failure.Action,

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/json"
 	"time"
 
 	"retake/internal/bus/wire"
@@ -51,6 +52,22 @@ type Meta struct {
 	Notes         []string    `json:"notes,omitempty"`   // observations beside the cause
 }
 
+// UnmarshalJSON reads files of older versions, too: what they call claim is the assertion.
+func (m *Meta) UnmarshalJSON(data []byte) error {
+	type plain Meta
+	if err := json.Unmarshal(data, (*plain)(m)); err != nil || m.Failure == nil || m.Failure.Assertion != "" {
+		return err
+	}
+	var old struct {
+		Failure struct {
+			Claim string `json:"claim"`
+		} `json:"failure"`
+	}
+	err := json.Unmarshal(data, &old)
+	m.Failure.Assertion = old.Failure.Claim
+	return err
+}
+
 // Failure is what a failure means and what was decided about it.
 type Failure struct {
 	ErrorID           string  `json:"error_id,omitempty"`
@@ -62,7 +79,7 @@ type Failure struct {
 	Confidence        float64 `json:"confidence"`
 	Signature         string  `json:"signature"`
 	RetryAfterSeconds float64 `json:"retry_after_seconds,omitempty"`
-	Assertion         string  `json:"claim,omitempty"` // what the worker asserts that it is
+	Assertion         string  `json:"assertion,omitempty"` // what the worker asserts that it is
 	Action            string  `json:"action,omitempty"`
 	DelaySeconds      float64 `json:"delay_seconds"`
 	Charges           string  `json:"charges,omitempty"`
@@ -71,17 +88,18 @@ type Failure struct {
 	Was               string  `json:"was,omitempty"`  // the reason before its retries were used up
 	Veto              string  `json:"veto,omitempty"` // the guard that forbade what the row wanted
 	Fatal             bool    `json:"fatal,omitempty"`
-	Ask               string  `json:"ask,omitempty"` // what a person is asked, where the policy differs from the reason's own
+	Continued         bool    `json:"continued,omitempty"` // its policy calls it fatal, and the run went on as continue_on_error asks
+	Ask               string  `json:"ask,omitempty"`       // what a person is asked, where the policy differs from the reason's own
 }
 
-// NewFailure puts a finding and its verdict down. The caller adds ErrorID and Claim.
+// NewFailure puts a finding and its verdict down. The caller adds ErrorID and Assertion.
 func NewFailure(f recovery.Finding, v recovery.Verdict) *Failure {
 	about, _ := recovery.Describe(f.Reason)
 	return &Failure{
 		Reason: string(f.Reason), Class: string(about.Cause), Retryable: about.Retryable, Cause: f.Cause, Rule: f.Rule,
 		Confidence: f.Confidence, Signature: f.Signature, RetryAfterSeconds: inSeconds(f.RetryAfter), Action: string(v.Action),
 		DelaySeconds: inSeconds(v.Delay), Charges: string(v.Charges), Why: v.Why, Row: v.Row,
-		Was: string(v.Was), Veto: v.Veto, Fatal: v.Fatal, Ask: v.Ask,
+		Was: string(v.Was), Veto: v.Veto, Fatal: v.Fatal, Continued: v.Continued, Ask: v.Ask,
 	}
 }
 

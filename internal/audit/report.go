@@ -22,7 +22,8 @@ type ReportData struct {
 	RunID           string                   `json:"run_id,omitempty"`
 	Mode            string                   `json:"mode"` // normal, bug-hunt, validate; empty: normal
 	ContinueOnError bool                     `json:"continue_on_error"`
-	Aborted         string                   `json:"aborted,omitempty"` // why the run ended early; empty: it did not
+	Continued       int                      `json:"continued,omitempty"` // failures that would have ended the run, or stopped a task for good
+	Aborted         string                   `json:"aborted,omitempty"`   // why the run ended early; empty: it did not
 	Total           int                      `json:"total"`
 	Completed       int                      `json:"completed"`
 	Failed          wire.List[FailedTask]    `json:"failed"`

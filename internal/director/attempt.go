@@ -137,7 +137,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		},
 		SignKey: credential.Key,
 		Workdir: s.runtime.Workdir(spec), Stages: s.stagesOf(e.Start), Rejected: rejected, ValidateOnly: e.Start.Validate,
-		FixAttempts:              c.Worker.FixAttempts,
+		FixAttempts: c.Worker.FixAttempts, PaidCallsLeft: e.Start.PaidCallsLeft,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
 		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all && !e.Start.Validate,
@@ -153,6 +153,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failed(err)
 	}
 	spec.Stdin = data
+	s.recorder.starts(e, plan)
 	return orFailed(fsm.EffectEnded{}, s.runtime.Ensure(ctx, spec))
 }
 

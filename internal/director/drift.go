@@ -126,7 +126,7 @@ func (s *session) writeStates(ctx context.Context, phase string) {
 			Director:  workspace.DirectorState{RunID: s.runID, Phase: phase},
 			Worker: &workspace.WorkerState{
 				WorkerID: t.AttemptID(), AttemptID: t.AttemptID(), Issue: string(t.Key), Attempt: t.Attempt,
-				State: t.State.String(), Stage: doing.Stage, BranchName: branchName(t.Key, t.Attempt),
+				State: t.State.String(), Stage: doing.Stage, LastErrorID: doing.ErrorID, BranchName: branchName(t.Key, t.Attempt),
 			},
 		})
 		if err != nil {

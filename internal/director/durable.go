@@ -44,6 +44,13 @@ func (s *session) react(f fsm.Fact) {
 	}
 }
 
+// What continue_on_error means, where it begins to and where it does.
+const (
+	continuesText = "errors are continued after (recovery.continue_on_error): no failure ends the run, also none that the policy calls fatal, such as a rejected credential; " +
+		"every task that fails is still a question to a person, ERROR_REPORT.md is written at the end in any case, and the exit code is 1 if a task failed"
+	continuedText = "a failure that the policy calls fatal is continued after (recovery.continue_on_error): what follows may fail for the same cause"
+)
+
 // logFact writes one line for each fact that an operator would ask for.
 func (s *session) logFact(f fsm.Fact) {
 	switch f := f.(type) {
@@ -56,6 +63,10 @@ func (s *session) logFact(f fsm.Fact) {
 		s.log.Info("verdict", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt), zap.String("stage", f.Stage),
 			zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause), zap.String("rule", f.Finding.Rule),
 			zap.String("action", string(f.Verdict.Action)), zap.Duration("delay", f.Verdict.Delay), zap.String("why", f.Verdict.Why))
+		if f.Verdict.Continued {
+			s.log.Warn(continuedText, zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt),
+				zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause))
+		}
 	case fsm.CommandTaken:
 		s.log.Info("command", zap.String("issue", string(f.Task)), zap.String("command", string(f.Command)), zap.String("by", f.By), zap.String("refused", f.Refused))
 	case fsm.ReportAccepted:

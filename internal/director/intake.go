@@ -133,10 +133,14 @@ func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Du
 	case ctx.Err() != nil:
 	case err == nil:
 		s.unusable.Delete(key)
+		s.recorder.pollWorked(repo)
 	case ok && limit.Kind == github.KindRateLimited:
 		s.log.Info("poll waits for a limit", zap.String("reason", limit.Message), zap.Time("until", limit.Until))
-		return max(time.Until(limit.Until), time.Second)
+		wait := max(time.Until(limit.Until), time.Second)
+		s.recorder.pollFailed(callerPoll, repo, err, wait)
+		return wait
 	default:
+		s.recorder.pollFailed(callerPoll, repo, err, s.config.GitHub.Poll)
 		if _, said := s.unusable.Load(repo); !said { // why, and what to do
 			s.unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", repo, s.config.GitHub.Poll, err))
 		}

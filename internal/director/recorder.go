@@ -2,24 +2,21 @@ package director
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"maps"
-	"strings"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"retake/internal/agent"
 	"retake/internal/audit"
-	"retake/internal/bus"
 	"retake/internal/bus/wire"
-	"retake/internal/container"
 	"retake/internal/fsm"
-	"retake/internal/leak"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
-	"retake/internal/scope"
 )
 
 // recorder writes what people read afterwards (audits, telemetry, the state of tasks), from what has become durable. It
@@ -32,17 +29,21 @@ type recorder struct {
 	image  string
 	guards policy.Guards
 	preset string
+	stages []string // of a whole attempt, in their order
+	judges int      // so many of them, the last, are VALIDATE and what follows
 	log    *zap.Logger
 	stats  map[fsm.IssueKey]audit.Stats // as last written
 
-	ends sync.Map // attempt → attemptEnd, until the next one begins or the task is over
+	judgments []judgment // of the record that is followed
+
+	ends   sync.Map // attempt → attemptEnd, until the next one begins or the task is over
+	unread sync.Map // what cannot be read at GitHub → for which reasons, as written; each is one caller's
 }
 
-// attemptEnd is what a failed attempt's last report and its container said.
-type attemptEnd struct {
-	errorID, assertion, message, tail string
-	exitCode                          *int
-	signal                            string
+// judgment is a verdict that is written down with the state that it leads to.
+type judgment struct {
+	stats audit.Stats
+	last  *audit.LastFailure
 }
 
 // newRecorder begins with what the machine knows: an earlier process may have ended before it could write that down. It
@@ -51,7 +52,10 @@ func (d *daemon) newRecorder(m *fsm.Machine) (c *recorder, edits []fsm.BudgetEdi
 	c = &recorder{
 		state: fsm.New(fsm.Config{}), out: d.audit, dir: d.config.Director.DataDir, runID: d.runID, image: d.image(),
 		preset: d.config.Recovery.Preset, guards: d.machineConfig().Policy.Guards(), log: d.log,
-		stats: map[fsm.IssueKey]audit.Stats{},
+		judges: len(d.validateStages()), stats: map[fsm.IssueKey]audit.Stats{},
+	}
+	for _, g := range d.stages {
+		c.stages = append(c.stages, g.Name)
 	}
 	state, err := m.Snapshot()
 	if err == nil {
@@ -98,19 +102,32 @@ func (c *recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 
 // record follows one record's facts and writes down what they changed.
 func (c *recorder) record(r fsm.Record) {
+	defer c.pronounce(r.At)
 	for _, f := range r.Facts {
 		var moved *fsm.Task // a task that is over leaves the machine with this fact
-		if f, ok := f.(fsm.Moved); ok {
+		var tried fsm.Effect
+		switch f := f.(type) {
+		case fsm.Moved:
 			moved = c.state.Task(f.Task)
+		case fsm.EffectDone: // which leaves the outbox with it
+			tried = c.planned(f.Task, f.Effect)
+		case fsm.EffectDeferred:
+			tried = c.planned(f.Task, f.Effect)
 		}
 		c.state.Replay([]fsm.Record{{At: r.At, Facts: fsm.FactList{f}}})
 		switch f := f.(type) {
 		case fsm.AttemptBegan:
 			c.began(r.At, f)
 		case fsm.ReportAccepted:
-			s := c.stats[f.Task]
-			s.Stage = f.Stage
-			c.stats[f.Task] = s
+			c.reached(f.Task, f.Stage)
+		case fsm.EffectDeferred:
+			if f.Reason != "" {
+				c.ownFailure(r.At, tried, f.Reason, f.Why, recovery.Verdict{Action: recovery.Retry, Delay: f.Until.Sub(r.At), Why: tryAgainWhy})
+			}
+		case fsm.EffectDone:
+			if f.Reason != "" && !slices.Contains(judgedEffects, tried.Kind) {
+				c.ownFailure(r.At, tried, f.Reason, f.Failed, recovery.Verdict{Why: "it is given up"})
+			}
 		case fsm.Moved:
 			c.moved(r.At, f, moved)
 		case fsm.VerdictMade:
@@ -135,12 +152,44 @@ func (c *recorder) record(r fsm.Record) {
 	}
 }
 
+// reached notes at which stage a task's attempt is, and which stages are behind it. They run in their order.
+func (c *recorder) reached(k fsm.IssueKey, stage string) {
+	s := c.stats[k]
+	s.Stage = stage
+	switch i := slices.Index(c.stages, stage); {
+	case i >= 0:
+		s.StagesCompleted = slices.Clone(c.stages[:i])
+	case stage == wire.StageDone:
+		done := c.stages
+		if t := c.state.Task(k); t != nil && t.LeavesValidation {
+			done = done[:len(done)-c.judges]
+		}
+		s.StagesCompleted = slices.Clone(done)
+	}
+	c.stats[k] = s // a stage of the director's own changes nothing: it is before all of them, or behind
+}
+
+// waitFor are the tasks that are not begun before one is over.
+func (c *recorder) waitFor(k fsm.IssueKey) (out []string) {
+	for _, t := range c.state.Tasks() {
+		if slices.Contains(t.Standing.After, k) {
+			out = append(out, string(t.Key))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 	t := c.state.Task(f.Task)
 	if t == nil {
 		return
 	}
 	c.ends.Delete(fsm.AttemptID(t.Nonce, f.N-1))
+	if s := c.stats[f.Task]; !f.Next.Validate { // else it goes on with what the last attempt has done
+		s.StagesCompleted = nil
+		c.stats[f.Task] = s
+	}
 	why := ""
 	if n := len(t.History); n > 0 && f.Next.Action != "" {
 		why = string(t.History[n-1].Reason) + ": " + t.History[n-1].Cause
@@ -149,6 +198,31 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 		m.RunID, m.Action, m.Why, m.Image, m.Branch = c.runID, string(f.Next.Action), why, c.image, cmp.Or(t.Work.Branch, branchName(f.Task, f.N))
 		m.StartedAt = wire.At(at)
 	})
+}
+
+// starts says who works in an attempt, as its plan has it.
+func (c *recorder) starts(e fsm.Effect, p wire.Plan) {
+	who, model := workerOf(p)
+	c.out.Attempt(e.Worker, func(m *audit.Meta) {
+		m.Issue, m.Attempt, m.Agent, m.Model = string(e.Task), e.Attempt, who, model
+	})
+}
+
+// workerOf names the agent that does a plan's work, or the program that does, and its model. Both are empty for an attempt that only validates; the
+// model is, too, if the agent chooses it.
+func workerOf(p wire.Plan) (who, model string) {
+	i := slices.IndexFunc(p.Stages, func(g wire.StagePlan) bool { return g.Name == wire.StageCode })
+	if i < 0 {
+		i = slices.IndexFunc(p.Stages, func(g wire.StagePlan) bool { return g.Agent != nil })
+	}
+	if i < 0 || p.ValidateOnly {
+		return "", ""
+	}
+	g := p.Stages[i]
+	if model = agent.Model(g, p.AttemptFile); g.Agent != nil {
+		return g.Agent.Name, model
+	}
+	return filepath.Base(g.Run[0]), model
 }
 
 // outcomes say what a move means for the attempt that it ends.
@@ -198,7 +272,7 @@ func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 	failure := audit.NewFailure(f.Finding, f.Verdict)
 	failure.ErrorID, failure.Assertion = end.errorID, end.assertion
 	c.out.Classified(at, c.runID, f.Stage, audit.Classified{
-		Caller: "director", Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
+		Caller: fsm.Caller(f.Stage), Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
 	})
 	if f.Attempt > 0 && f.Verdict.Action != recovery.Revalidate { // that work is good, and what is merged with it is tried
 		c.attempt(t, f.Attempt, func(m *audit.Meta) {
@@ -212,13 +286,30 @@ func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 	if !ok {
 		class = string(f.Finding.Reason)
 	}
+	c.reached(t.Key, f.Stage)
 	s := c.standing(at, t)
-	s.Stage, s.Signatures = f.Stage, maps.Clone(s.Signatures) // the writer may be reading the last one
+	s.Signatures = maps.Clone(s.Signatures) // the writer may be reading the last one
 	s.See(f.Finding.Signature, class, t.Tally.Seen(f.Finding.Signature), at)
 	c.stats[t.Key] = s
 	last := audit.NewLastFailure(s, failure, end.message, end.tail)
 	last.AttemptID, last.ExitCode, last.Signal = id, end.exitCode, end.signal
-	c.out.Task(s, last)
+	if !f.Verdict.Action.Again() {
+		last.BlockedDependencies = c.waitFor(t.Key)
+	}
+	c.judgments = append(c.judgments, judgment{s, last})
+}
+
+// pronounce writes the record's verdicts down, now that it is known what state they have led to.
+func (c *recorder) pronounce(at time.Time) {
+	for _, j := range c.judgments {
+		if t := c.state.Task(fsm.IssueKey(j.stats.Issue)); t != nil {
+			j.stats = c.standing(at, t)
+			j.last.Phase = j.stats.State
+			c.stats[t.Key] = j.stats
+		}
+		c.out.Task(j.stats, j.last)
+	}
+	c.judgments = nil
 }
 
 // task writes where a task stands.
@@ -249,66 +340,5 @@ func (c *recorder) attempt(t *fsm.Task, n int, change func(*audit.Meta)) {
 	c.out.Attempt(fsm.AttemptID(t.Nonce, n), func(m *audit.Meta) {
 		m.Issue, m.Title, m.URL, m.Attempt = issue, title, url, n
 		change(m)
-	})
-}
-
-// patchTime bounds how long a verdict waits for a patch that is only there to be read.
-const patchTime = 20 * time.Second
-
-// recordEnd puts down what an ended attempt left: what its container printed, what its stages said, what it changed. It is
-// on disk before the verdict, in case that the process ends in between.
-func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report) {
-	end := attemptEnd{signal: x.Signal}
-	if x.Known {
-		end.exitCode = &x.ExitCode
-	}
-	// Masked one by one: half a secret at the edge of a ring is only known as such at the edge of a text.
-	out := audit.Output{WorkerLog: s.github.Redact(string(x.Stdout)) + "\n" + s.github.Redact(string(x.Stderr))}
-	meta := audit.Meta{}
-	for _, r := range reports {
-		switch body := r.Body.(type) {
-		case *wire.WorkerError:
-			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, fixRounds(body), observations(body)
-			if !r.Signed {
-				meta.Notes = append(meta.Notes, personsWord)
-			}
-			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message, outputTail(body)
-			if body.ExitCode != nil {
-				end.exitCode = body.ExitCode // the stage's says more than the container's
-			}
-			if body.Stage == wire.StageValidate {
-				out.TestLog = end.tail
-			} else {
-				out.BuildLog = end.tail
-			}
-		case *wire.WorkerResult:
-			meta.Stage, meta.Usage = wire.StageDone, body.Usage
-			if text := strings.TrimSpace(body.Summary); text != "" {
-				meta.Notes = []string{text}
-			}
-		}
-	}
-	git, done := s.withdrawals.during(ctx, e.Task)
-	defer done()
-	limited, cancel := context.WithTimeout(git, patchTime)
-	defer cancel()
-	var err error
-	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err == nil {
-		var known *leak.Finder
-		if known, err = s.knownSecrets(limited, e.Worker); err != nil {
-			out.Patch = ""
-		} else {
-			out.Patch, err = scope.Mask(limited, out.Patch, known)
-		}
-	}
-	if err != nil {
-		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
-	}
-	c := s.recorder
-	c.ends.Store(e.Worker, end)
-	c.out.Output(e.Worker, out)
-	c.out.Attempt(e.Worker, func(m *audit.Meta) {
-		m.Issue, m.Attempt = string(e.Task), e.Attempt
-		m.Stage, m.Usage, m.Tried, m.Notes, m.ExitCode, m.Signal, m.OOM = meta.Stage, meta.Usage, meta.Tried, meta.Notes, end.exitCode, x.Signal, x.OOM
 	})
 }

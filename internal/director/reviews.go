@@ -168,6 +168,9 @@ func (s *session) lookAtReviews(ctx context.Context, due []reviewedTask) time.Du
 	poll := s.config.GitHub.Poll
 	for _, t := range due {
 		err := s.lookAtReview(ctx, t, false)
+		if err == nil {
+			s.recorder.pollWorked(string(t.key))
+		}
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
@@ -175,6 +178,7 @@ func (s *session) lookAtReviews(ctx context.Context, due []reviewedTask) time.Du
 			return max(poll, time.Until(limit.Until)) // the poll of issues says so
 		}
 		s.reviews.missed(t.key, time.Now(), poll)
+		s.recorder.pollFailed(callerReview, string(t.key), err, poll)
 		s.log.Warn("pull request not read", zap.String("issue", string(t.key)), zap.Int("pull_request", t.number), zap.Error(err))
 		break
 	}

@@ -206,6 +206,9 @@ func (s *session) run(ctx context.Context) (err error) {
 		zap.Strings("repositories", s.config.GitHub.Repositories), zap.Bool("writes", s.config.GitHub.Writes),
 		zap.String("bus", s.bus.WorkerURL(s.gateway)), zap.String("data_dir", s.config.Director.DataDir),
 		zap.String("image", s.image()))
+	if d := s.machineConfig(); d.Policy.ContinuesOnError() {
+		s.log.Warn(continuesText)
+	}
 	group.Go(func() error { return s.owner.run(ctx) })
 	group.Go(func() error { return s.bus.ConsumeReports(ctx, func(r bus.Report) { s.reported(ctx, r) }) })
 	group.Go(func() error { return s.watchWorkers(ctx) })

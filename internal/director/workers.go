@@ -31,6 +31,9 @@ func seenInHeartbeat(worker string, h wire.Heartbeat) fsm.WorkerSeen {
 		a.Step, a.Percent = h.State.Progress.Step, h.State.Progress.Percent
 		a.Paused = a.Step == wire.StepPaused
 	}
+	if id := h.State.LastErrorID; id != nil {
+		a.ErrorID = *id
+	}
 	if h.Usage != nil {
 		a.Usage = usage(h.Usage)
 	}

@@ -277,6 +277,8 @@ type EffectDone struct {
 	OfTask
 	Effect string `json:"effect"`
 	Failed string `json:"failed,omitempty"`
+	// Reason is what it failed for. Old journals do not say; empty, too, if it was overtaken.
+	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
 // EffectDeferred: it failed and is tried again.
@@ -292,6 +294,8 @@ type EffectDeferred struct {
 	Refused int `json:"refused,omitempty"`
 	// Failing: in the way in which it fails now. Old journals do not say.
 	Failing Failing `json:"failing,omitzero"`
+	// Reason is what it failed for. Old journals do not say; empty, too, where nothing failed and only the wait has changed.
+	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
 // factRow is how one kind of fact is written and read.

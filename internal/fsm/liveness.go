@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -133,6 +134,7 @@ func (h WorkerSeen) step(m *Machine) {
 		return
 	}
 	h.Activity.Usage = t.soft.Usage.Max(h.Activity.Usage)
+	h.Activity.ErrorID = cmp.Or(h.Activity.ErrorID, t.soft.ErrorID)
 	t.soft.Activity = h.Activity
 	// Paid calls are recorded as they are made: if worker and director die together, nobody could report them again. They are few,
 	// and their cost is recorded with them.

@@ -39,7 +39,7 @@ func (e EffectEnded) step(m *Machine) {
 	}
 	done := EffectDone{OfTask: OfTask{t.Key}, Effect: e.Effect}
 	if e.Failure != nil {
-		done.Failed = e.Failure.Text
+		done.Failed, done.Reason = e.Failure.Text, e.Failure.Reason
 	}
 	switch {
 	case e.delivered() && p.Effect.Kind == DoDeliver:
@@ -150,7 +150,7 @@ func (m *Machine) failingNow(p Planned, f *EffectError) (now Failing) {
 
 // deferEffect keeps a failed effect for later. A wait for a stated reset is not counted as a failure.
 func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
-	d := EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(), Why: f.Text, Refused: p.Refused, Failing: p.Failing}
+	d := EffectDeferred{OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(), Why: f.Text, Refused: p.Refused, Failing: p.Failing, Reason: f.Reason}
 	d.Failing.Since = time.Time{}
 	if !f.Transient {
 		d.Refused++

@@ -235,6 +235,8 @@ type Activity struct {
 	Paused  bool     `json:"paused,omitempty"`
 	// Usage is what the attempt has used so far; nil: this sign of life does not say.
 	Usage *recovery.Usage `json:"usage,omitempty"`
+	// ErrorID is of the last failure that the worker has met; empty: this sign of life names none.
+	ErrorID string `json:"error_id,omitempty"`
 }
 
 // AttemptID returns the id of the current attempt.

@@ -13,6 +13,9 @@ import (
 // have a caller in common.
 var callers = map[string]string{"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver", "PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review"}
 
+// Caller names the part of the director that a stage belongs to: start, agent, stage, deliver or review.
+func Caller(stage string) string { return cmp.Or(callers[stage], "stage") }
+
 // decide makes the one verdict about a failed attempt.
 func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 	v := m.judge(t, f, stage)
@@ -46,7 +49,7 @@ func (m *Machine) decide(t *Task, f recovery.Finding, stage string) {
 func (m *Machine) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
 	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
-		Caller: cmp.Or(callers[stage], "stage"),
+		Caller: Caller(stage),
 	}, t.AttemptID())
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted { // the task's own budget: it does not reset
 		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)

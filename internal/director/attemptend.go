@@ -1,0 +1,100 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/audit"
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/leak"
+	"retake/internal/scope"
+)
+
+// attemptEnd is what a failed attempt's last report and its container said.
+type attemptEnd struct {
+	errorID, assertion, message, tail string
+	exitCode                          *int
+	signal                            string
+}
+
+// patchTime bounds how long a verdict waits for a patch that is only there to be read.
+const patchTime = 20 * time.Second
+
+// recordEnd puts down what an ended attempt left: what its container printed, what its stages said, what it changed. It is
+// on disk before the verdict, in case that the process ends in between.
+func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report) {
+	end := attemptEnd{signal: x.Signal}
+	if x.Known {
+		end.exitCode = &x.ExitCode
+	}
+	// Masked one by one: half a secret at the edge of a ring is only known as such at the edge of a text.
+	out := audit.Output{WorkerLog: s.github.Redact(string(x.Stdout)) + "\n" + s.github.Redact(string(x.Stderr))}
+	meta := audit.Meta{}
+	for _, r := range reports {
+		switch body := r.Body.(type) {
+		case *wire.WorkerError:
+			meta.Stage, meta.Usage, meta.Tried, meta.Notes = body.Stage, body.Usage, fixRounds(body), observations(body)
+			if !r.Signed {
+				meta.Notes = append(meta.Notes, personsWord)
+			}
+			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message, outputTail(body)
+			if body.ExitCode != nil {
+				end.exitCode = body.ExitCode // the stage's says more than the container's
+			}
+			if body.Stage == wire.StageValidate {
+				out.TestLog = end.tail
+			} else {
+				out.BuildLog = end.tail
+			}
+		case *wire.WorkerResult:
+			meta.Stage, meta.Usage = wire.StageDone, body.Usage
+			if text := strings.TrimSpace(body.Summary); text != "" {
+				meta.Notes = []string{text}
+			}
+		}
+	}
+	git, done := s.withdrawals.during(ctx, e.Task)
+	defer done()
+	limited, cancel := context.WithTimeout(git, patchTime)
+	defer cancel()
+	var err error
+	if out.Patch, err = s.workspace.Patch(limited, e.Nonce); err == nil {
+		var known *leak.Finder
+		if known, err = s.knownSecrets(limited, e.Worker); err != nil {
+			out.Patch = ""
+		} else {
+			out.Patch, err = scope.Mask(limited, out.Patch, known)
+		}
+	}
+	if err != nil {
+		s.log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.Error(err))
+	}
+	c := s.recorder
+	c.ends.Store(e.Worker, end)
+	c.out.Output(e.Worker, out)
+	meta.ExitCode, meta.Signal, meta.OOM = end.exitCode, x.Signal, x.OOM
+	c.out.Attempt(e.Worker, func(m *audit.Meta) {
+		m.Issue, m.Attempt = string(e.Task), e.Attempt
+		addEnd(m, meta)
+	})
+}
+
+// addEnd adds what is known of an attempt's end. It may be known already, and better: a stop that a restart has interrupted is carried out again,
+// and finds no container then.
+func addEnd(m *audit.Meta, end audit.Meta) {
+	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
+	m.Usage, m.ExitCode = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode)
+	if len(end.Tried) > 0 {
+		m.Tried = end.Tried
+	}
+	if len(end.Notes) > 0 {
+		m.Notes = end.Notes
+	}
+}

@@ -1,0 +1,286 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/audit"
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/github/githubtest"
+)
+
+// failsToValidate plays the worker of the specification's example: its agent has three rounds, and the test stays broken.
+func failsToValidate(ctx context.Context, a *fakeWorker) int {
+	must := func(err error) bool { return err == nil }
+	if !must(os.WriteFile(filepath.Join(a.checkout, "parse.go"), []byte("package widgets\n"), 0o644)) {
+		return 1
+	}
+	exit := 1
+	const output = "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n"
+	e := wire.WorkerError{
+		ErrorID: a.plan.WorkerID + "/VALIDATE-3", WorkerID: a.plan.WorkerID, AttemptID: a.plan.AttemptID, IssueNumber: a.plan.Issue.Number,
+		Attempt: a.plan.Attempt, Stage: wire.StageValidate, ErrorType: "tests_failed", EscalateToHuman: true, Tool: "go", ExitCode: &exit, FixRounds: 3,
+		Message: "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)", LastStdoutTail: output,
+		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 10, CacheHits: 1},
+	}
+	if !must(a.client.Report(ctx, &e)) {
+		return 1
+	}
+	return 1
+}
+
+// exampleStages are those of the specification's example.
+func exampleStages() []config.Stage {
+	return []config.Stage{
+		{Name: "CODE", Agent: "claude-code", Model: "sonnet", Timeout: time.Minute},
+		{Name: "VALIDATE", Run: []string{"go", "test", "./..."}, Timeout: time.Minute},
+	}
+}
+
+// folderOf is the folder of a task below state/ or outputs/.
+func folderOf(t *testing.T, data, key string) string {
+	t.Helper()
+	path, err := audit.StatsPath(data, key)
+	must(t, err)
+	return filepath.Dir(path)
+}
+
+func readDocument[T any](t *testing.T, path string) (v T) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, json.Unmarshal(data, &v))
+	return v
+}
+
+// TestARestartErasesNothing: what people read of an attempt that is over is the same after a director has ended and begun again.
+func TestARestartErasesNothing(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, failsToValidate)
+	s.config.Stages = exampleStages()
+	key := s.github.CreateIssue(repo, "octocat", "Parse ISO dates", "", "agent-task")
+	data := s.config.Director.DataDir
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.stop()
+	read := func() (all map[string]string) {
+		all = map[string]string{}
+		store, err := audit.Load(data)
+		must(t, err)
+		for _, a := range store.Attempts {
+			for _, name := range []string{"meta.json", "summary.md", "worker.log", "test.log", "patch.diff"} {
+				text, err := os.ReadFile(filepath.Join(data, "audits", a.AttemptID, name))
+				must(t, err)
+				all[a.AttemptID+"/"+name] = string(text)
+			}
+		}
+		return all
+	}
+	before := read()
+	ready := s.logs.FilterMessage("state read").Len()
+	s.start()
+	s.until("the next director works", func() bool { return s.logs.FilterMessage("state read").Len() > ready })
+	s.stop()
+	after := read()
+	if len(before) == 0 {
+		t.Fatal("nothing was written")
+	}
+	for name, want := range before {
+		if after[name] != want {
+			t.Errorf("%s was\n%s\nand is\n%s", name, want, after[name])
+		}
+	}
+	for _, want := range []string{"- program: go", "- **Exit code**: 1", "--- FAIL: TestParse"} {
+		for name, text := range after {
+			if strings.HasSuffix(name, "summary.md") && !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, text)
+			}
+		}
+	}
+}
+
+// TestAuditsSayWhoWorkedAndHowFar: an attempt's agent and model, the stages that are behind it, and who met the failure.
+func TestAuditsSayWhoWorkedAndHowFar(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, failsToValidate)
+	s.config.Stages = exampleStages()
+	key := s.github.CreateIssue(repo, "octocat", "Parse ISO dates", "", "agent-task")
+	data := s.config.Director.DataDir
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.stop()
+	store, err := audit.Load(data)
+	must(t, err)
+	if len(store.Attempts) != 1 || store.Attempts[0].Agent != "claude-code" || store.Attempts[0].Model != "sonnet" {
+		t.Errorf("%+v; want the agent claude-code on sonnet", store.Attempts)
+	}
+	stats, err := audit.ReadStats(filepath.Join(folderOf(t, data, key), "stats.json"))
+	must(t, err)
+	if len(stats.StagesCompleted) != 1 || stats.StagesCompleted[0] != "CODE" {
+		t.Errorf("completed: %q, want CODE", stats.StagesCompleted)
+	}
+	events, err := os.ReadFile(filepath.Join(data, "events.jsonl"))
+	must(t, err)
+	if !strings.Contains(string(events), `"caller":"stage"`) {
+		t.Errorf("no failure of a stage in\n%s", events)
+	}
+}
+
+// TestGitHubsFailuresLeaveEvents: what the director itself could not do at GitHub is in the telemetry, with the part that tried and when it tries again:
+// a poll once for each outage, an effect each time that it is put off.
+func TestGitHubsFailuresLeaveEvents(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, nil)
+	s.runtime.play = func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }
+	data := s.config.Director.DataDir
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	down := githubtest.Fault{Status: http.StatusBadGateway, Times: 1000}
+	must(t, s.github.Inject(down.On("POST", "^/graphql$")))
+	events := func() (out []map[string]any) {
+		text, err := os.ReadFile(filepath.Join(data, "events.jsonl"))
+		if err != nil {
+			return nil
+		}
+		for line := range strings.Lines(string(text)) {
+			var e struct {
+				Payload map[string]any `json:"payload"`
+			}
+			if json.Unmarshal([]byte(line), &e) == nil {
+				out = append(out, e.Payload)
+			}
+		}
+		return out
+	}
+	by := func(caller, issue string) func() bool {
+		return func() bool {
+			return slices.ContainsFunc(events(), func(e map[string]any) bool {
+				return e["caller"] == caller && e["issue"] == issue && e["reason"] == "network_transient" && e["retryable"] == true && e["action"] == "retry" && e["cause"] != ""
+			})
+		}
+	}
+	s.start()
+	s.until("an event of the claim", by("claim", key))
+	s.github.Repair()
+	failed := func() int { return s.logs.FilterMessage("poll failed").Len() }
+	must(t, s.github.Inject(down.On("GET", "/issues")))
+	s.until("an event of the poll", by("poll", repo))
+	s.until("three failed polls", func() bool { return failed() > 2 })
+	s.github.Repair()
+	s.stop()
+	said := map[any]int{} // a failing server closes the gate, too
+	for _, e := range events() {
+		if e["caller"] == "poll" {
+			said[e["reason"]]++
+		}
+	}
+	if said["network_transient"] != 1 || said["rate_limited"] > 1 {
+		t.Errorf("events of polls in one outage: %v, want one of a reason; all: %v", said, events())
+	}
+}
+
+// TestAnEndThatIsReadAgainErasesNothing: a stop that a restart has interrupted finds no container when it is carried out again.
+func TestAnEndThatIsReadAgainErasesNothing(t *testing.T) {
+	one := 1
+	m := audit.Meta{}
+	addEnd(&m, audit.Meta{
+		Stage: "CODE", ExitCode: &one, Signal: "SIGKILL", OOM: true, Usage: &wire.Usage{PaidCalls: 2}, Tried: []string{"two rounds"}, Notes: []string{"program: go"},
+	})
+	before := m
+	addEnd(&m, audit.Meta{})
+	if !reflect.DeepEqual(m, before) {
+		t.Errorf("was\n%+v\nand is\n%+v", before, m)
+	}
+	two := 2
+	if addEnd(&m, audit.Meta{Stage: "VALIDATE", ExitCode: &two}); m.Stage != "VALIDATE" || *m.ExitCode != 2 {
+		t.Errorf("%+v; want what is known now", m)
+	}
+}
+
+// TestNoFileForPeopleShowsAToken: anybody who may publish a report or write an issue can put a token into it. Each field of both is somewhere in what people
+// read, and none of them in clear. The log and the errors that are printed are cmd/director's, and so are their tests.
+func TestNoFileForPeopleShowsAToken(t *testing.T) {
+	t.Parallel()
+	token := "ghp_" + strings.Repeat("012345", 6)
+	exit := 1
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if os.WriteFile(filepath.Join(a.checkout, "half.txt"), []byte(token+"\n"), 0o644) != nil {
+			return 1
+		}
+		return a.fails(ctx, wire.WorkerError{
+			ErrorType: "tests_failed " + token, Tool: "go " + token, Message: "CODE: " + token + " said no", ExitCode: &exit, Signal: "SIGTERM " + token,
+			LastStdoutTail: "--- FAIL: Test " + token + "\n", LastStderrTail: "GH_TOKEN=" + token + "\n", Question: "Is " + token + " yours?",
+			Usage: &wire.Usage{PaidCalls: 1},
+		})
+	})
+	s.config.Recovery.ContinueOnError = true // writes ERROR_REPORT.md in any case
+	data := s.config.Director.DataDir
+	key := s.github.CreateIssue(repo, "octocat", "Print "+token, "My token is "+token, "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.cancel(context.Canceled)
+	s.cancel = nil
+	if err := <-s.ended; !errors.Is(err, ErrTasksFailed) {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, name := range []string{"audits", "state", "outputs", "events.jsonl", "ERROR_REPORT.md"} {
+		must(t, filepath.WalkDir(filepath.Join(data, name), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			read++
+			if strings.Contains(string(text), token) {
+				t.Errorf("%s shows the token:\n%s", path, text)
+			}
+			return err
+		}))
+	}
+	if read < 10 {
+		t.Errorf("%d files were read, want all of an attempt and its task", read)
+	}
+	for _, c := range s.github.Issue(key).Comments {
+		if strings.Contains(c.Body, token) {
+			t.Errorf("a comment shows the token:\n%s", c.Body)
+		}
+	}
+}
+
+// TestContinuingAfterErrorsIsSaid: at the start, in the log of each failure that would have ended the run, and in the report.
+func TestContinuingAfterErrorsIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{true, false} {
+		s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+			return a.fails(ctx, wire.WorkerError{ErrorType: "auth_error", HTTPStatus: 401, Message: "CODE: invalid x-api-key", LastStderrTail: "401 Unauthorized: invalid x-api-key\n"})
+		})
+		s.config.Recovery.Preset, s.config.Recovery.ContinueOnError = "cortex", on // whose credentials are fatal
+		key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+		s.start()
+		s.until("blocked", s.labelled(key, "agent-blocked"))
+		s.cancel(context.Canceled)
+		s.cancel = nil
+		if err := <-s.ended; !errors.Is(err, ErrTasksFailed) {
+			t.Fatal(err)
+		}
+		report, err := os.ReadFile(filepath.Join(s.config.Director.DataDir, "ERROR_REPORT.md"))
+		must(t, err)
+		begins, each, told := s.logs.FilterMessage(continuesText).Len(), s.logs.FilterMessage(continuedText).Len(), strings.Contains(string(report), "1 failure of that kind")
+		if on != (begins == 1) || on != (each == 1) || on != told {
+			t.Errorf("continue_on_error = %v: %d lines at the start, %d of failures; in the report: %v\n%s", on, begins, each, told, report)
+		}
+		if aborted := strings.Contains(string(report), "**Aborted**"); aborted == on {
+			t.Errorf("continue_on_error = %v, aborted %v", on, aborted)
+		}
+	}
+}

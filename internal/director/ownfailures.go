@@ -1,0 +1,74 @@
+package director
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"retake/internal/audit"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// planned is an effect in a task's outbox.
+func (c *recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
+	if t := c.state.Task(k); t != nil {
+		for _, p := range t.Outbox {
+			if p.Effect.ID == id {
+				return p.Effect
+			}
+		}
+	}
+	return fsm.Effect{Task: k}
+}
+
+// judgedEffects are those whose end is an attempt's: the verdict on that attempt is written down.
+var judgedEffects = []fsm.EffectKind{fsm.DoStart, fsm.DoStop, fsm.DoDeliver}
+
+// tryAgainWhy says why an effect is tried again.
+const tryAgainWhy = "the director tries it again by itself"
+
+// ownFailure is telemetry of what the director itself could not do for a task.
+func (c *recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason, cause string, v recovery.Verdict) {
+	failure := audit.NewFailure(recovery.Finding{Reason: reason, Cause: cause, Rule: ruleOwn, Confidence: 1}, v)
+	attempt := audit.Classified{Caller: callerOf(e.Kind), Issue: string(e.Task), Failure: *failure}
+	if e.Attempt > 0 {
+		attempt.Attempt, attempt.AttemptID = e.Attempt, fsm.AttemptID(e.Nonce, e.Attempt)
+	}
+	c.out.Classified(at, c.runID, "", attempt)
+}
+
+// ruleOwn stands for the rule where a part of the director says itself what failed.
+const ruleOwn = "director.effect"
+
+// callerOf names the part of the director that carries out an effect.
+func callerOf(k fsm.EffectKind) string {
+	if k == fsm.DoRecheck {
+		return string(fsm.DoClaim)
+	}
+	return cmp.Or(string(k), "director")
+}
+
+// pollFailed is telemetry of a repository, or of a task's pull request, that a caller could not read: once for each reason,
+// until it can be read.
+func (c *recorder) pollFailed(caller, what string, err error, again time.Duration) {
+	f := failed(err).Failure
+	written, _ := c.unread.Load(what)
+	reasons, _ := written.([]recovery.Reason)
+	if slices.Contains(reasons, f.Reason) {
+		return
+	}
+	c.unread.Store(what, append(slices.Clone(reasons), f.Reason))
+	failure := audit.NewFailure(recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: ruleOwn, Confidence: 1},
+		recovery.Verdict{Action: recovery.Retry, Delay: again, Why: tryAgainWhy})
+	c.out.Classified(time.Now(), c.runID, "", audit.Classified{Caller: caller, Issue: what, Failure: *failure})
+}
+
+// pollWorked is told that it can be read.
+func (c *recorder) pollWorked(what string) { c.unread.Delete(what) }
+
+// The callers of polls.
+const (
+	callerPoll   = "poll"
+	callerReview = "review"
+)
