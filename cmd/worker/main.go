@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"retake/internal/container/look"
 	"retake/internal/container/supervisor"
 	"retake/internal/worker"
 )
@@ -26,6 +27,9 @@ func run(args []string) worker.ExitCode {
 	}
 	if len(args) > 0 && args[0] == "budget" {
 		return worker.ExitCode(worker.BudgetCommand(args[1:], os.Getenv, os.Stdout, os.Stderr))
+	}
+	if len(args) > 0 && args[0] == look.Command {
+		return worker.ExitCode(look.Main(context.Background(), args[1:], os.Stdout, os.Stderr))
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line, printed below

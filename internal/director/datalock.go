@@ -32,6 +32,9 @@ type dataLock struct {
 	file *os.File // nil: it is not taken, or was let go of
 }
 
+// errLocked: somebody has the data directory.
+var errLocked = errors.New("director: another director runs")
+
 // lockData takes the data directory, and makes it.
 func (d *daemon) lockData(ctx context.Context) error {
 	dir := d.config.Director.DataDir
@@ -62,7 +65,7 @@ func (l *dataLock) take(ctx context.Context, dir string, open, how int) error {
 	}
 	if err != nil {
 		_ = f.Close()
-		return fmt.Errorf("director: another director runs on %s: stop it, or give this one a director.data_dir and a director.fleet of its own", dir)
+		return fmt.Errorf("%w on %s: stop it, or give this one a director.data_dir and a director.fleet of its own", errLocked, dir)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

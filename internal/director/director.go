@@ -33,6 +33,8 @@ type Options struct {
 	Config config.Config
 	Token  func(context.Context) (string, error) // GitHub's; asked before every request
 	Login  func(context.Context) (string, error) // its account; nil: GitHub is asked
+	// Rights are a GitHub App's permissions, for Preflight alone; nil: it is none.
+	Rights func(context.Context) (map[string]string, error)
 	// WebhookSecret is that of GitHub's webhooks, asked for each; nil: none are taken.
 	WebhookSecret func() (string, error)
 	Version       string // of this program, for people

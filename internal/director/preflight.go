@@ -1,0 +1,387 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/container"
+	inside "retake/internal/container/look"
+	"retake/internal/doctor"
+	"retake/internal/github"
+)
+
+// Preflight joins what `director doctor` looks through with the adapters: GitHub through a client that may not write, Docker beside all fleets, the
+// data directory as it lies there. World's own fields are the caller's.
+func Preflight(o Options, w doctor.World) doctor.World {
+	o.Log = cmp.Or(o.Log, zap.NewNop())
+	p := preflight{o}
+	w.Config, w.Machine = o.Config, p
+	w.GitHub, w.Engine = p.github, p.engine
+	return w
+}
+
+type preflight struct{ o Options }
+
+var _ doctor.Machine = preflight{}
+
+// Now is the clock.
+func (preflight) Now() time.Time { return time.Now() }
+
+// Programs looks where plain processes do, or, without a path, in the director's own.
+func (preflight) Programs(path string, names []string) (missing []string) {
+	if path != "" {
+		return container.MissingPrograms(path, names)
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, err := exec.LookPath(name); return err == nil })
+}
+
+// Worker is what a start would take.
+func (p preflight) Worker() (string, error) { return FindWorker(p.o.WorkerBinary) }
+
+// Disk is of the folder, or of the nearest one that is there.
+func (p preflight) Disk(dir string) (doctor.Disk, error) {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return doctor.Disk{}, err
+	}
+	for {
+		u, err := useOf(at)
+		if errors.Is(err, fs.ErrNotExist) && at != filepath.Dir(at) {
+			at = filepath.Dir(at)
+			continue
+		}
+		if err != nil {
+			return doctor.Disk{}, fmt.Errorf("disk of %s: %w", at, err)
+		}
+		mark := p.o.Config.Director.DiskWatermark
+		d := doctor.Disk{Path: at, FreeBytes: u[0].free, FreeFiles: u[1].free, UsedFiles: u[1].used, UsedPercent: max(u.percent(0), u.percent(1))}
+		for kind := range u {
+			d.Full = d.Full || mark > 0 && u[kind].used+u[kind].free > 0 && u.room(kind, mark) <= 0
+		}
+		return d, nil
+	}
+}
+
+// Listen listens for a moment.
+func (preflight) Listen(ctx context.Context, address string) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		if e, ok := errors.AsType[*net.OpError](err); ok {
+			err = e.Err
+		}
+		return err
+	}
+	return l.Close()
+}
+
+// Running asks over the operator's socket; without an answer the lock says whether somebody has the folder.
+func (p preflight) Running(ctx context.Context) (string, error) {
+	dir := p.o.Config.Director.DataDir
+	h, err := AskHealth(ctx, dir)
+	switch {
+	case err == nil && !h.OK:
+		return "", errors.New(h.String())
+	case err == nil:
+		return h.String(), nil
+	case !errors.Is(err, ErrNotThere):
+		return "", err
+	}
+	d := &daemon{config: p.o.Config}
+	locked := d.lockToRead(ctx)
+	_ = d.lock.Close()
+	if errors.Is(locked, errLocked) {
+		return "", fmt.Errorf("it does not answer: %w", locked)
+	}
+	return "", nil
+}
+
+// Journal verifies it as `director journal verify` does.
+func (p preflight) Journal(ctx context.Context) (string, error) {
+	if dir := filepath.Join(p.o.Config.Director.DataDir, "bus"); p.o.Config.AgentBus.URL == "" {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return "none yet: the first start begins one", nil
+		}
+	}
+	v, err := VerifyJournal(ctx, p.o.Config)
+	switch {
+	case err != nil:
+		return "", err
+	case len(v.Damages) > 0:
+		return "", fmt.Errorf("the journal is damaged in %d places: %s", len(v.Damages), v.Damages[0])
+	}
+	return fmt.Sprintf("whole: %d batches", v.Batches), nil
+}
+
+// Fleet is what a start refuses.
+func (p preflight) Fleet() error {
+	d := &daemon{config: p.o.Config, log: zap.NewNop()}
+	return d.checkFleet()
+}
+
+// github opens a client that may not write.
+func (p preflight) github(ctx context.Context) (doctor.GitHub, error) {
+	c := p.o.Config
+	token, err := p.o.Token(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client, err := github.New(github.Options{
+		BaseURL: c.GitHub.APIURL, Token: p.o.Token, Login: p.o.Login, Fleet: c.Director.Fleet, Labels: github.Labels(c.GitHub.Labels),
+		TrustedAuthors: c.GitHub.TrustedAuthors, MinBetweenWrites: c.RateLimits.GitHub.MinBetweenWrites,
+		MaxConcurrent: c.RateLimits.GitHub.MaxConcurrentRequests, CooldownDefault: c.RateLimits.GitHub.CooldownOnRateLimit,
+		Secrets: []string{token}, Transport: cmp.Or(p.o.Transport, http.DefaultTransport), Log: zap.NewNop(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return githubSeen{client, p.o, kindOfToken(c, token)}, nil
+}
+
+// kindOfToken is told by how GitHub begins tokens.
+func kindOfToken(c config.Config, token string) string {
+	switch {
+	case c.IsApp():
+		return "GitHub App"
+	case strings.HasPrefix(token, "github_pat_"):
+		return "fine-grained token"
+	case strings.HasPrefix(token, "ghp_"):
+		return "classic token"
+	}
+	return "token"
+}
+
+type githubSeen struct {
+	*github.Client
+	o    Options
+	kind string
+}
+
+var _ doctor.GitHub = githubSeen{}
+
+// Account asks who the credential is.
+func (g githubSeen) Account(ctx context.Context) (doctor.Account, error) {
+	c, err := g.Inspect(ctx)
+	if err != nil {
+		return doctor.Account{}, err
+	}
+	a := doctor.Account{
+		Login: c.Login, Person: !c.Bot, Kind: g.kind, Told: c.Told, Scopes: c.Scopes, Expires: c.Expires, Date: c.Date, At: time.Now(),
+	}
+	if g.o.Rights != nil {
+		a.Rights, err = g.o.Rights(ctx)
+	}
+	return a, err
+}
+
+// Repository asks about one.
+func (g githubSeen) Repository(ctx context.Context, name string) (doctor.Repository, error) {
+	about, err := g.About(ctx, name)
+	return doctor.Repository(about), err
+}
+
+// engine chooses what container.Open would, and leaves nothing behind.
+func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
+	c := p.o.Config
+	if c.Containers.Runtime == "process" {
+		return processesSeen{}, nil
+	}
+	docker, err := p.docker(ctx, c.Containers.Network, newNonce())
+	if err == nil {
+		return &dockerSeen{Docker: docker, p: p}, nil
+	}
+	processes := filepath.Join(cmp.Or(c.Director.SharedDir, c.Director.DataDir), "processes")
+	if c.Containers.Runtime == "docker" || !errors.Is(err, container.ErrDaemon) || container.UsedDocker(processes) {
+		return nil, err
+	}
+	return processesSeen{why: err.Error()}, nil
+}
+
+// docker opens the engine for a fleet of its own, so that nobody takes what is made here for an attempt.
+func (p preflight) docker(ctx context.Context, network, nonce string) (*container.Docker, error) {
+	return container.OpenDocker(ctx, container.Options{Fleet: trialFleet + nonce, Owner: trialFleet + nonce, Network: network})
+}
+
+const trialFleet = "doctor-"
+
+// processesSeen stands for plain processes: there is nothing to look into.
+type processesSeen struct {
+	doctor.Engine
+	why string
+}
+
+// Name is theirs.
+func (processesSeen) Name() string { return "plain processes" }
+
+// Confines says that they do not.
+func (p processesSeen) Confines() (yes bool, why string) { return false, p.why }
+
+// Close has nothing to leave.
+func (processesSeen) Close() error { return nil }
+
+type dockerSeen struct {
+	*container.Docker
+	p preflight
+}
+
+var _ doctor.Engine = (*dockerSeen)(nil)
+
+// Name is where it is, and what it cannot do.
+func (d *dockerSeen) Name() string {
+	return strings.Join(append([]string{"Docker at " + d.Host()}, d.Cannot()...), "; ")
+}
+
+// Confines says that it does.
+func (*dockerSeen) Confines() (yes bool, why string) { return true, "" }
+
+// Try starts our own worker, which looks and ends, in a container of the image.
+func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
+	c, id := d.p.o.Config, trialFleet+newNonce()
+	binary, err := FindWorker(d.p.o.WorkerBinary)
+	if err != nil {
+		return found, err
+	}
+	docker, network, done, err := d.network(ctx)
+	if err != nil {
+		return found, err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	gateway, err := docker.EnsureNetwork(ctx)
+	if err != nil {
+		return found, err
+	}
+	dir, err := trialFolder(c)
+	if err != nil {
+		return found, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	found = doctor.Tried{Reached: map[string]string{}, Network: network}
+	asked := map[string]string{} // as the container dials → as it was asked for
+	var dials []string
+	for _, address := range t.Addresses {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return found, err
+		}
+		dialled := net.JoinHostPort(cmp.Or(host, gateway), port)
+		if t.Listen {
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", dialled)
+			if err != nil {
+				found.Reached[address] = "nobody can listen there now: " + err.Error()
+				continue
+			}
+			defer l.Close()
+		}
+		asked[dialled] = address
+		dials = append(dials, dialled)
+	}
+	entry := append([]string{container.WorkerPath, inside.Command}, inside.Args(dials, t.Programs)...)
+	seen, err := lookFrom(ctx, docker, trialSpec(c, id, dir, binary, entry))
+	if err != nil {
+		return found, err
+	}
+	for dialled, why := range seen.Reached {
+		found.Reached[asked[dialled]] = why
+	}
+	found.Missing = seen.Missing
+	return found, nil
+}
+
+// network is the workers' own if it is there, else one that is made for the trial, and removed when done is called.
+func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name string, done func() error, err error) {
+	at, err := d.Gateway(ctx)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if at != "" {
+		return d.Docker, "the network " + d.p.o.Config.Containers.Network, func() error { return nil }, nil
+	}
+	nonce := newNonce()
+	made, err := d.p.docker(ctx, "retake-doctor-"+nonce, nonce)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return made, "a network made for this", func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		return errors.Join(made.RemoveNetwork(ctx), made.Close())
+	}, nil
+}
+
+// trialFolder is mounted where the checkout would be. The engine sees the data directory under the same path, but perhaps no other folder.
+func trialFolder(c config.Config) (string, error) {
+	in, err := filepath.Abs(c.Director.DataDir)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(in); err != nil {
+		in = ""
+	}
+	return os.MkdirTemp(in, trialFleet)
+}
+
+func trialSpec(c config.Config, id, dir, binary string, entry []string) container.Spec {
+	spec := container.Spec{
+		AttemptID: id, Task: "doctor", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: dir, Entrypoint: entry, WorkerBinary: binary,
+		Memory: c.Containers.MemoryBytes(), CPUs: c.Containers.CPUs, Pids: int64(c.Containers.PIDs), User: c.Containers.User,
+	}
+	for _, name := range sortedKeys(c.Containers.Env) {
+		spec.Env = append(spec.Env, name+"="+c.Containers.Env[name])
+	}
+	for _, m := range c.Containers.ParsedMounts() {
+		if !m.Volume { // it would be made
+			spec.Mounts = append(spec.Mounts, container.Mount(m))
+		}
+	}
+	return spec
+}
+
+// lookEvery is how often a trial's container is asked for.
+const lookEvery = 100 * time.Millisecond
+
+// lookFrom runs a trial's container to its end, removes it, and reads what it saw.
+func lookFrom(ctx context.Context, docker *container.Docker, spec container.Spec) (seen inside.Seen, err error) {
+	err = docker.Ensure(ctx, spec)
+	for live := true; live && err == nil; {
+		var list []container.Status
+		if list, err = docker.List(ctx); err != nil {
+			break
+		}
+		live = slices.ContainsFunc(list, func(s container.Status) bool { return s.AttemptID == spec.AttemptID && s.State.Live() })
+		if live {
+			select {
+			case <-time.After(lookEvery):
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	exit, stopped := docker.Stop(ending, spec.AttemptID, 0, nil)
+	if err = errors.Join(err, stopped); err != nil {
+		return seen, err
+	}
+	if exit.StartError != "" {
+		return seen, errors.New(exit.StartError)
+	}
+	if err := json.Unmarshal(exit.Stdout, &seen); err != nil {
+		return seen, fmt.Errorf("the worker in it ended with exit code %d: %s", exit.ExitCode, strings.TrimSpace(string(exit.Stderr)+" "+string(exit.Stdout)))
+	}
+	return seen, nil
+}

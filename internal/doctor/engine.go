@@ -1,0 +1,160 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func lookEngine(ctx context.Context, e *exam) {
+	engine, err := e.World.Engine(ctx)
+	if err != nil {
+		e.problem(err.Error(), "")
+		return
+	}
+	e.engine = engine
+	confines, why := engine.Confines()
+	switch {
+	case confines:
+		e.ok(engine.Name())
+	case e.Config.ValidatesFresh():
+		e.problem(`worker.validate = "fresh" needs containers, and workers would be plain processes: `+why, `give it Docker, or set worker.validate = "inside"`)
+	case why != "":
+		e.warn("workers would be plain processes, without isolation and limits: "+why, "start Docker, unless you trust the work")
+		e.programsHere()
+	default:
+		e.warn("workers are plain processes, without isolation and limits, as containers.runtime says", "")
+	}
+}
+
+// inContainers reports whether there are any, and says so if not.
+func (e *exam) inContainers() bool {
+	yes, _ := e.engine.Confines()
+	if !yes {
+		e.notTried("workers are no containers")
+	}
+	return yes
+}
+
+func lookImage(ctx context.Context, e *exam) {
+	if !e.inContainers() {
+		return
+	}
+	image := e.Config.Containers.Image
+	has, err := e.engine.HasImage(ctx, image)
+	e.image = has
+	switch {
+	case err != nil:
+		e.problem(err.Error(), "")
+	case has:
+		e.ok(image + " is here")
+	default:
+		if err := e.engine.Pullable(ctx, image); err != nil {
+			e.problem(image+" is not here, and its registry does not give it: "+err.Error(), "build it (docker build -t "+image+" .), or set containers.image to one that exists")
+			return
+		}
+		e.ok(image + " is not here, and is pulled at the first start")
+	}
+}
+
+func lookNetwork(ctx context.Context, e *exam) {
+	if !e.inContainers() {
+		return
+	}
+	name := e.Config.Containers.Network
+	at, err := e.engine.Gateway(ctx)
+	e.gateway = at
+	switch {
+	case err != nil:
+		e.problem(err.Error(), "")
+	case at == "":
+		e.ok(name + " is not there yet, and is made at the first start")
+	default:
+		e.ok(name + ", where containers reach this machine at " + at)
+	}
+}
+
+func lookInside(ctx context.Context, e *exam) {
+	if !e.inContainers() {
+		return
+	}
+	if !e.image {
+		e.notTried("the image is not here, and nothing is pulled for this")
+		return
+	}
+	t, err := e.trial()
+	if err != nil {
+		e.problem(err.Error(), "")
+		return
+	}
+	found, err := e.engine.Try(ctx, t)
+	if err != nil {
+		e.problem("no container could be tried: "+err.Error(), "")
+		return
+	}
+	for _, address := range t.Addresses {
+		where := address
+		if strings.HasPrefix(address, ":") {
+			where = "this machine, port " + address[1:]
+		}
+		if why := found.Reached[address]; why != "" {
+			e.problem(fmt.Sprintf("a container on %s does not reach the bus at %s: %s", found.Network, where, why),
+				"let the firewall of this machine pass what comes from the containers' network, or look at the bus's server")
+		} else {
+			e.ok(fmt.Sprintf("a container on %s reaches the bus at %s", found.Network, where))
+		}
+	}
+	if len(t.Addresses) == 0 {
+		e.notTried("whether the bus is reached: agent_bus.listen_port is 0, any free one")
+	}
+	e.inside(t, found)
+}
+
+// inside tells of programs. A volume may have what is missing: it was not mounted, since that would make it.
+func (e *exam) inside(t Trial, found Tried) {
+	volumes := slices.ContainsFunc(e.Config.Containers.Mounts, func(m string) bool { return strings.HasPrefix(m, "volume:") })
+	for _, name := range found.Missing {
+		text := e.Config.Containers.Image + " has no program " + name + ", which a stage runs"
+		if volumes {
+			e.warn(text+", unless it is on a volume", "")
+			continue
+		}
+		e.problem(text, "put it into the image, or mount the folder that has it (containers.mounts, and PATH in containers.env)")
+	}
+	if len(t.Programs) > 0 && len(found.Missing) == 0 {
+		e.ok("the image has " + strings.Join(t.Programs, ", "))
+	}
+}
+
+// trial is what is to be looked for from inside.
+func (e *exam) trial() (Trial, error) {
+	t, bus := Trial{Programs: e.stagePrograms()}, e.Config.AgentBus
+	if bus.URL != "" {
+		for one := range strings.SplitSeq(bus.URL, ",") {
+			u, err := url.Parse(strings.TrimSpace(one))
+			if err != nil {
+				return t, fmt.Errorf("agent_bus.url: %w", err)
+			}
+			port := u.Port()
+			if port == "" {
+				port = "4222"
+			}
+			t.Addresses = append(t.Addresses, net.JoinHostPort(u.Hostname(), port))
+		}
+		return t, nil
+	}
+	if bus.ListenPort == 0 {
+		return t, nil
+	}
+	host := bus.ListenAddr
+	if host == "auto" {
+		host = ""
+	}
+	t.Addresses = []string{net.JoinHostPort(host, strconv.Itoa(bus.ListenPort))}
+	t.Listen = !e.running
+	return t, nil
+}

@@ -1,0 +1,99 @@
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Level says what a finding means for a start.
+type Level string
+
+// The closed list of levels.
+const (
+	OK       Level = "ok"
+	Warning  Level = "warning"   // it starts, but something is probably not as it should be
+	Problem  Level = "problem"   // it does not start, or does not work
+	NotTried Level = "not tried" // and the text says why
+)
+
+// Finding is what one check has found.
+type Finding struct {
+	Check string `json:"check"` // name of the row
+	Level Level  `json:"level"`
+	Text  string `json:"text"`
+	Fix   string `json:"fix,omitempty"` // what a person does about it; empty if the text says it, or if there is nothing to do
+}
+
+// String is the finding on one line, with its fix.
+func (f Finding) String() string {
+	text := strings.Join(strings.Fields(f.Text), " ")
+	if f.Fix != "" {
+		text += "; to do: " + f.Fix
+	}
+	return text
+}
+
+// Report is all that was found.
+type Report struct {
+	OK       bool      `json:"ok"` // nothing is in the way
+	Findings []Finding `json:"findings"`
+}
+
+func reportOf(findings []Finding) Report {
+	return Report{OK: !slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Problem }), Findings: findings}
+}
+
+// At returns the findings of one level.
+func (r Report) At(level Level) (out []Finding) {
+	for _, f := range r.Findings {
+		if f.Level == level {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Show writes one line for each finding of these levels, of all for none.
+func (r Report) Show(to io.Writer, levels ...Level) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, f := range r.Findings {
+		if len(levels) == 0 || slices.Contains(levels, f.Level) {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", f.Level, f.Check, f)
+		}
+	}
+	return w.Flush()
+}
+
+// Summary counts what is in the way.
+func (r Report) Summary() string {
+	var parts []string
+	for _, c := range []struct {
+		level Level
+		word  string
+	}{{Problem, "problem"}, {Warning, "warning"}} {
+		if n := len(r.At(c.level)); n > 0 {
+			parts = append(parts, plural(n, c.word))
+		}
+	}
+	if n := len(r.At(NotTried)); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d not tried", n))
+	}
+	text := "nothing is in the way"
+	if !r.OK {
+		text = "the director would not work like this"
+	}
+	if parts != nil {
+		text += ": " + strings.Join(parts, ", ")
+	}
+	return text
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}

@@ -1,0 +1,158 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docker/go-units"
+)
+
+func lookPrograms(_ context.Context, e *exam) {
+	if missing := e.Machine.Programs("", []string{"git"}); len(missing) > 0 {
+		e.problem("git is not in the director's PATH", "install git")
+	} else {
+		e.ok("git")
+	}
+	if at, err := e.Machine.Worker(); err != nil {
+		e.problem(err.Error(), "")
+	} else {
+		e.ok("worker: " + at)
+	}
+	if e.Config.Containers.Runtime == "process" {
+		e.programsHere()
+	}
+}
+
+// programsHere looks for the stages' programs where plain processes find them.
+func (e *exam) programsHere() {
+	names := e.stagePrograms()
+	missing := e.Machine.Programs(e.Config.Containers.Env["PATH"], names)
+	for _, name := range missing {
+		e.problem("this machine has no "+name+", which a stage runs as a plain process", "install it, or set PATH in containers.env")
+	}
+	if len(missing) == 0 && len(names) > 0 {
+		e.ok("stages run " + strings.Join(names, ", "))
+	}
+}
+
+// stagePrograms are what the stages start, but for what lies in the checkout.
+func (e *exam) stagePrograms() (names []string) {
+	for _, s := range e.Config.Stages {
+		p, err := e.Config.Agents.Expand(s)
+		if err != nil || len(p.Run) == 0 {
+			continue
+		}
+		if name := p.Run[0]; (path.IsAbs(name) || !strings.Contains(name, "/")) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// A disk with less free is worth a word, although work goes on.
+const (
+	scarceBytes = 8 << 30
+	scarceFiles = 500_000
+)
+
+func lookDisk(_ context.Context, e *exam) {
+	for _, f := range [...]struct{ key, dir string }{{"director.data_dir", e.Config.Director.DataDir}, {"director.shared_dir", e.Config.Director.SharedDir}} {
+		if f.dir == "" {
+			continue
+		}
+		d, err := e.Machine.Disk(f.dir)
+		if err != nil {
+			e.problem(f.key+": "+err.Error(), "")
+			continue
+		}
+		text := fmt.Sprintf("%s: %s free, %.0f %% used", f.key, units.BytesSize(float64(d.FreeBytes)), d.UsedPercent)
+		switch {
+		case d.Full:
+			e.problem(fmt.Sprintf("%s: above director.disk_watermark (%.0f %%), so nothing new is begun", text, e.Config.Director.DiskWatermark), "make room, or name a folder on another disk")
+		case d.FreeBytes < scarceBytes:
+			e.warn(text, "make room: checkouts, mirrors and the journal grow there")
+		case d.FreeFiles < scarceFiles && d.FreeFiles+d.UsedFiles > 0:
+			e.warn(fmt.Sprintf("%s: room for %d more files", text, d.FreeFiles), "remove files: checkouts have many")
+		default:
+			e.ok(text)
+		}
+	}
+}
+
+func lookDirector(ctx context.Context, e *exam) {
+	says, err := e.Machine.Running(ctx)
+	e.running = says != "" || err != nil
+	switch {
+	case err != nil:
+		e.problem("a director runs with this data_dir, and is not well: "+err.Error(), "look at its log")
+	case e.running:
+		e.ok("one runs with this data_dir already: " + says)
+	default:
+		e.ok("none runs with this data_dir")
+	}
+	if err := e.Machine.Fleet(); err != nil && !e.running {
+		e.problem(err.Error(), "")
+	}
+}
+
+func lookJournal(ctx context.Context, e *exam) {
+	if e.running {
+		e.notTried("a director runs, and reads it itself: director health says if it is damaged")
+		return
+	}
+	says, err := e.Machine.Journal(ctx)
+	if err != nil {
+		e.problem(err.Error(), "director journal verify names all of it; director journal rebuild begins a new one from what GitHub and the checkouts know")
+		return
+	}
+	e.ok(says)
+}
+
+// lookPorts comes behind the engine: only then the gateway is known that the bus listens at.
+func lookPorts(ctx context.Context, e *exam) {
+	if e.running {
+		e.ok("the director that runs holds them")
+		return
+	}
+	free := []string{}
+	for _, a := range e.addresses() {
+		if err := e.Machine.Listen(ctx, a.address); err != nil {
+			e.problem(fmt.Sprintf("%s: nobody can listen at %s: %v", a.key, a.address, err), "end the program that does, or change "+a.key)
+			continue
+		}
+		free = append(free, a.address)
+	}
+	if len(free) > 0 {
+		e.ok("free: " + strings.Join(free, ", "))
+	} else if e.found(Problem) == 0 || len(e.addresses()) == 0 {
+		e.ok("none is needed")
+	}
+}
+
+type listening struct{ key, address string }
+
+// addresses are those that a director listens at.
+func (e *exam) addresses() (out []listening) {
+	bus := e.Config.AgentBus
+	if bus.URL == "" && bus.ListenPort != 0 { // 0: any free one
+		hosts := []string{bus.ListenAddr}
+		if bus.ListenAddr == "auto" {
+			hosts = []string{"127.0.0.1"}
+			if e.gateway != "" {
+				hosts = append(hosts, e.gateway)
+			}
+		}
+		for _, h := range hosts {
+			out = append(out, listening{"agent_bus.listen_port", net.JoinHostPort(h, strconv.Itoa(bus.ListenPort))})
+		}
+	}
+	if e.Config.Director.HTTPListen != "" {
+		out = append(out, listening{"director.http_listen", e.Config.Director.HTTPListen})
+	}
+	return out
+}

@@ -1,0 +1,110 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"retake/internal/config"
+)
+
+func lookConfiguration(_ context.Context, e *exam) {
+	for _, p := range e.Problems {
+		e.problem(p.String(), "")
+	}
+	for _, w := range e.Warnings {
+		e.warn(w, "")
+	}
+	if e.found(Problem) > 0 {
+		return
+	}
+	name := e.File
+	if name == "" {
+		name = "no file, only defaults, variables and flags"
+	}
+	e.ok(fmt.Sprintf("%s (%s)", name, e.How))
+}
+
+// wanting are what `director run` lacks of some keys.
+func (e *exam) wanting(keys ...string) (out config.Problems) {
+	for _, p := range e.Config.CheckRun(e.Lookup) {
+		if slices.Contains(keys, p.Key) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// lookNeeds tells what a start lacks of these keys.
+func lookNeeds(keys ...string) func(context.Context, *exam) {
+	return func(_ context.Context, e *exam) {
+		lacks := e.wanting(keys...)
+		for _, p := range lacks {
+			e.problem(p.Key+": "+p.Text, "")
+		}
+		if len(lacks) == 0 {
+			e.ok(describe[keys[0]](e.Config))
+		}
+	}
+}
+
+// describe says what a key has that is right.
+var describe = map[string]func(config.Config) string{
+	"github.repositories": func(c config.Config) string {
+		var stages []string
+		for _, s := range c.Stages {
+			stages = append(stages, s.Name)
+		}
+		return strings.Join(c.GitHub.Repositories, ", ") + "; stages " + strings.Join(stages, ", ")
+	},
+	"director.data_dir": func(c config.Config) string { return c.Director.DataDir },
+}
+
+// secretKeys are the keys that say where a secret is.
+var secretKeys = []string{"github.token_env", "github.token_file", "github.private_key_file", "github.webhook_secret_env", "github.webhook_secret_file"}
+
+func lookCredential(_ context.Context, e *exam) {
+	lacks := e.wanting(secretKeys...)
+	for _, p := range lacks {
+		e.problem(p.Key+": "+p.Text, "")
+	}
+	get := func(name string) string { v, _ := e.Lookup(name); return v }
+	read, what := e.Config.Token, "a token"
+	if e.Config.IsApp() {
+		what = fmt.Sprintf("the key of App %d", e.Config.GitHub.AppID)
+		read = func(func(string) string) (string, string, error) {
+			_, warning, err := e.Config.PrivateKey()
+			return "", warning, err
+		}
+	}
+	reads := []func(func(string) string) (string, string, error){read}
+	if e.Config.Director.HTTPListen != "" {
+		reads = append(reads, e.Config.WebhookSecret)
+	}
+	for _, read := range reads {
+		if _, warning, err := read(get); err == nil && warning != "" {
+			e.warn(warning, "")
+		}
+	}
+	if len(lacks) == 0 {
+		e.ok(what + " is there")
+	}
+}
+
+func lookVariables(_ context.Context, e *exam) {
+	lacks := e.wanting("containers.env_passthrough")
+	for _, p := range lacks {
+		e.problem(p.Key+": "+p.Text, "")
+	}
+	for _, note := range e.Config.Notes() {
+		e.warn(note, "")
+	}
+	if len(lacks) == 0 {
+		text := "workers get none of the director's"
+		if names := e.Config.Containers.EnvPassthrough; len(names) > 0 {
+			text = "set: " + strings.Join(names, ", ")
+		}
+		e.ok(text)
+	}
+}
