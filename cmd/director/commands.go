@@ -1,42 +1,103 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"retake/internal/config"
+	"retake/internal/doctor"
 )
 
 func configCommand(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check or show the configuration"}
-	c.AddCommand(&cobra.Command{
-		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration",
+	c := &cobra.Command{Use: "config", Short: "Write, check or show the configuration"}
+	c.AddCommand(configInitCommand(o), configCheckCommand(o), configShowCommand(o))
+	return c
+}
+
+func configCheckCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and what `director run` would miss",
+		Long: "Report every problem in the configuration, with its line, and what `director run` would miss besides: the token, a variable to pass on, a folder to\n" +
+			"write to. It asks nobody: `director doctor` also looks at this machine, GitHub and the container engine.\n" +
+			"Exit 0: nothing is in the way; 1: the file is right, but `director run` would not start with it here; 2: the file is wrong, or there is none.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := o.load()
+			w, err := o.world()
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), o.file+": ok")
-			for _, note := range c.Notes() {
-				fmt.Fprintf(cmd.OutOrStdout(), "note: %s\n", note)
-			}
-			if err := policyWarnings(c, cmd.OutOrStdout()); err != nil {
+			if err := w.Problems.Err(); err != nil {
 				return err
 			}
-			if missing := c.CheckRun(os.LookupEnv); missing.Err() != nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "but director run needs more:\n%s\n", missing)
+			r, err := doctor.Examine(cmd.Context(), w, doctor.Offline)
+			if err != nil {
+				return err
 			}
-			return nil
+			out, name := cmd.OutOrStdout(), o.file
+			if name == "" {
+				name = "no file"
+			}
+			if r.OK {
+				fmt.Fprintln(out, name+": ok")
+			} else {
+				fmt.Fprintln(out, name+": right in itself, but director run would not start here:")
+			}
+			for _, level := range []doctor.Level{doctor.Problem, doctor.Warning} {
+				for _, f := range r.At(level) {
+					fmt.Fprintf(out, "%s: %s\n", level, f)
+				}
+			}
+			return answer(r.OK, nil)
 		},
-	}, &cobra.Command{
-		Use: "show", Args: cobra.NoArgs, Short: "Print every key with its effective value",
+	}
+}
+
+func configShowCommand(o *options) *cobra.Command {
+	var origin, asJSON bool
+	c := &cobra.Command{
+		Use: "show", Args: cobra.NoArgs, Short: "Print every key with its effective value, and where it came from",
+		Long: "Print every key with its effective value, as a file that loads to the same. With --origin: one line for each key, with where its value came from: default,\n" +
+			"file:line, variable, flag, or the preset or policy file whose bound holds. Secrets are not shown.",
+		Example: "  director config show --origin\n  director config show --json | jq -r '.[] | select(.from != \"default\") | .key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := o.load()
-			if err == nil {
-				fmt.Fprint(cmd.OutOrStdout(), cfg)
+			if !origin && !asJSON {
+				cfg, err := o.load()
+				if err == nil {
+					fmt.Fprint(cmd.OutOrStdout(), cfg)
+				}
+				return err
 			}
-			return err
+			if err := o.find(); err != nil {
+				return err
+			}
+			settings, problems := config.Settings(o.file, os.Environ(), o.set)
+			if err := problems.Err(); err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(settings)
+			}
+			return showSettings(cmd.OutOrStdout(), settings)
 		},
-	})
+	}
+	c.Flags().BoolVar(&origin, "origin", false, "say where each value came from")
+	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable, with origins")
 	return c
+}
+
+// origins say in words what a value came from; of a file its name and line say enough.
+var origins = map[config.Origin]string{
+	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set", config.FromPreset: "policy ",
+}
+
+func showSettings(to io.Writer, settings []config.Setting) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, s := range settings {
+		fmt.Fprintf(w, "%s\t%s\t# %s%s\n", s.Key, "= "+s.Value, origins[s.From], s.Where)
+	}
+	return w.Flush()
 }

@@ -40,6 +40,11 @@ func credential(cfg config.Config, log *zap.Logger, o director.Options) (directo
 	if err != nil {
 		return o, err
 	}
-	o.Token, o.Login = app.Token, app.Login
+	o.Token, o.Login, o.Rights = app.Token, app.Login, app.Rights
 	return o, nil
+}
+
+// noToken is a credential that cannot be had.
+func noToken(err error) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return "", err }
 }

@@ -10,13 +10,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"retake/internal/config"
 	"retake/internal/redact"
 )
 
@@ -70,17 +67,6 @@ func signalled() (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// options are the flags that several commands share.
-type options struct {
-	file string
-	set  map[string]string
-}
-
-func (o *options) load() (config.Config, error) {
-	c, problems := config.Load(o.file, os.Environ(), o.set)
-	return c, problems.Err()
-}
-
 func command() *cobra.Command {
 	var o options
 	root := &cobra.Command{
@@ -88,9 +74,8 @@ func command() *cobra.Command {
 		Short: "Turns labelled GitHub issues into container workers, and decides what every failure means",
 	}
 	root.SetVersionTemplate("retake {{.Version}}\n")
-	root.PersistentFlags().StringVarP(&o.file, "config", "c", "config/dev.toml", "configuration file")
-	root.PersistentFlags().StringToStringVar(&o.set, "set", nil, "override one key, e.g. --set director.max_workers=5")
-	root.AddCommand(runCommand(&o), configCommand(&o), versionCommand())
+	o.flags(root)
+	root.AddCommand(runCommand(&o), configCommand(&o), doctorCommand(&o), versionCommand())
 	root.AddCommand(adviceCommands(&o)...)
 	root.AddCommand(operatorCommands(&o)...)
 	root.AddCommand(explainCommand(&o), eventsCommand(&o))
@@ -99,6 +84,7 @@ func command() *cobra.Command {
 	root.AddCommand(agentsCommand(&o), busCommand(), journalCommand(&o))
 	root.InitDefaultCompletionCmd()
 	group(root)
+	complete(root, &o)
 	root.SetUsageTemplate(groupUsage(root.UsageTemplate()))
 	return root
 }
@@ -118,32 +104,4 @@ func needs(wanted cobra.PositionalArgs, what string) cobra.PositionalArgs {
 		}
 		return nil
 	}
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Args: cobra.NoArgs, Short: "Print the version",
-		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "retake", version()) },
-	}
-}
-
-// version is the module's, or the commit that a development build was made from.
-func version() string {
-	i, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := strings.TrimPrefix(i.Main.Version, "v"); v != "" && v != "(devel)" {
-		return v
-	}
-	text := "development build"
-	for _, s := range i.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			text += ", commit " + s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			text += ", modified"
-		}
-	}
-	return text
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -18,21 +17,7 @@ import (
 )
 
 const limitsNote = `
-Preset and limits are the built-in ones, unless --config or --set is given; then the configuration's are used.`
-
-// configured reports whether these questions are about a configuration: they can be asked without any.
-func configured(cmd *cobra.Command) bool {
-	return cmd.Flags().Changed("config") || cmd.Flags().Changed("set")
-}
-
-// loadIf loads the configuration that is asked for; without --config only what --set says differs from the defaults.
-func (o *options) loadIf(cmd *cobra.Command) (config.Config, error) {
-	asked := *o
-	if !cmd.Flags().Changed("config") {
-		asked.file = ""
-	}
-	return asked.load()
-}
+Preset and limits are the built-in ones, unless --config or --set is given, RETAKE_CONFIG is set or retake.toml is here; then the configuration's are used.`
 
 // classifier returns the one with the rules of these files, or else of the configuration.
 func (o *options) classifier(cmd *cobra.Command, files []string) (*classify.Classifier, error) {
@@ -92,9 +77,12 @@ func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err e
 		b, err = newBasis(chosen.preset, chosen.file, &limits, "the built-in limits")
 		return b, cmp.Or(problems.Err(), err)
 	}
-	asked, whose := *o, "the limits of "+o.file
-	if !cmd.Flags().Changed("config") {
-		asked.file, whose = "", "the limits of --set"
+	asked, whose := o.asked(cmd), "the limits of --set"
+	if err := asked.find(); err != nil {
+		return b, err
+	}
+	if asked.file != "" {
+		whose = "the limits of " + asked.file
 	}
 	if chosen != (chosenPolicy{}) {
 		asked.set = map[string]string{}
@@ -189,25 +177,22 @@ func policyCheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// policyWarnings prints settings of the configuration's policy that have no effect.
-func policyWarnings(c config.Config, out io.Writer) error {
+// policyWarnings are settings of the configuration's policy that have no effect.
+func policyWarnings(c config.Config) ([]string, error) {
 	if c.Recovery.PolicyFile == "" {
-		return nil
+		return nil, nil
 	}
 	limits := c.Limits()
 	b, err := newBasis(c.Recovery.Preset, c.Recovery.PolicyFile, &limits, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	found, err := b.checked()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, f := range found.Faults {
 		found.Warnings = append(found.Warnings, f.String())
 	}
-	var text strings.Builder
-	advise.Warn(found.Warnings, &text)
-	_, err = io.WriteString(out, text.String())
-	return err
+	return found.Warnings, nil
 }

@@ -205,7 +205,7 @@ func TestFilesThatAreNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		filepath.Join(dir, "missing"): "name yours with --config",
+		filepath.Join(dir, "missing"): "`director config init --output ",
 		dir:                           "is a directory",
 		huge:                          "more than 262144 bytes",
 		pipe:                          "not a regular file",

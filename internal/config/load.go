@@ -20,21 +20,36 @@ import (
 // begin with EnvPrefix count. overrides are flags: key (director.max_workers) to text. Later ones win: defaults, file,
 // env, overrides. The Config is to be used only if there are no Problems.
 func Load(path string, env []string, overrides map[string]string) (Config, Problems) {
+	l, problems := loadFile(path, env, overrides)
+	return *l.c, problems
+}
+
+// Parse is Load for what a file would say.
+func Parse(name string, data []byte, env []string, overrides map[string]string) (Config, Problems) {
+	return load(name, data, env, overrides)
+}
+
+func loadFile(path string, env []string, overrides map[string]string) (*loader, Problems) {
 	var data []byte
 	if path != "" {
 		var err error
 		if data, err = readFile(path, tomlfile.MaxBytes); err != nil {
-			next := ", want a TOML file that the director's user can read, such as config/dev.toml"
+			next := ", want a TOML file that the director's user can read"
 			if errors.Is(err, fs.ErrNotExist) {
-				next = "; name yours with --config: a copy of the template config/dev.toml that comes with the sources, edited"
+				next = "; `director config init --output " + path + "` writes it, -c names another one"
 			}
-			return Default(), Problems{{Where: path, Text: err.Error() + next}}
+			return &loader{c: new(Default())}, Problems{{Where: path, Text: err.Error() + next}}
 		}
 	}
-	return load(path, data, env, overrides)
+	return read(path, data, env, overrides)
 }
 
 func load(name string, data []byte, env []string, overrides map[string]string) (Config, Problems) {
+	l, problems := read(name, data, env, overrides)
+	return *l.c, problems
+}
+
+func read(name string, data []byte, env []string, overrides map[string]string) (*loader, Problems) {
 	c := Default()
 	l := &loader{name: name, c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(data), set: map[string]Problem{}, bad: map[string]bool{}}
 	for _, f := range l.doc.Faults() {
@@ -51,7 +66,7 @@ func load(name string, data []byte, env []string, overrides map[string]string) (
 	if !strings.HasSuffix(c.GitHub.APIURL, "/") {
 		c.GitHub.APIURL += "/"
 	}
-	return c, l.problems.sorted()
+	return l, l.problems.sorted()
 }
 
 // readFile reads a regular file, at most one byte more than most. Its errors leave out the path, which the message begins with.

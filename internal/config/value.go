@@ -330,6 +330,9 @@ func (r row) literal() string {
 		}
 		return "[" + strings.Join(elements, ", ") + "]"
 	}
-	data, _ := json.Marshal(r.to)                             // cannot fail for these types
-	return strings.ReplaceAll(string(data), "\x7f", `\u007f`) // which only TOML wants escaped
+	var b strings.Builder
+	to := json.NewEncoder(&b)
+	to.SetEscapeHTML(false)
+	_ = to.Encode(r.to)                                                        // cannot fail for these types
+	return strings.ReplaceAll(strings.TrimSpace(b.String()), "\x7f", `\u007f`) // which only TOML wants escaped
 }

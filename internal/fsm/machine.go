@@ -94,7 +94,7 @@ func New(cfg Config) *Machine {
 	return &Machine{
 		cfg: cfg, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{}, unknownWorkers: map[string]time.Time{},
 		hard: hardState{
-			Version: snapshotVersion, Phase: PhaseMonitor,
+			Version: SnapshotVersion, Phase: PhaseMonitor,
 			Cooldowns: []Cooldown{}, Cursors: []RepoCursor{}, Incidents: []Incident{}, Tasks: []*Task{},
 		},
 		timers: queue{of: func(t *Task) *place { return &t.timer }},

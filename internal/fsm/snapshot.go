@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// snapshotVersion is the form of the snapshot; another one is refused, and the journal is replayed from its start.
-const snapshotVersion = 2
+// SnapshotVersion is the form of the snapshot; another one is refused, and the journal is replayed from its start.
+const SnapshotVersion = 2
 
 // hardState is what facts build. A snapshot is its JSON. Lists are never nil, so that one that never had an element equals one
 // that has lost all.
@@ -41,8 +41,8 @@ func (m *Machine) Restore(data []byte) error {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return fmt.Errorf("fsm: snapshot: %w", err)
 	}
-	if s.Version != snapshotVersion {
-		return fmt.Errorf("fsm: snapshot has version %d, want %d", s.Version, snapshotVersion)
+	if s.Version != SnapshotVersion {
+		return fmt.Errorf("fsm: snapshot has version %d, want %d", s.Version, SnapshotVersion)
 	}
 	*m = *New(m.cfg)
 	m.now = s.Decided

@@ -60,7 +60,7 @@ func dateOf(h http.Header) time.Time {
 
 // About is what GitHub says of a repository.
 type About struct {
-	Push          bool // the account may; of an App it is not told
+	Push          bool // the account may, or it is not told
 	Archived      bool
 	HasIssues     bool
 	DefaultBranch string
@@ -78,7 +78,7 @@ func (c *Client) About(ctx context.Context, repo string) (About, error) {
 	}
 	may := r.GetPermissions()
 	return About{
-		Push: may["push"] || may["maintain"] || may["admin"], Archived: r.GetArchived(), HasIssues: r.GetHasIssues(), DefaultBranch: r.GetDefaultBranch(),
+		Push: may == nil || may["push"] || may["maintain"] || may["admin"], Archived: r.GetArchived(), HasIssues: r.GetHasIssues(), DefaultBranch: r.GetDefaultBranch(),
 	}, nil
 }
 

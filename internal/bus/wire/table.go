@@ -94,3 +94,11 @@ func rowOf(messageType string) (*MessageRow, bool) {
 	}
 	return nil, false
 }
+
+// Types lists the type of every message, in the order of the documentation.
+func Types() (types []string) {
+	for _, m := range messages {
+		types = append(types, m.Type)
+	}
+	return types
+}

@@ -272,7 +272,13 @@ func (c *call) getRateLimit() {
 	writeJSON(c.w, http.StatusOK, object{"resources": object{"core": core, "search": core}, "rate": core})
 }
 
-func (c *call) getRepo() { writeJSON(c.w, http.StatusOK, c.to.repo(c.repo)) }
+func (c *call) getRepo() {
+	o, role := c.to.repo(c.repo), c.repo.permission(c.user)
+	o["permissions"] = object{
+		"admin": role == "admin", "maintain": role == "admin" || role == "maintain", "push": c.repo.mayWrite(c.user), "triage": c.repo.mayTriage(c.user), "pull": true,
+	}
+	writeJSON(c.w, http.StatusOK, o)
+}
 
 func (c *call) isCollaborator() {
 	u := c.users[c.r.PathValue("login")]

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"retake/internal/agenttest"
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/director"
+	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
+)
+
+// completer proposes words, each "word\tdescription", for a word that has been begun. It is silent where it knows nothing.
+type completer func(ctx context.Context, o *options, begun string) []string
+
+// ofArguments completes arguments by what a command's Use calls them, ofFlags flags by their names.
+var (
+	ofArguments = map[string]completer{
+		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases, "AGENT": completeAgents, "REASON": completeReasons,
+	}
+	ofFlags = map[string]completer{
+		"set": completeSettings, "preset": oneOf(policy.Presets), "as": oneOf(policy.Presets), "log-level": oneOf([]string{"debug", "info", "warn", "error"}),
+		"agent": completeAgents, "reason": completeReasons, "issue": completeIssues, "repository": completeRepositories, "stage": valuesOf("stage.name"),
+		"runtime": valuesOf("containers.runtime"),
+	}
+)
+
+// complete has every command below c propose words for its arguments and flags.
+func complete(c *cobra.Command, o *options) {
+	for _, each := range c.Commands() {
+		if each.Name() != "completion" {
+			complete(each, o)
+		}
+	}
+	if !c.HasSubCommands() && c.ValidArgsFunction == nil && c.ValidArgs == nil {
+		c.ValidArgsFunction = arguments(c.Use, o)
+	}
+	register := func(f *pflag.Flag) {
+		if propose, ok := ofFlags[f.Name]; ok {
+			_ = c.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+				return propose(cmd.Context(), o, begun), spacing(f.Name)
+			})
+		}
+	}
+	c.LocalNonPersistentFlags().VisitAll(register)
+	c.PersistentFlags().VisitAll(register)
+}
+
+// spacing of what follows a proposal: a key waits for its value.
+func spacing(flag string) cobra.ShellCompDirective {
+	if flag == "set" {
+		return cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	}
+	return cobra.ShellCompDirectiveNoFileComp
+}
+
+// arguments completes what a line of use names: "try NAME [CASE...]".
+func arguments(use string, o *options) cobra.CompletionFunc {
+	places := strings.Fields(use)[1:]
+	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(places) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		i := len(args)
+		if i >= len(places) {
+			if i = len(places) - 1; !strings.Contains(places[i], "...") {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+		}
+		place := strings.Trim(places[i], "[].")
+		propose, known := ofArguments[place]
+		if !known {
+			return nil, cobra.ShellCompDirectiveDefault // FILE, DIR
+		}
+		given := map[string]bool{}
+		for _, a := range args {
+			given[a] = true
+		}
+		return slices.DeleteFunc(propose(cmd.Context(), o, begun), func(w string) bool {
+			word, _, _ := strings.Cut(w, "\t")
+			return given[word]
+		}), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completionPatience bounds what is asked of a running director: a person waits at the prompt.
+const completionPatience = 300 * time.Millisecond
+
+// snapshot is the running director's; empty if none answers at once.
+func (o *options) snapshot(ctx context.Context) (s wire.Snapshot) {
+	c, err := o.load()
+	if err != nil {
+		return s
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	defer cancel()
+	s, _ = director.AskSnapshot(ctx, c.Director.DataDir)
+	return s
+}
+
+func completeIssues(ctx context.Context, o *options, _ string) (out []string) {
+	for _, t := range o.snapshot(ctx).Tasks {
+		out = append(out, t.Issue+"\t"+t.State)
+	}
+	return out
+}
+
+func completeResources(ctx context.Context, o *options, _ string) (out []string) {
+	for _, c := range o.snapshot(ctx).Cooldowns {
+		if !isIncident(c) {
+			out = append(out, c.Resource+"\t"+c.Why)
+		}
+	}
+	return out
+}
+
+// completeAgents falls back to the built-in ones: what load returns beside an error has them.
+func completeAgents(_ context.Context, o *options, _ string) []string {
+	c, _ := o.load()
+	return c.Agents.Names()
+}
+
+func completeRepositories(_ context.Context, o *options, _ string) []string {
+	c, _ := o.load()
+	return c.GitHub.Repositories
+}
+
+func completeCases(context.Context, *options, string) (out []string) {
+	for _, c := range agenttest.Cases {
+		out = append(out, c.Name+"\t"+c.About)
+	}
+	return out
+}
+
+func completeReasons(context.Context, *options, string) (out []string) {
+	for _, r := range recovery.Reasons {
+		out = append(out, string(r.Reason))
+	}
+	return out
+}
+
+// completeSettings proposes keys, and behind the = what a key may be.
+func completeSettings(_ context.Context, _ *options, begun string) (out []string) {
+	name, _, valued := strings.Cut(begun, "=")
+	for _, k := range config.Keys() {
+		switch {
+		case strings.HasPrefix(k.Name, "stage."): // in the file only
+		case valued && k.Name == name:
+			for _, v := range k.Values {
+				out = append(out, name+"="+v)
+			}
+		case !valued:
+			out = append(out, k.Name+"=\t"+k.Doc)
+		}
+	}
+	return out
+}
+
+func oneOf(words []string) completer {
+	return func(context.Context, *options, string) []string { return slices.Clone(words) }
+}
+
+func valuesOf(key string) completer {
+	values := map[string][]string{}
+	for _, k := range config.Keys() {
+		values[k.Name] = k.Values
+	}
+	return oneOf(values[key])
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"retake/internal/config"
+)
+
+// options are the flags that several commands share.
+type options struct {
+	file string // as the flag says, and from find on the one that counts
+	set  map[string]string
+
+	flag  *pflag.Flag  // of file
+	found config.Found // by find
+	known bool         // find has looked, or nothing is to be looked for
+}
+
+// flags adds them to the root.
+func (o *options) flags(root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVarP(&o.file, "config", "c", "", fmt.Sprintf("configuration file (default: $%s, else %s, else %s)", config.FileVariable, config.LocalFile, config.Template))
+	f.StringToStringVar(&o.set, "set", nil, "override one key, e.g. --set director.max_workers=5")
+	o.flag = f.Lookup("config")
+}
+
+// find settles which file is the configuration.
+func (o *options) find() error {
+	if o.known {
+		return nil
+	}
+	f, err := config.Find(o.file, o.flag != nil && o.flag.Changed, os.Getenv)
+	if err != nil {
+		return err
+	}
+	if f.How == config.FileVariable {
+		if _, err := os.Stat(f.Path); err != nil {
+			return fmt.Errorf("%s names a configuration that cannot be read: %w", config.FileVariable, err)
+		}
+	}
+	o.file, o.found, o.known = f.Path, f, true
+	return nil
+}
+
+// load reads the configuration that is found.
+func (o *options) load() (config.Config, error) {
+	if err := o.find(); err != nil {
+		return config.Default(), err
+	}
+	c, problems := config.Load(o.file, os.Environ(), o.set)
+	return c, problems.Err()
+}
+
+// fileNamed reports whether there is a configuration of somebody's own, rather than none or the template.
+func fileNamed(cmd *cobra.Command) bool {
+	flag := cmd.Flags().Lookup("config")
+	f, err := config.Find(flag.Value.String(), flag.Changed, os.Getenv)
+	return flag.Changed || err == nil && f.Named()
+}
+
+// configured reports whether questions that can be asked without a configuration are about one.
+func configured(cmd *cobra.Command) bool { return fileNamed(cmd) || cmd.Flags().Changed("set") }
+
+// asked are the options for such a question: without a file of somebody's own only what --set says differs from the defaults.
+func (o *options) asked(cmd *cobra.Command) options {
+	asked := *o
+	if !fileNamed(cmd) {
+		asked.file, asked.known = "", true
+	}
+	return asked
+}
+
+// loadIf loads the configuration that is asked for.
+func (o *options) loadIf(cmd *cobra.Command) (config.Config, error) {
+	asked := o.asked(cmd)
+	return asked.load()
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"retake/internal/config"
+	"retake/internal/safefile"
+	"retake/internal/spelling"
+)
+
+// starting are the flags of `config init`, and what is asked for where they are missing.
+type starting struct {
+	repositories, checks          []string
+	image, agent, run, branch, rt string
+	output                        string
+	writes, force                 bool
+}
+
+func configInitCommand(_ *options) *cobra.Command {
+	var s starting
+	d := config.Default()
+	c := &cobra.Command{
+		Use: "init", Args: cobra.NoArgs, Short: "Write a short commented configuration",
+		Long: "Write a short commented configuration for your repository. On a terminal it asks for what no flag says; elsewhere --repository and --agent (or --run) are\n" +
+			"needed. A file that is there is left alone, unless --force is given.\n" +
+			"Exit 0: written; 1: the file is there already; 2: it cannot be written like this.",
+		Example: "  director config init\n  director config init --repository acme/widgets --image acme/dev:1 --agent claude-code --check \"go test ./...\"",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := os.Lstat(s.output); err == nil && !s.force {
+				return noBecause{fmt.Errorf("%s is there already: --force replaces it, --output names another file", s.output)}
+			}
+			if err := s.complete(cmd, isTerminal(cmd.InOrStdin())); err != nil {
+				return err
+			}
+			return s.write(cmd.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	f.StringSliceVar(&s.repositories, "repository", nil, "owner/name; may be repeated")
+	f.StringVar(&s.image, "image", d.Containers.Image, "image of the workers: any that has what the stages run")
+	f.StringVar(&s.agent, "agent", "", "agent of the stage CODE: "+strings.Join(d.Agents.Names(), ", "))
+	f.StringVar(&s.run, "run", "", "a program of your own for the stage CODE, instead of an agent")
+	f.StringArrayVar(&s.checks, "check", nil, `what work has to pass, e.g. "go test ./..."; may be repeated`)
+	f.StringVar(&s.branch, "base-branch", d.GitHub.BaseBranch, "branch that work starts from")
+	f.StringVar(&s.rt, "runtime", "", "docker, process or auto (default: auto)")
+	f.BoolVar(&s.writes, "writes", false, "github.writes = true: claim issues from the first start on")
+	f.StringVar(&s.output, "output", config.LocalFile, "file to write")
+	f.BoolVar(&s.force, "force", false, "replace a file that is there")
+	c.MarkFlagsMutuallyExclusive("agent", "run")
+	return c
+}
+
+// question is asked for one flag that is missing.
+type question struct {
+	flag, text string
+	needed     bool
+	put        func(string)
+}
+
+func (s *starting) questions() []question {
+	return []question{
+		{"repository", "GitHub repository (owner/name)", true, func(t string) { s.repositories = words(t) }},
+		{"base-branch", "Branch that work starts from", false, func(t string) { s.branch = t }},
+		{"image", "Image of the workers, with all that your checks need", false, func(t string) { s.image = t }},
+		{"agent", "Agent (" + strings.Join(config.Default().Agents.Names(), ", ") + ")", true, func(t string) { s.agent = t }},
+		{"check", `Check that work has to pass, such as "go test ./..." (empty: none)`, false, func(t string) { s.checks = append(s.checks, t) }},
+	}
+}
+
+func words(t string) []string {
+	return strings.FieldsFunc(t, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// complete asks for what no flag says, or names what is missing.
+func (s *starting) complete(cmd *cobra.Command, ask bool) error {
+	in, out := bufio.NewReader(cmd.InOrStdin()), cmd.OutOrStdout()
+	var missing []string
+	for _, q := range s.questions() {
+		switch {
+		case cmd.Flags().Changed(q.flag), q.flag == "agent" && s.run != "":
+		case ask:
+			if err := q.ask(in, out, cmd.Flags().Lookup(q.flag).DefValue); err != nil {
+				return err
+			}
+		case q.needed:
+			missing = append(missing, "--"+q.flag)
+		}
+	}
+	if missing != nil {
+		return fmt.Errorf("this is no terminal to ask on: give %s, e.g. director config init --repository acme/widgets --agent claude-code", strings.Join(missing, " and "))
+	}
+	return nil
+}
+
+func (q question) ask(in *bufio.Reader, out io.Writer, def string) error {
+	if def == "[]" {
+		def = ""
+	}
+	for {
+		text := q.text
+		if def != "" {
+			text += " [" + def + "]"
+		}
+		fmt.Fprint(out, text+": ")
+		said, err := in.ReadString('\n')
+		said = strings.TrimSpace(said)
+		switch {
+		case said != "":
+			q.put(said)
+			return nil
+		case err != nil:
+			return errors.New("nothing was written: the answers ended early")
+		case !q.needed:
+			return nil
+		}
+	}
+}
+
+// write writes the file if it has no problems, and says what comes next.
+func (s *starting) write(out io.Writer) error {
+	d := config.Default()
+	if _, err := d.Agents.Lookup(s.agent); err != nil && s.agent != "" {
+		return fmt.Errorf("--agent %s: there is no such profile%s", s.agent, spelling.Hint(s.agent, d.Agents.Names()))
+	}
+	start := config.Starter{
+		Repositories: s.repositories, BaseBranch: s.branch, Image: s.image, Runtime: s.rt, Agent: s.agent, Run: config.Words(s.run),
+		Pass: d.KeysOfAgent(s.agent, os.LookupEnv), Writes: s.writes,
+	}
+	for _, check := range s.checks {
+		start.Checks = append(start.Checks, config.Words(check))
+	}
+	text := start.String()
+	c, problems := config.Parse(s.output, []byte(text), nil, nil)
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	err := safefile.MkdirAll(filepath.Dir(s.output), 0o755)
+	if err == nil {
+		write := safefile.WriteNew
+		if s.force {
+			write = safefile.Write
+		}
+		err = write(s.output, 0o644, []byte(text))
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return noBecause{fmt.Errorf("%s is there already: --force replaces it, --output names another file", s.output)}
+	}
+	if err != nil {
+		return err
+	}
+	named := ""
+	if s.output != config.LocalFile {
+		named = " -c " + s.output
+	}
+	fmt.Fprintf(out, "written: %s\n\nnext:\n", s.output)
+	for _, name := range append([]string{c.GitHub.TokenEnv}, start.Pass...) {
+		if os.Getenv(name) == "" {
+			fmt.Fprintf(out, "  export %s=…\n", name)
+		}
+	}
+	_, err = fmt.Fprintf(out, "  director doctor%s\n  director run%s\n", named, named)
+	return err
+}
+
+// isTerminal reports whether a person can be asked there.
+func isTerminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS) //nolint:gosec // a descriptor
+	return err == nil
+}

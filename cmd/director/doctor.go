@@ -1,0 +1,82 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/director"
+	"retake/internal/doctor"
+)
+
+// world is what a doctor looks at, as far as it is known without asking anybody: the configuration, even if it is wrong.
+func (o *options) world() (doctor.World, error) {
+	if err := o.find(); err != nil {
+		return doctor.World{}, err
+	}
+	w := doctor.World{File: o.found.Path, How: o.found.How, Lookup: os.LookupEnv}
+	w.Config, w.Problems = config.Load(o.file, os.Environ(), o.set)
+	if len(w.Problems) > 0 {
+		return w, nil
+	}
+	var err error
+	w.Warnings, err = policyWarnings(w.Config)
+	return w, err
+}
+
+func doctorCommand(o *options) *cobra.Command {
+	var offline, asJSON bool
+	var worker string
+	c := &cobra.Command{
+		Use: "doctor", Args: cobra.NoArgs, Short: "Look whether anything is in the director's way: configuration, machine, GitHub, containers",
+		Long: "Look whether anything is in the director's way, and say what to do about it: one line for each finding. Nothing is changed on GitHub, and nothing is left\n" +
+			"behind: a container that looks from inside, and its network if the workers' is not there yet, are removed again. Nothing is pulled.\n" +
+			"It may be run beside a director.\n\n" + rowsOfDoctor() +
+			"\nExit 0: nothing is in the way (there may be warnings); 1: something is; 2: it could not look.",
+	}
+	c.Flags().BoolVar(&offline, "offline", false, "only what needs neither GitHub nor a container engine")
+	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
+	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		w, err := o.world()
+		if err != nil {
+			return err
+		}
+		if len(w.Problems) == 0 {
+			with, err := credential(w.Config, zap.NewNop(), director.Options{Config: w.Config, WorkerBinary: worker})
+			if err != nil { // as the check of the credential says, too
+				with = director.Options{Config: w.Config, WorkerBinary: worker, Token: noToken(err)}
+			}
+			w = director.Preflight(with, w)
+		}
+		var needs []doctor.Needs
+		if offline {
+			needs = []doctor.Needs{doctor.Offline, doctor.OnMachine}
+		}
+		r, err := doctor.Examine(cmd.Context(), w, needs...)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		} else if err = r.Show(cmd.OutOrStdout()); err == nil {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
+		}
+		return answer(r.OK, err)
+	}
+	return c
+}
+
+// rowsOfDoctor lists the checks for people.
+func rowsOfDoctor() string {
+	var b strings.Builder
+	for _, r := range doctor.Rows() {
+		fmt.Fprintf(&b, "  %-14s %-8s %s\n", r.Name, r.Needs, strings.ReplaceAll(r.About, "`", ""))
+	}
+	return b.String()
+}

@@ -1,0 +1,83 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Starter is what a first configuration says; everything else keeps its default.
+type Starter struct {
+	Repositories []string
+	BaseBranch   string
+	Image        string
+	Runtime      string   // empty: the default
+	Agent        string   // of a profile; or
+	Run          []string // a program with its arguments
+	Pass         []string // variables that workers get
+	Checks       [][]string
+	Writes       bool
+}
+
+// Words reads a command line as a stage has it: without a shell, unless it needs one.
+func Words(line string) []string {
+	if strings.ContainsAny(line, "|&;<>()$`\\\"'*?[]#~{}\n") {
+		return []string{"sh", "-c", line}
+	}
+	return strings.Fields(line)
+}
+
+// String is a short commented file. It has no problems, unless a value is one.
+func (s Starter) String() string {
+	var b strings.Builder
+	line := func(key string, value any, comment string) {
+		text := key + " = " + row{to: value}.literal()
+		if comment != "" {
+			text = fmt.Sprintf("%-44s # %s", text, comment)
+		}
+		b.WriteString(text + "\n")
+	}
+	b.WriteString("# Retake. Every key that is not here has its default: docs/specs/configuration.md, director config show --origin.\n" +
+		"# Secrets do not stand here: the token is in the variable GITHUB_TOKEN (github.token_env, github.token_file).\n\n[github]\n")
+	line("repositories", &s.Repositories, "issues with the label agent-task are worked on")
+	line("base_branch", &s.BaseBranch, "work starts from it, and pull requests go there")
+	line("writes", &s.Writes, "false: issues are looked at, and nothing is claimed")
+	b.WriteString("\n[containers]\n")
+	if s.Runtime != "" {
+		line("runtime", &s.Runtime, "docker, process (no isolation: trusted work only) or auto")
+	}
+	line("image", &s.Image, "any image that has what the stages run")
+	line("env_passthrough", &s.Pass, "names of variables that workers get, such as an agent's key")
+	b.WriteString("\n[[stage]]\n")
+	code := "CODE"
+	line("name", &code, "what changes files")
+	if s.Agent != "" {
+		line("agent", &s.Agent, "profiles: docs/specs/agents.md")
+	} else {
+		line("run", &s.Run, "finds the task in .retake/prompt.md")
+	}
+	for _, check := range s.Checks {
+		validate := "VALIDATE"
+		b.WriteString("\n[[stage]]\n")
+		line("name", &validate, "work is delivered if this succeeds, else the agent mends it")
+		line("run", &check, "")
+	}
+	return b.String()
+}
+
+// KeysOfAgent are the variables that an agent may log in with: those that are set, or else the first one it knows.
+func (c Config) KeysOfAgent(name string, lookup func(string) (string, bool)) []string {
+	profile, err := c.Agents.Lookup(name)
+	if err != nil || len(profile.Keys) == 0 {
+		return []string{}
+	}
+	for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace()} { // which never enter a worker
+		profile.Keys = slices.DeleteFunc(slices.Clone(profile.Keys), func(key string) bool { return key == p.variable })
+	}
+	for _, key := range profile.Keys {
+		if value, set := lookup(key); set && value != "" {
+			return []string{key}
+		}
+	}
+	return profile.Keys[:min(1, len(profile.Keys))]
+}

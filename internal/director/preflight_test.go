@@ -1,0 +1,228 @@
+package director
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/container"
+	"retake/internal/doctor"
+	"retake/internal/github/githubtest"
+)
+
+// looked is what a doctor finds of a director's world; level and begin of each finding of one check.
+func (s *harness) looked(o Options, needs ...doctor.Needs) (report doctor.Report, of func(check string) string) {
+	s.t.Helper()
+	w := Preflight(o, doctor.World{How: "-c", Lookup: func(name string) (string, bool) {
+		return s.token, name == "GITHUB_TOKEN"
+	}})
+	r, err := doctor.Examine(s.t.Context(), w, needs...)
+	must(s.t, err)
+	return r, func(check string) (lines string) {
+		for _, f := range r.Findings {
+			if f.Check == check {
+				lines += string(f.Level) + ": " + f.String() + "\n"
+			}
+		}
+		return lines
+	}
+}
+
+// headed adds headers of GitHub's that the stand-in does not send.
+type headed struct {
+	http.RoundTripper
+	header http.Header
+}
+
+func (h headed) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := h.RoundTripper.RoundTrip(r)
+	if err == nil {
+		for name, values := range h.header {
+			answer.Header[name] = values
+		}
+	}
+	return answer, err
+}
+
+// TestPreflightReadsGitHubAndChangesNothing: account, rights, repository, branch and labels as the stand-in has them.
+func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
+	s := newHarness(t, nil)
+	s.config.Containers.Runtime = "process"
+	must(t, s.github.AddRepo("acme/gadgets", "", map[string]string{"octocat": "write"}))
+	s.github.AddUser("octocat", "octo")
+	s.config.GitHub.Repositories = []string{repo, "acme/none"}
+	o := s.options()
+	_, of := s.looked(o, doctor.NeedsGitHub)
+	for check, want := range map[string]string{
+		"github":       "takes the token for retake-bot, a person",
+		"clock":        "s apart from GitHub's",
+		"rights":       "GitHub does not tell what a token may change",
+		"repositories": "ok: " + repo,
+		"base branch":  "ok: " + repo + " has main",
+		"labels":       "ok: " + repo + " lacks agent-task, agent-claimed, agent-blocked, agent-review, which the first start makes",
+	} {
+		if !strings.Contains(of(check), want) {
+			t.Errorf("%s: want %q in\n%s", check, want, of(check))
+		}
+	}
+	if got := of("repositories"); !strings.Contains(got, "problem: acme/none: github: not_found") {
+		t.Error(got)
+	}
+
+	s.config.GitHub.Repositories, s.config.GitHub.BaseBranch = []string{"acme/gadgets"}, "master"
+	o = s.options()
+	o.Transport = headed{http.DefaultTransport, http.Header{
+		"X-Oauth-Scopes": {"gist, read:org"}, "Github-Authentication-Token-Expiration": {time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:04:05 MST")},
+		"Date": {time.Now().Add(-3 * time.Minute).UTC().Format(http.TimeFormat)},
+	}}
+	report, of := s.looked(o, doctor.NeedsGitHub)
+	for check, want := range map[string]string{
+		"clock":        "warning: 3m",
+		"rights":       "problem: the token's scopes are gist, read:org, and not repo",
+		"repositories": "problem: acme/gadgets may not be pushed to by retake-bot",
+	} {
+		if !strings.Contains(of(check), want) {
+			t.Errorf("%s: want %q in\n%s", check, want, of(check))
+		}
+	}
+	if !strings.Contains(of("rights"), "warning: the token ends at ") || report.OK {
+		t.Error(of("rights"))
+	}
+
+	must(t, s.github.Inject(githubtest.Fault{Path: "check-runs", Status: http.StatusForbidden, Body: `{"message":"Resource not accessible by personal access token"}`}))
+	s.config.GitHub.Repositories = []string{repo}
+	if _, of = s.looked(s.options(), doctor.NeedsGitHub); !strings.Contains(of("repositories"), "may not read checks") || !strings.Contains(of("base branch"), "has no branch master") {
+		t.Error(of("repositories"), of("base branch"))
+	}
+	s.token = "wrong"
+	if _, of = s.looked(s.options(), doctor.NeedsGitHub); !strings.Contains(of("github"), "problem: github: unauthorized") || !strings.HasPrefix(of("labels"), "not tried") {
+		t.Error(of("github"), of("labels"))
+	}
+	for _, r := range s.github.Requests() {
+		if r.Method != http.MethodGet {
+			t.Errorf("%s %s", r.Method, r.Path)
+		}
+	}
+	if _, err := os.Stat(s.config.Director.DataDir); !os.IsNotExist(err) {
+		t.Errorf("the data directory was made: %v", err)
+	}
+}
+
+// TestPreflightBesideADirector: one that runs is seen and left alone, and what it has left is read when it has ended.
+func TestPreflightBesideADirector(t *testing.T) {
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.config.Containers.Runtime = "process"
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "ok: none runs") || !strings.Contains(of("journal"), "ok: none yet") {
+		t.Error(of("director"), of("journal"))
+	}
+	s.start()
+	s.until("the director is well", func() bool {
+		h, err := AskHealth(t.Context(), s.config.Director.DataDir)
+		return err == nil && h.OK
+	})
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "ok: one runs with this data_dir already: healthy") ||
+		!strings.HasPrefix(of("journal"), "not tried: a director runs") || !strings.HasPrefix(of("ports"), "ok: the director that runs") {
+		t.Error(of("director"), of("journal"), of("ports"))
+	}
+	s.stop()
+	before := filesIn(t, s.config.Director.DataDir)
+	report, of := s.looked(s.options(), doctor.OnMachine)
+	if !strings.Contains(of("journal"), "ok: whole: ") || !strings.Contains(of("disk"), "free") {
+		t.Error(report.Findings)
+	}
+	if after := filesIn(t, s.config.Director.DataDir); !slices.Equal(before, after) {
+		t.Errorf("left behind\n%q\n%q", before, after)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer taken.Close()
+	s.config.Director.HTTPListen = taken.Addr().String()
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("ports"), "problem: director.http_listen: nobody can listen at "+taken.Addr().String()) {
+		t.Error(of("ports"))
+	}
+}
+
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		names = append(names, path)
+		return err
+	}))
+	return names
+}
+
+// TestPreflightLooksFromInside: in a real container of the image, on a network that is made for it and gone again.
+func TestPreflightLooksFromInside(t *testing.T) {
+	engine, err := container.OpenDocker(t.Context(), container.Options{Fleet: "probe", Network: "probe"})
+	if err != nil {
+		if os.Getenv("RETAKE_REQUIRE_DOCKER") != "" {
+			t.Fatal(err)
+		}
+		t.Skip("no Docker engine answers:", err)
+	}
+	must(t, engine.Close())
+	s := newHarness(t, nil)
+	must(t, os.MkdirAll(s.config.Director.DataDir, 0o700))
+	placeWorker(t, s.options().WorkerBinary)
+	image := cheatImage(t)
+	s.config.Containers.Runtime, s.config.Containers.Image, s.config.Containers.Network = "docker", image, "doctor-test-"+newNonce()
+	s.config.AgentBus.ListenPort = freePort(t)
+	s.config.Stages[0].Run = []string{"/cheat"}
+	before := engineHas(t)
+	_, of := s.looked(s.options(), doctor.NeedsEngine)
+	port := strconv.Itoa(s.config.AgentBus.ListenPort)
+	for check, want := range map[string]string{
+		"engine": "ok: Docker at ", "image": "ok: " + image + " is here", "network": "is not there yet",
+		"container": "ok: a container on a network made for this reaches the bus at this machine, port " + port + "\nok: the image has /cheat\n",
+	} {
+		if !strings.Contains(of(check), want) {
+			t.Errorf("%s: want %q in\n%s", check, want, of(check))
+		}
+	}
+	s.config.Stages[0].Run, s.config.AgentBus.ListenAddr = []string{"nothing-like-it"}, "192.0.2.1" // which this machine does not have
+	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.Contains(of("container"), "has no program nothing-like-it") || !strings.Contains(of("container"), "nobody can listen there") {
+		t.Error(of("container"))
+	}
+	s.config.Containers.Image = "127.0.0.1:1/none:1"
+	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.HasPrefix(of("image"), "problem: ") || !strings.HasPrefix(of("container"), "not tried: ") {
+		t.Error(of("image"), of("container"))
+	}
+	if after := engineHas(t); after != before {
+		t.Errorf("left behind\n%s\nbefore\n%s", after, before)
+	}
+	if left := filesIn(t, s.config.Director.DataDir); len(left) != 1 {
+		t.Errorf("left behind %q", left)
+	}
+}
+
+// engineHas lists what of ours a doctor could leave in the engine.
+func engineHas(t *testing.T) string {
+	t.Helper()
+	var out bytes.Buffer
+	for _, args := range [][]string{
+		{"ps", "-a", "--format", "{{.Names}}", "--filter", "name=doctor-"}, {"network", "ls", "--format", "{{.Name}}", "--filter", "name=doctor"},
+		{"volume", "ls", "-q", "--filter", "dangling=true"},
+	} {
+		list := exec.Command("docker", args...)
+		list.Stdout = &out
+		must(t, list.Run())
+	}
+	return out.String()
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

@@ -1,0 +1,259 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"retake/internal/config"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// played is a world in which nothing is in the way, until a test changes it.
+type played struct {
+	config       config.Config
+	env          map[string]string
+	problems     config.Problems
+	now          time.Time
+	missing      []string // programs of this machine
+	worker       error
+	disk         Disk
+	says         string // the running director
+	unwell       error
+	journal      error
+	fleet        error
+	taken        map[string]bool // addresses
+	account      Account
+	githubFails  error
+	repository   Repository
+	repoFails    error
+	noBranch     error
+	lacksLabels  []string
+	lacksRights  []string
+	engineFails  error
+	plain        bool
+	why          string
+	has          bool
+	notPullable  error
+	gateway      string
+	badNetwork   error
+	trialFails   error
+	reached      map[string]string
+	missingThere []string
+
+	asked  Trial
+	closed int
+}
+
+func newPlayed(t *testing.T) *played {
+	t.Helper()
+	file := []byte("[director]\ndata_dir = \"" + t.TempDir() + "\"\n[github]\nrepositories = [\"acme/widgets\"]\nwrites = true\n[containers]\nenv_passthrough = [\"ANTHROPIC_API_KEY\"]\n" +
+		"[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"go\", \"test\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"./check.sh\"]\n")
+	c, problems := config.Parse("c.toml", file, nil, nil)
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	return &played{
+		config: c, env: map[string]string{"GITHUB_TOKEN": "t0ken", "ANTHROPIC_API_KEY": "k"}, now: now,
+		disk:       Disk{FreeBytes: 100 << 30, UsedPercent: 10},
+		account:    Account{Login: "retake-bot", Kind: "token", Date: now, At: now},
+		repository: Repository{Push: true, HasIssues: true, DefaultBranch: "main"},
+		has:        true, gateway: "172.30.0.1",
+	}
+}
+
+func (p *played) world() World {
+	return World{
+		File: "c.toml", How: "-c", Problems: p.problems, Config: p.config, Lookup: func(name string) (string, bool) { v, ok := p.env[name]; return v, ok },
+		Machine: p, GitHub: func(context.Context) (GitHub, error) { return (*playedGitHub)(p), nil },
+		Engine: func(context.Context) (Engine, error) { return (*playedEngine)(p), p.engineFails },
+	}
+}
+
+func (p *played) Now() time.Time { return p.now }
+func (p *played) Programs(_ string, names []string) (missing []string) {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !slices.Contains(p.missing, n) })
+}
+func (p *played) Worker() (string, error)                 { return "/bin/worker", p.worker }
+func (p *played) Disk(string) (Disk, error)               { return p.disk, nil }
+func (p *played) Running(context.Context) (string, error) { return p.says, p.unwell }
+func (p *played) Journal(context.Context) (string, error) { return "whole: 7 batches", p.journal }
+func (p *played) Fleet() error                            { return p.fleet }
+func (p *played) Listen(_ context.Context, address string) error {
+	if p.taken[address] {
+		return errors.New("address already in use")
+	}
+	return nil
+}
+
+type playedGitHub played
+
+func (p *playedGitHub) Account(context.Context) (Account, error) { return p.account, p.githubFails }
+func (p *playedGitHub) Repository(context.Context, string) (Repository, error) {
+	return p.repository, p.repoFails
+}
+func (p *playedGitHub) HasBranch(context.Context, string, string) error { return p.noBranch }
+func (p *playedGitHub) MissingLabels(context.Context, string) ([]string, error) {
+	return p.lacksLabels, nil
+}
+func (p *playedGitHub) MayRead(context.Context, string, string) ([]string, error) {
+	return p.lacksRights, nil
+}
+
+type playedEngine played
+
+func (p *playedEngine) Name() string                                   { return "Docker" }
+func (p *playedEngine) Confines() (bool, string)                       { return !p.plain, p.why }
+func (p *playedEngine) HasImage(context.Context, string) (bool, error) { return p.has, nil }
+func (p *playedEngine) Pullable(context.Context, string) error         { return p.notPullable }
+func (p *playedEngine) Gateway(context.Context) (string, error)        { return p.gateway, p.badNetwork }
+func (p *playedEngine) Close() error                                   { p.closed++; return nil }
+func (p *playedEngine) Try(_ context.Context, t Trial) (Tried, error) {
+	p.asked = t
+	return Tried{Reached: p.reached, Missing: p.missingThere, Network: "the network retake"}, p.trialFails
+}
+
+func examine(t *testing.T, p *played, needs ...Needs) Report {
+	t.Helper()
+	r, err := Examine(t.Context(), p.world(), needs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestNothingIsInTheWay(t *testing.T) {
+	p := newPlayed(t)
+	r := examine(t, p)
+	for _, f := range r.Findings {
+		if f.Level != OK {
+			t.Errorf("%s: %s: %s", f.Check, f.Level, f)
+		}
+	}
+	for _, row := range Rows() {
+		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Check == row.Name }) {
+			t.Errorf("%s says nothing", row.Name)
+		}
+	}
+	if want := (Trial{Addresses: []string{":8731"}, Listen: true, Programs: []string{"claude", "go"}}); !slices.Equal(p.asked.Addresses, want.Addresses) ||
+		!p.asked.Listen || !slices.Equal(p.asked.Programs, want.Programs) {
+		t.Errorf("tried %+v, want %+v", p.asked, want)
+	}
+	if p.closed != 1 || r.Summary() != "nothing is in the way" {
+		t.Errorf("closed %d times; %s", p.closed, r.Summary())
+	}
+}
+
+// TestWhatIsFound: each case breaks one thing, and finds that in one line of the row that looks for it.
+func TestWhatIsFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		breaks func(*played)
+		check  string
+		level  Level
+		says   string
+	}{
+		"no token":         {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "credential", Problem, "GITHUB_TOKEN is empty or not set"},
+		"nothing asked":    {func(p *played) { delete(p.env, "GITHUB_TOKEN") }, "github", NotTried, "see credential"},
+		"no variable":      {func(p *played) { delete(p.env, "ANTHROPIC_API_KEY") }, "variables", Problem, "ANTHROPIC_API_KEY is not set"},
+		"no login":         {func(p *played) { p.config.Containers.EnvPassthrough = nil }, "variables", Warning, "claude-code gets none of ANTHROPIC_API_KEY"},
+		"no repositories":  {func(p *played) { p.config.GitHub.Repositories = nil }, "work", Problem, "github.repositories: none given"},
+		"data_dir":         {func(p *played) { p.config.Director.DataDir = "/dev/null/data" }, "data_dir", Problem, "want a folder that the director's user can"},
+		"no git":           {func(p *played) { p.missing = []string{"git"} }, "programs", Problem, "install git"},
+		"no worker":        {func(p *played) { p.worker = errors.New("no worker binary at /x") }, "programs", Problem, "no worker binary"},
+		"plain programs":   {func(p *played) { p.missing, p.config.Containers.Runtime, p.plain = []string{"claude"}, "process", true }, "programs", Problem, "has no claude"},
+		"full disk":        {func(p *played) { p.disk.Full = true }, "disk", Problem, "above director.disk_watermark"},
+		"scarce disk":      {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
+		"few files":        {func(p *played) { p.disk.FreeFiles, p.disk.UsedFiles = 9, 9 }, "disk", Warning, "room for 9 more files"},
+		"runs":             {func(p *played) { p.says = "healthy: run_1" }, "director", OK, "one runs with this data_dir already: healthy: run_1"},
+		"runs: journal":    {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director runs"},
+		"runs: ports":      {func(p *played) { p.says = "healthy: run_1" }, "ports", OK, "the director that runs holds them"},
+		"unwell":           {func(p *played) { p.unwell = errors.New("the bus is away") }, "director", Problem, "not well: the bus is away"},
+		"other fleet":      {func(p *played) { p.fleet = errors.New("tasks of fleet x") }, "director", Problem, "tasks of fleet x"},
+		"journal":          {func(p *played) { p.journal = errors.New("damaged at 7") }, "journal", Problem, "damaged at 7; to do: director journal verify"},
+		"GitHub away":      {func(p *played) { p.githubFails = errors.New("no answer") }, "github", Problem, "no answer; to do: check the credential"},
+		"GitHub away: all": {func(p *played) { p.githubFails = errors.New("no answer") }, "labels", NotTried, "see github"},
+		"own token":        {func(p *played) { p.account.Person = true }, "github", OK, "a person: what Retake writes carries a marker"},
+		"no writes":        {func(p *played) { p.config.GitHub.Writes = false }, "github", Warning, "set github.writes = true"},
+		"clock":            {func(p *played) { p.account.Date = p.now.Add(-time.Minute) }, "clock", Warning, "1m0s apart"},
+		"clock of an App":  {func(p *played) { p.account.Date, p.config.GitHub.AppID = p.now.Add(time.Minute), 1 }, "clock", NotTried, "see github"}, // its key is missing
+		"scopes":           {func(p *played) { p.account.Told, p.account.Scopes = true, []string{"gist"} }, "rights", Problem, "scopes are gist, and not repo"},
+		"scopes: none":     {func(p *played) { p.account.Told = true }, "rights", Problem, "scopes are none"},
+		"App's rights":     {func(p *played) { p.account.Rights = map[string]string{"metadata": "read", "issues": "read"} }, "rights", Problem, "lacks issues: write, contents: write, pull_requests: write"},
+		"ends":             {func(p *played) { p.account.Expires = p.now.Add(time.Hour) }, "rights", Warning, "the token ends at 2026-11-23 13:00:00 UTC"},
+		"no repository":    {func(p *played) { p.repoFails = errors.New("404") }, "repositories", Problem, "acme/widgets: 404"},
+		"no repo: labels":  {func(p *played) { p.repoFails = errors.New("404") }, "labels", NotTried, "no repository can be read"},
+		"archived":         {func(p *played) { p.repository.Archived = true }, "repositories", Problem, "is archived"},
+		"no issues":        {func(p *played) { p.repository.HasIssues = false }, "repositories", Problem, "has no issues"},
+		"no push":          {func(p *played) { p.repository.Push = false }, "repositories", Problem, "may not be pushed to by retake-bot"},
+		"may not read":     {func(p *played) { p.lacksRights = []string{"checks"} }, "repositories", Problem, "may not read checks"},
+		"branch":           {func(p *played) { p.noBranch = errors.New("acme/widgets has no branch master") }, "base branch", Problem, "no branch master"},
+		"labels":           {func(p *played) { p.lacksLabels = []string{"agent-task"} }, "labels", OK, "the first start makes"},
+		"labels unwritten": {func(p *played) { p.lacksLabels, p.config.GitHub.Writes = []string{"agent-task"}, false }, "labels", Warning, "lacks agent-task"},
+		"no engine":        {func(p *played) { p.engineFails = errors.New("start Docker") }, "engine", Problem, "start Docker"},
+		"no engine: image": {func(p *played) { p.engineFails = errors.New("start Docker") }, "image", NotTried, "see engine"},
+		"plain":            {func(p *played) { p.plain, p.why = true, "Docker is away" }, "engine", Warning, "without isolation and limits: Docker is away"},
+		"plain, fresh":     {func(p *played) { p.plain, p.why, p.config.Worker.Validate = true, "x", "fresh" }, "engine", Problem, `set worker.validate = "inside"`},
+		"no image":         {func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image", Problem, "no such host; to do: build it"},
+		"pulled":           {func(p *played) { p.has = false }, "image", OK, "is pulled at the first start"},
+		"pulled: trial":    {func(p *played) { p.has = false }, "container", NotTried, "nothing is pulled for this"},
+		"no network":       {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
+		"bad network":      {func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem, "macvlan"},
+		"firewall":         {func(p *played) { p.reached = map[string]string{":8731": "i/o timeout"} }, "container", Problem, "does not reach the bus at this machine, port 8731: i/o timeout; to do: let the firewall"},
+		"no program":       {func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem, "has no program claude"},
+		"on a volume": {func(p *played) {
+			p.missingThere, p.config.Containers.Mounts = []string{"claude"}, []string{"volume:v:/v"}
+		}, "container", Warning, "unless it is on a volume"},
+		"no container":     {func(p *played) { p.trialFails = errors.New("exec format error") }, "container", Problem, "exec format error"},
+		"port":             {func(p *played) { p.taken = map[string]bool{"172.30.0.1:8731": true} }, "ports", Problem, "nobody can listen at 172.30.0.1:8731"},
+		"http":             {func(p *played) { p.config.Director.HTTPListen, p.taken = ":1", map[string]bool{":1": true} }, "ports", Problem, "director.http_listen"},
+		"joined":           {func(p *played) { p.config.AgentBus.URL = "tls://nats" }, "container", OK, "reaches the bus at nats:4222"},
+		"any port":         {func(p *played) { p.config.AgentBus.ListenPort = 0 }, "container", NotTried, "agent_bus.listen_port is 0"},
+		"faulty file":      {func(p *played) { p.problems = config.Problems{{Where: "c.toml:1:1", Text: "unknown key"}} }, "configuration", Problem, "c.toml:1:1: unknown key"},
+		"faulty: the rest": {func(p *played) { p.problems = config.Problems{{Where: "c.toml:1:1", Text: "unknown key"}} }, "the rest", NotTried, "has to be right first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlayed(t)
+			c.breaks(p)
+			r := examine(t, p)
+			if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
+				return f.Check == c.check && f.Level == c.level && strings.Contains(f.String(), c.says)
+			}) {
+				t.Errorf("want %s of %s saying %q in %v", c.level, c.check, c.says, r.Findings)
+			}
+			if r.OK == (len(r.At(Problem)) > 0) {
+				t.Errorf("OK is %v with %d problems", r.OK, len(r.At(Problem)))
+			}
+		})
+	}
+}
+
+func TestOnlyWhatIsNeeded(t *testing.T) {
+	p := newPlayed(t)
+	p.config.Director.HTTPListen = ""
+	w := p.world()
+	w.GitHub, w.Engine, w.Machine = nil, nil, nil // nobody is to be asked
+	r, err := Examine(t.Context(), w, Offline)
+	if err != nil || !r.OK || len(r.Findings) == 0 {
+		t.Errorf("%v %+v", err, r)
+	}
+	text, err := json.Marshal(r)
+	if err != nil || !strings.HasPrefix(string(text), `{"ok":true,"findings":[{"check":"configuration","level":"ok","text":"c.toml (-c)"}`) {
+		t.Errorf("%v %s", err, text)
+	}
+}
+
+func TestAnEndIsNoReport(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	if _, err := Examine(ctx, newPlayed(t).world()); err == nil || err.Error() != "interrupted" {
+		t.Errorf("%v", err)
+	}
+}
