@@ -60,8 +60,8 @@ func configShowCommand(o *options) *cobra.Command {
 	var origin, asJSON bool
 	c := &cobra.Command{
 		Use: "show", Args: cobra.NoArgs, Short: "Print every key with its effective value, and where it came from",
-		Long: "Print every key with its effective value, as a file that loads to the same. With --origin: one line for each key, with where its value came from: default,\n" +
-			"file:line, variable, flag, or the preset or policy file whose bound holds. Secrets are not shown.",
+		Long: "Print every key with its effective value, as a file that loads to the same. With --origin: one line for each key: its name, where its value\n" +
+			"came from (default, file:line, variable, flag, or the preset or policy file whose bound holds), and the value. Secrets are not shown.",
 		Example: "  director config show --origin\n  director config show --json | jq -r '.[] | select(.from != \"default\") | .key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !origin && !asJSON {
@@ -97,7 +97,7 @@ var origins = map[config.Origin]string{
 func showSettings(to io.Writer, settings []config.Setting) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, s := range settings {
-		fmt.Fprintf(w, "%s\t%s\t# %s%s\n", s.Key, "= "+s.Value, origins[s.From], s.Where)
+		fmt.Fprintf(w, "%s\t%s%s\t%s\n", s.Key, origins[s.From], s.Where, s.Value)
 	}
 	return w.Flush()
 }

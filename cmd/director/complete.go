@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ func complete(c *cobra.Command, o *options) {
 	register := func(f *pflag.Flag) {
 		if propose, ok := ofFlags[f.Name]; ok {
 			_ = c.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-				return propose(cmd.Context(), o, begun), spacing(f.Name)
+				return begunWith(begun, propose(cmd.Context(), o, begun)), spacing(f.Name, begun)
 			})
 		}
 	}
@@ -54,12 +55,30 @@ func complete(c *cobra.Command, o *options) {
 }
 
 // spacing of what follows a proposal: a key waits for its value.
-func spacing(flag string) cobra.ShellCompDirective {
-	if flag == "set" {
+func spacing(flag, begun string) cobra.ShellCompDirective {
+	if flag == "set" && !strings.Contains(begun, "=") {
 		return cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	}
 	return cobra.ShellCompDirectiveNoFileComp
 }
+
+// begunWith keeps what goes on from what was begun, each with the first sentence about it.
+func begunWith(begun string, proposals []string) (out []string) {
+	for _, p := range proposals {
+		word, about, _ := strings.Cut(p, "\t")
+		if !strings.HasPrefix(word, begun) {
+			continue
+		}
+		if about, _, _ = strings.Cut(about, ". "); about != "" {
+			word += "\t" + about
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+// placeForm is a word in a line of use that stands for an argument: ISSUE, [CASE...], RESOURCE...|--all.
+var placeForm = regexp.MustCompile(`^\[?([A-Z]+)`)
 
 // arguments completes what a line of use names: "try NAME [CASE...]".
 func arguments(use string, o *options) cobra.CompletionFunc {
@@ -74,16 +93,15 @@ func arguments(use string, o *options) cobra.CompletionFunc {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 		}
-		place := strings.Trim(places[i], "[].")
-		propose, known := ofArguments[place]
-		if !known {
+		place := placeForm.FindStringSubmatch(places[i])
+		if place == nil || ofArguments[place[1]] == nil {
 			return nil, cobra.ShellCompDirectiveDefault // FILE, DIR
 		}
 		given := map[string]bool{}
 		for _, a := range args {
 			given[a] = true
 		}
-		return slices.DeleteFunc(propose(cmd.Context(), o, begun), func(w string) bool {
+		return slices.DeleteFunc(begunWith(begun, ofArguments[place[1]](cmd.Context(), o, begun)), func(w string) bool {
 			word, _, _ := strings.Cut(w, "\t")
 			return given[word]
 		}), cobra.ShellCompDirectiveNoFileComp

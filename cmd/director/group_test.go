@@ -48,7 +48,7 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 		{`director budget reset --dir d`, 2, "name one issue, e.g. acme/widgets#21"},
 		{`director agents try`, 2, "name an agent: one of docs/specs/agents.md"},
 		{`director budget reset --dir d acme/widgets#9`, 2, "d/state/acme_widgets_9/stats.json to 0: the next director to start takes it"},
-		{`printf '[[stage]]\nname = "CODE"\nagent = "codex"\n' >c.toml; director config check -c c.toml`, 0, "note: stage[0].agent: codex gets none of OPENAI_API_KEY, CODEX_API_KEY"},
+		{`printf '[[stage]]\nname = "CODE"\nagent = "codex"\n' >c.toml; director config check -c c.toml`, 1, "warning: stage[0].agent: codex gets none of OPENAI_API_KEY, CODEX_API_KEY"},
 	} {
 		out, exit := shell(t, t.TempDir(), stats+c.command)
 		if exit != c.exit || !strings.Contains(out, c.says) {

@@ -33,8 +33,8 @@ printf '[[row]]\non = "luck"\n' >bad.toml
 		{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\nguards   max_retries             7 re-dispatches over all causes but rate limits, then escalate\n"},
 		{`director policy show --policy p.toml -c c.toml | tail -2`, 0, "warning: guards.max_retries = 7 is not used: director.max_retries = 4 of the configuration holds\n  (left out there: as the policy says)\n"},
 		{`director policy show --policy p.toml -c c.toml --json | tail -4`, 0, "  \"warnings\": [\n    \"guards.max_retries = 7 is not used: director.max_retries = 4 of the configuration holds (left out there: as the policy says)\"\n  ]\n}\n"},
-		{`director config check -c of-p.toml --set director.max_retries=4`, 0, "of-p.toml: ok\nwarning: guards.max_retries = 7 is not used: …"},
-		{`director config check -c of-odd.toml`, 0, "of-odd.toml: ok\nwarning: odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) is taken 0 times\n…"},
+		{`director config check -c of-p.toml --set director.max_retries=4 | grep warning`, 0, "warning: guards.max_retries = 7 is not used: …"},
+		{`director config check -c of-odd.toml | grep warning`, 0, "warning: odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) is taken 0 times\n…"},
 		{`echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml -c c.toml`, 0, `{"action":"retry",…`},
 	} {
 		out, exit := shell(t, t.TempDir(), files+c.command)
