@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director"
+	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
 )
@@ -29,7 +30,7 @@ var (
 	ofFlags = map[string]completer{
 		"set": completeSettings, "preset": oneOf(policy.Presets), "as": oneOf(policy.Presets), "log-level": oneOf([]string{"debug", "info", "warn", "error"}),
 		"agent": completeAgents, "reason": completeReasons, "issue": completeIssues, "repository": completeRepositories, "stage": valuesOf("stage.name"),
-		"runtime": valuesOf("containers.runtime"),
+		"runtime": valuesOf("containers.runtime"), "state": completeStates,
 	}
 )
 
@@ -160,6 +161,13 @@ func completeCases(context.Context, *options, string) (out []string) {
 func completeReasons(context.Context, *options, string) (out []string) {
 	for _, r := range recovery.Reasons {
 		out = append(out, string(r.Reason))
+	}
+	return out
+}
+
+func completeStates(context.Context, *options, string) (out []string) {
+	for _, s := range fsm.States {
+		out = append(out, s.Name)
 	}
 	return out
 }

@@ -13,7 +13,7 @@ import (
 
 // knows reports whether the director has a key. Settings are as for --set.
 func (w *world) knows(setting string) bool {
-	cmd := exec.Command(w.directorBinary, "config", "check", "-c", w.config(), "--set", setting)
+	cmd := exec.Command(w.directorBinary, "config", "show", "-c", w.config(), "--set", setting)
 	cmd.Env = directorEnvironment(os.Environ(), w.token)
 	return cmd.Run() == nil
 }

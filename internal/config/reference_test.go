@@ -33,11 +33,12 @@ func referencePage() string {
 
 <!-- Made from the table in internal/config: go test ./internal/config -run TestReferencePage -update -->
 
-A flag (` + "`--set`" + `) wins over the environment, the environment over the file, the file over these defaults. ` + "`config/dev.toml`" + ` is a
-commented file with every key. In a variable or flag, a text is written without quotes, a list as ` + "`a,b`" + ` or as TOML
+The file is the one that ` + "`-c`" + ` names, else the variable ` + "`RETAKE_CONFIG`" + `, else ` + "`retake.toml`" + ` in the working directory, else ` + "`config/dev.toml`" + `
+there, which is a commented file with every key. A flag (` + "`--set`" + `) wins over the environment, the environment over the file, the file over these
+defaults; ` + "`director config show --origin`" + ` says which it was. In a variable or flag, a text is written without quotes, a list as ` + "`a,b`" + ` or as TOML
 (` + "`[\"a\", \"b\"]`" + `), a table as ` + "`A=1,B=2`" + ` or as TOML. Stages can only be set in the file. Secrets are not allowed in it.
 ` + "`director config check`" + ` prints all problems at once, and what ` + "`director run`" + ` would miss on this machine: the token, a variable
-to pass on, a data folder to write to.
+to pass on, a data folder to write to. ` + "`director doctor`" + ` also looks at GitHub and the container engine: [commands](commands-configuration.md).
 `)
 	section := ""
 	for _, r := range allRows {

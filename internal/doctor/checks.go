@@ -50,7 +50,7 @@ var checks = []check{
 	{name: "image", needs: NeedsEngine, about: "`containers.image` is here, or its registry would give it.", look: lookImage},
 	{name: "network", needs: NeedsEngine, about: "`containers.network` is there and can serve.", look: lookNetwork},
 	{name: "container", needs: NeedsEngine, about: "From inside of a container of the image: the bus is reached, the stages' programs are there. Nothing is pulled for it.", limit: 3 * time.Minute, look: lookInside},
-	{name: "ports", needs: OnMachine, about: "The addresses of bus and webhooks are free.", look: lookPorts},
+	{name: "ports", needs: OnMachine, about: "`agent_bus.listen_port` and `director.http_listen` are free.", look: lookPorts},
 }
 
 // Row is what the documentation says of a check.

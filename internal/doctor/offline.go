@@ -79,7 +79,7 @@ func lookCredential(_ context.Context, e *exam) {
 		}
 	}
 	reads := []func(func(string) string) (string, string, error){read}
-	if e.Config.Director.HTTPListen != "" {
+	if e.Config.TakesWebhooks(e.Lookup) {
 		reads = append(reads, e.Config.WebhookSecret)
 	}
 	for _, read := range reads {
