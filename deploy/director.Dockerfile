@@ -2,5 +2,6 @@
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
 COPY director worker /usr/local/bin/
+ENV RETAKE_CONFIG=/etc/retake/config.toml
 ENTRYPOINT ["/usr/local/bin/director"]
 CMD ["run", "-c", "/etc/retake/config.toml"]

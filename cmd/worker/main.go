@@ -73,7 +73,8 @@ func run(args []string) worker.ExitCode {
 func usage(flags *flag.FlagSet) {
 	var text strings.Builder
 	text.WriteString("worker runs the stages of one attempt as PID 1 of its container and reports to the director.\n" +
-		"Programs of a stage ask it for leases on models: see worker budget --help.\n\nExit codes:\n")
+		"Programs of a stage ask it for leases on models: see worker budget --help.\n" +
+		"director doctor looks around in a container with it: worker look -dial HOST:PORT -program NAME.\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)
 	}

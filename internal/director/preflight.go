@@ -122,7 +122,7 @@ func (p preflight) Journal(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case len(v.Damages) > 0:
-		return "", fmt.Errorf("the journal is damaged in %d places: %s", len(v.Damages), v.Damages[0])
+		return "", fmt.Errorf("the journal is damaged in %d places: %w", len(v.Damages), v.Damages[0])
 	}
 	return fmt.Sprintf("whole: %d batches", v.Batches), nil
 }

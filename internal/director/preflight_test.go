@@ -209,7 +209,8 @@ func engineHas(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer
 	for _, args := range [][]string{
-		{"ps", "-a", "--format", "{{.Names}}", "--filter", "name=doctor-"}, {"network", "ls", "--format", "{{.Name}}", "--filter", "name=doctor"},
+		{"ps", "-a", "--format", "{{.Names}}", "--filter", "name=doctor-"},
+		{"network", "ls", "--format", "{{.Name}}", "--filter", "name=doctor"},
 		{"volume", "ls", "-q", "--filter", "dangling=true"},
 	} {
 		list := exec.Command("docker", args...)

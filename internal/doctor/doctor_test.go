@@ -104,6 +104,7 @@ func (p *playedGitHub) HasBranch(context.Context, string, string) error { return
 func (p *playedGitHub) MissingLabels(context.Context, string) ([]string, error) {
 	return p.lacksLabels, nil
 }
+
 func (p *playedGitHub) MayRead(context.Context, string, string) ([]string, error) {
 	return p.lacksRights, nil
 }

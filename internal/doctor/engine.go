@@ -11,7 +11,7 @@ import (
 )
 
 func lookEngine(ctx context.Context, e *exam) {
-	engine, err := e.World.Engine(ctx)
+	engine, err := e.Engine(ctx)
 	if err != nil {
 		e.problem(err.Error(), "")
 		return

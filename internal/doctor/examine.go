@@ -26,11 +26,11 @@ func (e *exam) say(l Level, text, fix string) {
 	e.findings = append(e.findings, Finding{Check: e.row, Level: l, Text: text, Fix: fix})
 }
 
-func (e *exam) ok(text string)            { e.say(OK, text, "") }
-func (e *exam) warn(text, fix string)     { e.say(Warning, text, fix) }
-func (e *exam) problem(text, fix string)  { e.say(Problem, text, fix) }
-func (e *exam) notTried(because string)   { e.say(NotTried, because, "") }
-func (e *exam) found(level Level) (n int) { return len(reportOf(e.findings).At(level)) }
+func (e *exam) ok(text string)           { e.say(OK, text, "") }
+func (e *exam) warn(text, fix string)    { e.say(Warning, text, fix) }
+func (e *exam) problem(text, fix string) { e.say(Problem, text, fix) }
+func (e *exam) notTried(because string)  { e.say(NotTried, because, "") }
+func (e *exam) problems() (n int)        { return len(reportOf(e.findings).At(Problem)) }
 
 // limit is how long a check may take, unless its row says more.
 const limit = time.Minute
@@ -85,8 +85,7 @@ var needed = map[Needs]func(*exam, check) string{
 }
 
 func (e *exam) withoutGitHub(c check) string {
-	switch {
-	case c.opens || e.github != nil:
+	if c.opens || e.github != nil {
 		return ""
 	}
 	return "GitHub cannot be asked: see github"

@@ -13,7 +13,7 @@ func lookAccount(ctx context.Context, e *exam) {
 		e.notTried("there is no credential to ask it with: see credential")
 		return
 	}
-	g, err := e.World.GitHub(ctx)
+	g, err := e.GitHub(ctx)
 	if err == nil {
 		e.account, err = g.Account(ctx)
 	}
@@ -116,7 +116,7 @@ func lookRepositories(ctx context.Context, e *exam) {
 			continue
 		}
 		e.reached = append(e.reached, name)
-		before := e.found(Problem)
+		before := e.problems()
 		for _, bad := range []struct {
 			is        bool
 			text, fix string
@@ -135,7 +135,7 @@ func lookRepositories(ctx context.Context, e *exam) {
 			e.problem(name+": "+err.Error(), "")
 		case len(lacks) > 0:
 			e.problem(name+": the credential may not read "+strings.Join(lacks, ", "), "grant it these permissions")
-		case e.found(Problem) == before:
+		case e.problems() == before:
 			e.ok(name)
 		}
 	}

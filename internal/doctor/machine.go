@@ -129,7 +129,7 @@ func lookPorts(ctx context.Context, e *exam) {
 	}
 	if len(free) > 0 {
 		e.ok("free: " + strings.Join(free, ", "))
-	} else if e.found(Problem) == 0 || len(e.addresses()) == 0 {
+	} else if e.problems() == 0 || len(e.addresses()) == 0 {
 		e.ok("none is needed")
 	}
 }

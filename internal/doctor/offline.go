@@ -16,7 +16,7 @@ func lookConfiguration(_ context.Context, e *exam) {
 	for _, w := range e.Warnings {
 		e.warn(w, "")
 	}
-	if e.found(Problem) > 0 {
+	if e.problems() > 0 {
 		return
 	}
 	name := e.File

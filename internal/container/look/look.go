@@ -50,7 +50,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		c, err := (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, "tcp", address)
 		if err != nil {
 			seen.Reached[address] = err.Error()
-			return nil
+			return nil //nolint:nilerr // it is what was seen
 		}
 		return c.Close()
 	})
