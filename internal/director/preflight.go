@@ -95,7 +95,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	h, err := AskHealth(ctx, dir)
 	switch {
 	case err == nil && !h.OK:
-		return "", errors.New(h.String())
+		return "", fmt.Errorf("one runs with this data_dir, and is not well: %s", h)
 	case err == nil:
 		return h.String(), nil
 	case !errors.Is(err, ErrNotThere):
@@ -104,8 +104,11 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	d := &daemon{config: p.o.Config}
 	locked := d.lockToRead(ctx)
 	_ = d.lock.Close()
-	if errors.Is(locked, errLocked) {
-		return "", fmt.Errorf("it does not answer: %w", locked)
+	switch {
+	case errors.Is(locked, errLocked):
+		return "", fmt.Errorf("one runs with this data_dir, and does not answer: %w", err)
+	case locked != nil:
+		return "", fmt.Errorf("whether one runs cannot be told, perhaps because this is not the director's user: %w", locked)
 	}
 	return "", nil
 }

@@ -134,6 +134,12 @@ func TestPreflightBesideADirector(t *testing.T) {
 		t.Error(of("director"), of("journal"), of("ports"))
 	}
 	s.stop()
+	silent := &daemon{config: s.config}
+	must(t, silent.lockData(t.Context()))
+	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"), "problem: one runs with this data_dir, and does not answer") {
+		t.Error(of("director"))
+	}
+	must(t, silent.lock.Close())
 	before := filesIn(t, s.config.Director.DataDir)
 	report, of := s.looked(s.options(), doctor.OnMachine)
 	if !strings.Contains(of("journal"), "ok: whole: ") || !strings.Contains(of("disk"), "free") {

@@ -176,7 +176,7 @@ func TestWhatIsFound(t *testing.T) {
 		"runs":             {func(p *played) { p.says = "healthy: run_1" }, "director", OK, "one runs with this data_dir already: healthy: run_1"},
 		"runs: journal":    {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director runs"},
 		"runs: ports":      {func(p *played) { p.says = "healthy: run_1" }, "ports", OK, "the director that runs holds them"},
-		"unwell":           {func(p *played) { p.unwell = errors.New("the bus is away") }, "director", Problem, "not well: the bus is away"},
+		"unwell":           {func(p *played) { p.unwell = errors.New("the bus is away") }, "director", Problem, "the bus is away; to do: look at its log"},
 		"other fleet":      {func(p *played) { p.fleet = errors.New("tasks of fleet x") }, "director", Problem, "tasks of fleet x"},
 		"journal":          {func(p *played) { p.journal = errors.New("damaged at 7") }, "journal", Problem, "damaged at 7; to do: director journal verify"},
 		"GitHub away":      {func(p *played) { p.githubFails = errors.New("no answer") }, "github", Problem, "no answer; to do: check the credential"},

@@ -89,7 +89,7 @@ func lookDirector(ctx context.Context, e *exam) {
 	e.running = says != "" || err != nil
 	switch {
 	case err != nil:
-		e.problem("a director runs with this data_dir, and is not well: "+err.Error(), "look at its log")
+		e.problem(err.Error(), "look at its log")
 	case e.running:
 		e.ok("one runs with this data_dir already: " + says)
 	default:

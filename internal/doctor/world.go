@@ -31,7 +31,8 @@ type Machine interface {
 	Disk(dir string) (Disk, error)
 	// Listen fails if nobody could listen at an address now.
 	Listen(ctx context.Context, address string) error
-	// Running is what a director says that runs with the configuration's data_dir; empty: none runs. Its error is why it is not well.
+	// Running is what a director says that runs with the configuration's data_dir; empty: none runs. Its error: one runs and is
+	// not well, or it cannot be told.
 	Running(ctx context.Context) (says string, err error)
 	// Journal reads the journal, if no director runs, and says what is there. It changes nothing.
 	Journal(ctx context.Context) (says string, err error)
