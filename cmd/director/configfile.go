@@ -65,13 +65,19 @@ func fileNamed(cmd *cobra.Command) bool {
 // configured reports whether questions that can be asked without a configuration are about one.
 func configured(cmd *cobra.Command) bool { return fileNamed(cmd) || cmd.Flags().Changed("set") }
 
+// on are the options with another file; empty: none.
+func (o *options) on(file string) options {
+	to := *o
+	to.file, to.known = file, true
+	return to
+}
+
 // asked are the options for such a question: without a file of somebody's own only what --set says differs from the defaults.
 func (o *options) asked(cmd *cobra.Command) options {
-	asked := *o
 	if !fileNamed(cmd) {
-		asked.file, asked.known = "", true
+		return o.on("")
 	}
-	return asked
+	return *o
 }
 
 // loadIf loads the configuration that is asked for.
