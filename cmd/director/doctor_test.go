@@ -146,6 +146,8 @@ func TestCompletion(t *testing.T) {
 	none := t.TempDir()
 	for _, c := range []struct{ dir, line, want string }{
 		{runs, `budget show ""`, "a/b#1\tBlocked\na/b#21\tRunning\n:4\n"},
+		{runs, `explain a/b#1`, "a/b#1\tBlocked\n:4\n"},
+		{runs, `retry a/b#2`, "a/b#21\tRunning\n:4\n"},
 		{runs, `budget reset a/b#2`, "a/b#21\tRunning\n:4\n"},
 		{runs, `budget reset a/b#21 ""`, ":4\n"},
 		{none, `budget show ""`, ":4\n"},
