@@ -69,7 +69,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	if err := a.disk.replace(filepath.Join(dir, summaryFile), summary); err != nil {
 		return path, err
 	}
-	if folder, err := taskFolder(m.Issue); err == nil { // where whoever works on the task next looks for it
+	if folder, err := TaskFolder(m.Issue); err == nil { // where whoever works on the task next looks for it
 		if err := a.disk.replace(filepath.Join(a.dir, outputsDir, folder, taskSummaryFile), summary); err != nil {
 			return path, err
 		}

@@ -312,7 +312,7 @@ func TestFoldersOfTasks(t *testing.T) {
 		{"a/.github#7", "a_.github_7"},
 		{"a/_#1", "a___1"},
 	} {
-		got, err := taskFolder(c.issue)
+		got, err := TaskFolder(c.issue)
 		if err != nil || got != c.folder {
 			t.Errorf("%s: %q, %v, want %q", c.issue, got, err, c.folder)
 		}

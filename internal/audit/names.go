@@ -37,9 +37,9 @@ var (
 	attemptID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 )
 
-// taskFolder returns <owner>_<repo>_<n> in lower case, because GitHub compares names without case. An underscore in an
+// TaskFolder names the folder of an issue: it returns <owner>_<repo>_<n> in lower case, because GitHub compares names without case. An underscore in an
 // owner's name is written %5f, so that no two issues share a folder.
-func taskFolder(issue string) (string, error) {
+func TaskFolder(issue string) (string, error) {
 	m := issueKey.FindStringSubmatch(issue)
 	if m == nil {
 		return "", fmt.Errorf("%w: issue %.100q, want owner/repo#number", ErrName, issue)
@@ -47,7 +47,7 @@ func taskFolder(issue string) (string, error) {
 	return strings.ToLower(strings.ReplaceAll(m[1], "_", "%5f") + "_" + m[2] + "_" + m[3]), nil
 }
 
-// issueOf takes taskFolder back, in lower case; empty for a folder that is not a task's.
+// issueOf takes TaskFolder back, in lower case; empty for a folder that is not a task's.
 func issueOf(folder string) string {
 	owner, rest, _ := strings.Cut(folder, "_")
 	i := strings.LastIndexByte(rest, '_')
@@ -55,7 +55,7 @@ func issueOf(folder string) string {
 		return ""
 	}
 	issue := strings.ReplaceAll(owner, "%5f", "_") + "/" + rest[:i] + "#" + rest[i+1:]
-	if back, err := taskFolder(issue); err != nil || back != folder {
+	if back, err := TaskFolder(issue); err != nil || back != folder {
 		return ""
 	}
 	return issue
@@ -63,7 +63,7 @@ func issueOf(folder string) string {
 
 // StatsPath returns where the stats of an issue lie.
 func StatsPath(dir, issue string) (string, error) {
-	folder, err := taskFolder(issue)
+	folder, err := TaskFolder(issue)
 	return filepath.Join(dir, stateDir, folder, statsFile), err
 }
 

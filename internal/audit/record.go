@@ -50,6 +50,16 @@ type Meta struct {
 	Failure       *Failure    `json:"failure,omitempty"` // nil: it did not fail
 	Tried         []string    `json:"tried,omitempty"`   // inside of the attempt
 	Notes         []string    `json:"notes,omitempty"`   // observations beside the cause
+
+	Output *StoredOutput `json:"output,omitempty"` // all that is kept of what it printed; nil: nothing is
+}
+
+// StoredOutput is a file that keeps what an attempt printed; see package output.
+type StoredOutput struct {
+	Path      string `json:"path"`   // below director.data_dir
+	SHA256    string `json:"sha256"` // of the file, in hexadecimal
+	Bytes     int64  `json:"bytes"`  // of the file
+	Truncated bool   `json:"truncated"`
 }
 
 // UnmarshalJSON reads files of older versions, too: what they call claim is the assertion.

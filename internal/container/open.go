@@ -32,6 +32,7 @@ type Runtime interface {
 	EnsureNetwork(ctx context.Context) (gateway string, err error)
 	Ensure(ctx context.Context, s Spec) error
 	Adopt(ctx context.Context, attemptID string) error
+	FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error
 	List(ctx context.Context) ([]Status, error)
 	EnsureImage(ctx context.Context, image string) error
 	Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error)

@@ -75,6 +75,7 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if s.alive(ctx, e.Worker) { // an earlier process started it: nobody touches a checkout that a worker is in
 		s.bus.Admit(e.Worker)
+		s.outputs.Begin(s.recording(e.Task, e.Worker, e.Attempt))
 		return fsm.EffectEnded{}
 	}
 	rejected, err := s.rejection(ctx, e)
@@ -141,6 +142,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
 		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all && !e.Start.Validate,
+		MarkStages:    true,
 		ValidateFirst: e.Start.Action == recovery.Revalidate && !e.Start.Validate,
 		AttemptFile:   attemptFile(e, ref, alternative(s.stages), conflicts),
 		Budget: &wire.PlanBudget{
@@ -154,7 +156,11 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	spec.Stdin = data
 	s.recorder.starts(e, plan)
-	return orFailed(fsm.EffectEnded{}, s.runtime.Ensure(ctx, spec))
+	if err := s.runtime.Ensure(ctx, spec); err != nil {
+		return failed(err)
+	}
+	s.outputs.Begin(s.recording(e.Task, e.Worker, e.Attempt))
+	return fsm.EffectEnded{}
 }
 
 func (s *session) checkoutOf(k fsm.IssueKey, nonce string) workspace.Request {
@@ -187,12 +193,16 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.waitEnded(ctx, e.Worker, e.Stop.Grace/2)
 	}
 	exit, err := s.runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
-		_, err := s.endReports(ctx, e, x) // before the container is removed: a kill in between must not change the verdict
+		_, err := s.endReports(ctx, e, unmarked(x)) // before the container is removed: a kill in between must not change the verdict
+		if err == nil {
+			s.finishOutput(ctx, e)
+		}
 		return err
 	})
 	if err != nil {
 		return failed(err)
 	}
+	exit = unmarked(exit)
 	s.revoke(ctx, e.Worker)
 	s.broker.drop(e.Worker)
 	stored, err := s.endReports(ctx, e, exit)
@@ -202,7 +212,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err := s.workspace.DropValidation(ctx, e.Nonce); err != nil {
 		s.log.Warn("the copy that was validated is left", zap.String("worker", e.Worker), zap.Error(err))
 	}
-	s.recordEnd(ctx, e, exit, stored)
+	s.recordEnd(ctx, e, exit, stored, s.finishOutput(ctx, e))
 	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.config.Containers.Memory}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode

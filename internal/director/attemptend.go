@@ -29,7 +29,7 @@ const patchTime = 20 * time.Second
 
 // recordEnd puts down what an ended attempt left: what its container printed, what its stages said, what it changed. It is
 // on disk before the verdict, in case that the process ends in between.
-func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report) {
+func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit, reports []bus.Report, printed *audit.StoredOutput) {
 	end := attemptEnd{signal: x.Signal}
 	if x.Known {
 		end.exitCode = &x.ExitCode
@@ -79,7 +79,7 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 	c := s.recorder
 	c.ends.Store(e.Worker, end)
 	c.out.Output(e.Worker, out)
-	meta.ExitCode, meta.Signal, meta.OOM = end.exitCode, x.Signal, x.OOM
+	meta.ExitCode, meta.Signal, meta.OOM, meta.Output = end.exitCode, x.Signal, x.OOM, printed
 	c.out.Attempt(e.Worker, func(m *audit.Meta) {
 		m.Issue, m.Attempt = string(e.Task), e.Attempt
 		addEnd(m, meta)
@@ -90,7 +90,7 @@ func (s *session) recordEnd(ctx context.Context, e fsm.Effect, x container.Exit,
 // and finds no container then.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
-	m.Usage, m.ExitCode = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode)
+	m.Usage, m.ExitCode, m.Output = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode), cmp.Or(end.Output, m.Output)
 	if len(end.Tried) > 0 {
 		m.Tried = end.Tried
 	}

@@ -22,6 +22,7 @@ import (
 	"retake/internal/github"
 	"retake/internal/leak"
 	"retake/internal/metrics"
+	"retake/internal/output"
 	"retake/internal/recovery/classify"
 	"retake/internal/recovery/policy"
 	"retake/internal/scope"
@@ -88,6 +89,7 @@ type daemon struct {
 	workspace  *workspace.Workspaces
 	scope      *scope.Rules // what may be pushed
 	audit      *audit.Writer
+	outputs    *output.Store
 	cooldowns  chan github.Cooldown // from the gate, which must not wait
 	offences   chan struct{}        // from the bus: there are some; room for one
 	labelled   sync.Map             // repositories that answered and have our labels

@@ -35,6 +35,11 @@ func (s *session) react(f fsm.Fact) {
 		if f.On == fsm.OnWithdrawn {
 			s.withdrawals.end(f.Task)
 		}
+		if f.To.Info().Final || f.To == fsm.Forgotten {
+			s.outputs.Over(string(f.Task))
+		}
+	case fsm.TaskQueued:
+		s.outputs.Expect(string(f.Task))
 	case fsm.CooldownSet:
 		s.broker.close(f)
 		s.github.Prime(github.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})

@@ -25,6 +25,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/github"
 	"retake/internal/leak"
+	"retake/internal/output"
 	"retake/internal/safefile"
 	"retake/internal/scope"
 	"retake/internal/workspace"
@@ -79,6 +80,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	}
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
 	d.metrics.ReadWith(d.readings)
+	d.outputs = output.Open(d.config.Director.DataDir, output.Options{Log: d.log})
 	d.serveHTTP()
 	return d, nil
 }
@@ -287,6 +289,9 @@ func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	errs := []error{d.operator.close(), d.web.close()}
+	if d.outputs != nil {
+		d.outputs.Close()
+	}
 	if d.audit != nil {
 		errs = append(errs, d.audit.Close(ctx))
 	}

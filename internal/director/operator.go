@@ -88,6 +88,7 @@ func (s *session) serveOperator(ctx context.Context) error {
 	mux.HandleFunc("GET /events", s.listEvents)
 	mux.HandleFunc("GET /journal", s.tellJournal)
 	mux.HandleFunc("GET /journal/reports/{seq}", s.tellReport)
+	mux.HandleFunc("GET /tasks/{owner}/{repo}/{number}/output", s.showOutput)
 	mux.HandleFunc("POST /{command}", s.operate)
 	mux.HandleFunc("POST /budget/reset", s.resetBudget)
 	mux.HandleFunc("POST /cooldown/lift", s.liftCooldowns)

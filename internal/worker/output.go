@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"retake/internal/bus/wire"
@@ -33,6 +34,31 @@ func (c *console) put(p []byte) {
 	}
 }
 
+// line writes a whole line of the worker's own, at a line's start.
+func (c *console) line(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.midLine {
+		text = "\n" + text
+	}
+	c.put([]byte(text))
+}
+
+// stageMarks are what tells the director whose stage the lines of the output are. The stage before has ended by then, with
+// all that it had started, and what it printed is passed on.
+type stageMarks struct {
+	plan           *wire.Plan
+	stdout, stderr *console
+	n              int
+}
+
+func (m *stageMarks) begin(stage string, run int) {
+	m.n++
+	mark := wire.StageMark{N: m.n, At: wire.At(time.Now()), Stage: stage, Run: run}
+	m.stdout.line(mark.Line(m.plan.SignKey, m.plan.WorkerID, wire.StreamStdout))
+	m.stderr.line(mark.Line(m.plan.SignKey, m.plan.WorkerID, wire.StreamStderr))
+}
+
 // logPrefix begins each of the worker's own lines on stderr, which it shares with the stages; a JSON object follows.
 const logPrefix = "retake-worker: "
 
@@ -43,13 +69,7 @@ type logLines struct {
 }
 
 func (l logLines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	line := logPrefix + l.mask.JSON(string(p))
-	if l.midLine {
-		line = "\n" + line
-	}
-	l.put([]byte(line))
+	l.line(logPrefix + l.mask.JSON(string(p)))
 	return len(p), nil
 }
 

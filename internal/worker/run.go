@@ -63,6 +63,9 @@ func Run(ctx context.Context, o Options) ExitCode {
 		reaper: reaper, mask: mask, stdout: stdout, stderr: stderr, memory: containerMemory,
 	}
 	w.offersLeases = !plan.ValidateOnly
+	if plan.MarkStages {
+		w.mark = (&stageMarks{plan, stdout, stderr, 0}).begin
+	}
 	w.classify = classifyFailure
 	code := w.run(ctx)
 	log.Info("exit", zap.Int("code", int(code)))

@@ -97,7 +97,8 @@ type attempt struct {
 	mask        *redact.Redactor
 	log         *zap.Logger
 	notify      func(step)
-	onUsage     func(agent.Usage) // what the attempt has used so far
+	onUsage     func(agent.Usage)           // what the attempt has used so far
+	mark        func(stage string, run int) // in the output, that a stage begins
 
 	offersLeases bool // to the programs of stages, at a socket
 
@@ -210,6 +211,7 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 			return f
 		}
 	}
+	a.mark(s.Name, a.runs[s.Name])
 	a.notify(step{stage: s.Name, text: "running " + filepath.Base(s.Run[0])})
 	logs := a.logsOf(s)
 	f.exit = a.execute(ctx, s, f)

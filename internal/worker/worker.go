@@ -22,7 +22,8 @@ type worker struct {
 	dial         Dialer
 	runner       runner
 	classify     func(recovery.Evidence) recovery.Finding
-	offersLeases bool // to the programs of stages
+	offersLeases bool                        // to the programs of stages
+	mark         func(stage string, run int) // in the output, that a stage begins
 	env          environment
 	mask         *redact.Redactor
 	log          *zap.Logger
@@ -68,7 +69,7 @@ func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 	return &worker{
 		plan: p, dial: dial, log: log,
 		position: newPosition(p),
-		syncDisk: safefile.SyncDisk,
+		syncDisk: safefile.SyncDisk, mark: func(string, int) {},
 		welcomed: make(chan admission), stops: make(chan wire.Stop, 4), syncs: make(chan wire.SyncRequired, 4), steps: make(chan step), stagesEnded: make(chan *failure, 1),
 		delivered: make(chan struct{}), sessionPanic: make(chan error, 1), outbox: make(chan wire.Payload, 4), reconnected: make(chan struct{}, 1),
 	}
@@ -217,7 +218,7 @@ func (w *worker) onAdmission(ctx context.Context, a admission) (ExitCode, bool) 
 
 func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 	w.attempt = &attempt{plan: w.plan, run: w.runner, pauses: &w.pauses, env: w.env, mask: w.mask, log: w.log, onUsage: w.position.setUsage, runs: map[string]int{}}
-	w.attempt.offersLeases = w.offersLeases
+	w.attempt.offersLeases, w.attempt.mark = w.offersLeases, w.mark
 	w.attempt.leases = newLeaseClient(w.plan, w.bus, w.log)
 	folder, err := openFolder(w.plan.Workdir)
 	w.spool = &spool{folder: folder, attempt: w.plan.AttemptID, log: w.log}

@@ -29,6 +29,7 @@ type Plan struct {
 	AttemptFile              *AttemptFile `json:"attempt_file,omitempty"` // what the worker writes to .retake/attempt.json
 	StatePaths               []string     `json:"state_paths,omitempty"`  // globs of what is no work although it changes, see package worktree
 	Tracked                  []string     `json:"tracked,omitempty"`      // files of the base that are work although state_paths or a .gitignore match them
+	MarkStages               bool         `json:"mark_stages,omitempty"`  // a StageMark goes before what each stage prints
 	Unchanged                bool         `json:"unchanged,omitempty"`    // the checkout has no work of an earlier attempt: nothing could be delivered yet
 }
 

@@ -54,6 +54,8 @@ func Run(t *testing.T, s Subject) {
 	}{
 		{"StreamsAreKeptApart", true, streamsAreKeptApart},
 		{"NewestIsKeptUnderAFlood", true, newestIsKeptUnderAFlood},
+		{"OutputIsFollowedFromTheBeginning", true, outputIsFollowedFromTheBeginning},
+		{"OutputOfAnEndedAttempt", true, outputOfAnEndedAttempt},
 		{"ExitCodes", true, exitCodes},
 		{"PlanIsReadAndRemoved", true, planIsReadAndRemoved},
 		{"InputComesWholeAndEnds", true, inputComesWholeAndEnds},

@@ -1,0 +1,62 @@
+package wire
+
+import (
+	"crypto/hmac"
+	"encoding/json"
+	"strings"
+)
+
+// StageMark is a line on each of a worker's streams: what follows is printed by a stage. The worker signs it with the attempt's
+// key, which no program of a stage knows: whoever prints such a line prints text.
+type StageMark struct {
+	N     int    `json:"n"` // 1, 2, … on each stream: an old mark that is printed again does not count
+	At    Time   `json:"at"`
+	Stage string `json:"stage"`
+	Run   int    `json:"run"` // of the stage: 1, 2, …
+}
+
+// StageMarkPrefix begins the line of a mark.
+const StageMarkPrefix = "retake-stage: "
+
+// Names of a worker's streams.
+const (
+	StreamStdout = "stdout"
+	StreamStderr = "stderr"
+)
+
+// Line is the mark as the worker prints it on a stream, with its newline; empty without a key.
+func (m StageMark) Line(key []byte, worker, stream string) string {
+	text, err := json.Marshal(m)
+	if err != nil || len(key) == 0 {
+		return ""
+	}
+	return StageMarkPrefix + stageMarkMAC(key, worker, stream, text) + " " + string(text) + "\n"
+}
+
+// ReadStageMark reads a line of a stream, without its newline; false: it is no mark of this worker's for this stream.
+func ReadStageMark(line string, key []byte, worker, stream string) (m StageMark, ok bool) {
+	rest, marked := strings.CutPrefix(line, StageMarkPrefix)
+	said, text, _ := strings.Cut(rest, " ")
+	if !marked || len(key) == 0 || !hmac.Equal([]byte(said), []byte(stageMarkMAC(key, worker, stream, []byte(text)))) {
+		return m, false
+	}
+	return m, json.Unmarshal([]byte(text), &m) == nil
+}
+
+// WithoutStageMarks is what a worker printed without lines that look like marks.
+func WithoutStageMarks(output []byte) []byte {
+	if !strings.Contains(string(output), StageMarkPrefix) {
+		return output
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(output)) {
+		if !strings.HasPrefix(line, StageMarkPrefix) {
+			b.WriteString(line)
+		}
+	}
+	return []byte(b.String())
+}
+
+func stageMarkMAC(key []byte, worker, stream string, text []byte) string {
+	return signatureText.EncodeToString(mac(key, []byte("retake stage mark/1\n"+worker+"\n"+stream+"\n"+string(text))))
+}

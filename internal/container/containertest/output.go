@@ -1,0 +1,94 @@
+package containertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"retake/internal/container"
+)
+
+// printed is what an Output has handed over so far, by stream.
+type printed struct {
+	mu             sync.Mutex
+	stdout, stderr strings.Builder
+	times          []time.Time
+}
+
+func (p *printed) take(c container.Printed) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.times = append(p.times, c.At); c.Stderr {
+		p.stderr.Write(c.Data)
+		return
+	}
+	p.stdout.Write(c.Data)
+}
+
+func (p *printed) out() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stdout.String()
+}
+
+// Whoever comes later sees the same as who was there from the beginning, and both see the end.
+func outputIsFollowedFromTheBeginning(s harness) {
+	spec := s.spec("obey")
+	s.ensure(spec)
+	var early, late printed
+	ended := make(chan error, 2)
+	follow := func(p *printed) { go func() { ended <- s.FollowOutput(s.Context(), spec.AttemptID, p.take) }() }
+	follow(&early)
+	eventually(s, "the first line is seen while it runs", func() bool { return early.out() == "ready\n" })
+	follow(&late)
+	eventually(s, "it is seen by who comes later", func() bool { return late.out() == "ready\n" })
+	gone, cancel := context.WithCancel(s.Context())
+	cancel()
+	if err := s.FollowOutput(gone, spec.AttemptID, new(printed).take); err == nil {
+		s.Error("its context has ended, and it returned as if the attempt had")
+	}
+	seen := ""
+	_, err := s.Stop(s.Context(), spec.AttemptID, patience, func(container.Exit) error {
+		for range 2 { // before anything is removed, everything was read
+			if err := <-ended; err != nil {
+				s.Errorf("FollowOutput: %v", err)
+			}
+		}
+		seen = early.out()
+		return nil
+	})
+	if want := "ready\nbye\n"; err != nil || seen != want || late.out() != want {
+		s.Errorf("Stop: %v; %q, and later %q; want %q", err, seen, late.out(), want)
+	}
+	for _, at := range early.times {
+		if !at.IsZero() && time.Since(at).Abs() > 10*time.Minute {
+			s.Errorf("printed at %v", at)
+		}
+	}
+	if err := s.FollowOutput(s.Context(), spec.AttemptID, func(container.Printed) { s.Error("it is gone") }); err != nil {
+		s.Errorf("of one that is gone: %v", err)
+	}
+}
+
+// The newest MiB at least of what an attempt printed is there until it is stopped, and its lines are whole.
+func outputOfAnEndedAttempt(s harness) {
+	spec := s.spec("flood", fmt.Sprint(floodLines))
+	s.ensure(spec)
+	s.awaitState(spec.AttemptID, container.StateExited)
+	var p printed
+	if err := s.FollowOutput(s.Context(), spec.AttemptID, p.take); err != nil {
+		s.Fatal(err)
+	}
+	lines := strings.SplitAfter(strings.TrimSuffix(p.out(), "\n"), "\n")
+	for i, line := range lines {
+		want := fmt.Sprintf("line %d of the flood, padded to be of some length", floodLines-len(lines)+i)
+		if got := strings.TrimSuffix(line, "\n"); got != want && i > 0 { // the first one may be cut
+			s.Fatalf("line %d: %q, want %q", i, got, want)
+		}
+	}
+	if len(p.out()) < 1<<20 || p.stderr.String() != "the one line on stderr\n" {
+		s.Errorf("%d bytes of stdout, stderr %q", len(p.out()), p.stderr.String())
+	}
+}

@@ -1,0 +1,156 @@
+package output
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"retake/internal/safefile"
+)
+
+// openText opens one of an attempt's files, compressed or not.
+func openText(path string) (io.ReadCloser, error) {
+	f, err := os.Open(path)
+	if err != nil || !strings.HasSuffix(path, sealedSuffix) {
+		return f, err
+	}
+	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return unpacked{z, f}, nil
+}
+
+type unpacked struct {
+	*zstd.Decoder
+	f *os.File
+}
+
+func (u unpacked) Close() error {
+	u.Decoder.Close()
+	return u.f.Close()
+}
+
+// readHeader reads the first line of a file.
+func readHeader(path string) (h header, err error) {
+	text, err := openText(path)
+	if err != nil {
+		return h, err
+	}
+	defer func() { _ = text.Close() }()
+	line, err := bufio.NewReader(text).ReadBytes('\n')
+	if err != nil {
+		return h, err
+	}
+	err = json.Unmarshal(line, &h)
+	if err == nil && h.Schema != schema {
+		err = fmt.Errorf("output: %s is of a version that is not known: %q", path, h.Schema)
+	}
+	return h, err
+}
+
+// seal makes one compressed file of the parts that an attempt's output was recorded in, and removes those.
+func seal(dir, id string, truncated bool) error {
+	parts := []string{filepath.Join(dir, id+olderSuffix), filepath.Join(dir, id+partSuffix)}
+	h, err := readHeader(parts[1])
+	if errors.Is(err, fs.ErrNotExist) {
+		h, err = readHeader(parts[0])
+	}
+	if err != nil {
+		return err
+	}
+	h.Live = false
+	h.Truncated = truncated || firstNumber(parts) > 1
+	err = safefile.Fill(filepath.Join(dir, id+sealedSuffix), 0o600, func(f *os.File) error {
+		z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		if err := json.NewEncoder(z).Encode(h); err != nil {
+			return err
+		}
+		for _, part := range parts {
+			if err := copyRows(z, part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		return z.Close()
+	})
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyRows copies the whole lines behind the header.
+func copyRows(to io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	lines := bufio.NewReaderSize(f, 64<<10)
+	for first := true; ; first = false {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) { // a crash may have cut the last one
+			return nil
+		}
+		if err == nil && !first {
+			_, err = to.Write(line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// firstNumber is that of the oldest line that is kept; 0: there is none.
+func firstNumber(parts []string) int64 {
+	for _, part := range parts {
+		f, err := os.Open(part)
+		if err != nil {
+			continue
+		}
+		lines := bufio.NewReader(f)
+		var l row
+		_, _ = lines.ReadBytes('\n')
+		line, err := lines.ReadBytes('\n')
+		_ = f.Close()
+		if err == nil && json.Unmarshal(line, &l) == nil {
+			return l.N
+		}
+	}
+	return 0
+}
+
+// digest describes a finished file.
+func digest(dir, path string) (Stored, error) {
+	f, err := os.Open(filepath.Join(dir, path))
+	if err != nil {
+		return Stored{}, err
+	}
+	defer func() { _ = f.Close() }()
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	if err != nil {
+		return Stored{}, err
+	}
+	h, err := readHeader(filepath.Join(dir, path))
+	return Stored{Path: filepath.ToSlash(path), SHA256: hex.EncodeToString(sum.Sum(nil)), Bytes: n, Truncated: h.Truncated}, err
+}

@@ -1,0 +1,290 @@
+package output
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"retake/internal/audit"
+)
+
+// Lines are the lines of an issue's output, oldest first. Who reads slowly holds nothing up: what is gone meanwhile is counted in
+// Line.Skipped. An error ends it: ErrNoTask, ErrNoAttempt, the context's, or that of a file.
+func (s *Store) Lines(ctx context.Context, issue string, f Filter) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		folder, err := audit.TaskFolder(issue)
+		if err == nil {
+			r := &reader{store: s, ctx: ctx, issue: issue, folder: folder, filter: f, yield: yield}
+			err = r.read()
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(Line{}, err)
+		}
+	}
+}
+
+// errEnough: nobody wants more.
+var errEnough = errors.New("output: enough")
+
+// reader is one reading of a task's output.
+type reader struct {
+	store  *Store
+	ctx    context.Context
+	issue  string
+	folder string
+	filter Filter
+	yield  func(Line, error) bool
+
+	seen []string // attempts
+	last []Line   // the newest of what was there already, until all of that is read
+	past bool     // it is
+}
+
+func (r *reader) read() error {
+	for {
+		open, changed := r.task()
+		a, found, err := r.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case found:
+			r.seen = append(r.seen, a.ID)
+			if err := r.attempt(a); err != nil {
+				return err
+			}
+			if err := r.flushLast(); err != nil || r.filter.Attempt != 0 || !r.filter.Follow {
+				return err
+			}
+			continue
+		case len(r.seen) == 0 && r.filter.Attempt != 0:
+			return fmt.Errorf("%w: %s, attempt %d", ErrNoAttempt, r.issue, r.filter.Attempt)
+		case len(r.seen) == 0 && !open:
+			return fmt.Errorf("%w: %s", ErrNoTask, r.issue)
+		case !r.filter.Follow || !open:
+			return nil
+		}
+		r.past = true
+		if err := r.wait(changed); err != nil {
+			return err
+		}
+	}
+}
+
+// task returns whether attempts may come, and what is closed when that changes.
+func (r *reader) task() (open bool, changed <-chan struct{}) {
+	r.store.mu.Lock()
+	defer r.store.mu.Unlock()
+	t := r.store.tasks[r.folder]
+	if t == nil {
+		return false, nil
+	}
+	return t.open, t.changed
+}
+
+// next is the attempt to read: at first the newest, or that of the filter; then the one that began after it.
+func (r *reader) next() (a Attempt, found bool, err error) {
+	list, err := r.store.Attempts(r.issue)
+	if err != nil {
+		return a, false, err
+	}
+	if len(r.seen) > 0 {
+		before := slices.IndexFunc(list, func(a Attempt) bool { return a.ID == r.seen[len(r.seen)-1] })
+		for _, a := range list[before+1:] {
+			if !slices.Contains(r.seen, a.ID) {
+				return a, true, nil
+			}
+		}
+		return a, false, nil
+	}
+	for _, a := range slices.Backward(list) {
+		if r.filter.Attempt == 0 || a.N == r.filter.Attempt {
+			return a, true, nil
+		}
+	}
+	return a, false, nil
+}
+
+// attempt reads one attempt, as far as there is anything, or to its end.
+func (r *reader) attempt(a Attempt) error {
+	c := cursor{reader: r, of: a}
+	defer func() { c.close() }()
+	for {
+		r.store.mu.Lock()
+		rec := r.store.live[a.ID]
+		r.store.mu.Unlock()
+		changed, err := c.readOn(rec)
+		if err != nil {
+			return err
+		}
+		if rec == nil || !r.filter.Follow {
+			return nil
+		}
+		if err := r.flushLast(); err != nil {
+			return err
+		}
+		if err := r.wait(changed); err != nil {
+			return err
+		}
+	}
+}
+
+// errClosed: the director ends.
+var errClosed = errors.New("the director ends; output goes on, and is kept")
+
+func (r *reader) wait(changed <-chan struct{}) error {
+	if r.filter.Idle != nil {
+		r.filter.Idle()
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-r.ctx.Done():
+		return context.Cause(r.ctx)
+	case <-r.store.ctx.Done():
+		return errClosed
+	}
+}
+
+// hand gives a line to whoever reads, if it is wanted.
+func (r *reader) hand(l Line) error {
+	if r.filter.Stage != "" && l.Stream != "" && !strings.EqualFold(l.Stage, r.filter.Stage) {
+		return nil
+	}
+	if r.filter.Last > 0 && !r.past {
+		if r.last = append(r.last, l); len(r.last) > 2*r.filter.Last {
+			r.last = append(r.last[:0], r.last[len(r.last)-r.filter.Last:]...)
+		}
+		return nil
+	}
+	if !r.yield(l, nil) {
+		return errEnough
+	}
+	return r.ctx.Err()
+}
+
+// flushLast hands over the newest lines of what was there already.
+func (r *reader) flushLast() error {
+	if r.past {
+		return nil
+	}
+	r.past = true
+	last := r.last
+	r.last = nil
+	for _, l := range last[max(0, len(last)-r.filter.Last):] {
+		if err := r.hand(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cursor is a place in the output of an attempt.
+type cursor struct {
+	*reader
+	of   Attempt
+	n    int64 // of the last line that was read
+	file io.ReadCloser
+	rest []byte // of a line whose end is not there yet
+	gen  int    // of the recording, when file was opened; a recording begins with 1
+}
+
+func (c *cursor) close() {
+	if c.file != nil {
+		_ = c.file.Close()
+	}
+	c.file, c.rest = nil, nil
+}
+
+// readOn reads all that there is behind the cursor. rec: the attempt is being recorded, and changed is closed when there is more.
+func (c *cursor) readOn(rec *recording) (changed <-chan struct{}, err error) {
+	var files []io.ReadCloser
+	if rec != nil {
+		rec.mu.Lock() // the two parts are of the same moment
+		rec.show()
+		changed = rec.changed
+		if c.file == nil || c.gen != rec.gen {
+			c.gen = rec.gen
+			files, err = c.open(olderSuffix, partSuffix)
+		}
+		rec.mu.Unlock()
+	}
+	if c.file != nil { // it is complete if there are others
+		err = errors.Join(err, c.drain())
+	}
+	if err == nil && (rec == nil || c.file == nil && len(files) == 0) {
+		var more []io.ReadCloser
+		more, err = c.open(sealedSuffix, olderSuffix, partSuffix) // the last two: it was never finished
+		files = append(files, more...)
+	}
+	for _, f := range files {
+		if err != nil {
+			_ = f.Close()
+			continue
+		}
+		c.close()
+		c.file = f
+		err = c.drain()
+	}
+	return changed, err
+}
+
+// open opens those of the attempt's files that are there.
+func (c *cursor) open(suffixes ...string) (files []io.ReadCloser, err error) {
+	for _, suffix := range suffixes {
+		f, err := openText(filepath.Join(c.store.dir, folderName, c.folder, c.of.ID+suffix))
+		if err == nil {
+			files = append(files, f)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return files, err
+		}
+	}
+	return files, nil
+}
+
+// drain hands over the lines from here to the end of the file.
+func (c *cursor) drain() error {
+	lines := bufio.NewReaderSize(c.file, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		c.rest = append(c.rest, line...)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		text := c.rest
+		c.rest = nil
+		if err := c.line(text); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *cursor) line(text []byte) error {
+	var l row
+	if !bytes.HasPrefix(text, []byte(`{"n":`)) || json.Unmarshal(text, &l) != nil || l.N <= c.n { // a header, damaged, or read already
+		return nil
+	}
+	out := Line{At: l.At, AttemptID: c.of.ID, Attempt: c.of.N}
+	if missing := l.N - c.n - 1; missing > 0 {
+		gap := out
+		gap.Skipped = missing
+		if err := c.hand(gap); err != nil {
+			return err
+		}
+	}
+	c.n = l.N
+	out.Stage, out.Stream, out.Text, out.SkippedBytes = l.Stage, l.Stream, l.Text, l.SkippedBytes
+	return c.hand(out)
+}

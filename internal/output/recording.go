@@ -1,0 +1,441 @@
+package output
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"retake/internal/bus/wire"
+	"retake/internal/redact"
+	"retake/internal/safefile"
+)
+
+const (
+	// flushEvery is how long a line may take to be seen, and how often followers are woken at most.
+	flushEvery = 100 * time.Millisecond
+	// againAfter is the pause before a source that broke off is read anew.
+	againAfter = time.Second
+	// longLine is where a line is cut into parts.
+	longLine = 8 << 10
+	// backlogBytes is how much of what comes too fast is kept, the newest: the end says why.
+	backlogBytes = 64 << 10
+)
+
+// recording is one attempt that is being recorded.
+type recording struct {
+	Recording
+	store  *Store
+	folder string
+	done   chan struct{} // closed after its end
+
+	mu      sync.Mutex
+	began   time.Time
+	cancel  context.CancelFunc
+	gaveUp  bool
+	started bool // its files are of this source
+	streams [2]stream
+	limit   *rate.Limiter
+	waiting []piece // came too fast
+	bytes   int     // of waiting
+	dropped int64   // bytes that were never looked at
+	lost    bool    // something is missing
+
+	file    *os.File // nil: none yet, or it cannot be written
+	to      *bufio.Writer
+	size    int64
+	n       int64 // of the last line
+	dirty   bool
+	changed chan struct{} // closed, and made anew, when there is more to read
+	gen     int           // counts what made a reader's open file an old one
+}
+
+// stream is one of the two of an attempt.
+type stream struct {
+	name  string
+	part  []byte // of a line whose end has not come
+	mid   bool   // the beginning of that line was taken already
+	gap   bool   // bytes were dropped since the last piece
+	at    time.Time
+	stage string
+	mark  wire.StageMark // the last one
+	lines *redact.Writer // hides secrets, also where a line was cut
+	now   piece          // that is being written
+}
+
+// piece is a line, or a part of a long one.
+type piece struct {
+	at     time.Time
+	stream int
+	stage  string
+	text   []byte
+	begins bool // a line
+}
+
+// row is a line in a file.
+type row struct {
+	N            int64     `json:"n"` // 1, 2, …
+	At           wire.Time `json:"at"`
+	Stage        string    `json:"stage,omitempty"`
+	Stream       string    `json:"stream,omitempty"`
+	Text         string    `json:"text"`
+	SkippedBytes int64     `json:"skipped_bytes,omitempty"`
+}
+
+// header is the first line of each file.
+type header struct {
+	Schema string `json:"schema_version"`
+	Attempt
+	Truncated bool `json:"truncated,omitempty"` // lines are missing, apart from those whose number is
+}
+
+const schema = "retake-output/v1"
+
+func newRecording(s *Store, folder string, r Recording) *recording {
+	if r.Mask == nil {
+		r.Mask = func(text string) string { return text }
+	}
+	return &recording{
+		Recording: r, store: s, folder: folder, began: s.o.Now(), done: make(chan struct{}), changed: make(chan struct{}),
+		limit: rate.NewLimiter(rate.Limit(s.o.Keep.PerSecond), s.o.Keep.Burst),
+	}
+}
+
+func (r *recording) attempt() Attempt {
+	return Attempt{Issue: r.Issue, ID: r.ID, N: r.N, Began: wire.At(r.began), Live: true}
+}
+
+func (r *recording) path(suffix string) string {
+	return filepath.Join(r.store.dir, folderName, r.folder, r.ID+suffix)
+}
+
+// run records until the attempt ends, or the store closes.
+func (r *recording) run(ctx context.Context) {
+	defer close(r.done)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.mu.Lock()
+	if h, err := readHeader(r.path(partSuffix)); err == nil && h.ID == r.ID { // of an earlier process
+		r.began = h.Began.Time
+	}
+	if r.cancel = cancel; r.gaveUp {
+		cancel()
+	}
+	r.mu.Unlock()
+	var ticks sync.WaitGroup
+	ticks.Go(func() {
+		tick := time.NewTicker(flushEvery)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			select {
+			case <-tick.C:
+				r.tick()
+			case <-ctx.Done():
+			}
+		}
+	})
+	ended := r.follow(ctx)
+	cancel()
+	ticks.Wait()
+	r.finish(ended)
+}
+
+// follow reads the source to its end, from the beginning again if it breaks off.
+func (r *recording) follow(ctx context.Context) (ended bool) {
+	for warned := false; ; {
+		err := r.Source(ctx, r.take)
+		switch {
+		case err == nil:
+			return true
+		case ctx.Err() != nil:
+			return false
+		case !warned:
+			warned = true
+			r.store.log.Warn("the output of an attempt cannot be read; trying again", zap.String("issue", r.Issue), zap.String("worker", r.ID), zap.Error(err))
+		}
+		select {
+		case <-time.After(againAfter):
+		case <-ctx.Done():
+			return false
+		}
+		r.mu.Lock()
+		r.started = false
+		r.mu.Unlock()
+	}
+}
+
+// giveUp ends it although its source has not ended.
+func (r *recording) giveUp() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gaveUp, r.lost = true, true
+	if r.cancel != nil {
+		r.cancel()
+	}
+}
+
+// finish writes the rest, and makes the finished file of an attempt that has ended.
+func (r *recording) finish(ended bool) {
+	r.mu.Lock()
+	if _, err := os.Stat(r.path(partSuffix)); !r.started && err != nil {
+		r.begin() // it printed nothing
+	}
+	r.catchUp(true)
+	for i := range r.streams {
+		if s := &r.streams[i]; s.lines != nil {
+			if len(s.part) > 0 {
+				r.push(piece{s.at, i, s.stage, s.part, !s.mid})
+				r.catchUp(true)
+			}
+			s.lines.Flush()
+		}
+	}
+	r.closeFile()
+	seals, lost := ended || r.gaveUp, r.lost
+	r.mu.Unlock()
+	if seals {
+		if err := seal(filepath.Dir(r.path("")), r.ID, lost); err != nil {
+			r.fail(err)
+		}
+	}
+	r.store.mu.Lock()
+	delete(r.store.live, r.ID)
+	r.store.taskOf(r.folder).notify()
+	r.store.mu.Unlock()
+	r.mu.Lock()
+	r.notify()
+	r.mu.Unlock()
+	if seals {
+		r.store.prune()
+	}
+}
+
+// begin makes the attempt's file anew.
+func (r *recording) begin() {
+	r.closeFile()
+	r.started, r.n, r.waiting, r.bytes, r.dropped = true, 0, nil, 0, 0
+	for i, name := range []string{wire.StreamStdout, wire.StreamStderr} {
+		s := &r.streams[i]
+		*s = stream{name: name}
+		s.lines = r.Secrets.NewWriter(sink{r, s})
+	}
+	err := safefile.MkdirAll(filepath.Dir(r.path("")), 0o700)
+	if err == nil {
+		if err = os.Remove(r.path(olderSuffix)); errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = r.openFile()
+	}
+	if err != nil {
+		r.fail(err)
+	}
+}
+
+// openFile begins a part.
+func (r *recording) openFile() error {
+	f, err := os.OpenFile(r.path(partSuffix), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	r.file, r.to, r.size = f, bufio.NewWriterSize(f, 64<<10), 0
+	r.gen++
+	return r.add(header{Schema: schema, Attempt: r.attempt()})
+}
+
+func (r *recording) closeFile() {
+	if r.file == nil {
+		return
+	}
+	if err := errors.Join(r.to.Flush(), r.file.Close()); err != nil {
+		r.lost = true
+	}
+	r.file = nil
+}
+
+// fail notes that lines are lost. The attempt goes on without them.
+func (r *recording) fail(err error) {
+	r.lost = true
+	r.store.log.Warn("output cannot be written; the work goes on without it", zap.String("issue", r.Issue), zap.String("worker", r.ID), zap.Error(err))
+}
+
+// add writes a document as a line.
+func (r *recording) add(v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	n, err := r.to.Write(b.Bytes())
+	r.size += int64(n)
+	r.dirty = true
+	return err
+}
+
+// tick lets followers see what came, and takes what had come too fast.
+func (r *recording) tick() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.catchUp(false)
+	r.show()
+}
+
+// show lets readers see everything that was added.
+func (r *recording) show() {
+	if !r.dirty || r.file == nil {
+		return
+	}
+	r.dirty = false
+	if err := r.to.Flush(); err != nil {
+		_ = r.file.Close()
+		r.file = nil
+		r.fail(err)
+	}
+	r.notify()
+}
+
+func (r *recording) notify() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// take is called by the source.
+func (r *recording) take(c Chunk) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.started {
+		r.begin()
+	}
+	i := 0
+	if c.Stderr {
+		i = 1
+	}
+	s := &r.streams[i]
+	switch {
+	case !c.At.IsZero():
+		s.at = c.At
+	case s.at.IsZero():
+		s.at = r.store.o.Now()
+	}
+	for line := range bytes.Lines(c.Data) {
+		s.part = append(s.part, line...)
+		whole := line[len(line)-1] == '\n'
+		if !whole && len(s.part) < longLine {
+			continue
+		}
+		text := s.part
+		s.part = nil
+		if !s.mid && whole && r.marked(s, text, c.At.IsZero()) {
+			continue
+		}
+		p := piece{s.at, i, s.stage, text, !s.mid}
+		s.mid = !whole
+		r.push(p)
+	}
+}
+
+// marked takes a line that says which stage begins.
+func (r *recording) marked(s *stream, line []byte, timeless bool) bool {
+	if !bytes.HasPrefix(line, []byte(wire.StageMarkPrefix)) {
+		return false
+	}
+	m, ok := wire.ReadStageMark(strings.TrimSuffix(string(line), "\n"), r.Key, r.ID, s.name)
+	if !ok || m.N <= s.mark.N {
+		return false
+	}
+	if s.mark, s.stage = m, m.Stage; timeless {
+		s.at = m.At.Time
+	}
+	return true
+}
+
+// push writes a piece, or lets it wait, behind others, if too much came at once.
+func (r *recording) push(p piece) {
+	if len(r.waiting) == 0 && r.may(p) {
+		r.write(p)
+		return
+	}
+	r.waiting, r.bytes = append(r.waiting, p), r.bytes+len(p.text)
+	for r.bytes > backlogBytes {
+		first := r.waiting[0]
+		r.waiting, r.bytes = r.waiting[1:], r.bytes-len(first.text)
+		r.dropped += int64(len(first.text))
+		r.streams[first.stream].gap, r.lost = true, true
+	}
+}
+
+func (r *recording) may(p piece) bool {
+	return r.limit.AllowN(r.store.o.Now(), min(len(p.text), r.limit.Burst()))
+}
+
+// catchUp writes what waits, as fast as it may, or all of it.
+func (r *recording) catchUp(all bool) {
+	for len(r.waiting) > 0 && (all || r.may(r.waiting[0])) {
+		p := r.waiting[0]
+		r.waiting, r.bytes = r.waiting[1:], r.bytes-len(p.text)
+		r.write(p)
+	}
+}
+
+// write hands a piece on to be redacted. Behind a gap, what was held back of a line's beginning goes with the gap, and half a secret at the
+// edge is hidden.
+func (r *recording) write(p piece) {
+	s := &r.streams[p.stream]
+	if s.gap {
+		s.gap = false
+		s.lines = r.Secrets.NewWriter(sink{r, s})
+		if !p.begins {
+			p.text = []byte(r.Secrets.Cut(string(p.text)))
+		}
+	}
+	s.now = p
+	if r.dropped > 0 {
+		r.enter(row{At: wire.At(p.at), SkippedBytes: r.dropped})
+		r.dropped = 0
+	}
+	_, _ = s.lines.Write(p.text)
+}
+
+// sink takes what was redacted, a line or a part of one at a time.
+type sink struct {
+	r *recording
+	s *stream
+}
+
+func (k sink) Write(p []byte) (int, error) {
+	text := strings.ToValidUTF8(strings.TrimRight(string(p), "\r\n"), "\uFFFD")
+	k.r.enter(row{At: wire.At(k.s.now.at), Stage: k.s.now.stage, Stream: k.s.name, Text: k.r.Mask(text)})
+	return len(p), nil
+}
+
+// enter adds a line to the file, which begins anew when it is full; the full one is kept until the next is.
+func (r *recording) enter(l row) {
+	if r.file == nil {
+		r.lost = true
+		return
+	}
+	r.n++
+	l.N = r.n
+	err := r.add(l)
+	if err == nil && r.size > r.store.o.Keep.PartBytes {
+		if err = errors.Join(r.to.Flush(), r.file.Close(), os.Rename(r.path(partSuffix), r.path(olderSuffix))); err == nil {
+			err = r.openFile()
+		}
+	}
+	if err != nil {
+		_ = r.file.Close()
+		r.file = nil
+		r.fail(err)
+	}
+}

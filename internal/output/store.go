@@ -1,0 +1,336 @@
+package output
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/audit"
+	"retake/internal/redact"
+)
+
+// Options of a Store. The zero value of each field is a default.
+type Options struct {
+	Log  *zap.Logger
+	Keep Keep
+	Now  func() time.Time // time.Now
+}
+
+// Keep bounds what is kept.
+type Keep struct {
+	PartBytes int64         // of one of the two parts of an attempt's file while it runs; 4 MiB
+	Burst     int           // bytes that an attempt may print at once; 16 MiB, as much as a container's log has
+	PerSecond int           // bytes that it may print for long, the rest is counted; 256 KiB
+	Files     int           // attempts; 500
+	Bytes     int64         // of all together; 1 GiB
+	Age       time.Duration // 30 days
+}
+
+// folderName is where outputs are, one folder for each task.
+const folderName = "outputs"
+
+// Store keeps what attempts print. Its methods are safe for concurrent use.
+type Store struct {
+	dir  string
+	o    Options
+	log  *zap.Logger
+	ctx  context.Context // of the recordings
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu    sync.Mutex
+	tasks map[string]*task // by folder
+	live  map[string]*recording
+}
+
+// task is what is known of a task beside its files.
+type task struct {
+	open    bool          // attempts may come
+	changed chan struct{} // closed, and made anew, when an attempt began or the task is over
+}
+
+// Open returns the store of a data directory. Nothing is read or written yet.
+func Open(dir string, o Options) *Store {
+	o.Log = cmp.Or(o.Log, zap.NewNop())
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Keep = Keep{
+		PartBytes: cmp.Or(o.Keep.PartBytes, 4<<20), Burst: cmp.Or(o.Keep.Burst, 16<<20), PerSecond: cmp.Or(o.Keep.PerSecond, 256<<10),
+		Files: cmp.Or(o.Keep.Files, 500), Bytes: cmp.Or(o.Keep.Bytes, 1<<30), Age: cmp.Or(o.Keep.Age, 30*24*time.Hour),
+	}
+	s := &Store{dir: dir, o: o, log: o.Log, tasks: map[string]*task{}, live: map[string]*recording{}}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends what is being recorded. The files stay as they are: attempts go on, and who follows them next begins anew.
+func (s *Store) Close() {
+	s.mu.Lock() // nothing begins after this
+	s.end()
+	s.mu.Unlock()
+	s.work.Wait()
+}
+
+// Chunk is a piece of what an attempt prints.
+type Chunk struct {
+	At     time.Time // zero: not known
+	Stderr bool
+	Data   []byte // of one line at most, or of several; not kept
+}
+
+// Source hands over what an attempt has printed and will print, from the first byte that there is, and returns nil when
+// it has ended.
+type Source func(ctx context.Context, take func(Chunk)) error
+
+// Recording says what to record, and what not to write down.
+type Recording struct {
+	Issue, ID string
+	N         int
+	Key       []byte              // that the worker signs its marks of stages with; nil: stages are not known
+	Secrets   *redact.Redactor    // values, wherever the pieces are cut
+	Mask      func(string) string // what else is hidden in a line; nil: nothing
+	Source    Source
+}
+
+// Begin records an attempt in the background until it ends. For one that is being recorded it does nothing.
+func (s *Store) Begin(r Recording) {
+	if _, err := s.begin(r); err != nil {
+		s.log.Warn("the output of an attempt is not kept", zap.String("issue", r.Issue), zap.String("worker", r.ID), zap.Error(err))
+	}
+}
+
+func (s *Store) begin(r Recording) (*recording, error) {
+	folder, err := audit.TaskFolder(r.Issue)
+	if err == nil && !attemptForm.MatchString(r.ID) {
+		err = fmt.Errorf("attempt %.100q is no name", r.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.live[r.ID]; now != nil {
+		return now, nil
+	}
+	if s.ctx.Err() != nil {
+		return nil, errors.New("the director ends")
+	}
+	rec := newRecording(s, folder, r)
+	s.live[r.ID] = rec
+	s.taskOf(folder).notify()
+	s.work.Go(func() { rec.run(s.ctx) })
+	return rec, nil
+}
+
+// Finish returns what is kept of an attempt that has ended, once all of it is on the disk. One that nobody recorded is recorded
+// first, from its source. It waits as long as ctx; then what came so far is kept.
+func (s *Store) Finish(ctx context.Context, r Recording) (Stored, error) {
+	if stored, err := s.Stored(r.Issue, r.ID); err == nil {
+		return stored, nil
+	}
+	rec, err := s.begin(r)
+	if err != nil {
+		return Stored{}, err
+	}
+	select {
+	case <-rec.done:
+	case <-ctx.Done():
+		rec.giveUp()
+		select {
+		case <-rec.done:
+		case <-time.After(time.Second): // the disk does not answer
+			return Stored{}, context.Cause(ctx)
+		}
+	}
+	return s.Stored(r.Issue, r.ID)
+}
+
+// Stored returns the finished output of an attempt. fs.ErrNotExist: there is none.
+func (s *Store) Stored(issue, id string) (Stored, error) {
+	folder, err := audit.TaskFolder(issue)
+	if err != nil {
+		return Stored{}, err
+	}
+	return digest(s.dir, filepath.Join(folderName, folder, id+sealedSuffix))
+}
+
+// Expect says that attempts of a task may come: who follows it waits for them.
+func (s *Store) Expect(issue string) { s.setOpen(issue, true) }
+
+// Over says that no more attempts come of a task.
+func (s *Store) Over(issue string) { s.setOpen(issue, false) }
+
+func (s *Store) setOpen(issue string, open bool) {
+	folder, err := audit.TaskFolder(issue)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.taskOf(folder)
+	if t.open = open; !open {
+		t.notify()
+		delete(s.tasks, folder)
+	}
+}
+
+// taskOf is under the lock.
+func (s *Store) taskOf(folder string) *task {
+	t := s.tasks[folder]
+	if t == nil {
+		t = &task{changed: make(chan struct{})}
+		s.tasks[folder] = t
+	}
+	return t
+}
+
+func (t *task) notify() {
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// Names of an attempt's files: the newest part and the one before while it runs, all of it afterwards.
+const (
+	partSuffix   = ".jsonl"
+	olderSuffix  = ".1.jsonl"
+	sealedSuffix = ".jsonl.zst"
+)
+
+var (
+	attemptForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+	fileForm    = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,127})(\.1)?\.jsonl(\.zst)?$`)
+)
+
+// SealOthers finishes what an earlier process had begun to record, of attempts that are there no more.
+func (s *Store) SealOthers(there []string) {
+	s.work.Go(func() {
+		found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*"+partSuffix)) // the pattern is right
+		for _, path := range found {
+			id := fileForm.FindStringSubmatch(filepath.Base(path))
+			if id == nil || id[2] != "" && exists(strings.TrimSuffix(path, olderSuffix)+partSuffix) || slices.Contains(there, id[1]) || s.ctx.Err() != nil {
+				continue
+			}
+			s.mu.Lock()
+			recorded := s.live[id[1]] != nil
+			s.mu.Unlock()
+			if recorded {
+				continue
+			}
+			if err := seal(filepath.Dir(path), id[1], false); err != nil {
+				s.log.Warn("the output of an earlier attempt cannot be finished", zap.String("worker", id[1]), zap.Error(err))
+			}
+		}
+		s.prune()
+	})
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// kept is all files of one attempt.
+type kept struct {
+	paths []string
+	bytes int64
+	at    time.Time
+}
+
+// prune removes the oldest outputs, until what is left is within the bounds.
+func (s *Store) prune() {
+	byID := map[string]*kept{}
+	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // the pattern is right
+	for _, path := range found {
+		m := fileForm.FindStringSubmatch(filepath.Base(path))
+		info, err := os.Stat(path)
+		if m == nil || err != nil {
+			continue
+		}
+		k := byID[m[1]]
+		if k == nil {
+			k = &kept{}
+			byID[m[1]] = k
+		}
+		k.paths, k.bytes = append(k.paths, path), k.bytes+info.Size()
+		if info.ModTime().After(k.at) {
+			k.at = info.ModTime()
+		}
+	}
+	s.mu.Lock()
+	for id := range s.live {
+		delete(byID, id)
+	}
+	s.mu.Unlock()
+	all := make([]*kept, 0, len(byID))
+	for _, k := range byID {
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b *kept) int { return b.at.Compare(a.at) })
+	var bytes int64
+	for i, k := range all {
+		if bytes += k.bytes; i < s.o.Keep.Files && bytes <= s.o.Keep.Bytes && s.o.Now().Sub(k.at) <= s.o.Keep.Age {
+			continue
+		}
+		for _, path := range k.paths {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				s.log.Warn("an old output cannot be removed", zap.String("path", path), zap.Error(err))
+			}
+		}
+	}
+}
+
+// Attempts lists the attempts of an issue whose output is kept, oldest first.
+func (s *Store) Attempts(issue string) ([]Attempt, error) {
+	folder, err := audit.TaskFolder(issue)
+	if err != nil {
+		return nil, err
+	}
+	found, err := os.ReadDir(filepath.Join(s.dir, folderName, folder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	byID := map[string]Attempt{}
+	for _, e := range found {
+		m := fileForm.FindStringSubmatch(e.Name())
+		if m == nil || strings.HasSuffix(e.Name(), olderSuffix) {
+			continue
+		}
+		if h, err := readHeader(filepath.Join(s.dir, folderName, folder, e.Name())); err == nil && h.ID == m[1] {
+			h.Live = false
+			byID[h.ID] = h.Attempt
+		}
+	}
+	var live []*recording
+	s.mu.Lock()
+	for _, rec := range s.live {
+		if rec.folder == folder {
+			live = append(live, rec)
+		}
+	}
+	s.mu.Unlock() // who holds a recording may wait for the disk
+	for _, rec := range live {
+		rec.mu.Lock()
+		byID[rec.ID] = rec.attempt()
+		rec.mu.Unlock()
+	}
+	list := make([]Attempt, 0, len(byID))
+	for _, a := range byID {
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b Attempt) int {
+		return cmp.Or(a.Began.Compare(b.Began.Time), cmp.Compare(a.N, b.N), strings.Compare(a.ID, b.ID))
+	})
+	return list, nil
+}
