@@ -14,7 +14,7 @@ import (
 
 // recordCommands read what the director has written down; they work while it runs, and when it does not.
 func recordCommands(o *options) []*cobra.Command {
-	return []*cobra.Command{reportCommand(o), budgetCommand(o), replayCommand(o)}
+	return []*cobra.Command{logsCommand(o), reportCommand(o), budgetCommand(o), replayCommand(o)}
 }
 
 // dataDir is where the director of this configuration keeps its files.

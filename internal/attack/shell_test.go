@@ -80,8 +80,11 @@ func (r playedRuntime) file(id, kind string) string                 { return fil
 func (playedRuntime) EnsureImage(context.Context, string) error     { return nil }
 func (playedRuntime) EnsureNetwork(context.Context) (string, error) { return "127.0.0.1", nil }
 func (playedRuntime) Adopt(context.Context, string) error           { return nil }
-func (playedRuntime) Workdir(s container.Spec) string               { return s.Workdir }
-func (playedRuntime) Close() error                                  { return nil }
+func (playedRuntime) FollowOutput(context.Context, string, func(container.Printed)) error {
+	return nil
+}
+func (playedRuntime) Workdir(s container.Spec) string { return s.Workdir }
+func (playedRuntime) Close() error                    { return nil }
 
 func (r playedRuntime) there(id, kind string) bool {
 	_, err := os.Stat(r.file(id, kind))

@@ -140,20 +140,26 @@ func TestCheatedValidation(t *testing.T) {
 // cheatImage makes the image, or says why there is none.
 func cheatImage(t *testing.T) string {
 	t.Helper()
+	return imageOf(t, "cheat", cheat)
+}
+
+// imageOf makes an image that has one program, /name, or says why there is none.
+func imageOf(t *testing.T, name, source string) string {
+	t.Helper()
 	if out, err := exec.Command("docker", "version", "--format", "{{.Server.Version}}").CombinedOutput(); err != nil {
 		if os.Getenv("RETAKE_REQUIRE_DOCKER") == "1" {
 			t.Fatalf("docker: %v %s", err, out)
 		}
 		t.Skipf("docker: %v %s", err, out)
 	}
-	dir, image := t.TempDir(), "retake-cheat:"+strings.ToLower(rand.Text()[:8])
-	must(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(cheat), 0o600))
-	must(t, buildStatic(filepath.Join(dir, "main.go"), filepath.Join(dir, "cheat")))
-	program, err := os.ReadFile(filepath.Join(dir, "cheat"))
+	dir, image := t.TempDir(), "retake-"+name+":"+strings.ToLower(rand.Text()[:8])
+	must(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
+	must(t, buildStatic(filepath.Join(dir, "main.go"), filepath.Join(dir, name)))
+	program, err := os.ReadFile(filepath.Join(dir, name))
 	must(t, err)
 	var files bytes.Buffer
 	archive := tar.NewWriter(&files)
-	must(t, archive.WriteHeader(&tar.Header{Name: "cheat", Mode: 0o755, Size: int64(len(program))}))
+	must(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(program))}))
 	_, err = archive.Write(program)
 	must(t, err)
 	must(t, archive.Close())

@@ -39,6 +39,8 @@ type fakeWorker struct {
 	stop     chan string            // reasons that the director gave
 	behind   chan wire.SyncRequired // what it said of the base branch
 
+	printed []container.Printed // under the runtime's lock
+
 	task   string
 	kill   context.CancelFunc
 	ended  bool
@@ -53,6 +55,45 @@ func newFakeRuntime(play func(ctx context.Context, w *fakeWorker) int) *fakeRunt
 func (h *fakeRuntime) Adopt(context.Context, string) error { return nil }
 func (h *fakeRuntime) Close() error                        { return nil }
 func (h *fakeRuntime) Workdir(s container.Spec) string     { return s.Workdir }
+
+// FollowOutput hands over what a worker has printed so far, and what it prints, until it has ended.
+func (h *fakeRuntime) FollowOutput(ctx context.Context, id string, take func(container.Printed)) error {
+	for n := 0; ctx.Err() == nil; {
+		h.mu.Lock()
+		a := h.workers[id]
+		if a == nil {
+			h.mu.Unlock()
+			return nil
+		}
+		more, ended := slices.Clone(a.printed[n:]), a.ended
+		h.mu.Unlock()
+		for _, p := range more {
+			take(p)
+		}
+		if n += len(more); ended {
+			return nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err()
+}
+
+// print is what a worker prints.
+func (h *fakeRuntime) print(a *fakeWorker, stream, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a.printed = append(a.printed, container.Printed{At: time.Now(), Stderr: stream == wire.StreamStderr, Data: []byte(text)})
+}
+
+// mark is the line with which a worker says which stage begins.
+func (h *fakeRuntime) mark(a *fakeWorker, n int, stage string) {
+	for _, stream := range []string{wire.StreamStdout, wire.StreamStderr} {
+		h.print(a, stream, wire.StageMark{N: n, At: wire.At(time.Now()), Stage: stage, Run: 1}.Line(a.plan.SignKey, a.plan.WorkerID, stream))
+	}
+}
 
 func (h *fakeRuntime) EnsureNetwork(context.Context) (string, error) {
 	h.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
@@ -68,6 +69,7 @@ type stream struct {
 	at    time.Time
 	stage string
 	mark  wire.StageMark // the last one
+	rune  []byte         // the first bytes of a character that a cut split
 	lines *redact.Writer // hides secrets, also where a line was cut
 	now   piece          // that is being written
 }
@@ -197,6 +199,9 @@ func (r *recording) finish(ended bool) {
 				r.catchUp(true)
 			}
 			s.lines.Flush()
+			if len(s.rune) > 0 {
+				_, _ = sink{r, s}.Write([]byte("\n"))
+			}
 		}
 	}
 	r.closeFile()
@@ -330,18 +335,17 @@ func (r *recording) take(c Chunk) {
 	}
 	for line := range bytes.Lines(c.Data) {
 		s.part = append(s.part, line...)
-		whole := line[len(line)-1] == '\n'
-		if !whole && len(s.part) < longLine {
+		for len(s.part) > longLine {
+			r.push(piece{s.at, i, s.stage, bytes.Clone(s.part[:longLine]), !s.mid})
+			s.part, s.mid = s.part[longLine:], true
+		}
+		if s.part[len(s.part)-1] != '\n' {
 			continue
 		}
-		text := s.part
-		s.part = nil
-		if !s.mid && whole && r.marked(s, text, c.At.IsZero()) {
-			continue
+		if s.mid || !r.marked(s, s.part, c.At.IsZero()) {
+			r.push(piece{s.at, i, s.stage, s.part, !s.mid})
 		}
-		p := piece{s.at, i, s.stage, text, !s.mid}
-		s.mid = !whole
-		r.push(p)
+		s.part, s.mid = nil, false
 	}
 }
 
@@ -396,7 +400,7 @@ func (r *recording) write(p piece) {
 		s.gap = false
 		s.lines = r.Secrets.NewWriter(sink{r, s})
 		if !p.begins {
-			p.text = []byte(r.Secrets.Cut(string(p.text)))
+			p.text = []byte(r.Secrets.CutFront(string(p.text)))
 		}
 	}
 	s.now = p
@@ -414,9 +418,27 @@ type sink struct {
 }
 
 func (k sink) Write(p []byte) (int, error) {
-	text := strings.ToValidUTF8(strings.TrimRight(string(p), "\r\n"), "\uFFFD")
+	all := append(k.s.rune, p...)
+	k.s.rune = nil
+	if n := halfRune(all); n > 0 {
+		all, k.s.rune = all[:len(all)-n], bytes.Clone(all[len(all)-n:])
+	}
+	text := strings.ToValidUTF8(strings.TrimRight(string(all), "\r\n"), "\uFFFD")
 	k.r.enter(row{At: wire.At(k.s.now.at), Stage: k.s.now.stage, Stream: k.s.name, Text: k.r.Mask(text)})
 	return len(p), nil
+}
+
+// halfRune is how many bytes at the end may be the beginning of a character.
+func halfRune(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if rest := text[len(text)-n:]; utf8.RuneStart(rest[0]) {
+			if utf8.FullRune(rest) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
 }
 
 // enter adds a line to the file, which begins anew when it is full; the full one is kept until the next is.

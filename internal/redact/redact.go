@@ -69,13 +69,25 @@ func (r *Redactor) Text(text string) string { return byRules(r.values(text)) }
 
 // Cut redacts text of which a ring buffer or a limit took the beginning or the end, and with it half of a secret.
 func (r *Redactor) Cut(text string) string {
-	text = r.values(text)
+	text = r.CutFront(text)
 	if r != nil {
 		for _, s := range r.spellings {
-			text = cutHalves(text, s)
+			text = cutEnd(text, s)
 		}
 	}
 	return byRules(text)
+}
+
+// CutFront redacts known values in text of which only the beginning is missing, and with it half of one. The end is left as it is, since
+// more of the text follows.
+func (r *Redactor) CutFront(text string) string {
+	text = r.values(text)
+	if r != nil {
+		for _, s := range r.spellings {
+			text = cutFront(text, s)
+		}
+	}
+	return text
 }
 
 // Text redacts what looks like a secret, for those who know no values.
@@ -110,13 +122,16 @@ func (r *Redactor) longest() int {
 	return len(r.spellings[0])
 }
 
-func cutHalves(text, secret string) string {
+func cutFront(text, secret string) string {
 	for n := min(len(secret)-1, len(text)); n >= shortestHalf; n-- {
 		if strings.HasPrefix(text, secret[len(secret)-n:]) {
-			text = Marker + text[n:]
-			break
+			return Marker + text[n:]
 		}
 	}
+	return text
+}
+
+func cutEnd(text, secret string) string {
 	for n := min(len(secret)-1, len(text)); n >= shortestHalf; n-- {
 		if strings.HasSuffix(text, secret[:n]) {
 			return text[:len(text)-n] + Marker

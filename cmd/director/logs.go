@@ -1,0 +1,146 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/bus/wire"
+	"retake/internal/director"
+	"retake/internal/fsm"
+	"retake/internal/output"
+)
+
+func logsCommand(o *options) *cobra.Command {
+	var f output.Filter
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted), Short: "Print what an attempt printed, or prints now",
+		Long: "Print what an attempt printed, or prints now: redacted, each line with its time (UTC), its stage, and ! before what went to stderr.\n" +
+			"Without --attempt it is the newest, and with --follow those that come after it, until the task is over.\n" +
+			"Without a running director the files below director.data_dir are read.\n" +
+			"Exit 0: printed; 1: nothing is known of the issue, or the attempt; 2: it cannot be read.",
+		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs 21 --tail 50 --follow",
+	}
+	c.Flags().IntVar(&f.Attempt, "attempt", 0, "number of the attempt (default: the newest)")
+	c.Flags().StringVar(&f.Stage, "stage", "", "only this stage, e.g. CODE")
+	c.Flags().IntVar(&f.Last, "tail", 0, "of what is there already print so many lines at most (default: all)")
+	c.Flags().BoolVarP(&f.Follow, "follow", "f", false, "wait for more")
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.Attempt < 0 || f.Last < 0 {
+			return errors.New("--attempt and --tail: want a number from 1")
+		}
+		cfg, err := o.load()
+		if err != nil {
+			return err
+		}
+		issue, err := issueKey(args[0], cfg.GitHub.Repositories)
+		if err != nil {
+			return err
+		}
+		out := newLogPrinter(cmd.OutOrStdout(), issue, asJSON)
+		dir := cfg.Director.DataDir
+		err = out.print(director.AskOutput(cmd.Context(), dir, issue, f))
+		if errors.Is(err, director.ErrNotThere) {
+			if f.Follow {
+				fmt.Fprintf(cmd.ErrOrStderr(), "nothing can be followed: %v; this is what is kept\n", err)
+			}
+			err = out.print(director.StoredLines(cmd.Context(), dir, issue, f))
+		}
+		switch {
+		case cmd.Context().Err() != nil: // it was enough
+			return nil
+		case errors.Is(err, director.ErrNoOutput):
+			return noBecause{err}
+		case err == nil && !out.any:
+			fmt.Fprintln(cmd.ErrOrStderr(), "it has printed nothing like that yet")
+		}
+		return err
+	}
+	return c
+}
+
+// logPrinter prints lines of output, for people or for programs.
+type logPrinter struct {
+	to      io.Writer
+	json    *json.Encoder // nil: for people
+	issue   fsm.IssueKey
+	attempt string // of the line before
+	any     bool
+}
+
+func newLogPrinter(to io.Writer, issue fsm.IssueKey, asJSON bool) *logPrinter {
+	p := &logPrinter{to: to, issue: issue}
+	if asJSON {
+		p.json = json.NewEncoder(to)
+		p.json.SetEscapeHTML(false)
+	}
+	return p
+}
+
+func (p *logPrinter) print(lines iter.Seq2[output.Line, error]) error {
+	for l, err := range lines {
+		if err == nil {
+			err = p.line(l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *logPrinter) line(l output.Line) error {
+	p.any = true
+	if p.json != nil {
+		return p.json.Encode(l)
+	}
+	if l.AttemptID != p.attempt {
+		p.attempt = l.AttemptID
+		if _, err := fmt.Fprintf(p.to, "== %s, attempt %d (%s)\n", p.issue, l.Attempt, l.AttemptID); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(p.to, logText(l))
+	return err
+}
+
+func logText(l output.Line) string {
+	switch {
+	case l.Skipped > 0:
+		return fmt.Sprintf("… %d lines are not kept …", l.Skipped)
+	case l.SkippedBytes > 0:
+		return fmt.Sprintf("… %d bytes came too fast and are not kept …", l.SkippedBytes)
+	}
+	mark := "|"
+	if l.Stream == wire.StreamStderr {
+		mark = "!"
+	}
+	return fmt.Sprintf("%s %-8s %s %s", l.At.UTC().Format("2006-01-02 15:04:05"), dash(l.Stage), mark, forTerminal(l.Text))
+}
+
+// escapes are what programs send to terminals: colours, titles, the clipboard.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[@-Z\\\\^_]")
+
+// forTerminal is text that only prints: whoever wrote it is not trusted with a person's terminal.
+func forTerminal(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return r
+		case r == '\r':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, escapes.ReplaceAllString(text, ""))
+}

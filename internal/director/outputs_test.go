@@ -1,0 +1,144 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/audit"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/output"
+)
+
+// printed are the lines that a director, or without one its files, has of an issue: "attempt stage text".
+func (s *harness) printed(key string, f output.Filter) (lines []string) {
+	s.t.Helper()
+	all := AskOutput(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
+	if s.cancel == nil {
+		all = StoredLines(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
+	}
+	for l, err := range all {
+		if errors.Is(err, ErrNoOutput) || errors.Is(err, ErrNotThere) { // the director begins
+			return nil
+		}
+		must(s.t, err)
+		lines = append(lines, shownLine(l))
+	}
+	return lines
+}
+
+func shownLine(l output.Line) string {
+	b, _ := json.Marshal(l.Attempt)
+	return strings.TrimSpace(string(b) + " " + l.Stage + " " + l.Text)
+}
+
+// What a worker prints is there while it runs, goes on over the director's restart, and is kept with its digest in the audit. Nothing that it
+// knows, or was given, is written down.
+func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
+	t.Parallel()
+	const password = "pa55-w0rd-of-the-database"
+	goOn := make(chan struct{})
+	var s *harness
+	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Attempt == 1 {
+			s.runtime.mark(a, 1, "CODE")
+			s.runtime.print(a, wire.StreamStdout, "seed="+a.plan.Bus.Seed[:20])
+			s.runtime.print(a, wire.StreamStdout, a.plan.Bus.Seed[20:]+"\n"+password+"\n")
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+				return 1
+			}
+			s.runtime.mark(a, 2, "VALIDATE")
+			s.runtime.print(a, wire.StreamStderr, "it fails")
+			return 1
+		}
+		s.runtime.mark(a, 1, "CODE")
+		s.runtime.print(a, wire.StreamStdout, "again\n")
+		return a.work(ctx)
+	})
+	s.config.Containers.Env = map[string]string{"DB_PASSWORD": password}
+	key := s.github.CreateIssue(repo, "octocat", "Print", "", "agent-task")
+	if lines := s.printed(key, output.Filter{}); lines != nil {
+		t.Errorf("before anything ran: %q", lines)
+	}
+	s.start()
+	first := []string{"1 CODE seed=[REDACTED]", "1 CODE [REDACTED]"}
+	s.until("the first lines", func() bool { return slices.Equal(s.printed(key, output.Filter{}), first) })
+	s.stop()
+	if lines := s.printed(key, output.Filter{}); !slices.Equal(lines, first) {
+		t.Errorf("without a director: %q", lines)
+	}
+	s.start()
+	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() == 1 })
+	s.until("the same lines again", func() bool { return slices.Equal(s.printed(key, output.Filter{Stage: "code"}), first) })
+
+	followed := make(chan []string, 1)
+	ready := make(chan struct{}, 1)
+	go func() {
+		var lines []string
+		for l, err := range AskOutput(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key), output.Filter{Follow: true, Last: 1}) {
+			if err != nil {
+				lines = append(lines, err.Error())
+				break
+			}
+			lines = append(lines, shownLine(l))
+			select {
+			case ready <- struct{}{}:
+			default:
+			}
+			if l.Attempt == 2 {
+				break
+			}
+		}
+		followed <- lines
+	}()
+	<-ready
+	close(goOn)
+	s.until("review", s.labelled(key, "agent-review"))
+	select {
+	case lines := <-followed:
+		if want := []string{"1 CODE [REDACTED]", "1 VALIDATE it fails", "2 CODE again"}; !slices.Equal(lines, want) {
+			t.Errorf("followed %q, want %q", lines, want)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the second attempt was never seen")
+	}
+	if lines := s.printed(key, output.Filter{Attempt: 1, Stage: "VALIDATE"}); !slices.Equal(lines, []string{"1 VALIDATE it fails"}) {
+		t.Errorf("the finished one: %q", lines)
+	}
+	var meta audit.Meta
+	s.until("the digest in the audit", func() bool {
+		found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "audits", "*-1", "meta.json"))
+		if len(found) != 1 {
+			return false
+		}
+		data, err := os.ReadFile(found[0])
+		must(t, err)
+		must(t, json.Unmarshal(data, &meta))
+		return meta.Output != nil
+	})
+	store := output.Open(s.config.Director.DataDir, output.Options{})
+	defer store.Close()
+	if stored, err := store.Stored(key, meta.AttemptID); err != nil || audit.StoredOutput(stored) != *meta.Output || stored.Truncated {
+		t.Errorf("audit has %+v, the file is %+v (%v)", meta.Output, stored, err)
+	}
+	if len(s.verdicts(key)) != 1 {
+		t.Errorf("verdicts %q", s.verdicts(key))
+	}
+	if ask := func(f output.Filter) (err error) {
+		for _, e := range AskOutput(t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f) {
+			err = e
+		}
+		return err
+	}; !errors.Is(ask(output.Filter{Attempt: 7}), ErrNoOutput) || ask(output.Filter{Attempt: 2}) != nil {
+		t.Error("an attempt that never was is known, or one that was is not")
+	}
+}
