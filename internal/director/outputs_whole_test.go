@@ -83,6 +83,11 @@ func TestOutputOfTheRealWorker(t *testing.T) {
 				program = filepath.Join(base, "printer")
 				must(t, os.WriteFile(filepath.Join(base, "printer.go"), []byte(printer), 0o600))
 				must(t, buildStatic(filepath.Join(base, "printer.go"), program))
+				t.Cleanup(func() {
+					if s.stop(); t.Failed() {
+						killWorkers(t, filepath.Join(base, "worker"), c.Director.DataDir)
+					}
+				})
 			}
 			c.Containers.Env = map[string]string{"DB_PASSWORD": password}
 			c.Stages = []config.Stage{

@@ -451,7 +451,7 @@ func (r *recording) enter(l row) {
 	l.N = r.n
 	err := r.add(l)
 	if err == nil && r.size > r.store.o.Keep.PartBytes {
-		if err = errors.Join(r.to.Flush(), r.file.Close(), os.Rename(r.path(partSuffix), r.path(olderSuffix))); err == nil {
+		if err = errors.Join(r.to.Flush(), r.file.Close(), safefile.Rename(r.path(partSuffix), r.path(olderSuffix))); err == nil {
 			err = r.openFile()
 		}
 	}
