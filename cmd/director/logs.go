@@ -38,16 +38,15 @@ func logsCommand(o *options) *cobra.Command {
 		if f.Attempt < 0 || f.Last < 0 {
 			return errors.New("--attempt and --tail: want a number from 1")
 		}
-		cfg, err := o.load()
+		issue, err := o.issue(args[0])
 		if err != nil {
 			return err
 		}
-		issue, err := issueKey(args[0], cfg.GitHub.Repositories)
+		dir, err := o.dataDir("")
 		if err != nil {
 			return err
 		}
 		out := newLogPrinter(cmd.OutOrStdout(), issue, asJSON)
-		dir := cfg.Director.DataDir
 		err = out.print(director.AskOutput(cmd.Context(), dir, issue, f))
 		if errors.Is(err, director.ErrNotThere) {
 			if f.Follow {
@@ -57,7 +56,7 @@ func logsCommand(o *options) *cobra.Command {
 		}
 		switch {
 		case cmd.Context().Err() != nil: // it was enough
-			return nil
+			return nil //nolint:nilerr // a signal ends it
 		case errors.Is(err, director.ErrNoOutput):
 			return noBecause{err}
 		case err == nil && !out.any:

@@ -5,7 +5,7 @@
 //	<dir>/audits/index.json      one line per attempt; derived from the meta files, so it is written anew at every start
 //	<dir>/events.jsonl           one line per classification that led to a retry or was shown; .1 is the last full one
 //	<dir>/state/<task>/          stats.json, last_failure.json
-//	<dir>/outputs/<task>/        _summary.md, the summary of the last attempt
+//	<dir>/outputs/<task>/        _summary.md, the summary of the last attempt; what attempts print is package output's
 //	<dir>/ERROR_REPORT.md        one page about a run
 //
 // <task> is <owner>_<repo>_<n>, in lower case. The two pages for people, summary.md and ERROR_REPORT.md, are templates in pages/.

@@ -125,6 +125,7 @@ func example(t *testing.T) string {
 		AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Outcome: OutcomeFailed, Stage: "VALIDATE", ExitCode: &exit, Failure: f,
 		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 10, CacheHits: 1},
 		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each shown the failure of the last"}, Notes: []string{"program: go", "exit code: 1"},
+		Output: &StoredOutput{Path: "outputs/acme_widgets_21/k3v9qx2m-1.jsonl.zst", SHA256: "5f0c2b7a91d3e6445f0c2b7a91d3e6445f0c2b7a91d3e6445f0c2b7a91d3e644", Bytes: 4211},
 	}, Output{
 		TestLog: "=== RUN   TestParse\n    parse_test.go:14: want 2026-11-21, got 2026-21-11\n--- FAIL: TestParse (0.00s)\nFAIL\n",
 		Patch:   "diff --git a/parse.go b/parse.go\n--- a/parse.go\n+++ b/parse.go\n@@ -1 +1,2 @@\n-a\n+b\n+c\n",

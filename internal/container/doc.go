@@ -63,6 +63,8 @@
 // so that stderr can vanish behind much stdout. The log file is bounded (16 MiB), so a flood on one stream can push the other
 // one's lines out of it; the ring has kept them. Adopt follows a container that an earlier process started.
 //
+// FollowOutput is for people: whoever wants to see everything reads the log file from its beginning, as often as it likes, and what comes behind it.
+//
 // # Out of memory
 //
 // Best effort on the daemon's side (flag and event miss about one kill in twenty, and can come 50 ms after the exit), hence:

@@ -274,7 +274,7 @@ func (c *cursor) drain() error {
 func (c *cursor) line(text []byte) error {
 	var l row
 	if !bytes.HasPrefix(text, []byte(`{"n":`)) || json.Unmarshal(text, &l) != nil || l.N <= c.n { // a header, damaged, or read already
-		return nil
+		return nil //nolint:nilerr // what is damaged is passed over, its number is missing then
 	}
 	out := Line{At: l.At, AttemptID: c.of.ID, Attempt: c.of.N}
 	if missing := l.N - c.n - 1; missing > 0 {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -208,7 +209,11 @@ func (r *recording) finish(ended bool) {
 	seals, lost := ended || r.gaveUp, r.lost
 	r.mu.Unlock()
 	if seals {
-		if err := seal(filepath.Dir(r.path("")), r.ID, lost); err != nil {
+		err := seal(filepath.Dir(r.path("")), r.ID, lost)
+		if errors.Is(err, os.ErrNotExist) { // the audit's writer sweeps away unfinished files now and then
+			err = seal(filepath.Dir(r.path("")), r.ID, lost)
+		}
+		if err != nil {
 			r.fail(err)
 		}
 	}
@@ -418,7 +423,7 @@ type sink struct {
 }
 
 func (k sink) Write(p []byte) (int, error) {
-	all := append(k.s.rune, p...)
+	all := slices.Concat(k.s.rune, p)
 	k.s.rune = nil
 	if n := halfRune(all); n > 0 {
 		all, k.s.rune = all[:len(all)-n], bytes.Clone(all[len(all)-n:])

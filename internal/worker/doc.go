@@ -59,7 +59,7 @@
 //
 // Output: what the stages print goes on to the container's stdout and stderr, redacted. The worker's own lines are few. They
 // go to stderr, begin with "retake-worker: " at the start of a line, and are one JSON object each, with the keys of the
-// director's log.
+// director's log. If the plan asks for it, a signed line on both streams says which stage begins (wire.StageMark).
 //
 // Spool: reports stay in .retake/spool/<attempt_id>.<n>.json (mode 0600), also those that were acknowledged. What is sent is the copy
 // in memory; files of earlier attempts are left alone, because an attempt that is over reports nothing. The director reads them when
