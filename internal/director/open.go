@@ -288,10 +288,10 @@ func (d *daemon) remote(repo string) string {
 func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	errs := []error{d.operator.close(), d.web.close()}
-	if d.outputs != nil {
+	if d.outputs != nil { // who follows output waits for nothing else
 		d.outputs.Close()
 	}
+	errs := []error{d.operator.close(), d.web.close()}
 	if d.audit != nil {
 		errs = append(errs, d.audit.Close(ctx))
 	}
