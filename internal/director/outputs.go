@@ -62,7 +62,7 @@ func (s *session) expectOutput(m *fsm.Machine, list []container.Status) {
 }
 
 // outputTime bounds how long an attempt's end waits for the last of its output.
-const outputTime = 5 * time.Second
+const outputTime = 20 * time.Second
 
 // finishOutput returns the file with an ended attempt's output; nil: there is none.
 func (s *session) finishOutput(ctx context.Context, e fsm.Effect) *audit.StoredOutput {

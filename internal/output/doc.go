@@ -13,7 +13,7 @@
 //   - Nothing is written before it was redacted, wherever chunks, long lines and gaps cut it.
 //   - Readers read files: who reads slowly, or not at all, costs nobody anything, and is told how many lines it missed.
 //   - Whose stage a line is says the worker, in marks that it signs (wire.StageMark). A line that only looks like one is text.
-//   - An attempt that prints without end costs the redaction of 8 MiB at once and of 256 KiB a second after that, two parts of 4 MiB on the
+//   - An attempt that prints without end costs the redaction of 4 MiB at once and of 256 KiB a second after that, two parts of 4 MiB on the
 //     disk, and 64 KiB of memory. What is too much is counted and left out, but never the end.
 //   - Begin, Expect and Over return at once: they are called by who must not wait.
 //

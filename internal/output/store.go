@@ -30,7 +30,7 @@ type Options struct {
 // Keep bounds what is kept.
 type Keep struct {
 	PartBytes int64         // of one of the two parts of an attempt's file while it runs; 4 MiB
-	Burst     int           // bytes that an attempt may print at once; 8 MiB
+	Burst     int           // bytes that an attempt may print at once; 4 MiB
 	PerSecond int           // bytes that it may print for long, the rest is counted; 256 KiB
 	Files     int           // attempts; 500
 	Bytes     int64         // of all together; 1 GiB
@@ -67,7 +67,7 @@ func Open(dir string, o Options) *Store {
 		o.Now = time.Now
 	}
 	o.Keep = Keep{
-		PartBytes: cmp.Or(o.Keep.PartBytes, 4<<20), Burst: cmp.Or(o.Keep.Burst, 8<<20), PerSecond: cmp.Or(o.Keep.PerSecond, 256<<10),
+		PartBytes: cmp.Or(o.Keep.PartBytes, 4<<20), Burst: cmp.Or(o.Keep.Burst, 4<<20), PerSecond: cmp.Or(o.Keep.PerSecond, 256<<10),
 		Files: cmp.Or(o.Keep.Files, 500), Bytes: cmp.Or(o.Keep.Bytes, 1<<30), Age: cmp.Or(o.Keep.Age, 30*24*time.Hour),
 	}
 	s := &Store{dir: dir, o: o, log: o.Log, tasks: map[string]*task{}, live: map[string]*recording{}}
