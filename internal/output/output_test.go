@@ -399,6 +399,21 @@ func TestABrokenSourceIsReadAgain(t *testing.T) {
 	want(t, texts(t, s, Filter{}), "1  stdout one", "1  stdout two")
 }
 
+// An attempt's end waits for its output only so long.
+func TestWhatNeverEndsIsKeptAsFarAsItCame(t *testing.T) {
+	s := open(t, t.TempDir(), Keep{})
+	p := newPipe()
+	s.Begin(attemptOf(1, p))
+	p.print("so far\n")
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	stored, err := s.Finish(late, attemptOf(1, p))
+	if err != nil || !stored.Truncated {
+		t.Errorf("%+v, %v", stored, err)
+	}
+	want(t, texts(t, s, Filter{Follow: true}), "1  stdout so far")
+}
+
 func TestOldOutputsGo(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Keep{Files: 2})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -38,12 +39,13 @@ type recording struct {
 	Recording
 	store  *Store
 	folder string
+	ctx    context.Context
+	cancel context.CancelFunc
+	gaveUp atomic.Bool   // what came so far is all: nobody waits for the source any more
 	done   chan struct{} // closed after its end
 
 	mu      sync.Mutex
 	began   time.Time
-	cancel  context.CancelFunc
-	gaveUp  bool
 	started bool // its files are of this source
 	streams [2]stream
 	limit   *rate.Limiter
@@ -107,8 +109,9 @@ func newRecording(s *Store, folder string, r Recording) *recording {
 	if r.Mask == nil {
 		r.Mask = func(text string) string { return text }
 	}
+	ctx, cancel := context.WithCancel(s.ctx)
 	return &recording{
-		Recording: r, store: s, folder: folder, began: s.o.Now(), done: make(chan struct{}), changed: make(chan struct{}),
+		Recording: r, store: s, ctx: ctx, cancel: cancel, folder: folder, began: s.o.Now(), done: make(chan struct{}), changed: make(chan struct{}),
 		limit: rate.NewLimiter(rate.Limit(s.o.Keep.PerSecond), s.o.Keep.Burst),
 	}
 }
@@ -122,16 +125,13 @@ func (r *recording) path(suffix string) string {
 }
 
 // run records until the attempt ends, or the store closes.
-func (r *recording) run(ctx context.Context) {
+func (r *recording) run() {
 	defer close(r.done)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx := r.ctx
+	defer r.cancel()
 	r.mu.Lock()
 	if h, err := readHeader(r.path(partSuffix)); err == nil && h.ID == r.ID { // of an earlier process
 		r.began = h.Began.Time
-	}
-	if r.cancel = cancel; r.gaveUp {
-		cancel()
 	}
 	r.mu.Unlock()
 	var ticks sync.WaitGroup
@@ -147,7 +147,7 @@ func (r *recording) run(ctx context.Context) {
 		}
 	})
 	ended := r.follow(ctx)
-	cancel()
+	r.cancel()
 	ticks.Wait()
 	r.finish(ended)
 }
@@ -176,14 +176,10 @@ func (r *recording) follow(ctx context.Context) (ended bool) {
 	}
 }
 
-// giveUp ends it although its source has not ended.
+// giveUp ends it although its source has not ended. It does not wait: the disk may hang.
 func (r *recording) giveUp() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.gaveUp, r.lost = true, true
-	if r.cancel != nil {
-		r.cancel()
-	}
+	r.gaveUp.Store(true)
+	r.cancel()
 }
 
 // finish writes the rest, and makes the finished file of an attempt that has ended.
@@ -206,7 +202,8 @@ func (r *recording) finish(ended bool) {
 		}
 	}
 	r.closeFile()
-	seals, lost := ended || r.gaveUp, r.lost
+	gaveUp := r.gaveUp.Load() && !ended
+	seals, lost := ended || gaveUp, r.lost || gaveUp
 	r.mu.Unlock()
 	if seals {
 		err := seal(filepath.Dir(r.path("")), r.ID, lost)

@@ -80,8 +80,20 @@ func (s *Store) Close() {
 	s.mu.Lock() // nothing begins after this
 	s.end()
 	s.mu.Unlock()
-	s.work.Wait()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.work.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(closeTime):
+		s.log.Warn("output is still being written: the disk does not answer")
+	}
 }
+
+// closeTime bounds the wait for a disk that may never answer.
+const closeTime = 10 * time.Second
 
 // Chunk is a piece of what an attempt prints.
 type Chunk struct {
@@ -130,7 +142,7 @@ func (s *Store) begin(r Recording) (*recording, error) {
 	rec := newRecording(s, folder, r)
 	s.live[r.ID] = rec
 	s.taskOf(folder).notify()
-	s.work.Go(func() { rec.run(s.ctx) })
+	s.work.Go(rec.run)
 	return rec, nil
 }
 
