@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -158,12 +157,7 @@ func AskOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output
 
 func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter, take func(output.Line) bool) error {
 	socket := filepath.Join(dataDir, SocketName)
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		},
-		DisableKeepAlives: true, ResponseHeaderTimeout: askTimeout,
-	}}
+	client := socketClient(socket)
 	asked := url.Values{"attempt": {strconv.Itoa(f.Attempt)}, "last": {strconv.Itoa(f.Last)}, "stage": {f.Stage}}
 	if f.Follow {
 		asked.Set("follow", "1")
