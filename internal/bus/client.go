@@ -24,6 +24,7 @@ type ClientOptions struct {
 	Key             []byte                     // of the attempt, from the plan: signs reports
 	RunID           string                     // the director's run, from the plan
 	MaxMessageBytes int                        // of one message; default 65536. Tails of reports are cut to fit
+	TraceParent     string                     // header of every message, see wire.TraceParent; empty: none
 	OnReconnect     func()                     // after the connection came back: say hello again, then send what was spooled. May block
 	InProcess       nats.InProcessConnProvider // instead of URL: without a socket
 }
@@ -144,7 +145,7 @@ func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (w
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	m, err := c.nc.RequestWithContext(ctx, subject, data)
+	m, err := c.nc.RequestMsgWithContext(ctx, traced(subject, data, c.options.TraceParent))
 	if err != nil {
 		return nil, noAnswer(err)
 	}
@@ -166,7 +167,7 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 	if err != nil {
 		return err
 	}
-	return noAnswer(c.nc.Publish(c.subjects.Worker(c.options.WorkerID, channel), data))
+	return noAnswer(c.nc.PublishMsg(traced(c.subjects.Worker(c.options.WorkerID, channel), data, c.options.TraceParent)))
 }
 
 // Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if ctx has no
@@ -183,7 +184,7 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	}
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	m, err := c.nc.RequestWithContext(ctx, c.subjects.Worker(c.options.WorkerID, channel), data)
+	m, err := c.nc.RequestMsgWithContext(ctx, traced(c.subjects.Worker(c.options.WorkerID, channel), data, c.options.TraceParent))
 	if err != nil {
 		return noAnswer(err)
 	}

@@ -33,7 +33,7 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	if err != nil {
 		return err
 	}
-	if err := b.nc.Publish(b.subjects.Control(worker), data); err != nil {
+	if err := b.nc.PublishMsg(traced(b.subjects.Control(worker), data, b.traceParent(worker))); err != nil {
 		return fmt.Errorf("bus: send %s to %s: %w", p.MessageType(), worker, err)
 	}
 	return nil
@@ -51,7 +51,7 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 	if err != nil {
 		return wire.Heartbeat{}, err
 	}
-	m, err := b.nc.RequestWithContext(ctx, b.subjects.Control(worker), data)
+	m, err := b.nc.RequestMsgWithContext(ctx, traced(b.subjects.Control(worker), data, b.traceParent(worker)))
 	if err != nil {
 		return wire.Heartbeat{}, noAnswer(err)
 	}
@@ -63,6 +63,23 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 		return wire.Heartbeat{}, err
 	}
 	return *e.Payload.(*wire.Heartbeat), nil // read has checked it
+}
+
+// traced is a message that says to which span it belongs; parent is empty where nothing is traced.
+func traced(subject string, data []byte, parent string) *nats.Msg {
+	m := &nats.Msg{Subject: subject, Data: data}
+	if parent != "" {
+		m.Header = nats.Header{wire.TraceHeader: {parent}} // in lower case, as W3C has it: Set would not change that either
+	}
+	return m
+}
+
+// traceParent is the span of an attempt; empty: nothing is traced.
+func (b *Bus) traceParent(worker string) string {
+	if b.options.TraceParent == nil {
+		return ""
+	}
+	return b.options.TraceParent(worker)
 }
 
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -406,7 +406,7 @@ func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jets
 	if key == nil {
 		return nil, errNoSecret
 	}
-	return b.reports.Publish(ctx, subject, data, jetstream.WithMsgID(wire.ReportMessageID(key, worker, id)))
+	return b.reports.PublishMsg(ctx, traced(subject, data, b.traceParent(worker)), jetstream.WithMsgID(wire.ReportMessageID(key, worker, id)))
 }
 
 // storedReport is the answer to a report. It is that of a stream, so that other clients understand it.

@@ -78,6 +78,10 @@ type Options struct {
 	MaxMessageBytes int            // of one message of a worker that is authorized now, in bytes; default 65536
 	Log             *zap.Logger
 
+	// TraceParent is the traceparent header of messages to a worker, and of its reports as they are stored: what the worker itself says of
+	// its trace counts for nothing. It does not block. Empty: no header; nil: never one.
+	TraceParent func(worker string) string
+
 	// OnOffence is told of a worker that was cut off, once, on a goroutine of its own. It may block, but Close waits for it.
 	OnOffence func(Offence)
 }

@@ -50,6 +50,7 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 		LastStderrTail: r.stderrTail(f),
 		Question:       r.mask.Text(firstBytes(f.question, maxQuestionBytes)),
 		Usage:          onWire(a.used),
+		Stages:         a.results,
 	}
 	if len(f.command) > 0 {
 		e.Tool = filepath.Base(f.command[0])

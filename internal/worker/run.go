@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -79,7 +80,11 @@ func newLog(p *wire.Plan, to zapcore.WriteSyncer) *zap.Logger {
 	format.EncodeTime = zapcore.RFC3339TimeEncoder
 	format.EncodeDuration = zapcore.StringDurationEncoder
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(format), to, zapcore.InfoLevel)
-	return zap.New(core).With(zap.String("worker", p.WorkerID), zap.String("issue", p.Issue.Key), zap.Int("attempt", p.Attempt))
+	log := zap.New(core).With(zap.String("worker", p.WorkerID), zap.String("issue", p.Issue.Key), zap.Int("attempt", p.Attempt))
+	if attempt, ok := wire.ParseTraceParent(p.TraceParent); ok {
+		log = log.With(zap.String("trace_id", hex.EncodeToString(attempt.Trace[:])))
+	}
+	return log
 }
 
 // ExitCode is the worker's own exit code. What a stage's program returned is in the report, never here.

@@ -45,7 +45,7 @@ type Dialer func(*wire.Plan, Listener) (Bus, error)
 func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	c, err := bus.Dial(bus.ClientOptions{
 		URL: p.Bus.URL, JWT: p.Bus.JWT, Seed: p.Bus.Seed, CA: p.Bus.CA, Prefix: p.Bus.Prefix, MaxMessageBytes: p.Bus.MaxMessageBytes,
-		WorkerID: p.WorkerID, RunID: p.RunID, Key: p.SignKey, OnReconnect: l.Reconnected,
+		WorkerID: p.WorkerID, RunID: p.RunID, Key: p.SignKey, TraceParent: p.TraceParent, OnReconnect: l.Reconnected,
 	})
 	if err != nil {
 		return nil, err

@@ -233,7 +233,7 @@ const (
 
 // result is what a report says of a stage that ran. Of an agent's command it has the configured form, without the prompt.
 func (a *attempt) result(s wire.StagePlan, e exit) wire.StageResult {
-	r := wire.StageResult{Stage: s.Name, ExitCode: e.code, DurationMS: e.took.Milliseconds()}
+	r := wire.StageResult{Stage: s.Name, ExitCode: e.code, DurationMS: e.took.Milliseconds(), StartedAt: wire.At(time.Now().Add(-e.took))}
 	room := maxCommandBytes
 	for i, arg := range s.Run {
 		arg = strings.ToValidUTF8(a.mask.Text(arg), "?")
@@ -292,6 +292,9 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	env[envResource] = agent.Resource(s, env["RETAKE_MODEL"])
 	if file := a.plan.AttemptFile; file != nil {
 		env["RETAKE_ACTION"] = file.Action
+	}
+	if attempt, ok := wire.ParseTraceParent(a.plan.TraceParent); ok {
+		env[wire.TraceEnv] = attempt.ForStage(s.Name, f.number).String()
 	}
 	return command{
 		argv: s.Run, dir: a.plan.Workdir, env: env.list(), path: env["PATH"], timeout: f.timeout,

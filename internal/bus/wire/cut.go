@@ -53,8 +53,8 @@ func unmark(text string) (rest string, cut int) {
 	return rest, int(n)
 }
 
-// EncodeWithin is Encode for a payload that must not exceed maxBytes. Of a worker_error the tails are cut first, then the
-// headers go, then message and question are cut; of a worker_result the commands go, then the summary is cut. No more is taken than is needed.
+// EncodeWithin is Encode for a payload that must not exceed maxBytes. Of a worker_error the commands of its stages go first, then
+// the stages, then the tails are cut, then the headers go, then message and question are cut; of a worker_result the commands go, then the summary is cut. No more is taken than is needed.
 // The caller's payload stays as it is. ErrTooLarge if all that is not enough.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
@@ -90,10 +90,18 @@ func cuttable(p Payload) (Payload, []func(n int)) {
 		c := *v
 		return &c, []func(int){
 			func(n int) {
+				if c.Stages = v.Stages; n < size(c.Stages) {
+					c.Stages = withCommands(v.Stages, -1)
+				}
+				if n < size(c.Stages) {
+					c.Stages = nil
+				}
+			},
+			func(n int) {
 				c.LastStdoutTail, c.LastStderrTail = CutTail(v.LastStdoutTail, n), CutTail(v.LastStderrTail, n)
 			},
 			func(n int) {
-				if c.Headers = v.Headers; n < headerBytes(v.Headers) {
+				if c.Headers = v.Headers; n < size(v.Headers) {
 					c.Headers = nil
 				}
 			},
@@ -110,24 +118,25 @@ func cuttable(p Payload) (Payload, []func(n int)) {
 	}
 }
 
-// withCommands keeps the commands of the stages only if all of them have at most so many bytes.
-func withCommands(stages List[StageResult], most int) List[StageResult] {
-	size := 0
+// withCommands keeps the commands of the stages only if all of them have at most so many bytes; below 0: never.
+func withCommands(stages []StageResult, most int) []StageResult {
+	bytes := 0
 	bare := slices.Clone(stages)
 	for i, s := range stages {
 		for _, arg := range s.Command {
-			size += len(arg)
+			bytes += len(arg)
 		}
 		bare[i].Command = nil
 	}
-	if size <= most {
+	if bytes <= most {
 		return stages
 	}
 	return bare
 }
 
-func headerBytes(h map[string]string) int {
-	data, err := json.Marshal(h)
+// size is how many bytes something has on the wire.
+func size(v any) int {
+	data, err := json.Marshal(v)
 	if err != nil {
 		return 0
 	}

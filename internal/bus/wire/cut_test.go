@@ -127,6 +127,35 @@ func TestCommandsGoFirst(t *testing.T) {
 	}
 }
 
+// TestStagesOfAFailureGoFirst: they never cost a report its evidence, nor its place.
+func TestStagesOfAFailureGoFirst(t *testing.T) {
+	const commands, bare = 2, 1
+	for n, want := range map[int]int{1: commands, 6: bare, 100: 0} {
+		p := &WorkerError{ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1, ErrorType: "build_failed", Message: "m", LastStderrTail: strings.Repeat("t", 2500)}
+		for range n {
+			p.Stages = append(p.Stages, StageResult{Stage: "VALIDATE", Command: []string{"go", "test", strings.Repeat("x", 300)}, StartedAt: At(time.Unix(0, 0))})
+		}
+		data, err := EncodeWithin(Sender{Role: RoleWorker, ID: "w-1"}, 1, time.Time{}, p, 4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, kept := e.Payload.(*WorkerError), 0
+		if len(got.Stages) == n {
+			kept = bare
+			if got.Stages[0].Command != nil {
+				kept = commands
+			}
+		}
+		if kept != want || got.LastStderrTail != p.LastStderrTail || p.Stages[0].Command == nil {
+			t.Errorf("of %d stages %d are left, with commands %t; %d bytes of the tail", n, len(got.Stages), kept == commands, len(got.LastStderrTail))
+		}
+	}
+}
+
 func reportOf(p Payload) WorkerError {
 	switch v := p.(type) {
 	case *WorkerError:

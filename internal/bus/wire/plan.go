@@ -31,6 +31,7 @@ type Plan struct {
 	Tracked                  []string     `json:"tracked,omitempty"`      // files of the base that are work although state_paths or a .gitignore match them
 	MarkStages               bool         `json:"mark_stages,omitempty"`  // a StageMark goes before what each stage prints
 	Unchanged                bool         `json:"unchanged,omitempty"`    // the checkout has no work of an earlier attempt: nothing could be delivered yet
+	TraceParent              string       `json:"traceparent,omitempty"`  // the attempt's span, see TraceParent; empty: nothing is traced
 }
 
 // Rejection is what an attempt that only validated has reported.

@@ -39,12 +39,12 @@ var messages = []MessageRow{
 		need("error_id", filled), need("worker_id", filled), need("issue_number", atLeast(1)), need("stage", filled),
 		need("attempt", atLeast(1)), need("error_type", filled), need("is_transient"), need("should_retry"),
 		need("escalate_to_human"), need("message"), may("retry_after_seconds", atLeast(0)), may("fix_rounds", atLeast(0)),
-		may("http_status", atLeast(0)),
+		may("http_status", atLeast(0)), need("stages[].stage", filled), need("stages[].exit_code"), may("stages[].duration_ms", atLeast(0)), may("stages[].started_at", moment),
 	}, usageFields...)},
 	{"worker_result.v1", RoleWorker, "worker.<id>.result", func() Payload { return new(WorkerResult) }, append([]Field{
 		need("result_id", filled), need("attempt_id", filled), need("issue_number", atLeast(1)), need("attempt", atLeast(1)),
 		need("outcome", oneOf(OutcomeOK)), need("stages"), need("stages[].stage", filled), need("stages[].exit_code"),
-		may("stages[].duration_ms", atLeast(0)), may("changed_files", atLeast(0)),
+		may("stages[].duration_ms", atLeast(0)), may("stages[].started_at", moment), may("changed_files", atLeast(0)),
 	}, usageFields...)},
 
 	{"protocol_welcome.v1", RoleDirector, "reply to hello", func() Payload { return new(Welcome) }, []Field{

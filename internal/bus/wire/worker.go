@@ -115,6 +115,8 @@ type WorkerError struct {
 	Question          string            `json:"question,omitempty"`
 	FixRounds         int               `json:"fix_rounds,omitempty"`
 	Usage             *Usage            `json:"usage,omitempty"` // of the whole attempt, its last stage included
+	// Stages are those that ran, the one that failed included.
+	Stages []StageResult `json:"stages,omitempty"`
 }
 
 // IsFinal reports whether the error ends the attempt; only an explicit `"final": false` makes it a notice.
@@ -138,7 +140,8 @@ type StageResult struct {
 	Stage      string   `json:"stage"`
 	ExitCode   int      `json:"exit_code"`
 	DurationMS int64    `json:"duration_ms"`
-	Command    []string `json:"command,omitempty"` // argument vector as configured, masked and cut; absent: not known
+	Command    []string `json:"command,omitempty"`   // argument vector as configured, masked and cut; absent: not known
+	StartedAt  Time     `json:"started_at,omitzero"` // by the worker's clock; absent: not known
 }
 
 // BudgetAcquire asks for a lease on a rate-limited resource.
