@@ -106,6 +106,8 @@ func validAPIURL(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
+func validOTLPEndpoint(s string) bool { return s == "" || validAPIURL(s) }
+
 func validTokenEnv(s string) bool { return s == "" || envForm.MatchString(s) && !looksRandom(s) }
 
 // looksRandom: a token can have the form of a variable's name, but people don't name variables like that.

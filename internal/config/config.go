@@ -33,6 +33,7 @@ type Config struct {
 	Checkout   Checkout
 	Worker     Worker
 	Recovery   Recovery
+	Telemetry  Telemetry
 	Stages     []Stage // in the order in which they run
 
 	Agents *agent.Table // the built-in ones and those of recovery.agents_file; never nil after Load and Default
@@ -276,6 +277,16 @@ type Recovery struct {
 	PolicyFile           string
 	AgentsFile           string
 }
+
+// Telemetry is where traces go.
+type Telemetry struct {
+	OTLPEndpoint   string  // base URL; empty: nowhere
+	OTLPHeadersEnv string  // name of the variable; empty: none
+	SampleRatio    float64 // of tasks, 0 to 1
+}
+
+// StandardHeadersEnv is the variable that every exporter of OTLP reads its headers from.
+const StandardHeadersEnv = "OTEL_EXPORTER_OTLP_HEADERS"
 
 // Default is the configuration without file, environment and flags.
 func Default() Config {

@@ -147,6 +147,10 @@ func keys(c *Config) []row {
 		{key: "recovery.rules_file", def: `""`, want: fileWant, doc: "TOML file with rules of your own for reading failures, like internal/recovery/classify/rules.toml; relative to the working directory.", to: &c.Recovery.RulesFile},
 		{key: "recovery.policy_file", def: `""`, want: fileWant, doc: "TOML file with policy rows of your own, laid over the preset's, like internal/recovery/policy/presets/director.toml; relative to the working directory.", to: &c.Recovery.PolicyFile},
 		{key: "recovery.agents_file", def: `""`, want: fileWant, doc: "TOML file with agent profiles of your own, new or in place of built-in ones, like internal/agent/agents.toml; relative to the working directory.", to: &c.Recovery.AgentsFile},
+
+		{key: "telemetry.otlp_endpoint", def: `""`, check: validOTLPEndpoint, want: `an http(s) URL without credentials, query and fragment, such as "http://127.0.0.1:4318", or nothing`, doc: "OpenTelemetry collector that gets one trace for each task, over HTTP in protobuf; /v1/traces is added to its path. Empty: nothing is traced. docs/specs/tracing.md says what is sent.", to: &c.Telemetry.OTLPEndpoint},
+		{key: "telemetry.otlp_headers_env", def: `"` + StandardHeadersEnv + `"`, check: validTokenEnv, want: "the name of an environment variable, not the headers themselves", doc: "Name of the variable with headers for the collector, as name=value,name=value with values in percent-encoding; it may be unset.", to: &c.Telemetry.OTLPHeadersEnv},
+		{key: "telemetry.sample_ratio", def: "1.0", unit: "of all tasks", min: 0, max: 1, doc: "Part of the tasks that are traced: all of one task or nothing, the same ones after a restart.", to: &c.Telemetry.SampleRatio},
 	}
 }
 

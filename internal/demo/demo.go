@@ -21,6 +21,7 @@ type Options struct {
 	Runtime      string    // "docker" or "process"; empty: docker
 	HTTPListen   string    // where the director serves HTTP (director.http_listen); empty: nowhere
 	Log          io.Writer // the director's log as it is; nil: nowhere
+	OTLP         string    // collector that gets the director's traces, as telemetry.otlp_endpoint; empty: none
 
 	// For tests.
 	fleet    string        // empty: a new name

@@ -25,7 +25,7 @@ func (s *testbed) writeConfig() error {
 		list = append(list, fmt.Sprintf("%s = %q", name, env[name]))
 	}
 	text := fmt.Sprintf(configText, s.fleet, s.data(), s.httpListen, s.host.settings(s), strings.Join(list, ", "),
-		repository, s.url+githubtest.APIPath, s.profiles(), smokeTest)
+		repository, s.url+githubtest.APIPath, s.profiles(), s.otlp, smokeTest)
 	profile := fmt.Sprintf(profileText, s.agent)
 	if err := errors.Join(os.WriteFile(s.config(), []byte(text), 0o600), os.WriteFile(s.profiles(), []byte(profile), 0o600)); err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -93,6 +93,8 @@ delivery = "pull_request"
 fix_attempts = 3
 [recovery]
 agents_file = %q
+[telemetry]
+otlp_endpoint = %q
 [[stage]]
 name = "CODE"
 agent = "demo"

@@ -45,6 +45,7 @@ type testbed struct {
 	agent            string // its path where workers are
 	director, worker string // their programs
 	httpListen       string // of the director
+	otlp             string // collector of traces; empty: none
 }
 
 // dirPrefix begins the name of a run's folder; its fleet follows.
@@ -54,7 +55,7 @@ func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
 // setUp makes the testbed. What was made before an error is removed.
 func setUp(ctx context.Context, o Options) (_ *testbed, err error) {
-	s := &testbed{fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen}
+	s := &testbed{fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen, otlp: o.OTLP}
 	if s.fleet == "" {
 		s.fleet = newFleet()
 	}

@@ -143,6 +143,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
 		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all && !e.Start.Validate,
 		MarkStages:    true,
+		TraceParent:   s.telemetry.parent(e.Worker),
 		ValidateFirst: e.Start.Action == recovery.Revalidate && !e.Start.Validate,
 		AttemptFile:   attemptFile(e, ref, alternative(s.stages), conflicts),
 		Budget: &wire.PlanBudget{

@@ -90,6 +90,7 @@ type daemon struct {
 	scope      *scope.Rules // what may be pushed
 	audit      *audit.Writer
 	outputs    *output.Store
+	telemetry  *telemetry           // nil: nothing is traced
 	cooldowns  chan github.Cooldown // from the gate, which must not wait
 	offences   chan struct{}        // from the bus: there are some; room for one
 	labelled   sync.Map             // repositories that answered and have our labels

@@ -30,7 +30,7 @@
 //
 // leading waits for the lease, and stands by meanwhile; session runs everything; owner decides, durable and recorder follow what became durable; executors runs effects. By topic:
 // intake (issues), comments (people), workers (heartbeats, hellos, containers), attempt (claim to stop), reports,
-// operator (the socket). diskguard and healing: what becomes of a disk and a journal that fail. open makes the adapters.
+// operator (the socket), traces (what telemetry exports). diskguard and healing: what becomes of a disk and a journal that fail. open makes the adapters.
 //
 // # Imports
 //

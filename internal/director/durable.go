@@ -11,6 +11,7 @@ import (
 // onDurable is called by the owner with every record that the journal has taken: it is logged, written down for people, and
 // acted upon.
 func (s *session) onDurable(r fsm.Record) {
+	s.traces.put(r)
 	for _, f := range r.Facts {
 		s.logFact(f)
 		s.react(f)

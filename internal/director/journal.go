@@ -36,7 +36,7 @@ func (d *daemon) journalOptions() bus.Options {
 		Dir: filepath.Join(c.Director.DataDir, "bus"), Mirror: filepath.Join(c.Director.DataDir, mirrorFile),
 		Archive: bus.Archive{Dir: filepath.Join(c.Director.DataDir, archiveDir), Keep: time.Duration(c.Journal.KeepDays) * 24 * time.Hour},
 		RunID:   d.runID, Leads: d.mayWrite, Log: d.log,
-		JournalBytes: d.journalBytes,
+		JournalBytes: d.journalBytes, TraceParent: d.telemetry.parent,
 	}
 }
 

@@ -71,6 +71,10 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		return nil, err
 	}
 	if serves {
+		if d.telemetry, err = openTelemetry(d.config, d.runID, d.log); err != nil {
+			return nil, err
+		}
+		d.log = d.telemetry.log(d.log)
 		if err := errors.Join(d.listenOperator(ctx), d.listenHTTP(ctx)); err != nil {
 			return nil, err
 		}
@@ -78,6 +82,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {
 		return nil, err
 	}
+	d.telemetry.hide(d.github.Redact)
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
 	d.metrics.ReadWith(d.readings)
 	d.outputs = output.Open(d.config.Director.DataDir, output.Options{Log: d.log})
@@ -301,6 +306,7 @@ func (d *daemon) close() {
 	if d.runtime != nil {
 		errs = append(errs, d.runtime.Close())
 	}
+	errs = append(errs, d.telemetry.close(ctx))
 	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
 		d.log.Warn("shutdown was incomplete", zap.Error(err))

@@ -39,6 +39,7 @@ type session struct {
 	broker      *broker
 	recorder    *recorder
 	views       *views
+	traces      *traces // nil: nothing is traced
 	reports     *reportCache
 	reviews     *reviewWatch
 	withdrawals *withdrawals
@@ -192,6 +193,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	}
 	s.metrics.Begin(driver.Machine(), s.config.Director.MaxWorkers)
 	defer s.metrics.End()
+	s.traces = s.newTraces(driver.Machine(), driver.Last())
 	if err := s.adopt(ctx, driver.Machine(), edits); err != nil {
 		return err
 	}
@@ -211,6 +213,10 @@ func (s *session) run(ctx context.Context) (err error) {
 	}
 	group.Go(func() error { return s.owner.run(ctx) })
 	group.Go(func() error { return s.bus.ConsumeReports(ctx, func(r bus.Report) { s.reported(ctx, r) }) })
+	group.Go(func() error {
+		s.traces.run(ctx)
+		return nil
+	})
 	group.Go(func() error { return s.watchWorkers(ctx) })
 	group.Go(func() error { return s.serveHello(ctx) })
 	group.Go(func() error { return s.runtime.Watch(ctx, s.relist) })
@@ -244,6 +250,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		return nil
 	})
 	err = group.Wait()
+	s.traces.finish()
 	s.runner.wait()
 	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

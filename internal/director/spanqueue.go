@@ -1,0 +1,193 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.uber.org/zap"
+)
+
+// Bounds of what waits for the collector, and of one try.
+const (
+	spansMost      = 16_384 // some hundred tasks
+	spansAtOnce    = 512
+	spansGather    = time.Second // so long the first span of a batch waits for others
+	spansTimeout   = 10 * time.Second
+	spansFlush     = 2 * time.Second // at the end of the process
+	spansRetryMost = 30 * time.Second
+	spansRefused   = 5 // so often a batch is sent that the collector answers with an error; one that does not answer is waited for
+)
+
+// spanQueue keeps ended spans until the collector has them. Nobody waits for it: what is too much goes, the oldest first, and is counted. Spans of the
+// SDK's own queue are dropped uncounted, and those of a try that failed are lost; here they are sent again, under the same ids.
+type spanQueue struct {
+	exporter sdk.SpanExporter
+	endpoint string
+	log      *zap.Logger
+	some     chan struct{} // a token while any wait
+	stop     chan struct{}
+	done     chan struct{} // closed when run has ended
+	ctx      context.Context
+	cancel   context.CancelFunc
+	once     sync.Once
+
+	mu      sync.Mutex
+	waiting []sdk.ReadOnlySpan
+	sending int // of the first of them
+	dropped int // since the collector last took any
+
+	away bool // run's own: the last try failed, and the log says so
+}
+
+var _ sdk.SpanProcessor = (*spanQueue)(nil)
+
+func newSpanQueue(to sdk.SpanExporter, endpoint string, log *zap.Logger) *spanQueue {
+	q := &spanQueue{exporter: to, endpoint: endpoint, log: log, some: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	q.ctx, q.cancel = context.WithCancel(context.Background())
+	return q
+}
+
+// OnStart is the SDK's: spans come when they have ended.
+func (*spanQueue) OnStart(context.Context, sdk.ReadWriteSpan) {}
+
+// OnEnd takes a span, and never blocks.
+func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
+	q.mu.Lock()
+	if len(q.waiting) >= spansMost {
+		q.waiting = q.waiting[1:]
+		q.sending = max(q.sending-1, 0)
+		q.dropped++
+	}
+	q.waiting = append(q.waiting, s)
+	q.mu.Unlock()
+	select {
+	case q.some <- struct{}{}:
+	default:
+	}
+}
+
+// ForceFlush is the SDK's; nobody asks for it.
+func (*spanQueue) ForceFlush(context.Context) error { return nil }
+
+// Shutdown sends what waits, once, for at most spansFlush, and says what is lost.
+func (q *spanQueue) Shutdown(ctx context.Context) error {
+	q.once.Do(func() { close(q.stop) })
+	flush, cancel := context.WithTimeout(ctx, spansFlush)
+	defer cancel()
+	release := context.AfterFunc(flush, q.cancel)
+	defer release()
+	<-q.done
+	for batch := q.batch(); len(batch) > 0 && q.send(flush, batch) == nil; batch = q.batch() {
+		q.sent(len(batch))
+	}
+	if lost := q.lost(); lost > 0 {
+		q.log.Warn("traces are lost: the collector did not take them before the end", zap.String("endpoint", q.endpoint), zap.Int("spans", lost))
+	}
+	q.cancel()
+	return q.exporter.Shutdown(flush)
+}
+
+// run sends batches until Shutdown.
+func (q *spanQueue) run() {
+	defer close(q.done)
+	again := backoff.NewExponentialBackOff()
+	again.InitialInterval, again.MaxInterval = time.Second, spansRetryMost
+	for refused := 0; q.gather(); {
+		for batch := q.batch(); len(batch) > 0; batch = q.batch() {
+			err := q.send(q.ctx, batch)
+			if err == nil {
+				q.sent(len(batch))
+				again.Reset()
+				refused = 0
+				continue
+			}
+			if !outOfReach(err) {
+				refused++
+			}
+			if refused >= spansRefused {
+				q.refuse()
+				refused = 0
+			}
+			if !q.pause(again.NextBackOff()) {
+				return
+			}
+		}
+	}
+}
+
+// outOfReach: nobody has answered.
+func outOfReach(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, context.DeadlineExceeded)
+}
+
+// gather waits for spans, and a little for more; false: the process ends.
+func (q *spanQueue) gather() bool {
+	select {
+	case <-q.some:
+		return q.pause(spansGather)
+	case <-q.stop:
+		return false
+	}
+}
+
+func (q *spanQueue) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-q.stop:
+		return false
+	}
+}
+
+// batch is what is sent next; it goes on waiting.
+func (q *spanQueue) batch() []sdk.ReadOnlySpan {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sending = min(len(q.waiting), spansAtOnce)
+	return append([]sdk.ReadOnlySpan(nil), q.waiting[:q.sending]...)
+}
+
+func (q *spanQueue) send(ctx context.Context, batch []sdk.ReadOnlySpan) error {
+	ctx, cancel := context.WithTimeout(ctx, spansTimeout)
+	defer cancel()
+	err := q.exporter.ExportSpans(ctx, batch)
+	if err != nil && !q.away {
+		q.log.Warn("traces cannot be exported; they wait, and if there are too many the oldest are dropped", zap.String("endpoint", q.endpoint), zap.Error(err))
+	}
+	q.away = q.away || err != nil
+	return err
+}
+
+// sent takes what was sent off the queue, except what has left it meanwhile.
+func (q *spanQueue) sent(n int) {
+	q.mu.Lock()
+	dropped := q.dropped - (n - q.sending) // what left the queue on its way has arrived all the same
+	q.waiting, q.sending, q.dropped = q.waiting[q.sending:], 0, 0
+	q.mu.Unlock()
+	if q.away || dropped > 0 {
+		q.log.Info("traces are exported again", zap.String("endpoint", q.endpoint), zap.Int("dropped", dropped))
+	}
+	q.away = false
+}
+
+// refuse drops the batch that the collector does not want.
+func (q *spanQueue) refuse() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dropped += q.sending
+	q.waiting, q.sending = q.waiting[q.sending:], 0
+}
+
+func (q *spanQueue) lost() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting) + q.dropped
+}

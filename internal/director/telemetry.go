@@ -1,0 +1,217 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/fsm"
+	"retake/internal/trace"
+)
+
+// telemetry makes OpenTelemetry's spans of ours and hands them to the queue of the exporter. It outlives sessions. A nil one is off: its methods
+// do nothing.
+type telemetry struct {
+	fleet   string
+	sampler sdk.Sampler
+	out     *sdk.TracerProvider
+	queue   *spanQueue
+	redact  func(string) string // set before the first span
+	issues  sync.Map            // key of an issue in lower case → id of its trace: what the log is told
+
+	exported time.Time // of the last record whose spans were handed over; the follower's own
+}
+
+// tracesPath is where collectors take traces, below the endpoint.
+const tracesPath = "/v1/traces"
+
+// openTelemetry is nil where no endpoint is configured. It connects to nothing yet.
+func openTelemetry(c config.Config, runID string, log *zap.Logger) (*telemetry, error) {
+	if c.Telemetry.OTLPEndpoint == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(c.Telemetry.OTLPEndpoint)
+	if err != nil {
+		return nil, fmt.Errorf("director: telemetry.otlp_endpoint: %w", err)
+	}
+	if !strings.HasSuffix(u.Path, tracesPath) {
+		u.Path = strings.TrimSuffix(u.Path, "/") + tracesPath
+	}
+	options := []otlptracehttp.Option{
+		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // the queue tries again
+	}
+	if name := c.Telemetry.OTLPHeadersEnv; name != "" && name != config.StandardHeadersEnv { // that one the exporter reads itself
+		headers, err := otlpHeaders(os.Getenv(name))
+		if err != nil {
+			return nil, fmt.Errorf("director: telemetry.otlp_headers_env names %s: %w", name, err)
+		}
+		options = append(options, otlptracehttp.WithHeaders(headers))
+	}
+	exporter, err := otlptracehttp.New(context.Background(), options...)
+	if err != nil {
+		return nil, fmt.Errorf("director: telemetry: %w", err)
+	}
+	t := &telemetry{
+		fleet: c.Director.Fleet, sampler: sdk.TraceIDRatioBased(c.Telemetry.SampleRatio), redact: func(s string) string { return s },
+		queue: newSpanQueue(exporter, u.Redacted(), log),
+	}
+	t.out = sdk.NewTracerProvider(
+		sdk.WithSampler(sdk.AlwaysSample()), // who is sampled was decided before
+		sdk.WithIDGenerator(givenIDs{}), sdk.WithSpanProcessor(t.queue), sdk.WithResource(t.resource(runID)))
+	go t.queue.run()
+	return t, nil
+}
+
+// resource says who sends. The standard variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
+func (t *telemetry) resource(runID string) *resource.Resource {
+	ours := resource.NewSchemaless(attribute.String("service.name", "retake"), attribute.String("service.namespace", t.fleet),
+		attribute.String("service.instance.id", runID))
+	all, err := resource.Merge(ours, resource.Environment())
+	if err != nil { // of schemas that do not agree: ours has none
+		return ours
+	}
+	return all
+}
+
+// otlpHeaders reads name=value,name=value with values in percent-encoding. Errors do not show the values.
+func otlpHeaders(text string) (map[string]string, error) {
+	headers := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
+			return nil, errors.New("want name=value,name=value with values in percent-encoding")
+		}
+		headers[name] = value
+	}
+	return headers, nil
+}
+
+// hide says how secrets are hidden in what is exported.
+func (t *telemetry) hide(redact func(string) string) {
+	if t != nil {
+		t.redact = redact
+	}
+}
+
+// parent is the traceparent of an attempt; empty: nothing is traced.
+func (t *telemetry) parent(worker string) string {
+	if t == nil {
+		return ""
+	}
+	p, ok := trace.OfAttempt(t.fleet, worker)
+	if !ok {
+		return ""
+	}
+	p.Sampled = t.samples(p)
+	return p.String()
+}
+
+func (t *telemetry) samples(p wire.TraceParent) bool {
+	return t.sampler.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: p.Trace}).Decision == sdk.RecordAndSample
+}
+
+// note remembers which trace an issue has, for the log. It is called by the owner.
+func (t *telemetry) note(k fsm.IssueKey, nonce string) {
+	if t != nil {
+		t.issues.Store(strings.ToLower(string(k)), trace.ID(trace.Of(t.fleet, nonce)))
+	}
+}
+
+// forget is note's end. Another trace of the same issue stays.
+func (t *telemetry) forget(s trace.Span) {
+	for _, a := range s.Attributes {
+		if key, ok := a.Value.(string); ok && a.Key == trace.KeyIssue {
+			t.issues.CompareAndDelete(strings.ToLower(key), trace.ID(s.Context))
+		}
+	}
+}
+
+// export hands spans to the queue.
+func (t *telemetry) export(spans []trace.Span) {
+	tracer := t.out.Tracer("retake")
+	for _, s := range spans {
+		if !t.samples(s.Context) {
+			continue
+		}
+		id := oteltrace.SpanContextConfig{TraceID: s.Context.Trace, SpanID: s.Context.Span, TraceFlags: oteltrace.FlagsSampled}
+		ctx := context.WithValue(context.Background(), givenIDs{}, id)
+		if s.Parent != [8]byte{} {
+			parent := id
+			parent.SpanID = s.Parent
+			ctx = oteltrace.ContextWithSpanContext(ctx, oteltrace.NewSpanContext(parent))
+		}
+		_, span := tracer.Start(ctx, s.Name, oteltrace.WithTimestamp(s.Start), oteltrace.WithAttributes(t.attributes(s.Attributes)...))
+		for _, e := range s.Events {
+			span.AddEvent(e.Name, oteltrace.WithTimestamp(e.At), oteltrace.WithAttributes(t.attributes(e.Attributes)...))
+		}
+		if s.Failed != "" {
+			span.SetStatus(codes.Error, t.redact(s.Failed))
+		}
+		span.End(oteltrace.WithTimestamp(s.End))
+	}
+}
+
+// attributes hides secrets in what others wrote.
+func (t *telemetry) attributes(list []trace.Attribute) []attribute.KeyValue {
+	out := make([]attribute.KeyValue, 0, len(list))
+	for _, a := range list {
+		switch v := a.Value.(type) {
+		case string:
+			out = append(out, attribute.String(a.Key, t.redact(v)))
+		case []string:
+			all := make([]string, len(v))
+			for i, one := range v {
+				all[i] = t.redact(one)
+			}
+			out = append(out, attribute.StringSlice(a.Key, all))
+		case bool:
+			out = append(out, attribute.Bool(a.Key, v))
+		case int64:
+			out = append(out, attribute.Int64(a.Key, v))
+		case float64:
+			out = append(out, attribute.Float64(a.Key, v))
+		}
+	}
+	return out
+}
+
+// givenIDs gives spans the ids that the context has for them. It is that value's key, too.
+type givenIDs struct{}
+
+func (givenIDs) NewIDs(ctx context.Context) (oteltrace.TraceID, oteltrace.SpanID) {
+	id, _ := ctx.Value(givenIDs{}).(oteltrace.SpanContextConfig)
+	return id.TraceID, id.SpanID
+}
+
+func (g givenIDs) NewSpanID(ctx context.Context, _ oteltrace.TraceID) oteltrace.SpanID {
+	_, span := g.NewIDs(ctx)
+	return span
+}
+
+// close exports what waits, as far as that goes quickly.
+func (t *telemetry) close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	return t.out.Shutdown(ctx)
+}

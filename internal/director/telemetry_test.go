@@ -1,0 +1,327 @@
+package director
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/trace"
+	"retake/internal/trace/tracetest"
+)
+
+// collect has a harness trace to a collector.
+func collect(t *testing.T, s *harness) *tracetest.Collector {
+	t.Helper()
+	c := &tracetest.Collector{}
+	web := httptest.NewServer(c)
+	t.Cleanup(func() { s.stop(); web.Close() })
+	s.config.Telemetry.OTLPEndpoint = web.URL
+	return c
+}
+
+// stageOf is a stage that began a moment ago.
+func stageOf(name string, exit int) wire.StageResult {
+	return wire.StageResult{Stage: name, ExitCode: exit, DurationMS: 20, Command: []string{"played"}, StartedAt: wire.At(time.Now().Add(-20 * time.Millisecond))}
+}
+
+// failOnce reports a connection that was reset, and its stages.
+func (a *fakeWorker) failOnce(ctx context.Context) int {
+	err := a.client.Report(ctx, &wire.WorkerError{
+		ErrorID: a.plan.WorkerID + "/CODE-2", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
+		Stage: wire.StageCode, ErrorType: "network_transient", Message: "read: connection reset by peer", ExitCode: new(1), IsTransient: true, ShouldRetry: true,
+		Stages: []wire.StageResult{stageOf(wire.StageCode, 0), stageOf(wire.StageValidate, 1), stageOf(wire.StageCode, 1)},
+	})
+	if err != nil {
+		return 2
+	}
+	return 1
+}
+
+// TestTraceOfATask: an attempt that fails, a director that ends while the second one runs, a delivery. Both directors together make one trace, also if the
+// collector took nothing of the first one's.
+func TestTraceOfATask(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]int{"exported": 0, "lost": http.StatusServiceUnavailable} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			traceOfATask(t, refusal)
+		})
+	}
+}
+
+// traceOfATask has the collector refuse what the first director exports; 0: it takes it.
+func traceOfATask(t *testing.T, refusal int) {
+	t.Helper()
+	plans, goOn := make(chan wire.Plan, 2), make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		plans <- a.plan
+		if a.plan.Attempt == 1 {
+			return a.failOnce(ctx)
+		}
+		<-goOn
+		if os.WriteFile(filepath.Join(a.checkout, "work.txt"), nil, 0o644) != nil {
+			return 1
+		}
+		r := &wire.WorkerResult{
+			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+			Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK, Stages: wire.List[wire.StageResult]{stageOf(wire.StageCode, 0)},
+		}
+		for a.client.Report(ctx, r) != nil && ctx.Err() == nil { // the director is away
+			time.Sleep(50 * time.Millisecond)
+		}
+		return 0
+	})
+	collector := collect(t, s)
+	collector.Refuse(refusal)
+	key := s.github.CreateIssue(repo, "octocat", "Trace me", "", "agent-task")
+	s.start()
+	first, second := <-plans, <-plans
+	s.stop()
+	before := collector.Spans()
+	if has := slices.ContainsFunc(before, func(x tracetest.Span) bool { return x.Name == "verdict" }); has != (refusal == 0) {
+		t.Errorf("the first director has exported %d spans, a verdict among them: %t", len(before), has)
+	}
+	collector.Refuse(0)
+	s.start()
+	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() == 1 })
+	close(goOn)
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("the whole task", func() bool {
+		return slices.ContainsFunc(collector.Spans(), func(x tracetest.Span) bool { return x.Name == "task" })
+	})
+	s.stop()
+
+	nonce := strings.TrimSuffix(first.WorkerID, "-1")
+	root := trace.Of("default", nonce)
+	spans := onceEach(t, collector.Spans())
+	for id, x := range spans {
+		if x.Trace != trace.ID(root) || x.Service != "retake" {
+			t.Errorf("%s %s is of trace %s and service %s, want %s", x.Name, id, x.Trace, x.Service, trace.ID(root))
+		}
+		if _, there := spans[x.Parent]; x.Parent != "" && !there {
+			t.Errorf("%s %s has the parent %s, which was not exported", x.Name, id, x.Parent)
+		}
+		if x.Parent == "" && x.Name != "task" {
+			t.Errorf("%s %s has no parent", x.Name, id)
+		}
+		if x.Attributes["retake.incomplete"] != nil {
+			t.Errorf("%s %s is incomplete: its beginning is in the journal", x.Name, id)
+		}
+	}
+	stages := map[int][]string{1: {"stage CODE 1", "stage VALIDATE 1", "stage CODE 2"}, 2: {"stage CODE 1"}}
+	for _, p := range []wire.Plan{first, second} {
+		attempt, ok := wire.ParseTraceParent(p.TraceParent)
+		if !ok || !attempt.Sampled || attempt.Trace != root.Trace {
+			t.Fatalf("the plan of %s has the traceparent %q", p.WorkerID, p.TraceParent)
+		}
+		if x := spans[spanID(attempt)]; x.Name != "attempt" || x.Attributes["retake.worker"] != p.WorkerID {
+			t.Errorf("the plan's parent is %+v, want the attempt %s", x, p.WorkerID)
+		}
+		for _, stage := range stages[p.Attempt] {
+			x := spans[spanID(attempt.Child(stage))]
+			if name, _, _ := strings.Cut(stage, " "); !strings.HasPrefix(x.Name, name+" ") || x.Parent != spanID(attempt) {
+				t.Errorf("%s of %s: %+v", stage, p.WorkerID, x)
+			}
+		}
+	}
+	names := map[string]int{}
+	for _, x := range spans {
+		names[x.Name]++
+	}
+	for name, want := range map[string]int{
+		"task": 1, "queued": 1, "claim": 1, "attempt": 2, "start": 2, "stop": 2, "verdict": 1, "backoff": 1, "delivery": 1,
+		"stage CODE": 3, "stage VALIDATE": 1, "effect claim": 1, "effect start": 2, "effect stop": 2, "effect deliver": 1,
+	} {
+		if names[name] != want {
+			t.Errorf("%d spans %q, want %d", names[name], name, want)
+		}
+	}
+	lines := s.logs.FilterMessage("transition").All()
+	for _, line := range lines {
+		if m := line.ContextMap(); m["issue"] != key || m["trace_id"] != trace.ID(root) {
+			t.Errorf("the log line %v lacks the trace %s", m, trace.ID(root))
+		}
+	}
+	if len(lines) < 8 {
+		t.Errorf("%d transitions in the log", len(lines))
+	}
+}
+
+// TestTracesOfTheEnd: what becomes durable while a session ends is exported, too; of what was missed the log tells.
+func TestTracesOfTheEnd(t *testing.T) {
+	t.Parallel()
+	collector := &tracetest.Collector{}
+	web := httptest.NewServer(collector)
+	defer web.Close()
+	s := newHarness(t, nil)
+	c := s.config
+	c.Telemetry.OTLPEndpoint = web.URL
+	out, err := openTelemetry(c, "run", s.log)
+	must(t, err)
+	f := &traces{telemetry: out, log: s.log, book: trace.NewBook(c.Director.Fleet), some: make(chan struct{}, 1)}
+	at := time.Unix(1_800_000_000, 0).UTC()
+	f.put(fsm.Record{At: at, Facts: fsm.FactList{fsm.TaskQueued{Task: "acme/widgets#1", Nonce: "aaaa"}}})
+	f.put(fsm.Record{At: at.Add(time.Second), Facts: fsm.FactList{fsm.Moved{OfTask: fsm.OfTask{Task: "acme/widgets#1"}, From: fsm.Queued, To: fsm.Forgotten, On: fsm.OnWithdrawn}}})
+	for range recordsMost {
+		f.put(fsm.Record{At: at.Add(time.Minute)})
+	}
+	f.finish()
+	must(t, out.close(t.Context()))
+	if spans := collector.Spans(); len(spans) != 2 || spans[1].Name != "task" || !spans[1].Start.Equal(at) || spans[1].Trace != trace.ID(trace.Of(c.Director.Fleet, "aaaa")) {
+		t.Errorf("%+v, want queued and the task", spans)
+	}
+	if lines := s.logs.FilterMessageSnippet("gaps").All(); len(lines) != 1 || lines[0].ContextMap()["records"] != int64(2) {
+		t.Errorf("%v, want one line about two records", lines)
+	}
+}
+
+func spanID(p wire.TraceParent) string {
+	_, id, _ := strings.Cut(strings.TrimPrefix(p.String(), "00-"), "-")
+	return strings.TrimSuffix(strings.TrimSuffix(id, "-01"), "-00")
+}
+
+// onceEach makes sure that what came twice was the same twice.
+func onceEach(t *testing.T, all []tracetest.Span) map[string]tracetest.Span {
+	t.Helper()
+	spans := map[string]tracetest.Span{}
+	for _, x := range all {
+		if first, twice := spans[x.ID]; twice && !reflect.DeepEqual(first, x) {
+			t.Errorf("%s came as\n%+v\nand as\n%+v", x.ID, first, x)
+		}
+		spans[x.ID] = x
+	}
+	return spans
+}
+
+// TestCollectorThatIsAway: it costs one line in the log and no time. One that takes connections and never answers costs the end two seconds.
+func TestCollectorThatIsAway(t *testing.T) {
+	t.Parallel()
+	hangs := make(chan struct{})
+	asked := make(chan struct{}, 64)
+	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{}; <-hangs }))
+	t.Cleanup(func() { close(hangs); silent.Close() })
+	for name, endpoint := range map[string]string{"nobody": "http://127.0.0.1:9", "silent": silent.URL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+			s.config.Telemetry.OTLPEndpoint = endpoint
+			key := s.github.CreateIssue(repo, "octocat", "Work on", "", "agent-task")
+			s.start()
+			s.until("review", s.labelled(key, "agent-review"))
+			if name == "silent" {
+				<-asked
+			} else {
+				s.until("said", func() bool { return s.logs.FilterMessageSnippet("traces cannot be exported").Len() > 0 })
+			}
+			began := time.Now()
+			s.stop()
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("the end took %s", took)
+			}
+			if n := s.logs.FilterMessageSnippet("traces cannot be exported").Len(); n > 1 {
+				t.Errorf("said %d times that the collector is away", n)
+			}
+			lost := s.logs.FilterMessageSnippet("traces are lost").All()
+			if len(lost) != 1 || lost[0].ContextMap()["spans"].(int64) < 5 {
+				t.Errorf("the log says of what is lost: %v", lost)
+			}
+		})
+	}
+}
+
+func TestNoTelemetryUnlessConfigured(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+	s := newHarness(t, nil)
+	off, err := openTelemetry(s.config, "run", s.log)
+	if off != nil || err != nil {
+		t.Fatalf("%v, %v: nothing is configured", off, err)
+	}
+	if off.parent("k3v9qx2m-1") != "" || off.log(s.log) != s.log || off.close(t.Context()) != nil {
+		t.Error("what is off does something")
+	}
+}
+
+// TestTelemetryHeaders: those of the configured variable are sent; a part of the tasks is sampled, and only of it something is sent.
+func TestTelemetryHeaders(t *testing.T) {
+	t.Setenv("OUR_HEADERS", "authorization=Bearer%20x, x-scope=team")
+	collector := &tracetest.Collector{}
+	web := httptest.NewServer(collector)
+	defer web.Close()
+	s := newHarness(t, nil)
+	c := s.config
+	c.Telemetry.OTLPEndpoint, c.Telemetry.OTLPHeadersEnv, c.Telemetry.SampleRatio = web.URL+tracetest.Path, "OUR_HEADERS", 0.5
+	out, err := openTelemetry(c, "run", s.log)
+	must(t, err)
+	out.hide(func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") })
+	at, want := time.Unix(1_800_000_000, 0).UTC(), 0
+	for i := range 200 {
+		worker := string(rune('a'+i%26)) + strings.Repeat("x", i/26) + "-1"
+		p, _ := trace.OfAttempt(c.Director.Fleet, worker)
+		if parent, _ := wire.ParseTraceParent(out.parent(worker)); parent.Sampled {
+			want++
+		}
+		out.export([]trace.Span{{Context: p, Name: "attempt", Start: at, End: at, Attributes: []trace.Attribute{{Key: "k", Value: "is hunter2"}}, Failed: "no hunter2"}})
+	}
+	must(t, out.close(t.Context()))
+	spans := collector.Spans()
+	if len(spans) != want || want < 60 || want > 140 {
+		t.Errorf("%d spans of 200, of which %d were sampled, want about half", len(spans), want)
+	}
+	if x := spans[0]; x.Attributes["k"] != "is ***" || x.Failed != "no ***" || !x.Start.Equal(at) {
+		t.Errorf("%+v", x)
+	}
+	if collector.Header("Authorization") != "Bearer x" || collector.Header("X-Scope") != "team" {
+		t.Error("the headers were not sent")
+	}
+	t.Setenv("OUR_HEADERS", "s3cret")
+	if _, err := openTelemetry(c, "run", s.log); err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "OUR_HEADERS") {
+		t.Errorf("%v, want an error that names the variable and not its value", err)
+	}
+}
+
+func TestTracedLines(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zap.InfoLevel)
+	out := &telemetry{fleet: "default"}
+	log := out.log(zap.New(core))
+	early := log.With(zap.String("issue", "acme/widgets#2"))
+	out.note("Acme/Widgets#1", "aaaa")
+	out.note("acme/widgets#2", "bbbb")
+	id := func(nonce string) any { return trace.ID(trace.Of("default", nonce)) }
+	for _, c := range []struct {
+		log    *zap.Logger
+		fields []zap.Field
+		want   any
+	}{
+		{log, []zap.Field{zap.String("issue", "acme/widgets#1")}, id("aaaa")},
+		{log, []zap.Field{zap.String("issue", "acme/widgets#3")}, nil},
+		{log, nil, nil},
+		{early, nil, id("bbbb")},
+		{early, []zap.Field{zap.String("issue", "acme/widgets#1")}, id("aaaa")},
+	} {
+		c.log.Info("x", c.fields...)
+		if got := logs.TakeAll()[0].ContextMap()["trace_id"]; got != c.want {
+			t.Errorf("%v: trace_id %v, want %v", c.fields, got, c.want)
+		}
+	}
+	log.Debug("not logged", zap.String("issue", "acme/widgets#1"))
+	out.forget(trace.Span{Context: trace.Of("default", "another"), Attributes: []trace.Attribute{{Key: trace.KeyIssue, Value: "acme/widgets#2"}}})
+	out.forget(trace.Span{Context: trace.Of("default", "aaaa"), Attributes: []trace.Attribute{{Key: trace.KeyIssue, Value: "acme/widgets#1"}}})
+	log.Info("x", zap.String("issue", "acme/widgets#1"))
+	early.Info("x")
+	if all := logs.TakeAll(); len(all) != 2 || all[0].ContextMap()["trace_id"] != nil || all[1].ContextMap()["trace_id"] != id("bbbb") {
+		t.Errorf("%v", all)
+	}
+}

@@ -1,0 +1,55 @@
+package director
+
+import (
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// tracedLines adds trace_id to each line that carries an issue of which there is a trace: the one place that does.
+type tracedLines struct {
+	zapcore.Core
+	traces *sync.Map // key of an issue in lower case → id
+	issue  string    // that the logger carries; empty: none
+}
+
+func (t *telemetry) log(to *zap.Logger) *zap.Logger {
+	if t == nil {
+		return to
+	}
+	return to.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return &tracedLines{Core: c, traces: &t.issues} }))
+}
+
+// With keeps the issue: its trace may become known later.
+func (c *tracedLines) With(fields []zapcore.Field) zapcore.Core {
+	return &tracedLines{Core: c.Core.With(fields), traces: c.traces, issue: issueIn(fields, c.issue)}
+}
+
+// Check has the line come to Write, if the core behind it wants it.
+func (c *tracedLines) Check(e zapcore.Entry, to *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Core.Check(e, nil) == nil {
+		return to
+	}
+	return to.AddCore(e, c)
+}
+
+// Write adds the id.
+func (c *tracedLines) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	if issue := issueIn(fields, c.issue); issue != "" {
+		if id, ok := c.traces.Load(strings.ToLower(issue)); ok {
+			fields = append(fields[:len(fields):len(fields)], zap.String("trace_id", id.(string)))
+		}
+	}
+	return c.Core.Write(e, fields)
+}
+
+func issueIn(fields []zapcore.Field, otherwise string) string {
+	for _, f := range fields {
+		if f.Key == "issue" && f.Type == zapcore.StringType {
+			return f.String
+		}
+	}
+	return otherwise
+}

@@ -1,0 +1,391 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// Book follows a journal. It keeps what is open of the tasks that are not over, and belongs to one goroutine.
+type Book struct {
+	fleet string
+	tasks map[string]*task // by key in lower case
+	ended []Span           // by the record that is followed
+}
+
+// task is what is open of one.
+type task struct {
+	root     Span
+	key      fsm.IssueKey
+	nonce    string
+	state    fsm.State
+	n        int // of the last attempt
+	attempt  *Span
+	phase    *Span // of the state; nil: it has none
+	effects  []*effect
+	reason   string // of the last verdict
+	spent    []Attribute
+	finished bool
+
+	at   time.Time // of the last span that was named by its time
+	same int       // how many others were named by the same time before it
+}
+
+// effect is one that is not done.
+type effect struct {
+	id   string
+	span Span
+	open bool // its parent is known
+}
+
+// NewBook begins with nothing.
+func NewBook(fleet string) *Book { return &Book{fleet: fleet, tasks: map[string]*task{}} }
+
+// Known is a task as the machine has it.
+type Known struct {
+	Key     fsm.IssueKey
+	Nonce   string
+	Title   string
+	URL     string
+	State   fsm.State
+	Since   time.Time // when State was entered
+	Attempt int       // the current or the last one
+}
+
+// KnownOf is what a Book may have to know of a task.
+func KnownOf(t *fsm.Task) Known {
+	return Known{Key: t.Key, Nonce: t.Nonce, Title: t.Title, URL: t.URL, State: t.State, Since: t.Since, Attempt: t.Attempt}
+}
+
+// phases are the states that have a span; within says that it lies in the attempt's.
+var phases = map[fsm.State]struct {
+	name   string
+	within bool
+}{
+	fsm.Queued: {"queued", false}, fsm.Claiming: {"claim", false},
+	fsm.Starting: {"start", true}, fsm.Running: {"run", true}, fsm.Suspect: {"silent", true}, fsm.Stopping: {"stop", true},
+	fsm.Backoff: {"backoff", false}, fsm.Parked: {"parked", false}, fsm.Delivering: {"delivery", false}, fsm.InReview: {"review", false},
+	fsm.Blocked: {"blocked", false},
+}
+
+// Follow takes the next record, and returns the spans that it ends, each parent behind its children.
+func (b *Book) Follow(r fsm.Record) []Span {
+	b.ended = nil
+	for _, f := range r.Facts {
+		b.follow(r.At, f)
+	}
+	for _, t := range b.touched(r) {
+		t.adoptEffects()
+		if t.finished && len(t.effects) == 0 {
+			delete(b.tasks, fold(t.key))
+		}
+	}
+	return b.ended
+}
+
+// Meet adds a task whose beginning the journal does not have any more. One that is known stays as it is.
+func (b *Book) Meet(k Known) {
+	if t := b.tasks[fold(k.Key)]; t != nil && t.nonce == k.Nonce {
+		return
+	}
+	t := b.begin(k.Since, k)
+	t.root.add(keyIncomplete, true)
+	t.n = k.Attempt
+	if phases[k.State].within && k.Attempt > 0 {
+		t.beginAttempt(b.fleet, k.Since, k.Attempt)
+		t.attempt.add(keyIncomplete, true)
+	}
+	t.enter(k.Since, k.State)
+}
+
+// touched are the tasks that a record is about.
+func (b *Book) touched(r fsm.Record) (out []*task) {
+	for _, f := range r.Facts {
+		if t := b.tasks[fold(taskOf(f))]; t != nil && !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (b *Book) follow(at time.Time, f fsm.Fact) {
+	switch f := f.(type) {
+	case fsm.TaskQueued:
+		t := b.begin(at, Known{Key: f.Task, Nonce: f.Nonce, Title: f.Title, URL: f.URL})
+		t.enter(at, fsm.Queued)
+		t.waitsFor(at, f.Standing)
+		return
+	case fsm.TaskRebuilt:
+		k := KnownOf(&f.Rebuilt)
+		k.Since = at
+		b.Meet(k)
+		return
+	}
+	if t := b.tasks[fold(taskOf(f))]; t != nil {
+		t.follow(b, at, f)
+	}
+}
+
+// begin opens a task's trace. An earlier task of the same issue that has no end is forgotten: the journal does not have it.
+func (b *Book) begin(at time.Time, k Known) *task {
+	t := &task{key: k.Key, nonce: k.Nonce, root: Span{Context: Of(b.fleet, k.Nonce), Name: "task", Start: at}}
+	t.root.add(KeyIssue, string(k.Key))
+	t.root.add(keyTitle, k.Title)
+	t.root.add(keyURL, k.URL)
+	b.tasks[fold(k.Key)] = t
+	return t
+}
+
+func (t *task) follow(b *Book, at time.Time, f fsm.Fact) {
+	switch f := f.(type) {
+	case fsm.TaskRenamed:
+		t.root.add(keyTitle, f.Title)
+		t.root.add(keyURL, f.URL)
+	case fsm.StandingChanged:
+		t.waitsFor(at, f.Standing)
+	case fsm.AttemptBegan:
+		b.endAttempt(at, t)
+		t.beginAttempt(b.fleet, at, f.N)
+		t.attempt.add(keyAction, string(f.Next.Action))
+		t.attempt.add(keyReason, string(f.Next.Reason))
+		t.attempt.add(keyValidates, f.Next.Validate)
+	case fsm.ContainerStarted:
+		t.phase.happened(at, "container started")
+	case fsm.ReportAccepted:
+		t.reported(at, f)
+	case fsm.EndingSet:
+		t.attempt.happened(at, "ending", Attribute{keyOutcome, string(f.Outcome)}, Attribute{keyReason, string(f.Known)}, Attribute{keyCause, f.Cause})
+	case fsm.VerdictMade:
+		b.judged(at, t, f)
+	case fsm.UsageCounted:
+		if f.Ended {
+			t.attempt.add(keyTokens, f.Usage.Tokens)
+			t.attempt.add(keyPaidCalls, f.Usage.PaidCalls)
+			t.attempt.add(keyCost, f.Usage.CostUSD)
+			t.spent = []Attribute{{keyTokens, f.Spent.Tokens}, {keyPaidCalls, f.Spent.PaidCalls}, {keyCost, f.Spent.CostUSD}}
+		}
+	case fsm.CommandTaken:
+		t.root.happened(at, "command", Attribute{keyCommand, string(f.Command)}, Attribute{keyWhy, f.Refused})
+	case fsm.WorkDelivered:
+		for _, s := range []*Span{t.phase, &t.root} {
+			s.add(keyBranch, f.Delivery.Branch)
+			s.add(keySHA, f.Delivery.SHA)
+			s.add(keyDelivered, f.Delivery.URL)
+		}
+	case fsm.EffectPlanned:
+		e := &effect{id: f.Effect.ID, span: Span{Context: t.root.Context.Child("effect " + f.Effect.ID), Name: "effect " + string(f.Effect.Kind), Start: at}}
+		e.span.add(KeyIssue, string(t.key))
+		e.span.add(keyEffect, f.Effect.ID)
+		t.effects = append(t.effects, e)
+	case fsm.EffectDeferred:
+		t.deferred(at, f)
+	case fsm.EffectDone:
+		b.effectDone(at, t, f)
+	case fsm.Moved:
+		b.moved(at, t, f)
+	}
+}
+
+func (t *task) waitsFor(at time.Time, s fsm.Standing) {
+	if t.state == fsm.Queued && len(s.After) > 0 {
+		issues := make([]string, len(s.After))
+		for i, k := range s.After {
+			issues[i] = string(k)
+		}
+		t.phase.happened(at, "waits for", Attribute{keyIssues, issues})
+	}
+}
+
+func (t *task) beginAttempt(fleet string, at time.Time, n int) {
+	id := fsm.AttemptID(t.nonce, n)
+	p, _ := OfAttempt(fleet, id)
+	t.n = n
+	t.attempt = &Span{Context: p, Parent: t.root.Context.Span, Name: "attempt", Start: at, Worker: id}
+	t.attempt.add(KeyIssue, string(t.key))
+	t.attempt.add(keyAttempt, int64(n))
+	t.attempt.add(keyWorker, id)
+}
+
+func (t *task) reported(at time.Time, f fsm.ReportAccepted) {
+	t.attempt.happened(at, "report", Attribute{keyOK, f.OK}, Attribute{keyFinal, f.Final}, Attribute{keyStage, f.Stage}, Attribute{keyErrorID, f.Ref.ID})
+	if t.attempt != nil && f.Worker == t.attempt.Worker && f.Final && (t.attempt.Report == 0 || f.OK) {
+		t.attempt.Report = f.Ref.Seq
+	}
+}
+
+func (t *task) deferred(at time.Time, f fsm.EffectDeferred) {
+	for _, e := range t.effects {
+		if e.id == f.Effect {
+			e.span.happened(at, "deferred", Attribute{keyTries, int64(f.Tries)}, Attribute{keyUntil, moment(f.Until)}, Attribute{keyWhy, f.Why})
+			e.span.add(keyTries, int64(f.Tries))
+		}
+	}
+}
+
+// judged adds the verdict, which takes no time.
+func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
+	parent, failed := &t.root, t.phase
+	if t.attempt != nil {
+		parent, failed = t.attempt, t.attempt
+	}
+	if failed != nil && f.Verdict.Action != recovery.Revalidate { // that work is good, and what is merged with it is tried
+		failed.Failed = oneLine(string(f.Finding.Reason), f.Finding.Cause)
+	}
+	t.reason = string(f.Finding.Reason)
+	s := Span{Context: parent.Context.Child("verdict " + t.timed(at)), Parent: parent.Context.Span, Name: "verdict", Start: at, End: at}
+	s.add(KeyIssue, string(t.key))
+	s.add(keyAttempt, int64(f.Attempt))
+	s.add(keyStage, f.Stage)
+	s.add(keyReason, t.reason)
+	s.add(keyCause, f.Finding.Cause)
+	s.add(keyRule, f.Finding.Rule)
+	s.add(keyConfidence, f.Finding.Confidence)
+	s.add(keyRow, f.Verdict.Row)
+	s.add(keyAction, string(f.Verdict.Action))
+	s.add(keyVeto, f.Verdict.Veto)
+	s.add(keyDelay, f.Verdict.Delay.Seconds())
+	s.add(keyCharges, string(f.Verdict.Charges))
+	s.add(keyIncident, f.Incident)
+	s.add(keyWhy, f.Verdict.Why)
+	b.ended = append(b.ended, s)
+}
+
+// adoptEffects puts what was planned below the state that the record has led to.
+func (t *task) adoptEffects() {
+	for _, e := range t.effects {
+		if e.open {
+			continue
+		}
+		e.open, e.span.Parent = true, t.root.Context.Span
+		if t.phase != nil {
+			e.span.Parent = t.phase.Context.Span
+		}
+	}
+}
+
+func (b *Book) effectDone(at time.Time, t *task, f fsm.EffectDone) {
+	t.effects = slices.DeleteFunc(t.effects, func(e *effect) bool {
+		if e.id != f.Effect {
+			return false
+		}
+		e.span.Failed = oneLine("", f.Failed)
+		if !e.open { // planned and overtaken in one record: nothing of it happened
+			return true
+		}
+		b.end(at, &e.span)
+		return true
+	})
+}
+
+func (b *Book) moved(at time.Time, t *task, f fsm.Moved) {
+	if t.phase != nil {
+		t.phase.add(keyEndedBy, string(f.On))
+		b.end(at, t.phase)
+		t.phase = nil
+	}
+	if !phases[f.To].within {
+		b.endAttempt(at, t)
+	}
+	t.enter(at, f.To)
+	t.phase.add(keyWhy, f.Why)
+	if !f.Until.IsZero() {
+		t.phase.add(keyUntil, moment(f.Until))
+	}
+	if f.To == fsm.Backoff || f.To == fsm.Blocked {
+		t.phase.add(keyReason, t.reason)
+	}
+	if f.To == fsm.Forgotten || f.To.Info().Final {
+		t.finished = true
+		t.root.add(keyOutcome, f.To.String())
+		t.root.add(keyEndedBy, string(f.On))
+		t.root.add(keyWhy, f.Why)
+		t.root.add(keyAttempts, int64(t.n))
+		for _, a := range t.spent {
+			t.root.add(a.Key, a.Value)
+		}
+		b.end(at, &t.root)
+	}
+}
+
+// enter opens the span of a state.
+func (t *task) enter(at time.Time, s fsm.State) {
+	t.state = s
+	phase, has := phases[s]
+	if !has {
+		return
+	}
+	parent := t.root.Context
+	if phase.within && t.attempt != nil {
+		parent = t.attempt.Context
+	}
+	t.phase = &Span{Context: parent.Child(phase.name + " " + t.timed(at)), Parent: parent.Span, Name: phase.name, Start: at}
+	t.phase.add(KeyIssue, string(t.key))
+	if t.n > 0 {
+		t.phase.add(keyAttempt, int64(t.n))
+	}
+}
+
+func (b *Book) endAttempt(at time.Time, t *task) {
+	if t.attempt != nil {
+		b.end(at, t.attempt)
+		t.attempt = nil
+	}
+}
+
+func (b *Book) end(at time.Time, s *Span) {
+	if s.End = at; at.Before(s.Start) { // not of one clock: a rebuild
+		s.End = s.Start
+	}
+	b.ended = append(b.ended, *s)
+}
+
+// add says something of a span; a later word replaces an earlier one. What is empty is not said.
+func (s *Span) add(key string, value any) {
+	if s == nil || value == "" || value == false {
+		return
+	}
+	for i := range s.Attributes {
+		if s.Attributes[i].Key == key {
+			s.Attributes[i].Value = value
+			return
+		}
+	}
+	s.Attributes = append(s.Attributes, Attribute{key, value})
+}
+
+func (s *Span) happened(at time.Time, name string, about ...Attribute) {
+	if s == nil {
+		return
+	}
+	about = slices.DeleteFunc(about, func(a Attribute) bool { return a.Value == "" })
+	s.Events = append(s.Events, Event{at, name, about})
+}
+
+func fold(k fsm.IssueKey) string { return strings.ToLower(string(k)) }
+
+// timed makes a time part of an id. The same time may come more than once: one record can move a task twice.
+func (t *task) timed(at time.Time) string {
+	if t.same++; !at.Equal(t.at) {
+		t.at, t.same = at, 0
+	}
+	return strconv.FormatInt(at.UnixNano(), 10) + "." + strconv.Itoa(t.same)
+}
+
+func moment(t time.Time) string { return wire.At(t).Format(time.RFC3339) }
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// oneLine is a short text for a span that failed.
+func oneLine(head, text string) string {
+	if head != "" && text != "" {
+		text = head + ": " + text
+	}
+	line, _, _ := strings.Cut(cmp.Or(text, head), "\n")
+	return line
+}

@@ -1,0 +1,105 @@
+package trace
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+)
+
+// Span is one stretch of time in a task's life. It is over.
+type Span struct {
+	Context wire.TraceParent // the span itself; Sampled is not set
+	Parent  [8]byte          // zero: it is the task's own
+	Name    string           // one of a bounded set
+	Start   time.Time
+	End     time.Time // Start or later
+	// Attributes are about all of it, Events about moments in it.
+	Attributes []Attribute
+	Events     []Event
+	Failed     string // in one line; empty: it did not fail
+	// Worker is the attempt's id if it is an attempt's span, and Report the sequence of the report that ended it; 0: none did.
+	Worker string
+	Report uint64
+}
+
+// Attribute is one thing known of a span. Value is a string, a bool, an int64, a float64 or a []string.
+type Attribute struct {
+	Key   string
+	Value any
+}
+
+// Event is something that happened within a span.
+type Event struct {
+	At         time.Time
+	Name       string
+	Attributes []Attribute
+}
+
+// Of returns the span of a task: the root of its trace. Nonces are unique within a fleet.
+func Of(fleet, nonce string) wire.TraceParent {
+	var p wire.TraceParent
+	sum := sha256.Sum256([]byte("retake trace\x00" + fleet + "\x00" + nonce))
+	copy(p.Trace[:], sum[:])
+	return p.Child("task")
+}
+
+// OfAttempt returns the span of an attempt; ok is false for what is no attempt's id.
+func OfAttempt(fleet, attempt string) (p wire.TraceParent, ok bool) {
+	nonce, _, ok := fsm.ParseAttemptID(attempt)
+	if !ok {
+		return wire.TraceParent{}, false
+	}
+	return Of(fleet, nonce).Child("attempt " + attempt), true
+}
+
+// ID is a trace's id as people and logs write it.
+func ID(p wire.TraceParent) string { return hex.EncodeToString(p.Trace[:]) }
+
+// Stages returns the spans of what an attempt's report says of its stages. They stay within the attempt's span, whatever the worker's
+// clock says. Where the report has no times the stages are laid one behind the other, the last one ending with the attempt.
+func Stages(attempt Span, stages []wire.StageResult) []Span {
+	end := attempt.End
+	out := make([]Span, len(stages))
+	runs := map[string]int{}
+	for _, s := range stages {
+		runs[s.Stage]++
+	}
+	for i := len(stages) - 1; i >= 0; i-- {
+		s, took := stages[i], time.Duration(max(stages[i].DurationMS, 0))*time.Millisecond
+		x := Span{
+			Context: attempt.Context.ForStage(s.Stage, runs[s.Stage]), Parent: attempt.Context.Span, Name: "stage " + s.Stage,
+			Attributes: []Attribute{{keyStage, s.Stage}, {keyRun, int64(runs[s.Stage])}, {keyExitCode, int64(s.ExitCode)}},
+		}
+		runs[s.Stage]--
+		if len(s.Command) > 0 {
+			x.Attributes = append(x.Attributes, Attribute{keyCommand, s.Command})
+		}
+		if s.ExitCode != 0 {
+			x.Failed = "exit code " + itoa(s.ExitCode)
+		}
+		if s.StartedAt.IsZero() {
+			x.Start, x.End = end.Add(-took), end
+			x.Attributes = append(x.Attributes, Attribute{keyEstimated, true})
+		} else {
+			x.Start = s.StartedAt.Time
+			x.End = x.Start.Add(took)
+		}
+		x.Start, x.End = within(x.Start, attempt), within(x.End, attempt)
+		end = x.Start
+		out[i] = x
+	}
+	return out
+}
+
+func within(t time.Time, s Span) time.Time {
+	switch {
+	case t.Before(s.Start):
+		return s.Start
+	case t.After(s.End):
+		return s.End
+	}
+	return t
+}

@@ -1,0 +1,165 @@
+// Package tracetest is a collector of OpenTelemetry traces for tests.
+package tracetest
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	wire "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// Path is where a collector takes traces.
+const Path = "/v1/traces"
+
+// maxBody bounds a request.
+const maxBody = 64 << 20
+
+// Span is a span as it was sent.
+type Span struct {
+	Trace      string         `json:"trace"`
+	ID         string         `json:"id"`
+	Parent     string         `json:"parent,omitempty"` // empty: a root
+	Name       string         `json:"name"`
+	Start      time.Time      `json:"start"`
+	End        time.Time      `json:"end"`
+	Attributes map[string]any `json:"attributes,omitempty"`
+	Events     []Event        `json:"events,omitempty"`
+	Failed     string         `json:"failed,omitempty"`  // message of its error; empty: it did not fail
+	Service    string         `json:"service,omitempty"` // of the resource
+}
+
+// Event is an event within a span.
+type Event struct {
+	At         time.Time      `json:"at"`
+	Name       string         `json:"name"`
+	Attributes map[string]any `json:"attributes,omitempty"`
+}
+
+// Collector takes traces over HTTP in protobuf. The zero value is ready.
+type Collector struct {
+	mu      sync.Mutex
+	spans   []Span
+	headers http.Header
+	refuse  int
+}
+
+// ServeHTTP takes one request.
+func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.headers = r.Header.Clone()
+	if c.refuse > 0 {
+		http.Error(w, "told to refuse", c.refuse)
+		return
+	}
+	spans, err := read(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	c.spans = append(c.spans, spans...)
+	w.Header().Set("Content-Type", "application/x-protobuf")
+}
+
+// Refuse has every request refused with a status from now on; 0: none.
+func (c *Collector) Refuse(status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuse = status
+}
+
+// Spans are those that came, in that order, each as often as it came.
+func (c *Collector) Spans() []Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.spans)
+}
+
+// Header is one of the last request's.
+func (c *Collector) Header(name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.headers.Get(name)
+}
+
+func read(r *http.Request) ([]Span, error) {
+	if r.Method != http.MethodPost || r.URL.Path != Path {
+		return nil, fmt.Errorf("tracetest: %s %s, want POST %s", r.Method, r.URL.Path, Path)
+	}
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		plain, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, err
+		}
+		body = plain
+	}
+	data, err := io.ReadAll(io.LimitReader(body, maxBody))
+	if err != nil {
+		return nil, err
+	}
+	var request collector.ExportTraceServiceRequest
+	if err := proto.Unmarshal(data, &request); err != nil {
+		return nil, err
+	}
+	var out []Span
+	for _, resource := range request.GetResourceSpans() {
+		service, _ := attributes(resource.GetResource().GetAttributes())["service.name"].(string)
+		for _, scope := range resource.GetScopeSpans() {
+			for _, s := range scope.GetSpans() {
+				one := Span{
+					Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
+					Name: s.GetName(), Start: moment(s.GetStartTimeUnixNano()), End: moment(s.GetEndTimeUnixNano()),
+					Attributes: attributes(s.GetAttributes()), Service: service,
+				}
+				if s.GetStatus().GetCode() == wire.Status_STATUS_CODE_ERROR {
+					one.Failed = s.GetStatus().GetMessage()
+				}
+				for _, e := range s.GetEvents() {
+					one.Events = append(one.Events, Event{moment(e.GetTimeUnixNano()), e.GetName(), attributes(e.GetAttributes())})
+				}
+				out = append(out, one)
+			}
+		}
+	}
+	return out, nil
+}
+
+func moment(nanos uint64) time.Time { return time.Unix(0, int64(nanos)).UTC() } //nolint:gosec // of this century
+
+func attributes(list []*common.KeyValue) map[string]any {
+	out := map[string]any{}
+	for _, a := range list {
+		out[a.GetKey()] = value(a.GetValue())
+	}
+	return out
+}
+
+func value(v *common.AnyValue) any {
+	switch v := v.GetValue().(type) {
+	case *common.AnyValue_StringValue:
+		return v.StringValue
+	case *common.AnyValue_BoolValue:
+		return v.BoolValue
+	case *common.AnyValue_IntValue:
+		return v.IntValue
+	case *common.AnyValue_DoubleValue:
+		return v.DoubleValue
+	case *common.AnyValue_ArrayValue:
+		var all []any
+		for _, one := range v.ArrayValue.GetValues() {
+			all = append(all, value(one))
+		}
+		return all
+	}
+	return nil
+}
