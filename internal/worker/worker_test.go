@@ -26,6 +26,7 @@ func minute(code int) exit {
 func TestAllStagesWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(0)}}
+		began := time.Now()
 		if code := testWorker(t, p, bus, r).run(t.Context()); code != ExitResult {
 			t.Fatalf("exit %d", code)
 		}
@@ -34,7 +35,8 @@ func TestAllStagesWell(t *testing.T) {
 			t.Fatalf("got %+v", bus.only(t))
 		}
 		want := wire.List[wire.StageResult]{
-			{Stage: "CODE", DurationMS: 60000, Command: []string{"agent", "--headless"}}, {Stage: "VALIDATE", DurationMS: 60000, Command: []string{"make", "test"}},
+			{Stage: "CODE", DurationMS: 60000, Command: []string{"agent", "--headless"}, StartedAt: wire.At(began)},
+			{Stage: "VALIDATE", DurationMS: 60000, Command: []string{"make", "test"}, StartedAt: wire.At(began.Add(time.Minute))},
 		}
 		if !reflect.DeepEqual(res.Stages, want) || res.AttemptID != p.AttemptID || res.ResultID != "k3v9qx2m-1/result" || res.IssueNumber != 21 {
 			t.Errorf("result %+v", res)
