@@ -29,11 +29,12 @@ type Book struct {
 	news    []Event                 // the newest last
 	dropped bool                    // there was more news
 	last    Place
+	numbers numbers
 }
 
 // NewBook returns an empty book. What tasks wait for is said by the configuration.
 func NewBook(c fsm.Config, l Limits) *Book {
-	return &Book{limits: l, config: c, m: fsm.New(c), stories: map[fsm.IssueKey]*Story{}}
+	return &Book{limits: l, config: c, m: fsm.New(c), stories: map[fsm.IssueKey]*Story{}, numbers: newNumbers()}
 }
 
 func folded(k fsm.IssueKey) fsm.IssueKey { return fsm.IssueKey(strings.ToLower(string(k))) }
@@ -68,6 +69,7 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 		over := s.Over
 		s.follow(at, f, t, was)
 		b.keep(s, over)
+		b.numbers.follow(at, key, f)
 	}
 	attempt, text := line(at, f, t)
 	if text == "" {
