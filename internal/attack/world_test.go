@@ -367,7 +367,7 @@ func (p *played) work() error {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id))
+			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id)+"\n\t"+p.w.linesOf("bus connections refused"))
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
