@@ -53,6 +53,24 @@ func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	return err
 }
 
+// PolicyHead names the columns of PolicyTable's rows.
+var PolicyHead = []string{"failure", "ladder", "waits", "meter", "then"}
+
+// PolicyTable is what ShowPolicy prints, for a page: the rows that decide, a line of a cell after the other, and the guards.
+func PolicyTable(p *policy.Policy) (rows, guards [][]string) {
+	for _, r := range p.Standings() {
+		if len(r.By) > 0 && !r.Own { // others decide
+			continue
+		}
+		c := rowCells(r)
+		rows = append(rows, c[:])
+	}
+	for _, g := range guardTexts(p.Guards()) {
+		guards = append(guards, []string{g})
+	}
+	return rows, guards
+}
+
 // rowCells formats one row; each fact is a line of its cell.
 func rowCells(r policy.Standing) (c cells) {
 	on := []string{r.On}

@@ -54,6 +54,8 @@ type Director struct {
 	Lease         time.Duration
 	SharedDir     string // as written; empty: DataDir
 	HTTPListen    string // host:port; empty: nowhere
+	// PageTokenEnv names a variable; PageTokenFile wins over it.
+	PageTokenEnv, PageTokenFile string
 }
 
 // Timeouts bound attempts and claims.

@@ -78,7 +78,7 @@ func hasSocketName(p string) bool {
 
 // wrongMounts checks the mounts against the other keys.
 func wrongMounts(c Config) string {
-	secretPlaces := []struct{ path, what string }{{c.Director.DataDir, "director.data_dir"}, {c.GitHub.TokenFile, "github.token_file"}, {c.GitHub.WebhookSecretFile, "github.webhook_secret_file"}, {c.GitHub.PrivateKeyFile, "github.private_key_file"}}
+	secretPlaces := []struct{ path, what string }{{c.Director.DataDir, "director.data_dir"}, {c.GitHub.TokenFile, "github.token_file"}, {c.GitHub.WebhookSecretFile, "github.webhook_secret_file"}, {c.GitHub.PrivateKeyFile, "github.private_key_file"}, {c.Director.PageTokenFile, "director.page_token_file"}}
 	targets := map[string]bool{}
 	for _, m := range c.Containers.ParsedMounts() {
 		if targets[m.Target] {

@@ -87,15 +87,15 @@ var rules = []rule{
 		}
 		return ""
 	}},
-	{keys: []string{"containers.mounts", "containers.workdir", "director.data_dir", "github.token_file", "github.webhook_secret_file", "github.private_key_file"}, wrong: wrongMounts},
+	{keys: []string{"containers.mounts", "containers.workdir", "director.data_dir", "github.token_file", "github.webhook_secret_file", "github.private_key_file", "director.page_token_file"}, wrong: wrongMounts},
 	{keys: []string{"github.app_id", "github.installation_id", "github.private_key_file"}, wrong: func(c Config) string {
 		if g := c.GitHub; c.IsApp() && (g.AppID == 0 || g.InstallationID == 0 || g.PrivateKeyFile == "") {
 			return "a GitHub App needs all three: app_id, installation_id and private_key_file"
 		}
 		return ""
 	}},
-	{keys: []string{"containers.env_passthrough", "github.token_env", "github.webhook_secret_env"}, wrong: func(c Config) string {
-		for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace()} {
+	{keys: []string{"containers.env_passthrough", "github.token_env", "github.webhook_secret_env", "director.page_token_env"}, wrong: func(c Config) string {
+		for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace(), c.pageTokenPlace()} {
 			if p.variable != "" && slices.Contains(c.Containers.EnvPassthrough, p.variable) {
 				return "it names " + p.env() + ", want others only: the " + p.what + " never enters a worker"
 			}
@@ -238,7 +238,7 @@ func (l *loader) rules() {
 			}
 		}
 	}
-	for _, p := range []secretPlace{l.c.tokenPlace(), l.c.webhookSecretPlace()} {
+	for _, p := range []secretPlace{l.c.tokenPlace(), l.c.webhookSecretPlace(), l.c.pageTokenPlace()} {
 		_, inEnv := l.set[p.env()]
 		if _, inFile := l.set[p.inFile()]; inEnv && inFile && p.variable != "" && p.file != "" {
 			l.problem(l.place(p.inFile()), p.inFile(), p.name+"_env is set as well, want one of them")

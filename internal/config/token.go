@@ -13,14 +13,14 @@ const maxTokenBytes = 16 << 10
 // secretPlace is where a secret stands: in a variable, or in a file, which wins.
 type secretPlace struct {
 	what     string // for messages: "GitHub token"
-	name     string // of its keys, github.<name>_env and github.<name>_file
+	name     string // of its keys, <name>_env and <name>_file
 	variable string // "" none
 	file     string // "" none
 	put      string // what to put there
 }
 
-func (p secretPlace) env() string    { return "github." + p.name + "_env" }
-func (p secretPlace) inFile() string { return "github." + p.name + "_file" }
+func (p secretPlace) env() string    { return p.name + "_env" }
+func (p secretPlace) inFile() string { return p.name + "_file" }
 
 // key is the one that counts.
 func (p secretPlace) key() string {
@@ -31,12 +31,12 @@ func (p secretPlace) key() string {
 }
 
 func (c Config) tokenPlace() secretPlace {
-	return secretPlace{"GitHub token", "token", c.GitHub.TokenEnv, c.GitHub.TokenFile, "a token with access to issues and contents"}
+	return secretPlace{"GitHub token", "github.token", c.GitHub.TokenEnv, c.GitHub.TokenFile, "a token with access to issues and contents"}
 }
 
 func (c Config) webhookSecretPlace() secretPlace {
 	return secretPlace{
-		"webhook secret", "webhook_secret", c.GitHub.WebhookSecretEnv, c.GitHub.WebhookSecretFile,
+		"webhook secret", "github.webhook_secret", c.GitHub.WebhookSecretEnv, c.GitHub.WebhookSecretFile,
 		"the text that GitHub was given as the webhook's secret",
 	}
 }
@@ -65,6 +65,27 @@ func (c Config) PrivateKey() (key []byte, warning string, err error) {
 // names. Errors and warnings are like Token's.
 func (c Config) WebhookSecret(getenv func(string) string) (secret, warning string, err error) {
 	return c.webhookSecretPlace().read(getenv)
+}
+
+func (c Config) pageTokenPlace() secretPlace {
+	return secretPlace{"page token", "director.page_token", c.Director.PageTokenEnv, c.Director.PageTokenFile, "a long random text, such as `openssl rand -hex 32` prints"}
+}
+
+// minPageToken is the fewest characters of a page token: it must not be guessed.
+const minPageToken = 16
+
+// PageToken reads the token with which people sign in on the page, from director.page_token_file, or else from the variable that
+// director.page_token_env names. Empty without an error: there is none. Errors never contain it.
+func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
+	p := c.pageTokenPlace()
+	if _, set := lookup(p.variable); p.file == "" && !set {
+		return "", nil
+	}
+	token, _, err := p.read(func(name string) string { value, _ := lookup(name); return value })
+	if err == nil && len(token) < minPageToken {
+		err = fmt.Errorf("config: %s has only %d characters: want at least %d, such as `openssl rand -hex 32` prints", p.key(), len(token), minPageToken)
+	}
+	return token, err
 }
 
 // TakesWebhooks reports whether GitHub's webhooks are taken: there is an address for them, and a place that is to hold their secret.

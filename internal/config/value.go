@@ -190,7 +190,7 @@ func (r row) refuse(v any) string {
 
 // shown quotes a text for a message, unless it may be a secret.
 func (r row) shown(s string) string {
-	if r.key == "github.token_env" || r.key == "github.webhook_secret_env" || redact.HasCredential(s) {
+	if strings.HasSuffix(r.key, "_token_env") || r.key == "github.token_env" || r.key == "github.webhook_secret_env" || redact.HasCredential(s) {
 		return "the value"
 	}
 	return shorten(s)

@@ -23,6 +23,7 @@ import (
 	"retake/internal/leak"
 	"retake/internal/metrics"
 	"retake/internal/output"
+	"retake/internal/page"
 	"retake/internal/recovery/classify"
 	"retake/internal/recovery/policy"
 	"retake/internal/scope"
@@ -102,6 +103,8 @@ type daemon struct {
 	hot        *state                    // what a standby has followed; nil: nothing
 	works      bool                      // a session has begun: what fails from now on is not a matter of configuration
 	operator   *operatorServer           // nil: no session has begun yet
+	seat       atomic.Pointer[session]   // the one that people may look at; nil: none
+	page       *page.Page                // nil: none is shown
 	webhooks   *webhooks                 // what GitHub posts
 	metrics    *metrics.Metrics          // what is counted of all sessions
 	gathered   http.Handler              // of it

@@ -86,6 +86,9 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
 	d.metrics.ReadWith(d.readings)
 	d.outputs = output.Open(d.config.Director.DataDir, output.Options{Log: d.log})
+	if d.page, err = d.openPage(); err != nil {
+		return nil, err
+	}
 	d.serveHTTP()
 	return d, nil
 }

@@ -203,6 +203,8 @@ func (s *session) run(ctx context.Context) (err error) {
 	if err := s.listenOperator(ctx); err != nil {
 		return err
 	}
+	s.seat.Store(s)
+	defer s.seat.Store(nil)
 	s.started = true
 	s.log.Info("director started", zap.String("run", s.runID), zap.String("fleet", s.config.Director.Fleet),
 		zap.Strings("repositories", s.config.GitHub.Repositories), zap.Bool("writes", s.config.GitHub.Writes),

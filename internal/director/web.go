@@ -32,6 +32,9 @@ func (d *daemon) routes() []route {
 	if d.webhooks.secret != nil {
 		all = append(all, route{"POST " + webhookPath, d.webhooks})
 	}
+	if d.page != nil {
+		all = append(all, route{"/", d.page})
+	}
 	return all
 }
 

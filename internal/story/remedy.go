@@ -11,6 +11,8 @@ import (
 type Remedy struct {
 	Do    string `json:"do"`    // a command to type, or a thing to do on GitHub
 	Means string `json:"means"` // what comes of it
+
+	Command fsm.Command `json:"command,omitempty"` // that Do gives; empty: it gives none
 }
 
 // remedies is the table of commands that the operator has for a task, and what comes of them. Which of them work in a state the machine says.
@@ -30,11 +32,11 @@ var remedies = []struct {
 func can(k fsm.IssueKey, s fsm.State, work fsm.DeliverResult) (all []Remedy) {
 	switch {
 	case s.Info().Live:
-		all = append(all, Remedy{"director logs " + string(k) + " --follow", "shows what it prints"})
+		all = append(all, Remedy{Do: "director logs " + string(k) + " --follow", Means: "shows what it prints"})
 	case s == fsm.InReview:
-		all = append(all, Remedy{fmt.Sprintf("merge or review pull request #%d", work.PullRequest), "ends it, or says what to change"})
+		all = append(all, Remedy{Do: fmt.Sprintf("merge or review pull request #%d", work.PullRequest), Means: "ends it, or says what to change"})
 	case s == fsm.Blocked:
-		all = append(all, Remedy{"comment what its last question recommends", "goes on as you say"})
+		all = append(all, Remedy{Do: "comment what its last question recommends", Means: "goes on as you say"})
 	}
 	works := fsm.CommandsIn(s)
 	for _, r := range remedies {
@@ -43,7 +45,7 @@ func can(k fsm.IssueKey, s fsm.State, work fsm.DeliverResult) (all []Remedy) {
 			means = r.means[0]
 		}
 		if means != "" && slices.Contains(works, r.command) {
-			all = append(all, Remedy{"director " + string(r.command) + " " + string(k), means})
+			all = append(all, Remedy{Do: "director " + string(r.command) + " " + string(k), Means: means, Command: r.command})
 		}
 	}
 	return all

@@ -1,0 +1,87 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/advise"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/output"
+	"retake/internal/page"
+	"retake/internal/story"
+)
+
+// seat is what the page shows of a session.
+type seat struct{ *session }
+
+var _ page.Source = seat{}
+
+func (s seat) Fleet(ctx context.Context) wire.Snapshot { return s.snapshot(ctx) }
+
+func (s seat) Numbers(ctx context.Context, since time.Time) (n story.Numbers, err error) {
+	err = s.viewed(ctx, func(b *story.Book, _ time.Time) { n = b.Numbers(since) })
+	return n, err
+}
+
+// Next waits until something has happened after a place.
+func (s seat) Next(ctx context.Context, after story.Place) (story.Place, error) {
+	if err := s.views.next(ctx, after); err != nil {
+		return after, err
+	}
+	s.views.mu.Lock()
+	defer s.views.mu.Unlock()
+	return s.views.book.Last(), nil
+}
+
+func (s seat) Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
+	return s.outputs.Lines(ctx, string(k), f)
+}
+
+func (s seat) Command(ctx context.Context, c page.Command) (refused string, err error) {
+	_, answer := s.commandTask(ctx, c.Issue, TaskCommand{Command: string(c.Command), Text: c.Text}, c.By)
+	return answer.Problem, nil
+}
+
+// Tables are the policy's rows and guards, and the classifier's rules.
+func (s seat) Tables() []page.Table {
+	rows, guards := advise.PolicyTable(s.policy.With(s.config.Limits()))
+	return []page.Table{
+		{Name: "Policy: what a failure leads to", About: "director policy show prints the same.", Head: advise.PolicyHead, Rows: rows},
+		{Name: "Guards: what bounds a task", About: "What a verdict may use up before a person is asked.", Head: []string{"guard"}, Rows: guards},
+		{Name: "Rules: what a line of output means", About: "director classify --explain shows which of them was met.", Head: []string{"rule", "reason", "matches a line with", "why"}, Rows: s.classifier.Table()},
+	}
+}
+
+// openPage makes the page of the address, or returns nil: there is no address.
+func (d *daemon) openPage() (*page.Page, error) {
+	if d.config.Director.HTTPListen == "" {
+		return nil, nil
+	}
+	host, _, err := net.SplitHostPort(d.config.Director.HTTPListen)
+	if err != nil {
+		return nil, fmt.Errorf("director: director.http_listen: %w", err)
+	}
+	ip := net.ParseIP(host)
+	open := host == "localhost" || ip != nil && ip.IsLoopback()
+	token := func() (string, error) { return d.config.PageToken(os.LookupEnv) }
+	if value, err := token(); !open && (err != nil || value == "") {
+		d.log.Warn("the page is not shown: director.http_listen is not an address of this machine only, and director.page_token_env or page_token_file names no token", zap.Error(err))
+		return nil, nil
+	}
+	return page.New(page.Options{
+		Source: func() page.Source {
+			if s := d.seat.Load(); s != nil {
+				return seat{s}
+			}
+			return nil
+		},
+		Token: token, Open: open, Fleet: d.config.Director.Fleet, Log: d.log,
+	})
+}

@@ -1,0 +1,52 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"retake/internal/story"
+)
+
+// functions are what the templates call.
+var functions = template.FuncMap{
+	"path":    path,
+	"time":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
+	"date":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"span":    story.Span,
+	"since":   func(now, t time.Time) string { return story.Span(max(now.Sub(t), 0)) },
+	"plain":   story.Plain,
+	"lower":   strings.ToLower,
+	"usd":     func(v float64) string { return fmt.Sprintf("%.2f", v) },
+	"percent": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
+	"of": func(n, limit any) string {
+		if l := fmt.Sprint(limit); l != "0" {
+			return fmt.Sprint(n) + " of " + l
+		}
+		return fmt.Sprint(n)
+	},
+	"add":      func(a, b float64) float64 { return a + b },
+	"addi":     func(a, b int) int { return a + b },
+	"dict":     func(pairs ...any) map[string]any { return asMap(pairs) },
+	"incident": func(resource string) bool { return strings.HasPrefix(resource, "incident/") },
+	"link":     safeLink,
+}
+
+// asMap makes a template's arguments a map.
+func asMap(pairs []any) map[string]any {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[fmt.Sprint(pairs[i])] = pairs[i+1]
+	}
+	return m
+}
+
+// safeLink is an address that a browser may follow; empty: none.
+func safeLink(url string) string {
+	if strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") {
+		return url
+	}
+	return ""
+}

@@ -1,0 +1,195 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"retake/internal/story"
+)
+
+// spans are the times that the numbers can be shown for.
+var spans = []struct {
+	Name   string
+	span   time.Duration
+	bucket time.Duration
+}{
+	{"day", 24 * time.Hour, time.Hour},
+	{"week", 7 * 24 * time.Hour, 6 * time.Hour},
+	{"month", 30 * 24 * time.Hour, 24 * time.Hour},
+}
+
+// numbersPart is the page of numbers.
+type numbersPart struct {
+	Span    string
+	Spans   []string
+	Reasons chart
+	Costs   chart
+	story.Numbers
+	Human humanPart
+	Cost  float64
+}
+
+// humanPart is what became of questions to people.
+type humanPart struct {
+	Asked, Open, Again, Alone int
+	Median, Longest           time.Duration // to the answer
+}
+
+// chart is a chart of stacked bars.
+type chart struct {
+	Series []series
+	Bars   []bar
+	Top    string // what the highest bar stands for
+	About  string // for who cannot see it
+}
+
+type series struct {
+	Name  string
+	Class string
+}
+
+type bar struct {
+	X, Width float64
+	Label    string // under it; mostly empty
+	Parts    []part
+}
+
+type part struct {
+	Y, Height float64
+	Class     string
+	About     string
+}
+
+// Sizes of a chart, in the units of its drawing.
+const (
+	chartWidth  = 720.0
+	chartHeight = 160.0
+	maxSeries   = 6
+)
+
+// stacked draws values by bucket of time and series; the series beyond maxSeries are one.
+func stacked(now time.Time, span, bucket time.Duration, names []string, values func(add func(at time.Time, name string, n float64)), unit string) chart {
+	if len(names) > maxSeries {
+		names = append(slices.Clone(names[:maxSeries-1]), "others")
+	}
+	n := int(span / bucket)
+	from := now.Add(-span)
+	sums := make([][]float64, n)
+	for i := range sums {
+		sums[i] = make([]float64, len(names))
+	}
+	values(func(at time.Time, name string, v float64) {
+		i, s := int(at.Sub(from)/bucket), slices.Index(names, name)
+		if s < 0 {
+			s = len(names) - 1
+		}
+		if i >= 0 && i < n && s >= 0 {
+			sums[i][s] += v
+		}
+	})
+	top := 0.0
+	for _, b := range sums {
+		top = max(top, sum(b))
+	}
+	c := chart{About: fmt.Sprintf("%s by time; the highest bar is %s", unit, amount(top, unit)), Top: amount(top, unit)}
+	for i, name := range names {
+		c.Series = append(c.Series, series{name, fmt.Sprintf("s%d", i)})
+	}
+	width := chartWidth / float64(n)
+	for i, b := range sums {
+		at := from.Add(time.Duration(i) * bucket)
+		x := bar{X: float64(i) * width, Width: max(width-2, 1)}
+		if i%max(n/6, 1) == 0 {
+			x.Label = at.UTC().Format(map[bool]string{true: "15:04", false: "2 Jan"}[span <= 24*time.Hour])
+		}
+		y := chartHeight
+		for s, v := range b {
+			if v == 0 {
+				continue
+			}
+			h := v / top * chartHeight
+			y -= h
+			x.Parts = append(x.Parts, part{y, h, fmt.Sprintf("s%d", s), fmt.Sprintf("%s, %s: %s", at.UTC().Format("2 Jan 15:04"), names[s], amount(v, unit))})
+		}
+		c.Bars = append(c.Bars, x)
+	}
+	return c
+}
+
+func sum(all []float64) (total float64) {
+	for _, v := range all {
+		total += v
+	}
+	return total
+}
+
+func amount(v float64, unit string) string {
+	if unit == "USD" {
+		return fmt.Sprintf("%.2f USD", v)
+	}
+	return fmt.Sprintf("%.0f %s", v, unit)
+}
+
+func (p *Page) showNumbers(w http.ResponseWriter, r *http.Request) {
+	chosen := spans[0]
+	part := numbersPart{}
+	for _, s := range spans {
+		part.Spans = append(part.Spans, s.Name)
+		if s.Name == r.URL.Query().Get("span") {
+			chosen = s
+		}
+	}
+	part.Span = chosen.Name
+	p.show(w, r, "numbers", "Numbers", func(ctx context.Context, s Source) (any, error) {
+		now := time.Now()
+		n, err := s.Numbers(ctx, now.Add(-chosen.span))
+		if err != nil {
+			return nil, err
+		}
+		part.Numbers = n
+		var reasons []string
+		for _, r := range n.Reasons {
+			reasons = append(reasons, string(r.Reason))
+		}
+		part.Reasons = stacked(now, chosen.span, chosen.bucket, reasons, func(add func(time.Time, string, float64)) {
+			for _, f := range n.Failures {
+				add(f.At, string(f.Reason), 1)
+			}
+		}, "failures")
+		part.Costs = stacked(now, chosen.span, chosen.bucket, []string{"cost"}, func(add func(time.Time, string, float64)) {
+			for _, c := range n.Costs {
+				add(c.At, "cost", c.Usage.CostUSD)
+				part.Cost += c.Usage.CostUSD
+			}
+		}, "USD")
+		part.Human = human(n.Asked)
+		return part, nil
+	})
+}
+
+// human sums up what became of questions.
+func human(asked []story.Asked) (h humanPart) {
+	var took []time.Duration
+	for _, a := range asked {
+		h.Asked++
+		switch {
+		case a.Alone:
+			h.Alone++
+		case a.Answered.IsZero():
+			h.Open++
+		default:
+			took = append(took, a.Answered.Sub(a.At))
+		}
+		if a.Again {
+			h.Again++
+		}
+	}
+	if len(took) > 0 {
+		slices.Sort(took)
+		h.Median, h.Longest = took[len(took)/2], took[len(took)-1]
+	}
+	return h
+}

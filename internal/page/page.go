@@ -1,0 +1,168 @@
+package page
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"iter"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/output"
+	"retake/internal/story"
+)
+
+// Source is what the page shows. Its methods may be called by many goroutines at once.
+type Source interface {
+	// Fleet is the director's state as director status has it.
+	Fleet(ctx context.Context) wire.Snapshot
+	// Rows are all tasks, without attempts and events; see story.Book.Rows.
+	Rows(ctx context.Context) ([]story.Story, error)
+	// Story is an issue's; false: the journal has nothing of it.
+	Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error)
+	// Numbers are counted since a time.
+	Numbers(ctx context.Context, since time.Time) (story.Numbers, error)
+	// Next waits until something has happened after a place, and returns where the journal is then.
+	Next(ctx context.Context, after story.Place) (story.Place, error)
+	// Output are the lines that an issue's attempts print.
+	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
+	// Command carries out a person's command. refused is the director's reason for not doing so.
+	Command(ctx context.Context, c Command) (refused string, err error)
+	// Tables are the policy and the rules that decide.
+	Tables() []Table
+}
+
+// Command is what somebody who has signed in wants done about a task.
+type Command struct {
+	Issue   fsm.IssueKey
+	Command fsm.Command
+	Text    string // for the agent; may be empty
+	By      string // who has signed in
+}
+
+// Table is one of the tables that decide.
+type Table struct {
+	Name, About string
+	Head        []string
+	Rows        [][]string
+}
+
+// Options make a page.
+type Options struct {
+	Source func() Source          // nil: this director does not lead, or only begins
+	Token  func() (string, error) // empty: nobody can sign in
+	Open   bool                   // the address is of this machine only: whoever reaches it may look
+	Fleet  string
+	Log    *zap.Logger
+}
+
+//go:embed templates assets
+var files embed.FS
+
+// Page serves HTTP.
+type Page struct {
+	options   Options
+	templates *template.Template
+	mux       http.Handler
+	sessions  sessions
+	board     drawing
+	streams   chan struct{} // one for each browser that is kept informed
+}
+
+// streamsAtOnce bounds how many browsers are kept informed.
+const streamsAtOnce = 200
+
+// New returns the page. It serves every path that begins with "/".
+func New(o Options) (*Page, error) {
+	t, err := template.New("").Funcs(functions).ParseFS(files, "templates/*.html")
+	if err != nil {
+		return nil, fmt.Errorf("page: %w", err)
+	}
+	p := &Page{options: o, templates: t, sessions: newSessions(), streams: make(chan struct{}, streamsAtOnce)}
+	mux := http.NewServeMux()
+	mux.Handle("GET /assets/", http.FileServerFS(files))
+	mux.HandleFunc("GET /signin", p.showSignIn)
+	mux.HandleFunc("POST /signin", p.signIn)
+	mux.HandleFunc("POST /signout", p.signOut)
+	for pattern, show := range map[string]http.HandlerFunc{
+		"GET /{$}":                           p.showBoard,
+		"GET /live":                          p.streamBoard,
+		"GET /tasks/{owner}/{repo}/{number}": p.showTask,
+		"GET /tasks/{owner}/{repo}/{number}/live":   p.streamTask,
+		"GET /tasks/{owner}/{repo}/{number}/output": p.streamOutput,
+		"GET /numbers": p.showNumbers,
+		"GET /machine": p.showMachine,
+		"GET /tables":  p.showTables,
+	} {
+		mux.HandleFunc(pattern, p.seen(show))
+	}
+	mux.HandleFunc("POST /tasks/{owner}/{repo}/{number}/commands", p.signedIn(p.command))
+	p.mux = hardened(http.NewCrossOriginProtection().Handler(mux))
+	return p, nil
+}
+
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
+
+// hardened sets what every answer has.
+func hardened(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// errNotLeading is what a page says without a source.
+var errNotLeading = errors.New("this director does not lead, or only begins: ask the one that leads")
+
+// source is the session's, or an error for people.
+func (p *Page) source() (Source, error) {
+	if s := p.options.Source(); s != nil {
+		return s, nil
+	}
+	return nil, errNotLeading
+}
+
+// frame is what every page has around its own part.
+type frame struct {
+	Title, Fleet, Here string
+	Who                string // signed in; empty: nobody
+	CanSignIn          bool
+	Problem            string
+	Said               string // about the last action
+	Part               any
+}
+
+// show writes a page. Whatever goes wrong in making its part is said instead.
+func (p *Page) show(w http.ResponseWriter, r *http.Request, name, title string, part func(context.Context, Source) (any, error)) {
+	f := frame{Title: title, Fleet: p.options.Fleet, Here: name, Who: p.sessions.who(r), CanSignIn: p.canSignIn(), Said: r.URL.Query().Get("said")}
+	status := http.StatusOK
+	s, err := p.source()
+	if err == nil {
+		f.Part, err = part(r.Context(), s)
+	}
+	if err != nil {
+		f.Problem, status = err.Error(), http.StatusServiceUnavailable
+		if errors.Is(err, errUnknown) {
+			status = http.StatusNotFound
+		}
+		name = "problem"
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if err := p.templates.ExecuteTemplate(w, name+".html", f); err != nil && r.Context().Err() == nil {
+		p.options.Log.Warn("a page could not be drawn", zap.String("page", name), zap.Error(err))
+	}
+}
+
+// errUnknown: there is no such task.
+var errUnknown = errors.New("the journal says nothing of this issue")

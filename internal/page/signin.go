@@ -1,0 +1,174 @@
+package page
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Bounds of signing in.
+const (
+	sessionTime = 12 * time.Hour
+	maxSessions = 100
+	maxName     = 40 // characters of who signs in
+	cookieName  = "retake_session"
+)
+
+// triesAtOnce and tryEvery bound how often a token can be guessed, by all together.
+const (
+	triesAtOnce = 10
+	tryEvery    = 2 * time.Second
+)
+
+// sessions are who has signed in. They end with the process.
+type sessions struct {
+	mu    sync.Mutex
+	tries *rate.Limiter
+	known map[string]session
+}
+
+type session struct {
+	by    string
+	until time.Time
+}
+
+func newSessions() sessions {
+	return sessions{tries: rate.NewLimiter(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
+}
+
+// who is the name of who has signed in; empty: nobody.
+func (s *sessions) who(r *http.Request) string {
+	c, err := r.Cookie(cookieName)
+	if err != nil {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.known[c.Value]; time.Now().Before(known.until) {
+		return known.by
+	}
+	return ""
+}
+
+// begin returns the value of a new session's cookie.
+func (s *sessions) begin(by string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, oldest := time.Now(), ""
+	for value, known := range s.known {
+		if now.After(known.until) {
+			delete(s.known, value)
+		} else if oldest == "" || known.until.Before(s.known[oldest].until) {
+			oldest = value
+		}
+	}
+	if len(s.known) >= maxSessions {
+		delete(s.known, oldest)
+	}
+	value := rand.Text()
+	s.known[value] = session{by, now.Add(sessionTime)}
+	return value
+}
+
+func (s *sessions) end(r *http.Request) {
+	if c, err := r.Cookie(cookieName); err == nil {
+		s.mu.Lock()
+		delete(s.known, c.Value)
+		s.mu.Unlock()
+	}
+}
+
+func (p *Page) canSignIn() bool {
+	token, err := p.options.Token()
+	return err == nil && token != ""
+}
+
+// seen lets those look who may: who has signed in, or whoever is on this machine and asks for it by its own name. Another name is one that a foreign
+// site has had resolved to this machine.
+func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case p.sessions.who(r) != "" || p.options.Open && localName(r.Host):
+			next(w, r)
+		case r.Header.Get("Accept") == "text/event-stream":
+			http.Error(w, "sign in first", http.StatusUnauthorized)
+		default:
+			http.Redirect(w, r, "/signin", http.StatusSeeOther)
+		}
+	}
+}
+
+// localName reports whether a Host header names this machine.
+func localName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// signedIn lets those act who have signed in.
+func (p *Page) signedIn(next func(w http.ResponseWriter, r *http.Request, by string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		by := p.sessions.who(r)
+		if by == "" {
+			http.Error(w, "sign in first: only then can anything be done here", http.StatusForbidden)
+			return
+		}
+		next(w, r, by)
+	}
+}
+
+type signInPart struct{ Wrong string }
+
+func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request) {
+	p.askToken(w, r, http.StatusOK, "")
+}
+
+func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wrong string) {
+	if !p.canSignIn() {
+		wrong = "Nobody can sign in: director.page_token_env or director.page_token_file names no token."
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	f := frame{Title: "Sign in", Fleet: p.options.Fleet, Here: "signin", Who: p.sessions.who(r), Part: signInPart{wrong}}
+	_ = p.templates.ExecuteTemplate(w, "signin.html", f)
+}
+
+// signIn takes the token, and the name under which actions are recorded.
+func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
+	if !p.sessions.tries.Allow() {
+		p.askToken(w, r, http.StatusTooManyRequests, "Too many tries: wait some seconds.")
+		return
+	}
+	token, err := p.options.Token()
+	if err != nil || token == "" || subtle.ConstantTimeCompare([]byte(token), []byte(r.PostFormValue("token"))) != 1 {
+		p.askToken(w, r, http.StatusForbidden, "That is not the token.")
+		return
+	}
+	name := strings.Join(strings.Fields(r.PostFormValue("name")), " ")
+	if n := []rune(name); len(n) > maxName {
+		name = string(n[:maxName])
+	}
+	if name == "" {
+		name = "somebody"
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Value: p.sessions.begin(name + " (page)"), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionTime.Seconds()),
+		Secure: r.Header.Get("X-Forwarded-Proto") == "https" || r.TLS != nil,
+	})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
+	p.sessions.end(r)
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
