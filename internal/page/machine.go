@@ -19,9 +19,20 @@ type place struct {
 
 // places is the table of them: the usual course from left to right, what interrupts it below.
 var places = []place{
-	{fsm.Queued, 0, 0}, {fsm.Claiming, 1, 0}, {fsm.Starting, 2, 0}, {fsm.Running, 3, 0}, {fsm.Stopping, 4, 0}, {fsm.Delivering, 5, 0}, {fsm.InReview, 6, 0}, {fsm.Done, 7, 0},
-	{fsm.Suspect, 3, 1}, {fsm.Backoff, 4, 1}, {fsm.Blocked, 5, 1}, {fsm.Released, 6, 1},
-	{fsm.Forgotten, 1, 1}, {fsm.Parked, 5, 2},
+	{fsm.Queued, 0, 0},
+	{fsm.Claiming, 1, 0},
+	{fsm.Starting, 2, 0},
+	{fsm.Running, 3, 0},
+	{fsm.Stopping, 4, 0},
+	{fsm.Delivering, 5, 0},
+	{fsm.InReview, 6, 0},
+	{fsm.Done, 7, 0},
+	{fsm.Suspect, 3, 1},
+	{fsm.Backoff, 4, 1},
+	{fsm.Blocked, 5, 1},
+	{fsm.Released, 6, 1},
+	{fsm.Forgotten, 1, 1},
+	{fsm.Parked, 5, 2},
 }
 
 // Sizes of the drawing.
