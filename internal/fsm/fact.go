@@ -25,15 +25,6 @@ type OfTask struct {
 
 func (f OfTask) task() IssueKey { return f.Task }
 
-// TaskOf returns which task a fact changes; ok is false for one that changes no task that there is already.
-func TaskOf(f Fact) (k IssueKey, ok bool) {
-	about, ok := f.(taskFact)
-	if !ok {
-		return "", false
-	}
-	return about.task(), true
-}
-
 // RunBegan marks the start of a process in the journal.
 type RunBegan struct {
 	RunID    string    `json:"run_id"`

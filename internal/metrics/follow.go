@@ -94,9 +94,9 @@ func (m *Metrics) commanded(f fsm.CommandTaken) {
 
 // followTask counts a fact about one task that there is.
 func (m *Metrics) followTask(at time.Time, f fsm.Fact) {
-	key, ok := fsm.TaskOf(f)
+	key := fsm.About(f)
 	t := m.fleet.tasks[fold(key)]
-	if !ok || t == nil {
+	if t == nil {
 		return
 	}
 	switch f := f.(type) {
