@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
 )
@@ -68,6 +70,21 @@ func (j *journal) replay(m *Machine, after uint64) error {
 		m.Replay(records)
 	}
 	return nil
+}
+
+// facts returns all that it has.
+func (j *journal) facts(t rapid.TB) []Fact {
+	var all []Fact
+	for _, data := range j.batches {
+		records, err := ReadBatch(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			all = append(all, r.Facts...)
+		}
+	}
+	return all
 }
 
 // sound returns what is wrong with a machine between two steps, or nil.

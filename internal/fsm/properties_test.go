@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,29 +121,82 @@ func TestReportIsDecidedOnce(t *testing.T) {
 		w := newWorld(t)
 		w.run()
 		w.settle(100)
-		accepted, verdicts, claim := map[string]bool{}, map[string]bool{}, map[IssueKey]string{}
-		for _, f := range w.history() {
-			switch f := f.(type) {
-			case TaskQueued:
-				claim[f.Task] = f.Nonce
-			case ReportAccepted:
-				k := f.Worker + "/" + f.Ref.ID
-				if accepted[k] {
-					t.Fatalf("report %s was accepted twice", k)
-				}
-				accepted[k] = true
-			case VerdictMade:
-				if f.Stage == "RETRY_WAIT" {
-					continue // about the issue, not the attempt
-				}
-				k := AttemptID(claim[f.Task], f.Attempt)
-				if verdicts[k] {
-					t.Fatalf("two verdicts on attempt %d of %s", f.Attempt, f.Task)
-				}
-				verdicts[k] = true
-			}
+		if err := decidedOnce(w.history()); err != nil {
+			t.Fatal(err)
 		}
 	})
+}
+
+// decidedOnce says which report was accepted twice, or what got two verdicts: an attempt, or a later delivery of its work that a person asked for.
+func decidedOnce(history []Fact) error {
+	accepted, verdicts := map[string]bool{}, map[string]bool{}
+	claim, attempt := map[IssueKey]string{}, map[IssueKey]string{}
+	for _, f := range history {
+		switch f := f.(type) {
+		case TaskQueued:
+			claim[f.Task] = f.Nonce
+		case AttemptBegan:
+			attempt[f.Task] = AttemptID(claim[f.Task], f.N)
+		case ReportAccepted:
+			k := f.Worker + "/" + f.Ref.ID
+			if accepted[k] {
+				return fmt.Errorf("report %s was accepted twice", k)
+			}
+			accepted[k] = true
+		case Moved:
+			if f.On == OnDeliverAgain {
+				delete(verdicts, attempt[f.Task])
+			}
+		case VerdictMade:
+			if f.Stage == "RETRY_WAIT" {
+				continue // about the issue, not the attempt
+			}
+			k := AttemptID(claim[f.Task], f.Attempt)
+			if verdicts[k] {
+				return fmt.Errorf("two verdicts on attempt %d of %s", f.Attempt, f.Task)
+			}
+			verdicts[k] = true
+		}
+	}
+	return nil
+}
+
+// A delivery fails for good. A person has the same work handed in once more, and there is nothing to deliver any more: that is a second verdict on the
+// attempt, about its second delivery. Without that delivery it would be one too many.
+func TestEachDeliveryIsDecidedOnce(t *testing.T) {
+	t.Parallel()
+	_, s := play(t, `
+> 0s boot run-1
+> 1s issues 21:task
+> 2s done k21-0/claim
+> 3s done k21-1/start
+> 4s hello k21-1
+> 5s report k21-1 r1 ok
+> 6s gone k21-1/stop exit=0
+> 7s failed k21-1/deliver permission_denied permanent text=403_Forbidden
+> 8s done k21-1/escalate
+> 9s answered 21 retry by=octocat
+> 10s done k21-1/claim.1
+> 11s done k21-1/deliver.1 nothing
+> end 21 Backoff
+`)
+	history := s.journal.facts(t)
+	if err := decidedOnce(history); err != nil {
+		t.Error(err)
+	}
+	verdicts := 0
+	for _, f := range history {
+		if _, ok := f.(VerdictMade); ok {
+			verdicts++
+		}
+	}
+	if verdicts != 2 {
+		t.Errorf("%d verdicts, want one for each delivery", verdicts)
+	}
+	again := func(f Fact) bool { m, ok := f.(Moved); return ok && m.On == OnDeliverAgain }
+	if decidedOnce(slices.DeleteFunc(history, again)) == nil {
+		t.Error("two verdicts without a second delivery go unnoticed")
+	}
 }
 
 // No accepted success is lost: an attempt whose success counted is delivered, unless it was withdrawn.

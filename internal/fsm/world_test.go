@@ -396,16 +396,4 @@ func (w *world) atRest() bool {
 }
 
 // history returns all facts in the journal.
-func (w *world) history() []Fact {
-	var all []Fact
-	for _, b := range w.journal.batches {
-		records, err := ReadBatch(b)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, r := range records {
-			all = append(all, r.Facts...)
-		}
-	}
-	return all
-}
+func (w *world) history() []Fact { return w.journal.facts(w.t) }

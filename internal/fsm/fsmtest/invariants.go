@@ -48,7 +48,7 @@ var invariants = []Invariant{
 	{Name: ackAfterFact, Says: "an input is acknowledged after every record up to its decision is in the journal"},
 	{Name: "OldAttemptsAreFenced", Says: "what a worker says whose attempt is over decides nothing about its task", step: fenced},
 	{Name: "NoReportLost", Says: "a report that was acknowledged was accepted, or its attempt is over, or has been told too much", ack: reportKept},
-	{Name: "NoReportDecidedTwice", Says: "no report is accepted twice, and an attempt has one verdict", fact: decidedOnce},
+	{Name: "NoReportDecidedTwice", Says: "no report is accepted twice, and an attempt has one verdict, and one more for each time that its work is handed in again", fact: decidedOnce},
 	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it was withdrawn", fact: successDelivered},
 	{Name: "NothingFinishedIsThrownAway", Says: "an attempt whose worker's own final report was found before its container was removed, in the stream or in the spool, is judged by a report and not by its silence", step: judgedByItsReport},
 	{Name: "NothingShownOfTheClosed", Says: "a delivery that found the issue closed releases it, and asks nobody", step: closedIsReleased},
