@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -127,14 +128,19 @@ const stock = 3
 func (w *world) prepare() {
 	ready := make(chan pair, 1)
 	w.pairs = append(w.pairs, ready)
-	go func() {
-		var p pair
-		mine, theirs := w.issue("hostile"), w.issue("neighbour")
-		if p.me, p.err = w.begin(mine); p.err == nil {
-			p.neighbour, p.err = w.begin(theirs)
-		}
-		ready <- p
-	}()
+	go func() { ready <- w.pair(w.issue("hostile"), w.issue("neighbour")) }()
+}
+
+// pair begins the two, each when its own attempt does: GitHub's limit may keep one claim back for a minute, and a worker that says nothing for
+// 20 seconds is given up.
+func (w *world) pair(mine, theirs string) (p pair) {
+	var e1, e2 error
+	var both sync.WaitGroup
+	both.Go(func() { p.me, e1 = w.begin(mine) })
+	both.Go(func() { p.neighbour, e2 = w.begin(theirs) })
+	both.Wait()
+	p.err = errors.Join(e1, e2)
+	return p
 }
 
 // fight makes one attack, and looks what became of the director and of the neighbour.
@@ -212,6 +218,9 @@ func (w *world) begin(key string) (*played, error) {
 	p, err := w.attempt(key)
 	if err == nil {
 		err = p.work()
+	}
+	if err != nil {
+		p.hush() // or it would go on calling
 	}
 	return p, err
 }

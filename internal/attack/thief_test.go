@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,6 +27,31 @@ type thief struct {
 
 // elsewhere is where attackers call from: an address of their own, as each container has. Connections are counted by address.
 var elsewhere = &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
+
+// address is where one played worker calls from, as a container has an address of its own: what one does then keeps nobody else out.
+type address struct {
+	net.Dialer
+	host string // that is called
+}
+
+var addresses atomic.Uint32
+
+func anAddress() *address {
+	n := addresses.Add(1)
+	return &address{Dialer: net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n>>8), byte(n))}}}
+}
+
+// to is what connects from there to a server.
+func (a *address) to(server string) (nats.InProcessConnProvider, error) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+	return &address{Dialer: a.Dialer, host: u.Host}, nil
+}
+
+// InProcessConn is no such thing: it is how a client is given the connection that it shall use.
+func (a *address) InProcessConn() (net.Conn, error) { return a.Dial("tcp", a.host) }
 
 // steal signs in as a played worker.
 func (p *played) steal(more ...nats.Option) (*thief, error) {

@@ -334,13 +334,14 @@ type played struct {
 	w      *world
 	id     string
 	client *bus.Client
+	from   *address // where it calls from
 	quiet  context.CancelFunc
 	beats  sync.WaitGroup
 
 	notices int
 }
 
-// attempt waits until an attempt of an issue was started that is not among the earlier ones.
+// attempt waits until an attempt of an issue was started that is not among the earlier ones, and not over.
 func (w *world) attempt(key string, earlier ...string) (*played, error) {
 	p := &played{w: w}
 	err := until("an attempt of "+key, longest, func() bool {
@@ -349,8 +350,9 @@ func (w *world) attempt(key string, earlier ...string) (*played, error) {
 			data, err := os.ReadFile(f)
 			id := strings.TrimSuffix(filepath.Base(f), ".json")
 			if err == nil && json.Unmarshal(data, &p.given) == nil && p.Task == key && !slices.Contains(earlier, id) {
-				p.id = id
-				return true
+				if p.id = id; !p.stopped() {
+					return true
+				}
 			}
 		}
 		return false
@@ -358,7 +360,7 @@ func (w *world) attempt(key string, earlier ...string) (*played, error) {
 	return p, err
 }
 
-// work signs in, says hello until it is welcomed, and lets its heart beat.
+// work signs in, says hello until it is welcomed, and lets its heart beat. It calls again as seldom as a real worker at first.
 func (p *played) work() error {
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -366,10 +368,10 @@ func (p *played) work() error {
 		if err == nil {
 			break
 		}
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) || p.stopped() { // its credential is worth nothing any more
 			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id)+"\n\t"+p.w.linesOf("bus connections refused"))
 		}
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.quiet = cancel
@@ -394,7 +396,14 @@ func (p *played) work() error {
 
 func (p *played) hello() (err error) {
 	if p.client == nil {
-		if p.client, err = bus.Dial(clientOptions(p.Plan)); err != nil {
+		if p.from == nil {
+			p.from = anAddress()
+		}
+		o := clientOptions(p.Plan)
+		if o.InProcess, err = p.from.to(p.Plan.Bus.URL); err != nil {
+			return err
+		}
+		if p.client, err = bus.Dial(o); err != nil {
 			return err
 		}
 	}

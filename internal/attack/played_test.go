@@ -1,0 +1,47 @@
+package attack
+
+import (
+	"testing"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// GitHub's limit may keep back one claim of a pair for a minute, and not the other: that one's worker begins all the same, or its attempt would be
+// over before it is played. And an attempt that is over is not played: its credential is worth nothing, and another attempt follows it.
+func TestWorkersArePlayedInTime(t *testing.T) {
+	w := newWorld(t, worldOptions{})
+	mine, theirs := w.github.CreateIssue(repository, person, "hostile", "please"), w.issue("neighbour")
+	ready := make(chan pair, 1)
+	go func() { ready <- w.pair(mine, theirs) }()
+	err := until("the neighbour works", 10*time.Second, func() bool {
+		for _, s := range w.snapshot().Workers {
+			if s.Issue == theirs && s.State == fsm.Running.String() {
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	w.github.AddLabel(mine, person, "agent-task")
+	if p := <-ready; p.err != nil {
+		t.Error(p.err)
+	} else {
+		defer p.me.hush()
+		defer p.neighbour.hush()
+	}
+
+	key := w.issue("lost")
+	first, err := w.attempt(key)
+	must(t, err)
+	first.end(1)
+	must(t, until("the first attempt is over", 20*time.Second, first.stopped))
+	second, err := w.begin(key)
+	must(t, err)
+	defer second.hush()
+	if second.id == first.id {
+		t.Errorf("%s is played, which is over", first.id)
+	}
+}
