@@ -263,10 +263,13 @@ var busAttacks = []attack{
 			tried := 0
 			for _, o := range forged(b.me.Plan, b.neighbour.Plan) {
 				tried++
-				nc, err := nats.Connect(b.me.Plan.Bus.URL, append(o, nats.NoReconnect(), nats.Timeout(5*time.Second))...)
-				if err == nil {
+				nc, err := nats.Connect(b.me.Plan.Bus.URL, append(o, nats.NoReconnect(), nats.Timeout(5*time.Second), nats.SetCustomDialer(elsewhere))...)
+				switch {
+				case err == nil:
 					nc.Close()
 					return fmt.Errorf("forged credential %d signed in", tried)
+				case !errors.Is(err, nats.ErrAuthorization): // it never came so far
+					return fmt.Errorf("forged credential %d: %w", tried, err)
 				}
 			}
 			b.note("%d refused", tried)

@@ -60,7 +60,7 @@ func TestAttacks(t *testing.T) {
 	var last kind
 	defer func() {
 		if place != nil {
-			place.stop()
+			place.leave()
 		}
 	}()
 	for _, a := range rows() {
@@ -68,7 +68,7 @@ func TestAttacks(t *testing.T) {
 			continue
 		}
 		if place != nil && a.kind != last { // all rows together would meet GitHub's limit of 500 new comments and pull requests an hour
-			place.stop()
+			place.leave()
 			place = nil
 		}
 		if last = a.kind; place == nil {
@@ -82,7 +82,7 @@ func TestAttacks(t *testing.T) {
 		}
 		show(a, gotThrough, began, append([]string{err.Error()}, evidence...))
 		t.Errorf("%s: %v", a.name, err)
-		place.stop()
+		place.leave()
 		place = nil
 	}
 }
@@ -211,6 +211,20 @@ func (w *world) dismiss() {
 		w.last.neighbour.hush()
 	}
 	w.last = pair{}
+}
+
+// leave ends the world for good, and what is left of its workers.
+func (w *world) leave() {
+	w.stop()
+	w.dismiss()
+	for _, ready := range w.pairs {
+		go func() { // those that are still being begun give up by themselves
+			p := <-ready
+			p.me.hush()
+			p.neighbour.hush()
+		}()
+	}
+	w.pairs = nil
 }
 
 // begin has the worker of an issue start, and welcomed.

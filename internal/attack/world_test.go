@@ -129,7 +129,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		text += fmt.Sprintf("[containers]\nuser = \"%d:%d\"\n", os.Getuid(), os.Getgid())
 	}
 	must(t, os.WriteFile(w.settings.Config, []byte(text), 0o600))
-	t.Cleanup(w.stop)
+	t.Cleanup(w.leave)
 	w.start()
 	return w
 }
