@@ -34,8 +34,12 @@ func (m *Machine) begin(t *Task) {
 func (m *Machine) started(t *Task, f *EffectError) {
 	if f == nil {
 		t.soft.upAt, t.soft.slack = m.now, 0
+		life := m.cfg.Watchdog
+		if t.State == Starting { // as it was when the attempt began: its worker has been told so
+			life = t.WatchdogAt.Sub(t.Since)
+		}
 		m.record(ContainerStarted{
-			OfTask: OfTask{t.Key}, HelloBy: m.now.Add(m.cfg.StartTimeout), WatchdogAt: m.now.Add(m.cfg.Watchdog),
+			OfTask: OfTask{t.Key}, HelloBy: m.now.Add(m.cfg.StartTimeout), WatchdogAt: m.now.Add(life),
 		})
 		m.noteHealthEvidence(t, recovery.Finding{}, "")
 		return

@@ -25,7 +25,7 @@ func (m *Machine) claimChecked(t *Task, p Planned, e EffectEnded) {
 	case end.Ours:
 		m.rename(t, end.Title, "")
 		m.record(LabelsConfirmed{OfTask{t.Key}})
-		if t.State != Parked && (t.State != Claiming || !m.blockUsedUp(t)) {
+		if t.State != Parked && (t.State != Claiming || !m.blockUsedUp(t)) && !m.blockOverspent(t) {
 			m.begin(t)
 		}
 	case t.State == Claiming:

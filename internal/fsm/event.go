@@ -26,6 +26,12 @@ type Booted struct {
 	Settings *Settings `json:"settings,omitempty"`
 }
 
+// SettingsRead says that the configuration was read again and is another one. Config replaces the machine's as a whole.
+type SettingsRead struct {
+	SettingsChanged
+	Config *Config `json:"-"` // the journal has what was decided by it; nothing is decided a second time
+}
+
 // Tick says that time has passed. It decides nothing that another event at the same time would not.
 type Tick struct{}
 
@@ -272,6 +278,7 @@ type DeliverResult struct {
 
 func (Booted) eventKind() string            { return "booted" }
 func (Rebuilt) eventKind() string           { return "rebuilt" }
+func (SettingsRead) eventKind() string      { return "settings_read" }
 func (Tick) eventKind() string              { return "tick" }
 func (DirectorResumed) eventKind() string   { return "resumed" }
 func (SignalReceived) eventKind() string    { return "signalled" }

@@ -31,6 +31,17 @@ type RunBegan struct {
 	Settings *Settings `json:"settings,omitempty"` // old journals do not say
 }
 
+// SettingsChanged: the configuration was read again while the director runs. What is decided from here on is decided by it; attempts that run keep the
+// plan that they began with.
+type SettingsChanged struct {
+	By     string `json:"by"`     // what had it read: a signal, a command, a file that changed
+	Digest string `json:"digest"` // of all that is in force from now on, the files that it names included
+	// Keys are those with other values from now on, and Restart those with other values in the file that wait for a restart.
+	Keys     []string  `json:"keys"`
+	Restart  []string  `json:"restart,omitempty"`
+	Settings *Settings `json:"settings,omitempty"`
+}
+
 // PhaseChanged is a change of the director's own phase.
 type PhaseChanged struct {
 	From Phase  `json:"from"`
@@ -299,6 +310,7 @@ type factRow struct {
 // facts is the table of kinds. A kind is never renamed; one that was merged into another is only read.
 var facts = []factRow{
 	kindOf[RunBegan]("run_began"),
+	kindOf[SettingsChanged]("settings_changed"),
 	kindOf[PhaseChanged]("phase_changed"),
 	kindOf[CursorAdvanced]("cursor_advanced"),
 	kindOf[CooldownSet]("cooldown_set"),

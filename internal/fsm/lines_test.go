@@ -17,6 +17,8 @@ func factLine(f Fact) string {
 	switch f := f.(type) {
 	case RunBegan:
 		return "run " + f.RunID + " began"
+	case SettingsChanged:
+		return fmt.Sprintf("decided by %s from now on (%s): %s", f.Digest, f.By, strings.Join(f.Keys, ", "))
 	case PhaseChanged:
 		return fmt.Sprintf("phase %s -> %s: %s", f.From, f.To, f.Why)
 	case CursorAdvanced:

@@ -65,14 +65,35 @@ func (m *Machine) dropUncovered(before, now *Settings) {
 	}
 }
 
+// Configure replaces what decisions are made by. What was decided before stands.
+func (m *Machine) Configure(cfg Config) {
+	m.cfg = cfg
+	m.revisitAll() // deadlines follow from it
+}
+
+// A configuration that was read again decides nothing by itself: no attempt is stopped, begun anew or charged because of it.
+func (s SettingsRead) step(m *Machine) {
+	if s.Config != nil {
+		m.Configure(*s.Config)
+	}
+	m.record(s.SettingsChanged)
+}
+
+func (f SettingsChanged) apply(m *Machine, _ *Task) { m.remember(f.Settings) }
+
 func (f RunBegan) apply(m *Machine, _ *Task) {
 	m.hard.RunID = f.RunID
-	if f.Settings == nil {
+	m.remember(f.Settings)
+}
+
+// remember keeps what tasks remember of a configuration; nil: it is not said.
+func (m *Machine) remember(s *Settings) {
+	if s == nil {
 		return
 	}
-	if m.hard.Settings = f.Settings; len(m.hard.Tasks) == 0 {
+	if m.hard.Settings = s; len(m.hard.Tasks) == 0 {
 		m.hard.LabelNames = nil
 	}
-	names := slices.DeleteFunc(slices.Clone(m.hard.LabelNames), func(l LabelNames) bool { return l == f.Settings.Labels })
-	m.hard.LabelNames = lastNames(append(names, f.Settings.Labels))
+	names := slices.DeleteFunc(slices.Clone(m.hard.LabelNames), func(l LabelNames) bool { return l == s.Labels })
+	m.hard.LabelNames = lastNames(append(names, s.Labels))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/policy"
 )
 
 // TestTranscripts plays the conversations in testdata. Lines that begin with ">" are what happens; what the machine
@@ -58,6 +59,7 @@ func firstDifference(want, got string) string {
 type stage struct {
 	t       *testing.T
 	cfg     Config
+	most    int // slots that may be held
 	m       *Machine
 	d       *Driver
 	journal journal
@@ -69,7 +71,7 @@ type stage struct {
 }
 
 func play(t *testing.T, script string) (string, *stage) {
-	s := &stage{t: t, cfg: testConfig(), now: epoch, ended: map[IssueKey]State{}}
+	s := &stage{t: t, cfg: testConfig(), now: epoch, most: testConfig().MaxWorkers, ended: map[IssueKey]State{}}
 	s.cfg.CleanValidation = strings.Contains(script, "\n# worker.validate = \"fresh\"\n")
 	s.m = New(s.cfg)
 	s.d = NewDriver(s.m, 0, "p0")
@@ -138,7 +140,8 @@ func (s *stage) offer(body EventBody) {
 			fmt.Fprintf(&s.out, "  => %s\n", effectLine(e))
 		}
 	}
-	if err := sound(s.m); err != nil {
+	s.most = max(s.m.cfg.MaxWorkers, min(s.most, len(s.m.slots.tasks)))
+	if err := soundWith(s.m, s.most); err != nil {
 		s.t.Fatal(err)
 	}
 	again := New(s.cfg)
@@ -205,6 +208,19 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 			s.cfg.Repositories, s.m.cfg.Repositories = b.Settings.Repositories, b.Settings.Repositories
 		}
 		return b
+	},
+	"settings": func(s *stage, a []string, n map[string]string) EventBody { // only what is named changes
+		if n["workers"] != "" {
+			s.cfg.MaxWorkers = int(s.number(n["workers"]))
+		}
+		if n["watchdog"] != "" {
+			s.cfg.Watchdog = s.duration(n["watchdog"])
+		}
+		if n["paid"] != "" {
+			s.cfg.Policy = s.cfg.Policy.With(policy.Limits{MaxRetries: 3, PaidCallBudget: int(s.number(n["paid"])), Backoff: testBackoff()})
+		}
+		cfg := s.cfg
+		return SettingsRead{SettingsChanged: SettingsChanged{By: "SIGHUP", Digest: "0123456789abcdef", Keys: strings.Split(a[0], ",")}, Config: &cfg}
 	},
 	"tick": func(*stage, []string, map[string]string) EventBody { return Tick{} },
 	"resumed": func(s *stage, a []string, _ map[string]string) EventBody {

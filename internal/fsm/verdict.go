@@ -172,6 +172,22 @@ func (b BudgetEdited) step(m *Machine) {
 	}
 }
 
+// blockOverspent asks a human if a budget was lowered since the next attempt was granted, and what was spent has used it up; it reports whether it does.
+func (m *Machine) blockOverspent(t *Task) bool {
+	if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == "" {
+		return false
+	}
+	g := m.cfg.Policy.Guards()
+	g.IterationBudget = 0 // that of the attempt is granted
+	budget := g.UsedUp(t.Tally)
+	if budget != "" {
+		why := fmt.Sprintf("the configuration was changed, and the task's %d paid calls and %.2f USD use its budget up", t.Tally.PaidCalls, t.Tally.CostUSD)
+		f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
+		m.block(t, f, "RETRY_WAIT", policy.Refuse(f.Reason, budget, "director."+budget, why))
+	}
+	return budget != ""
+}
+
 // blockUsedUp asks a human if the operator's edit leaves the task no further attempt, and reports whether it does.
 func (m *Machine) blockUsedUp(t *Task) bool {
 	budget := m.usedUp(t)

@@ -142,13 +142,9 @@ func (b *Book) Adopt(state []byte) error {
 }
 
 // Configure tells the book by which configuration the machine decides from now on.
-func (b *Book) Configure(c fsm.Config) error {
-	state, err := b.m.Snapshot()
-	if err != nil {
-		return err
-	}
+func (b *Book) Configure(c fsm.Config) {
 	b.config = c
-	return b.Adopt(state)
+	b.m.Configure(c)
 }
 
 // Last is the place of the last fact.

@@ -61,6 +61,8 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	switch f := f.(type) {
 	case fsm.RunBegan:
 		return 0, "Director " + f.RunID + " begins"
+	case fsm.SettingsChanged:
+		return 0, fmt.Sprintf("The configuration was read again (%s), and has other values: %s", f.By, strings.Join(f.Keys, ", "))
 	case fsm.PhaseChanged:
 		return 0, fmt.Sprintf("The phase is %s (before: %s): %s", f.To, f.From, f.Why)
 	case fsm.CooldownSet:

@@ -158,20 +158,43 @@ func closedIsReleased(_ *history, _ *process, _ time.Time, body fsm.EventBody, f
 }
 
 func slotsHeld(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
-	m, ok := f.(fsm.Moved)
-	if !ok || !m.To.Info().Slot {
+	switch f.(type) {
+	case fsm.SettingsChanged, fsm.RunBegan: // there may be fewer from now on: who has a slot keeps it
+		h.crowded = max(h.crowded, h.slots(""))
 		return ""
 	}
-	n := 0
+	if e, ok := f.(fsm.EffectPlanned); ok && (e.Effect.Kind == fsm.DoRecheck || e.Effect.Kind == fsm.DoClaim) {
+		if c := h.claim(e.Effect.Task); c != nil && c.state == fsm.Backoff && h.slots(c.key) > h.set.cfg.MaxWorkers {
+			return fmt.Sprintf("%s is read again for a slot, and there are %d", c.key, h.set.cfg.MaxWorkers)
+		}
+		return ""
+	}
+	switch m, ok := f.(fsm.Moved); {
+	case !ok || !m.To.Info().Slot:
+		return ""
+	default:
+		n, most := h.slots(m.Task), h.set.cfg.MaxWorkers
+		if n <= most {
+			h.crowded = 0
+		}
+		if m.From != fsm.Queued {
+			most = max(most, h.crowded)
+		}
+		if n > most {
+			return fmt.Sprintf("%d tasks hold a slot, there are %d", n, most)
+		}
+		return ""
+	}
+}
+
+// slots is how many tasks hold one, this one included.
+func (h *history) slots(with fsm.IssueKey) (n int) {
 	for _, c := range h.claims {
-		if c.key == m.Task || c.state.Info().Slot || c.rereads() {
+		if c.key == with || c.state.Info().Slot || c.rereads() {
 			n++
 		}
 	}
-	if n > h.w.maxWorkers {
-		return fmt.Sprintf("%d tasks hold a slot, there are %d", n, h.w.maxWorkers)
-	}
-	return ""
+	return n
 }
 
 // rereads reports whether the issue is read again for the next attempt.
@@ -310,7 +333,7 @@ func staleFairly(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 			since = t
 		}
 	}
-	if waited := r.At.Sub(since); waited < h.w.claimStale {
+	if waited := r.At.Sub(since); waited < h.set.cfg.ClaimStale {
 		return fmt.Sprintf("%s went stale, it could have gone on for %s", m.Task, waited)
 	}
 	return ""

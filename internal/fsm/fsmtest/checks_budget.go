@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
+func withinBudget(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	b, ok := f.(fsm.AttemptBegan)
 	if !ok {
 		return ""
@@ -23,24 +23,26 @@ func withinBudget(h *history, p *process, _ fsm.Record, f fsm.Fact) string {
 		}
 		return ""
 	}
+	g := h.set.cfg.Policy.Guards()
+	g.IterationBudget = c.by.cfg.Policy.Guards().IterationBudget // the others hold at once
 	switch reason := b.Next.Reason; {
 	case reason != c.reason:
 		return fmt.Sprintf("attempt %d of %s is for %q, the verdict was about %s", b.N, b.Task, reason, c.reason)
 	case c.incidentWaits > maxIncidentWaits:
 		return fmt.Sprintf("attempt %d of %s: waited for an incident %d times", b.N, b.Task, c.incidentWaits)
-	case c.usedUp(p.cfg.Policy.Guards()) != "" && (!b.Next.Validate || b.Next.Charges != ""): // also where an incident makes an agent's attempt free
-		return fmt.Sprintf("attempt %d of %s begins, %s", b.N, b.Task, c.usedUp(p.cfg.Policy.Guards()))
+	case c.usedUp(g) != "" && (!b.Next.Validate || b.Next.Charges != ""): // also where an incident makes an agent's attempt free
+		return fmt.Sprintf("attempt %d of %s begins, %s", b.N, b.Task, c.usedUp(g))
 	case c.last.Row == rowIncident || c.healed: // free, and bounded by how often that happens
 	case !c.last.Action.Again():
 		return fmt.Sprintf("attempt %d of %s begins, the verdict was %s", b.N, b.Task, c.last.Action)
 	case c.granted: // before a person set the meters
-	case c.fixRounds >= p.cfg.FixRounds && p.cfg.CleanValidation:
+	case c.fixRounds > 0 && c.fixRounds >= c.fixMost:
 		return fmt.Sprintf("attempt %d of %s: %d fix rounds, and the first", b.N, b.Task, c.fixRounds)
-	case !noPolicys(c.last.Row) && c.byReason[c.counter()] >= retries(p.cfg.Policy, reason, c.caller):
+	case !noPolicys(c.last.Row) && c.counts == c.by.preset && c.byReason[c.counter()] >= retries(c.by.cfg.Policy, reason, c.caller):
 		return fmt.Sprintf("attempt %d of %s: %s has used up %d", b.N, b.Task, c.counter(), c.byReason[c.counter()])
-	case b.Next.Charges != "" && c.redispatches >= h.w.maxRetries:
-		return fmt.Sprintf("attempt %d of %s: director.max_retries = %d used up", b.N, b.Task, h.w.maxRetries)
-	case b.Next.Charges == "" && h.w.preset == "director" && c.last.Row != rowFixRound && !c.last.Action.About().Free:
+	case b.Next.Charges != "" && c.redispatches >= c.by.limits.MaxRetries:
+		return fmt.Sprintf("attempt %d of %s: director.max_retries = %d used up", b.N, b.Task, c.by.limits.MaxRetries)
+	case b.Next.Charges == "" && c.by.preset == "director" && c.last.Row != rowFixRound && !c.last.Action.About().Free:
 		return fmt.Sprintf("attempt %d of %s: %s is free of charge", b.N, b.Task, c.last.Action)
 	}
 	return ""

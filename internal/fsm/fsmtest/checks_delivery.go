@@ -28,13 +28,13 @@ const (
 )
 
 // failsForGood: a delivery is not tried for ever.
-func failsForGood(h *history, p *process, r fsm.Record, f fsm.Fact) string {
+func failsForGood(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	d, ok := f.(fsm.EffectDeferred)
 	c := h.claim(d.Task)
-	if !ok || c == nil || !strings.Contains(d.Effect, "/"+string(fsm.DoDeliver)) || p.cfg.DeliverFor == 0 || d.Tries == c.tries || c.failing.IsZero() {
+	if !ok || c == nil || !strings.Contains(d.Effect, "/"+string(fsm.DoDeliver)) || h.set.cfg.DeliverFor == 0 || d.Tries == c.tries || c.failing.IsZero() {
 		return ""
 	}
-	if most := 4*p.cfg.DeliverFor + deliveryDoubt; c.failed >= deliveryOften && r.At.Sub(c.failing) >= most {
+	if most := 4*h.set.cfg.DeliverFor + deliveryDoubt; c.failed >= deliveryOften && r.At.Sub(c.failing) >= most {
 		return fmt.Sprintf("%s has failed %d times since %s, and nobody is asked", d.Effect, c.failed+1, c.failing)
 	}
 	return ""
@@ -44,14 +44,14 @@ func failsForGood(h *history, p *process, r fsm.Record, f fsm.Fact) string {
 const pushRefused = "push: error: 403"
 
 // refusedForLong: a push that seems to be refused counts only when it is said again and again, and nothing else, unless the delivery is given up anyway.
-func refusedForLong(h *history, p *process, r fsm.Record, f fsm.Fact) string {
+func refusedForLong(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 	d, ok := f.(fsm.EffectDone)
 	c := h.claim(d.Task)
 	if !ok || c == nil || d.Failed != pushRefused {
 		return ""
 	}
-	most := 4*p.cfg.DeliverFor + deliveryDoubt
-	isOver := p.cfg.DeliverFor > 0 && c.tries >= deliveryOften && !c.failing.IsZero() && r.At.Sub(c.failing) >= most
+	most := 4*h.set.cfg.DeliverFor + deliveryDoubt
+	isOver := h.set.cfg.DeliverFor > 0 && c.tries >= deliveryOften && !c.failing.IsZero() && r.At.Sub(c.failing) >= most
 	if !isOver && (c.doubts < deliveryOften || c.doubted.IsZero() || r.At.Sub(c.doubted) < deliveryDoubt) {
 		return fmt.Sprintf("%s is given up after %d refusals since %s", d.Effect, c.doubts+1, c.doubted)
 	}

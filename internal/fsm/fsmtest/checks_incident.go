@@ -92,10 +92,10 @@ func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason]
 }
 
-// validatesNext reports whether the next attempt of a task only validates.
+// validatesNext reports whether what comes next of a task uses no model: an attempt that only validates, or a delivery.
 func validatesNext(p *process, k fsm.IssueKey) bool {
 	t := p.m.Task(k)
-	return t != nil && t.Next.Validate
+	return t != nil && (t.Next.Validate || t.Next.Deliver)
 }
 
 // deterministic are the failures that neither time nor a canary heals. (Written down once more: the table is what is searched.)
@@ -221,7 +221,7 @@ func othersGoOn(h *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fa
 			}
 		}
 	}
-	if slots >= h.w.maxWorkers {
+	if slots >= p.cfg.MaxWorkers {
 		return ""
 	}
 	return waits

@@ -172,7 +172,7 @@ func remindedOnce(h *history, _ *process, r fsm.Record, f fsm.Fact) string {
 		return string(e.Effect.Task) + " is not blocked, and somebody is reminded"
 	case c.reminded == c.asked:
 		return fmt.Sprintf("%s is raised a third time", c.asked)
-	case r.At.Before(c.since.Add(h.w.cfg.RemindAfter)):
+	case r.At.Before(c.since.Add(c.remindAfter)):
 		return fmt.Sprintf("%s is raised once more after %s", c.asked, r.At.Sub(c.since))
 	}
 	return ""

@@ -49,6 +49,8 @@ func (w *world) directorFaults(p *process) {
 		w.lift(p)
 	case w.fault(directorEnds):
 		w.endForWhatItDoes()
+	case w.fault(settingsRead):
+		w.readSettings(p)
 	case w.fault(githubAway):
 		w.awayTo = w.now + w.delay(1800)
 	}

@@ -24,7 +24,7 @@ func newSmall(s Small) *node {
 func (n *node) boot() {
 	w := n.w
 	w.born++
-	p := &process{id: w.born, cfg: w.cfg}
+	p := &process{id: w.born, cfg: w.cfg, began: w.settings()}
 	p.m = fsm.New(p.cfg)
 	if err := w.journal.load(p.m); err != nil {
 		w.fail(replaySame, "%v", err)

@@ -13,6 +13,8 @@ import (
 // history is what the journal says, told by a dumb twin of Apply: it knows of each claim just what the invariants ask.
 type history struct {
 	w         *world
+	set       settings // by which the facts were decided that come now
+	crowded   int      // tasks with a slot when their number was lowered; 0: no more than there are workers
 	claims    []*claim // not over, in order of arrival
 	before    *process // the leader that crashed, until the next has begun
 	rows      *rules   // of the table, those that are asked
@@ -47,7 +49,8 @@ type claim struct {
 	startedAt time.Time // when its container was confirmed to run
 	helloBy   time.Time
 	watchdog  time.Time
-	verdict   int // the last attempt on which a verdict was made
+	life      time.Duration // that its plan gives it
+	verdict   int           // the last attempt on which a verdict was made
 	outcome   fsm.Outcome
 	validates bool // the current attempt only validates
 	end       ending
@@ -63,11 +66,16 @@ type claim struct {
 	iterations int // verdicts since then that grant another attempt
 
 	redispatches  int
-	byReason      map[string]int    // by reason and caller
+	byReason      map[string]int    // by reason and caller, under the policy that counts
+	counts        string            // its preset
 	last          *recovery.Verdict // since a human last answered
+	by            settings          // that the next attempt was granted by
+	ordered       settings          // that its last delivery was ordered by
+	remindAfter   time.Duration     // of the question
 	reason        recovery.Reason   // that it was about
 	caller        string            // whose failure it was
 	incidentWaits int               // times since then that it was an incident's failure, or healed with it
+	fixMost       int               // rounds, when the last one was granted
 	fixRounds     int               // times that a clean container's refusal was the agent's to mend
 	healed        bool              // it goes on because an incident is over
 
@@ -167,7 +175,11 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		if c := h.claim(f.Task); c != nil {
 			c.attempt, c.confirmed, c.began, c.startedAt, c.outcome, c.mine = f.N, false, at, time.Time{}, "", 0
 			c.watchdog, c.used, c.end = f.WatchdogAt, recovery.Usage{}, ending{}
+			c.life = f.WatchdogAt.Sub(at)
 			c.validates = f.Next.Validate
+			if c.counts != c.by.preset { // another policy counts by other units
+				c.counts, c.byReason = c.by.preset, map[string]int{}
+			}
 			if c.last != nil && !noPolicys(c.last.Row) && !c.healed && !c.granted && !afterSuccess(f.Next) {
 				c.byReason[c.counter()]++
 			}
@@ -201,7 +213,10 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		h.judged = f.Task
 		if c := h.claim(f.Task); c != nil {
 			v := f.Verdict
-			c.last, c.reason, c.caller, c.healed = &v, f.Finding.Reason, callerOf(f.Stage), false
+			c.last, c.reason, c.caller, c.healed, c.by = &v, f.Finding.Reason, callerOf(f.Stage), false, h.set
+			if again(v.Row) { // the delivery was told that there may be another attempt
+				c.by = c.ordered
+			}
 			if v.Action.Again() {
 				c.iterations++
 			}
@@ -210,6 +225,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			}
 			if v.Row == rowFixRound {
 				c.fixRounds++
+				c.fixMost = h.set.cfg.FixRounds
 			}
 			if ofAttempt(f) {
 				c.verdict = f.Attempt
@@ -237,6 +253,9 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		if c := h.claim(f.Effect.Task); c != nil {
 			c.outbox, c.planned = append(c.outbox, f.Effect.ID), append(c.planned, f.Effect.ID)
 			h.open[f.Effect.ID]++
+			if f.Effect.Kind == fsm.DoDeliver {
+				c.ordered = h.set
+			}
 			if f.Effect.Kind == fsm.DoEscalate {
 				c.asked = f.Effect.ID
 			}
@@ -258,6 +277,9 @@ func (h *history) moved(c *claim, at time.Time, f fsm.Moved) {
 	}); i >= 0 {
 		h.moves[i]++
 	}
+	if f.To == fsm.Blocked && f.From != fsm.Blocked {
+		c.remindAfter = h.set.cfg.RemindAfter
+	}
 	if f.From == fsm.Blocked {
 		c.asked = ""
 	}
@@ -265,7 +287,7 @@ func (h *history) moved(c *claim, at time.Time, f fsm.Moved) {
 		c.verdict = 0
 	}
 	if f.On == fsm.OnIncidentOver {
-		c.healed = true
+		c.healed, c.by = true, h.set
 		c.incidentWaits++
 	}
 	h.over(c)

@@ -54,6 +54,7 @@ var invariants = []Invariant{
 	{Name: "NothingShownOfTheClosed", Says: "a delivery that found the issue closed releases it, and asks nobody", step: closedIsReleased},
 	{Name: "BudgetsNeverExceeded", Says: "dispatches between two answers of a human stay within director.max_retries and the policy's rows, and each of them is charged, a wait, or an incident's; an attempt that goes over its task's paid calls or cost is stopped; when these or the iterations are used up no further one begins until a human or the operator resets them", fact: withinBudget, step: affords},
 	{Name: "SlotsNeverExceeded", Says: "no more tasks hold a slot than there are workers", fact: slotsHeld},
+	{Name: decidesNothing, Says: "a configuration that is read again is in the journal before anything that is decided by it, and stops, begins and charges nothing by itself; an attempt that has begun keeps the watchdog of its plan", step: readingDecidesNothing, fact: planKept},
 	{Name: "DependenciesComeFirst", Says: "no task begins while an issue that it waits for has not been closed", fact: dependenciesFirst},
 	{Name: "CapsAreKept", Says: "no more tasks with a capped label take a slot than its cap says", fact: capsKept},
 	{Name: "TheLongestWaiterGoesFirst", Says: "of one repository's queue the task begins that waits for longest, a priority counted as hours of waiting", fact: longestWaiter},

@@ -16,6 +16,24 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
+		"a configuration that is read stops who has spent too much", "fsm/settings.go",
+		"	m.record(s.SettingsChanged)\n", "	m.record(s.SettingsChanged)\n	for _, t := range m.hard.Tasks {\n		m.enforceBudget(t)\n	}\n",
+		[]string{"ReadingDecidesNothing"},
+		false,
+	},
+	{
+		"a container on its way gets another watchdog", "fsm/attempt.go",
+		"life = t.WatchdogAt.Sub(t.Since)", "life = m.cfg.Watchdog",
+		[]string{"ReadingDecidesNothing"},
+		false,
+	},
+	{
+		"a budget that was lowered is not looked at", "fsm/verdict.go",
+		"if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == \"\" {", "if m.cfg.MaxWorkers > 0 {",
+		[]string{"BudgetsNeverExceeded"},
+		false,
+	},
+	{
 		"paid calls are not stopped", "recovery/policy/guard.go",
 		"t.PaidCalls > int64(g.PaidCallBudget):", "t.PaidCalls > 2*int64(g.PaidCallBudget):",
 		[]string{"BudgetsNeverExceeded"},

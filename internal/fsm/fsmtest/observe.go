@@ -39,6 +39,12 @@ func (h *history) appended(p *process, records []fsm.Record) {
 			for _, row := range h.rows.fact {
 				h.judge(row, row.fact(h, p, r, f))
 			}
+			switch f := f.(type) {
+			case fsm.RunBegan:
+				h.set = p.began
+			case fsm.SettingsChanged:
+				h.set = h.w.readBy(f)
+			}
 			h.take(r.At, f)
 		}
 		if h.w.follow != nil {

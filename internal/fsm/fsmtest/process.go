@@ -13,6 +13,7 @@ import (
 type process struct {
 	id      int
 	cfg     fsm.Config
+	began   settings // that it began with
 	d       *fsm.Driver
 	m       *fsm.Machine
 	dead    bool
@@ -57,7 +58,7 @@ type flight struct {
 // boot starts a director on the journal. One that is there already is stale from now on.
 func (w *world) boot() {
 	w.born++
-	p := &process{id: w.born, cfg: w.cfg, wake: never}
+	p := &process{id: w.born, cfg: w.cfg, began: w.settings(), wake: never}
 	p.m = fsm.New(p.cfg)
 	if err := w.journal.load(p.m); err != nil {
 		w.fail(replaySame, "the journal cannot be read: %v", err)
@@ -140,6 +141,9 @@ func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
 	at := w.wall(p)
 	w.steps++
 	w.history.stepping(p, at, body)
+	if s, ok := body.(fsm.SettingsRead); ok {
+		p.cfg = *s.Config
+	}
 	if err := p.d.Offer(fsm.Event{At: at, Body: body}, tok); err != nil {
 		w.fail("DriverTakesEvents", "%T: %v", body, err)
 		return

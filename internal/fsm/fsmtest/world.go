@@ -27,7 +27,8 @@ type world struct {
 	claimStale             time.Duration
 	preset                 string
 	limits                 policy.Limits
-	cfg                    fsm.Config // of every machine
+	cfg                    fsm.Config // of every machine that begins
+	kept                   []settings // each of them
 	withData               bool       // the journal keeps JSON, as production's does
 
 	journal  journal
@@ -110,7 +111,7 @@ func (w *world) begin() *world {
 	w.history = newHistory(w)
 	w.maxWorkers = 1 + t.pick(atShape, 3)
 	w.maxRetries = t.pick(atShape, 5)
-	w.claimStale = [...]time.Duration{6 * time.Hour, 10 * time.Minute, 0}[t.pick(atShape, 3)]
+	w.claimStale = claimStales[t.pick(atShape, len(claimStales))]
 	keys := issueKeys[t.pick(atShape, len(issueKeys))]
 	for _, k := range keys[:1+t.pick(atShape, len(keys))] {
 		w.add(&issue{key: k, open: true, labels: taskLabel})
@@ -121,8 +122,8 @@ func (w *world) begin() *world {
 	w.cfg = machineConfig(w.maxWorkers, w.claimStale, w.preset, w.limits)
 	w.cfg.HasAlternative = t.pick(atShape, 2) == 1
 	w.cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
-	w.cfg.RemindAfter = [...]time.Duration{0, 5 * time.Minute, 20 * time.Minute, 2 * time.Hour}[t.pick(atShape, 4)]
-	w.cfg.DeliverFor = [...]time.Duration{0, 30 * time.Second, 15 * time.Minute}[t.pick(atShape, 3)]
+	w.cfg.RemindAfter = remindAfters[t.pick(atShape, len(remindAfters))]
+	w.cfg.DeliverFor = deliverFors[t.pick(atShape, len(deliverFors))]
 	w.withPulls = t.pick(atShape, 3) > 0
 	w.withData = t.pick(atShape, 8) == 7
 	all := t.pick(atShape, 6) == 5 // one world in six has every fault, in the others each has a third of them
@@ -133,6 +134,9 @@ func (w *world) begin() *world {
 		w.rates[s] = max(siteTable[s].most/(1+2*t.pick(atShape, 2)), 1)
 	}
 	w.cfg.CleanValidation, w.cfg.FixRounds = t.pick(atShape, 3) == 2, 1+t.pick(atShape, 3)
+	if t.pick(settingsRead, 6) == 5 {
+		w.rates[settingsRead] = siteTable[settingsRead].most
+	}
 	w.order()
 	w.boot()
 	w.after(w.delay(10), w.people)
@@ -141,6 +145,13 @@ func (w *world) begin() *world {
 	}
 	return w
 }
+
+// What worlds are configured with.
+var (
+	claimStales  = []time.Duration{6 * time.Hour, 10 * time.Minute, 0}
+	remindAfters = []time.Duration{0, 5 * time.Minute, 20 * time.Minute, 2 * time.Hour}
+	deliverFors  = []time.Duration{0, 30 * time.Second, 15 * time.Minute}
+)
 
 // issueKeys are those of a world of one repository, and of two.
 var issueKeys = [][]fsm.IssueKey{
