@@ -28,9 +28,10 @@ func (noBecause) Is(target error) bool { return target == errNo }
 func main() { os.Exit(run()) }
 
 func run() int {
-	ctx, stop := signalled()
+	root := command()
+	ctx, stop := signalled(hangupReloads(root, os.Args[1:]))
 	defer stop()
-	return exitCode(command().ExecuteContext(ctx), os.Stderr)
+	return exitCode(root.ExecuteContext(ctx), os.Stderr)
 }
 
 // exitCode is what a command's error means. What is said of it is redacted: it may quote what outsiders or agents wrote.
@@ -51,12 +52,25 @@ func exitCode(err error, stderr io.Writer) int {
 	return 2
 }
 
-// signalled ends the context at the first SIGINT, SIGTERM or SIGHUP, with the signal as its cause. A second one kills.
-func signalled() (context.Context, func()) {
+// atHangup marks a command that reads its configuration again at SIGHUP.
+const atHangup = "reads its configuration again at SIGHUP"
+
+// hangupReloads reports whether the command that the arguments name is marked so.
+func hangupReloads(root *cobra.Command, args []string) bool {
+	c, _, err := root.Find(args)
+	return err == nil && c.Annotations[atHangup] != ""
+}
+
+// signalled ends the context at the first SIGINT or SIGTERM, with the signal as its cause; so it does at SIGHUP, unless that reloads: then it does nothing
+// here, and never kills. A second one of the others kills.
+func signalled(hangupReloads bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup leaves it
+	switch {
+	case hangupReloads:
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // until the command takes it, and when it has ended
+	case !signal.Ignored(syscall.SIGHUP): // as nohup leaves it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() {

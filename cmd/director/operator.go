@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"retake/internal/bus/wire"
+	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
@@ -31,9 +34,22 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 	}
 }
 
+// evenBroken has a command ask the director although its file has problems: that is what one asks about. Where none answers they are the answer.
+func (o *options) evenBroken(c *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, dataDir string) error) *cobra.Command {
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, problems := config.Load(o.file, os.Environ(), o.set)
+		err := run(cmd.Context(), cmd, cfg.Director.DataDir)
+		if broken := problems.Err(); broken != nil && errors.Is(err, director.ErrNotThere) {
+			return broken
+		}
+		return err
+	}
+	return c
+}
+
 func operatorCommands(o *options) []*cobra.Command {
 	return []*cobra.Command{
-		healthCommand(o), statusCommand(o), tasksCommand(o), drainCommand(o),
+		healthCommand(o), statusCommand(o), tasksCommand(o), drainCommand(o), reloadCommand(o),
 		o.asking("pause", "Start no new attempts; workers stop before their next stage", sendCommand(fsm.Pause)),
 		o.asking("resume", "End a pause or a drain", sendCommand(fsm.Resume)),
 		cooldownCommand(o),
@@ -83,18 +99,18 @@ func drained(ctx context.Context, out io.Writer, dataDir string) error {
 
 func healthCommand(o *options) *cobra.Command {
 	var asJSON bool
-	c := o.asking("health", "Ask the running director for its health: exit 0 healthy, 1 unhealthy, 2 not running",
-		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
-			h, err := director.AskHealth(ctx, dataDir)
-			switch {
-			case err != nil:
-			case asJSON:
-				err = json.NewEncoder(cmd.OutOrStdout()).Encode(h)
-			default:
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), h)
-			}
-			return answer(h.OK, err)
-		})
+	run := func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+		h, err := director.AskHealth(ctx, dataDir)
+		switch {
+		case err != nil:
+		case asJSON:
+			err = json.NewEncoder(cmd.OutOrStdout()).Encode(h)
+		default:
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), h)
+		}
+		return answer(h.OK, err)
+	}
+	c := o.evenBroken(o.asking("health", "Ask the running director for its health: exit 0 healthy, 1 unhealthy, 2 not running", run), run)
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	return c
 }
@@ -102,7 +118,7 @@ func healthCommand(o *options) *cobra.Command {
 // shown is a command that prints the snapshot, as a table or as it is.
 func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot)) *cobra.Command {
 	var asJSON bool
-	c := o.asking(use, short, func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+	run := func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
 		s, err := director.AskSnapshot(ctx, dataDir)
 		if err != nil {
 			return err
@@ -113,7 +129,8 @@ func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot))
 		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
 		table(w, s)
 		return w.Flush()
-	})
+	}
+	c := o.evenBroken(o.asking(use, short, run), run)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the project_state_snapshot.v1 payload")
 	return c
 }
@@ -127,6 +144,7 @@ func statusCommand(o *options) *cobra.Command {
 		if s.Director.Problem != "" {
 			fmt.Fprintf(w, "problem\t%s\n", s.Director.Problem)
 		}
+		configLines(w, s.Director.Config)
 		if !s.Director.Leader {
 			return
 		}

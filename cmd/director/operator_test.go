@@ -17,7 +17,7 @@ import (
 )
 
 // answering is a director as far as the operator's commands see it.
-func answering(t *testing.T, h director.Health, s wire.Snapshot) (dir string) {
+func answering(t *testing.T, h director.Health, s wire.Snapshot, more ...func(*http.ServeMux)) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, director.SocketName))
@@ -35,6 +35,9 @@ func answering(t *testing.T, h director.Health, s wire.Snapshot) (dir string) {
 	}
 	for path, body := range map[string]any{"/healthz": h, "/snapshot": s, "/tasks": rows, "/cooldown/lift": lift} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(body) })
+	}
+	for _, add := range more {
+		add(mux)
 	}
 	server := &http.Server{Handler: mux} //nolint:gosec // of a test
 	go func() { _ = server.Serve(door) }()

@@ -4,13 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/fsm"
 	"retake/internal/redact"
@@ -22,6 +26,7 @@ func runCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left to the next run",
 		Long: "Run the director until SIGINT or SIGTERM; running workers are left to the next run.\n" +
+			"SIGHUP has it read its configuration again, and so does a change of the file: what is broken is refused, and what was read before goes on.\n" +
 			"With --only it ends by itself, when each of these issues is delivered, waits for a person, or is given up; others wait in the queue, what was begun before goes on.\n" +
 			"Exit 0: ended as asked, and what --only names is delivered; 1: some of that is not, the policy aborted the run, or a task failed under --continue-on-error; 2: it could not run.",
 	}
@@ -29,20 +34,27 @@ func runCommand(o *options) *cobra.Command {
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&only, "only", "", "take only these issues from the queue, and end when they are over: 12,15 or owner/repo#12")
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := o.load()
-		if err != nil {
-			return err
-		}
+	c.Annotations = map[string]string{atHangup: "yes"}
+	read := func() (config.Config, config.Problems) {
+		cfg, problems := config.Load(o.file, os.Environ(), o.set)
 		cfg.Recovery.ContinueOnError = cfg.Recovery.ContinueOnError || continueOnError
-		if err := cfg.CheckRun(os.LookupEnv).Err(); err != nil {
+		if len(problems) == 0 {
+			problems = cfg.CheckRun(os.LookupEnv)
+		}
+		return cfg, problems
+	}
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		hangups, stop := hangups()
+		defer stop()
+		cfg, problems := read()
+		if err := problems.Err(); err != nil {
 			return err
 		}
 		log, err := logger(level)
 		if err != nil {
 			return err
 		}
-		with := director.Options{Config: cfg, Version: version(), WorkerBinary: worker, Log: log}
+		with := director.Options{Config: cfg, Version: version(), WorkerBinary: worker, Log: log, Read: read, ConfigFile: o.file, Hangups: hangups}
 		if cfg.TakesWebhooks(os.LookupEnv) {
 			with.WebhookSecret = func() (string, error) {
 				secret, _, err := cfg.WebhookSecret(os.Getenv)
@@ -87,6 +99,26 @@ func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err er
 		return nil, errors.New("--only: want issues, e.g. 12,15")
 	}
 	return keys, nil
+}
+
+// hangups are the SIGHUPs that come from now on, until stop; several in a short time are one.
+func hangups() (each <-chan struct{}, stop func()) {
+	signals, out, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-signals:
+			case <-done:
+				return
+			}
+			select {
+			case out <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return out, sync.OnceFunc(func() { signal.Stop(signals); close(done) })
 }
 
 // logger writes redacted JSON lines to stderr, for people and collectors alike.

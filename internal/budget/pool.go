@@ -89,13 +89,18 @@ type place struct {
 
 // New makes an empty pool. The epoch begins every grant id and tells them from those of an earlier pool of the same
 // owner: the director's run id.
-func New(epoch string, l Limits) *Pool {
+func New(epoch string, l Limits) *Pool { return &Pool{epoch: epoch, limits: l.complete()} }
+
+func (l Limits) complete() Limits {
 	l.MaxConcurrent = max(l.MaxConcurrent, 1)
 	if l.Lease <= 0 {
 		l.Lease = DefaultLease
 	}
-	return &Pool{epoch: epoch, limits: l}
+	return l
 }
+
+// Limit replaces the limits for what is granted from now on. What is granted stays.
+func (p *Pool) Limit(l Limits) { p.limits = l.complete() }
 
 // Own reports whether a grant id was made by this pool.
 func (p *Pool) Own(id string) bool {

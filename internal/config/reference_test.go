@@ -39,6 +39,10 @@ defaults; ` + "`director config show --origin`" + ` says which it was. In a vari
 (` + "`[\"a\", \"b\"]`" + `), a table as ` + "`A=1,B=2`" + ` or as TOML. Stages can only be set in the file. Secrets are not allowed in it.
 ` + "`director config check`" + ` prints all problems at once, and what ` + "`director run`" + ` would miss on this machine: the token, a variable
 to pass on, a data folder to write to. ` + "`director doctor`" + ` also looks at GitHub and the container engine: [commands](commands-configuration.md).
+
+A director that runs reads its configuration again when the file changes (or one of the files that [recovery] names), at SIGHUP and at
+` + "`director reload`" + `: see [a configuration that changes](deployment.md#a-configuration-that-changes). The column "a new value holds" says which
+keys it takes then: at once, for what is decided and begun from then on, or at the next restart.
 `)
 	section := ""
 	for _, r := range allRows {
@@ -49,7 +53,7 @@ to pass on, a data folder to write to. ` + "`director doctor`" + ` also looks at
 			if s == "stage" {
 				heading = "[[stage]]"
 			}
-			b.WriteString("\n## `" + heading + "`\n\n| key | default | values | meaning | environment |\n|---|---|---|---|---|\n")
+			b.WriteString("\n## `" + heading + "`\n\n| key | default | values | meaning | a new value holds | environment |\n|---|---|---|---|---|---|\n")
 		}
 		def, env := "`"+r.def+"`", "`"+envName(r.key)+"`"
 		if r.def == "" {
@@ -62,7 +66,7 @@ to pass on, a data folder to write to. ` + "`director doctor`" + ` also looks at
 		if r.unit != "" && !strings.Contains(values, r.unit) {
 			values += " (" + r.unit + ")"
 		}
-		b.WriteString("| `" + key + "` | " + def + " | " + escape(values) + " | " + escape(r.doc) + " | " + env + " |\n")
+		b.WriteString("| `" + key + "` | " + def + " | " + escape(values) + " | " + escape(r.doc) + " | " + holds[r.key] + " | " + env + " |\n")
 	}
 	b.WriteString("\n## Not supported yet\n\nThese keys are part of the design. Setting one is an error until it has an effect.\n\n| key | meanwhile |\n|---|---|\n")
 	for _, key := range slices.Sorted(maps.Keys(unsupported)) {

@@ -20,9 +20,9 @@ import (
 
 // escalation is the comment that asks a human about an effect's question. report is the failure that it is about, nil if there is none.
 func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
-	q := e.Escalation
-	stage := d.failedStage(q, report)
-	words := d.words(e, report, stage)
+	q, c := e.Escalation, d.setup()
+	stage := c.failedStage(q, report)
+	words := c.words(e, report, stage)
 	text := github.Escalation{
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
 		Title: words.Title, Ask: words.Ask, Reply: words.Command,
@@ -78,11 +78,11 @@ func answerLines(said []fsm.Hint) (lines []github.AnswerLine) {
 }
 
 // words are what is said and asked. What the operator's policy asks is said instead of the table's sentence.
-func (d *daemon) words(e fsm.Effect, report *wire.WorkerError, stage wire.StagePlan) recovery.Words {
+func (in *setup) words(e fsm.Effect, report *wire.WorkerError, stage wire.StagePlan) recovery.Words {
 	q := e.Escalation
 	c := recovery.Case{
 		Reason: q.Reason, Stage: q.Stage, Stale: q.Stale, Guard: policy.GuardThatAsks(q.Ask), Cause: q.Cause,
-		Command: plaintext.CommandLine(stage.Run), Image: d.config.Containers.Image, Limit: d.limit(q.Reason, stage), Alike: len(q.Alike),
+		Command: plaintext.CommandLine(stage.Run), Image: in.Containers.Image, Limit: in.limit(q.Reason, stage), Alike: len(q.Alike),
 	}
 	if e.Work != nil {
 		c.Pull = e.Work.PullRequest
@@ -91,7 +91,7 @@ func (d *daemon) words(e fsm.Effect, report *wire.WorkerError, stage wire.StageP
 		c.Program = stage.Run[0]
 	}
 	c.Asked = report != nil && report.Question != ""
-	c.Provider, c.Variable = d.credential(q, report, stage)
+	c.Provider, c.Variable = in.credential(q, report, stage)
 	words := c.Words()
 	if about, _ := recovery.Describe(q.Reason); c.Guard == "" && q.Ask != about.Ask() {
 		words.Ask = cmp.Or(q.Ask, words.Ask)
@@ -100,11 +100,11 @@ func (d *daemon) words(e fsm.Effect, report *wire.WorkerError, stage wire.StageP
 }
 
 // failedStage is the stage's plan that an escalation is about; without Run if no stage's command is.
-func (d *daemon) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.StagePlan {
+func (in *setup) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.StagePlan {
 	if q.Stale || report == nil {
 		return wire.StagePlan{}
 	}
-	found := slices.DeleteFunc(slices.Clone(d.stages), func(g wire.StagePlan) bool {
+	found := slices.DeleteFunc(slices.Clone(in.stages), func(g wire.StagePlan) bool {
 		return g.Name != q.Stage || len(g.Run) == 0 || report.Tool != "" && filepath.Base(g.Run[0]) != report.Tool
 	})
 	if len(found) == 0 {
@@ -131,22 +131,22 @@ func doesWhatFailed(r recovery.Reason, argv []string) bool {
 }
 
 // limit is the limit that was reached, for people.
-func (d *daemon) limit(r recovery.Reason, stage wire.StagePlan) string {
+func (in *setup) limit(r recovery.Reason, stage wire.StagePlan) string {
 	switch {
 	case r == recovery.OOMKilled:
-		return d.config.Containers.Memory
+		return in.Containers.Memory
 	case r == recovery.Timeout && len(stage.Run) > 0:
 		return policy.Span(time.Duration(stage.TimeoutSeconds * float64(time.Second)))
 	case r == recovery.Timeout:
-		return policy.Span(d.config.Timeouts.WorkerWatchdog)
+		return policy.Span(in.Timeouts.WorkerWatchdog)
 	}
 	return ""
 }
 
 // credential names who was asked for something, and the variables that hold the credential for it; never a value. GitHub's tokens are
 // made at github.com only for who uses it.
-func (d *daemon) credential(q *fsm.Escalation, report *wire.WorkerError, stage wire.StagePlan) (provider, variables string) {
-	c := d.config
+func (in *setup) credential(q *fsm.Escalation, report *wire.WorkerError, stage wire.StagePlan) (provider, variables string) {
+	c := in.Config
 	if len(stage.Run) == 0 {
 		provider, variables = "github", cmp.Or(c.GitHub.TokenEnv, "github.token_file")
 		if c.GitHub.TokenFile != "" {
@@ -167,7 +167,7 @@ func (d *daemon) credential(q *fsm.Escalation, report *wire.WorkerError, stage w
 		}
 	} else {
 		names = slices.DeleteFunc(names, func(name string) bool {
-			return slices.ContainsFunc(d.stages, func(g wire.StagePlan) bool { return g.Agent != nil && slices.Contains(g.Agent.Keys, name) })
+			return slices.ContainsFunc(in.stages, func(g wire.StagePlan) bool { return g.Agent != nil && slices.Contains(g.Agent.Keys, name) })
 		})
 	}
 	if named := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(q.Cause, name) }); len(named) > 0 {

@@ -90,7 +90,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	git, done := s.withdrawals.during(ctx, e.Task)
 	defer done()
-	base := s.config.GitHub.BaseBranch
+	c := s.setup() // all of the plan is of one configuration
 	request := s.checkoutOf(e.Task, e.Nonce)
 	request.Task, request.Attempt = string(e.Task), e.Attempt
 	if e.Start.Fresh {
@@ -101,7 +101,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	checkout, err := s.workspace.Checkout(git, request)
 	var conflicts []string
 	if err == nil {
-		conflicts, err = s.catchUp(git, e, request)
+		conflicts, err = s.catchUp(git, c, e, request)
 	}
 	var tracked []string
 	var all bool
@@ -122,30 +122,29 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil {
 		return failed(err)
 	}
-	c := s.config
-	spec := s.spec(e, checkout.Path)
+	spec := s.spec(c, e, checkout.Path)
 	if e.Start.Validate {
-		if spec, err = s.cleanSpec(ctx, e); err != nil {
+		if spec, err = s.cleanSpec(ctx, c, e); err != nil {
 			return failed(err)
 		}
 	}
 	plan := wire.Plan{
 		WorkerID: e.Worker, AttemptID: e.Worker, RunID: s.runID, Issue: ref, Attempt: e.Attempt,
-		Branch: branchOf(e), BaseBranch: base, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
+		Branch: branchOf(e), BaseBranch: c.GitHub.BaseBranch, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
 		Bus: wire.PlanBus{
 			URL: s.bus.WorkerURL(s.gateway), JWT: credential.JWT, Seed: credential.Seed, CA: credential.CA,
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
 		},
 		SignKey: credential.Key,
-		Workdir: s.runtime.Workdir(spec), Stages: s.stagesOf(e.Start), Rejected: rejected, ValidateOnly: e.Start.Validate,
+		Workdir: s.runtime.Workdir(spec), Stages: c.stagesOf(e.Start), Rejected: rejected, ValidateOnly: e.Start.Validate,
 		FixAttempts: c.Worker.FixAttempts, PaidCallsLeft: e.Start.PaidCallsLeft,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
-		WatchdogSeconds: c.Timeouts.WorkerWatchdog.Seconds(), Secrets: s.secrets,
+		WatchdogSeconds: watchdogOf(e, c).Seconds(), Secrets: s.secrets,
 		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all && !e.Start.Validate,
 		MarkStages:    true,
 		TraceParent:   s.telemetry.parent(e.Worker),
 		ValidateFirst: e.Start.Action == recovery.Revalidate && !e.Start.Validate,
-		AttemptFile:   attemptFile(e, ref, alternative(s.stages), conflicts),
+		AttemptFile:   attemptFile(e, ref, alternative(c.stages), conflicts),
 		Budget: &wire.PlanBudget{
 			MaxConcurrent: c.RateLimits.Model.MaxConcurrentRequests, SpacingSeconds: c.RateLimits.Model.MinBetweenRequests.Seconds(),
 			CooldownSeconds: c.RateLimits.Model.CooldownOnError.Seconds(),
@@ -164,12 +163,20 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
+// watchdogOf is the longest life of the attempt, as it was decided when it began. Old journals do not say when that was.
+func watchdogOf(e fsm.Effect, c *setup) time.Duration {
+	if life := e.Start.WatchdogAt.Sub(e.At); !e.At.IsZero() && life > 0 {
+		return life
+	}
+	return c.Timeouts.WorkerWatchdog
+}
+
 func (s *session) checkoutOf(k fsm.IssueKey, nonce string) workspace.Request {
 	return workspace.Request{Nonce: nonce, Repo: k.Repo(), RemoteURL: s.remote(k.Repo()), BaseBranch: s.config.GitHub.BaseBranch}
 }
 
-func (s *session) spec(e fsm.Effect, checkout string) container.Spec {
-	c := s.config.Containers
+func (s *session) spec(in *setup, e fsm.Effect, checkout string) container.Spec {
+	c := in.Containers
 	spec := container.Spec{
 		AttemptID: e.Worker, Task: string(e.Task), Image: c.Image, Workdir: c.Workdir, Checkout: checkout,
 		Entrypoint: []string{container.WorkerPath, "--plan", "-"}, WorkerBinary: s.workerBinary,
@@ -214,7 +221,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.log.Warn("the copy that was validated is left", zap.String("worker", e.Worker), zap.Error(err))
 	}
 	s.recordEnd(ctx, e, exit, stored, s.finishOutput(ctx, e))
-	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.config.Containers.Memory}
+	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode
 	}

@@ -26,15 +26,25 @@ type broker struct {
 var _ bus.BudgetHandler = (*broker)(nil)
 
 func (s *session) newBroker(ctx context.Context, m *fsm.Machine) *broker {
-	c := s.config.RateLimits.Model
-	b := &broker{session: s, ctx: ctx, pool: budget.New(s.runID, budget.Limits{
-		MaxConcurrent: c.MaxConcurrentRequests, Spacing: c.MinBetweenRequests, Cooldown: c.CooldownOnError,
-	})}
+	b := &broker{session: s, ctx: ctx, pool: budget.New(s.runID, s.begun.modelLimits())}
 	b.pool.Expire(b.now())
 	for _, c := range m.Cooldowns() {
 		b.pool.Close(c.Resource, c.Until)
 	}
 	return b
+}
+
+// modelLimits hold for each provider of models.
+func (c *setup) modelLimits() budget.Limits {
+	l := c.RateLimits.Model
+	return budget.Limits{MaxConcurrent: l.MaxConcurrentRequests, Spacing: l.MinBetweenRequests, Cooldown: l.CooldownOnError}
+}
+
+// limit takes other limits for the leases that are granted from now on.
+func (b *broker) limit(l budget.Limits) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pool.Limit(l)
 }
 
 func (b *broker) now() time.Time { return b.owner.clock.peek() }

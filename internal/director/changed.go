@@ -19,8 +19,9 @@ import (
 )
 
 // settings are what of the configuration the tasks remember.
-func (d *daemon) settings() *fsm.Settings {
-	c := d.config
+func (d *daemon) settings() *fsm.Settings { return d.settingsOf(d.setup()) }
+
+func (d *daemon) settingsOf(c *setup) *fsm.Settings {
 	return &fsm.Settings{
 		Fleet: c.Director.Fleet, Prefix: c.AgentBus.Prefix, Repositories: c.GitHub.Repositories, Labels: fsm.LabelNames(c.GitHub.Labels),
 		Image: d.image(), MaxWorkers: c.Director.MaxWorkers,

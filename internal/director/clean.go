@@ -13,17 +13,17 @@ import (
 
 // cleanSpec is the container of an attempt that only validates. It sees a copy of what would be delivered, and nothing that an agent can have
 // written: not the checkout, no mount that workers can write to, an empty folder in its place. It gets no variable of the director's own.
-func (s *session) cleanSpec(ctx context.Context, e fsm.Effect) (container.Spec, error) {
+func (s *session) cleanSpec(ctx context.Context, c *setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {
 		return container.Spec{}, err
 	}
-	spec := s.spec(e, copied)
+	spec := s.spec(c, e, copied)
 	spec.Env, spec.Mounts = nil, nil
-	for _, name := range sortedKeys(s.config.Containers.Env) {
-		spec.Env = append(spec.Env, name+"="+s.config.Containers.Env[name])
+	for _, name := range sortedKeys(c.Containers.Env) {
+		spec.Env = append(spec.Env, name+"="+c.Containers.Env[name])
 	}
-	mounts := s.config.Containers.ParsedMounts()
+	mounts := c.Containers.ParsedMounts()
 	for _, m := range mounts {
 		if slices.ContainsFunc(mounts, func(other config.Mount) bool {
 			return !other.ReadOnly && container.Mount(m).SharesFiles(container.Mount(other))
@@ -34,27 +34,6 @@ func (s *session) cleanSpec(ctx context.Context, e fsm.Effect) (container.Spec, 
 		}
 	}
 	return spec, nil
-}
-
-// validateStages are the stages that judge the work, and what follows them.
-func (d *daemon) validateStages() []wire.StagePlan {
-	from := slices.IndexFunc(d.stages, func(g wire.StagePlan) bool { return g.Name == wire.StageValidate })
-	if from < 0 {
-		return nil
-	}
-	return d.stages[from:]
-}
-
-// stagesOf are the stages of an attempt: what the configuration said when it began decides, and the machine knows it when the attempt ends.
-func (d *daemon) stagesOf(o *fsm.StartOrder) []wire.StagePlan {
-	validate := d.validateStages()
-	switch {
-	case o.Validate:
-		return validate
-	case o.LeavesValidation:
-		return d.stages[:len(d.stages)-len(validate)]
-	}
-	return d.stages
 }
 
 // rejection is what the last validation in a clean container said against the work, for the agent that is to mend it; nil: there was none since

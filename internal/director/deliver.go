@@ -25,7 +25,7 @@ const (
 
 // deliver commits, pushes and shows the work, if it goes with the base branch as that is now.
 func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	gh := s.config.GitHub
+	gh := s.setup().GitHub
 	if gh.Delivery == deliverNone {
 		git, done := s.withdrawals.during(ctx, e.Task)
 		defer done()
@@ -77,9 +77,9 @@ func (s *session) deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 // handIn does so for an issue that is open. Git ends with its context. An issue that is in review was taken there by an earlier try, whose outcome was lost: this is the same
 // delivery, however the base branch has moved on. The claimed label has gone, and another attempt would take that for a person's wish.
 func (s *session) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue) fsm.EffectEnded {
-	gh := s.config.GitHub
+	gh := s.setup().GitHub
 	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
-	mayValidate := order.Validate && len(s.validateStages()) > 0 && !shown
+	mayValidate := order.Validate && len(s.setup().validateStages()) > 0 && !shown
 	behind := ""
 	if !shown || !order.Validate { // what is shown as a draft stays one
 		var err error
@@ -192,7 +192,7 @@ func (s *session) behind(ctx context.Context, e fsm.Effect) (string, error) {
 		}
 		return "", err
 	}
-	if s.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+	if s.setup().syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
 		return "", nil
 	}
 	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, s.config.GitHub.BaseBranch), nil
@@ -201,7 +201,7 @@ func (s *session) behind(ctx context.Context, e fsm.Effect) (string, error) {
 // draftNote says why nobody should take the work for validated; empty: it is.
 func (s *session) draftNote(behind string, moved bool) string {
 	switch {
-	case len(s.validateStages()) == 0:
+	case len(s.setup().validateStages()) == 0:
 		return "Not validated: no VALIDATE stage is configured."
 	case behind != "":
 		return "Not validated on today's base branch: it is " + behind + ", and the budget for attempts is used up."
@@ -242,7 +242,7 @@ func (s *session) pushJoined(ctx context.Context, e fsm.Effect, request workspac
 
 // deliverRequest is what the pull request says.
 func (s *session) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue, work workspace.Delivery, note string) github.DeliverRequest {
-	gh := s.config.GitHub
+	gh := s.setup().GitHub
 	summary, checks := s.whatWorkersSaid(ctx, e)
 	if note != "" {
 		checks = nil // they passed for something else
@@ -304,7 +304,7 @@ func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
 // this machine, in words; without work there is neither. The branch of a pull request is left alone: what is there was finished. It is the work,
 // unless there is more: then that is on a branch beside it.
 func (s *session) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
-	if e.Attempt == 0 || s.config.GitHub.Delivery == deliverNone || !s.config.GitHub.Writes {
+	if e.Attempt == 0 || s.setup().GitHub.Delivery == deliverNone || !s.config.GitHub.Writes {
 		return nil, ""
 	}
 	branch := branchOf(e)
@@ -405,7 +405,7 @@ func (s *session) removeUnfinished(ctx context.Context, e fsm.Effect) {
 }
 
 func (s *session) dropBranch(ctx context.Context, e fsm.Effect, branch, sha string) {
-	if !s.config.GitHub.DeleteBranch || branch == "" {
+	if !s.setup().GitHub.DeleteBranch || branch == "" {
 		return
 	}
 	if err := s.github.DeleteBranch(ctx, e.Task.Repo(), branch, sha); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"retake/internal/audit"
 	"retake/internal/bus"
-	"retake/internal/bus/wire"
+	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/fsm"
@@ -24,9 +24,6 @@ import (
 	"retake/internal/metrics"
 	"retake/internal/output"
 	"retake/internal/page"
-	"retake/internal/recovery/classify"
-	"retake/internal/recovery/policy"
-	"retake/internal/scope"
 	"retake/internal/workspace"
 )
 
@@ -40,7 +37,12 @@ type Options struct {
 	// WebhookSecret is that of GitHub's webhooks, asked for each; nil: none are taken.
 	WebhookSecret func() (string, error)
 	Version       string // of this program, for people
-	WorkerBinary  string // empty: the file "worker" beside this program
+	// Read reads the configuration again, with what the command line has said; nil: it cannot be read again. ConfigFile is the file that it reads,
+	// which is watched. Each of Hangups has it read again.
+	Read         func() (config.Config, config.Problems)
+	ConfigFile   string
+	Hangups      <-chan struct{}
+	WorkerBinary string // empty: the file "worker" beside this program
 	// Only are the issues that are taken from the queue: the run ends when they are over, with ErrNotDone if they are not done. Empty: all, and it runs on.
 	Only []fsm.IssueKey
 	Log  *zap.Logger
@@ -62,7 +64,8 @@ type Options struct {
 
 // daemon is what outlives a session: the adapters.
 type daemon struct {
-	config        config.Config
+	config        config.Config // of the start: of keys that hold at once setup has what is in force
+	watchdog      time.Duration // of the start, which workers' keys outlive
 	log           *zap.Logger
 	runID         string
 	writer        string // names this process in the journal
@@ -81,14 +84,13 @@ type daemon struct {
 	known         []leak.Value                          // what nobody may push: those in environ that are secret, and GitHub's token
 	token         func(context.Context) (string, error) // GitHub's, as it is now
 
-	classifier *classify.Classifier
-	policy     *policy.Policy   // without the configuration's limits
-	stages     []wire.StagePlan // of every attempt
+	configured atomic.Pointer[setup] // see setup
+	reading    reading               // the configuration again
+	server     *server.Server        // of the bus, if it is ours
 	runtime    container.Runtime
 	bus        *bus.Bus
 	github     *github.Client
 	workspace  *workspace.Workspaces
-	scope      *scope.Rules // what may be pushed
 	audit      *audit.Writer
 	outputs    *output.Store
 	telemetry  *telemetry           // nil: nothing is traced
@@ -133,13 +135,18 @@ func Run(ctx context.Context, o Options) error {
 		return unlessEnded(ctx, err)
 	}
 	d.only = newOnlyRun(o.Only, end)
+	watch, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { d.watchConfig(watch, o.Hangups) })
 	err = unlessEnded(ctx, d.work(ctx))
+	stop()
+	watching.Wait()
 	d.close()
 	failed := d.report()
 	if cause := context.Cause(ctx); err == nil && errors.Is(cause, ErrNotDone) {
 		return cause
 	}
-	if err == nil && (d.aborted != "" || failed && d.config.Recovery.ContinueOnError) {
+	if err == nil && (d.aborted != "" || failed && d.setup().Recovery.ContinueOnError) {
 		return ErrTasksFailed
 	}
 	return err
@@ -251,7 +258,7 @@ func (d *daemon) report() (failed bool) {
 	dir := d.config.Director.DataDir
 	store, err := audit.Load(dir)
 	if err == nil {
-		data := store.Report(audit.ReportOptions{RunID: d.runID, ContinueOnError: d.config.Recovery.ContinueOnError, Aborted: d.aborted})
+		data := store.Report(audit.ReportOptions{RunID: d.runID, ContinueOnError: d.setup().Recovery.ContinueOnError, Aborted: d.aborted})
 		failed = audit.ExitCode(data) != 0
 		if audit.ReportWanted(data) {
 			err = audit.WriteReport(dir, data, d.github.Redact)

@@ -147,10 +147,7 @@ func (b diskBlame) String() string {
 // watchDisk keeps the disk that checkouts are on, mostly that of the data directory, from being filled by an attempt: the one that fills it is stopped, and a person is asked. The rest of
 // the disk is the journal's.
 func (s *session) watchDisk(ctx context.Context) error {
-	w := diskWatch{watermark: s.config.Director.DiskWatermark, of: s.sharedKey()}
-	if w.watermark == 0 {
-		return nil
-	}
+	w := diskWatch{of: s.sharedKey()}
 	tick := time.NewTicker(diskEvery)
 	defer tick.Stop()
 	var restUntil, warned time.Time
@@ -159,6 +156,10 @@ func (s *session) watchDisk(ctx context.Context) error {
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
+		}
+		if w.watermark = s.setup().Director.DiskWatermark; w.watermark == 0 {
+			w.settled()
+			continue
 		}
 		use, err := s.diskUse(s.sharedDir())
 		if err != nil || time.Now().Before(restUntil) {

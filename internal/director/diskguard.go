@@ -71,7 +71,7 @@ func (l diskState) after(last diskState) diskState {
 // lookAtDisk looks at the disk of the data directory, and writes to it, if that is asked for. It keeps the reserve. A disk that hangs keeps it, too. Of the one that
 // checkouts are on, if that is another, it looks how full it is.
 func (d *daemon) lookAtDisk(write bool) (l diskState) {
-	dir, watermark := d.config.Director.DataDir, d.config.Director.DiskWatermark
+	dir, watermark := d.config.Director.DataDir, d.setup().Director.DiskWatermark
 	if err := d.lock.renew(dir); err != nil {
 		return diskState{failed: err}
 	}

@@ -15,15 +15,10 @@ import (
 	"retake/internal/workspace"
 )
 
-func (s *session) syncPolicy() workspace.SyncPolicy {
-	c := s.config.SyncMain
-	return workspace.SyncPolicy{MaxCommits: c.MaxCommitsBehind, MaxBehind: c.MaxBehind}
-}
-
 // catchUp brings a checkout up to date before its next attempt: with what people pushed to the branch of its work, and with the base branch if
 // that is further ahead than the policy allows. In an attempt that only validates a conflict is an error: an agent is asked then. An agent that was asked to resolve a conflict finds it in the files, and is told what was left
 // there.
-func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request) (left []string, err error) {
+func (s *session) catchUp(ctx context.Context, c *setup, e fsm.Effect, r workspace.Request) (left []string, err error) {
 	if e.Attempt == 1 {
 		return nil, nil
 	}
@@ -44,7 +39,7 @@ func (s *session) catchUp(ctx context.Context, e fsm.Effect, r workspace.Request
 	keep := keepsConflicts(e.Start) && !e.Start.Validate
 	if !keep && e.Start.Action != recovery.Revalidate {
 		drift, err := s.workspace.Drift(ctx, r)
-		if err != nil || s.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
+		if err != nil || c.syncPolicy().Reason(drift.Commits, drift.Behind) == "" {
 			return nil, err
 		}
 	}
@@ -89,7 +84,8 @@ func (s *session) watchDrift(ctx context.Context) error {
 				s.log.Debug("drift unknown", zap.String("issue", string(t.Key)), zap.Error(err))
 				continue
 			}
-			why := s.syncPolicy().Reason(drift.Commits, drift.Behind)
+			c := s.setup()
+			why := c.syncPolicy().Reason(drift.Commits, drift.Behind)
 			if why == "" || warned[worker] == drift.HeadSHA {
 				continue
 			}
@@ -98,7 +94,7 @@ func (s *session) watchDrift(ctx context.Context) error {
 				zap.Int("commits", drift.Commits), zap.Duration("behind", drift.Behind))
 			s.sendControl(ctx, worker, wire.SyncRequired{
 				Reason: why, MainSHAExpected: drift.HeadSHA, RequiredAction: "merge_main",
-				Policy: wire.SyncPolicy{MaxCommitsBehind: s.config.SyncMain.MaxCommitsBehind},
+				Policy: wire.SyncPolicy{MaxCommitsBehind: c.SyncMain.MaxCommitsBehind},
 			})
 		}
 	}

@@ -44,6 +44,8 @@ func (s *session) react(f fsm.Fact) {
 	case fsm.CooldownSet:
 		s.broker.close(f)
 		s.github.Prime(github.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
+	case fsm.SettingsChanged:
+		s.recorder.follow(s.setup())
 	case fsm.CooldownLifted:
 		s.broker.open(f.Resource)
 		s.github.Lift(f.Resource)
@@ -65,6 +67,8 @@ func (s *session) logFact(f fsm.Fact) {
 			zap.Stringer("from", f.From), zap.Stringer("to", f.To), zap.String("event", string(f.On)), zap.String("reason", f.Why))
 	case fsm.PhaseChanged:
 		s.log.Info("phase", zap.String("from", string(f.From)), zap.String("to", string(f.To)), zap.String("reason", f.Why))
+	case fsm.SettingsChanged:
+		s.log.Info("decided by another configuration from now on", zap.String("by", f.By), zap.Strings("changed", f.Keys), zap.String("digest", f.Digest))
 	case fsm.VerdictMade:
 		s.log.Info("verdict", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt), zap.String("stage", f.Stage),
 			zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause), zap.String("rule", f.Finding.Rule),

@@ -21,9 +21,9 @@ func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	w := audit.Open(dir, audit.Options{})
 	d := &daemon{config: config.Default(), audit: w, runID: "run_1", log: zap.NewNop()}
 	d.config.Director.DataDir = dir
-	tables, problems := d.config.Tables()
-	must(t, problems.Err())
-	d.policy = tables.Policy
+	first, err := d.newSetup(d.config, nil)
+	must(t, err)
+	d.configured.Store(first)
 	c, _, err := d.newRecorder(m)
 	must(t, err)
 	records := []fsm.Record{

@@ -35,10 +35,11 @@ func exampleDaemon(t *testing.T) *daemon {
 		{Name: "VALIDATE", Run: []string{"./check.sh"}, Timeout: 10 * time.Minute},
 	}
 	d := &daemon{config: c}
-	var err error
-	if d.stages, err = stagePlans(c); err != nil {
+	first, err := d.newSetup(c, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	d.configured.Store(first)
 	return d
 }
 

@@ -194,7 +194,7 @@ func (s *session) retryTransient(ctx context.Context, try func() error) fsm.Effe
 			return fsm.EffectEnded{Failure: f}
 		}
 		select {
-		case <-time.After(max(time.Until(f.Until), s.config.GitHub.Poll)):
+		case <-time.After(max(time.Until(f.Until), s.setup().GitHub.Poll)):
 		case <-ctx.Done():
 			return fsm.EffectEnded{}
 		}

@@ -49,6 +49,10 @@ type harness struct {
 	badDiskFor   time.Duration
 	noWebhooks   bool // there is no secret for them
 
+	read    func() (config.Config, config.Problems) // again; nil: it cannot be
+	file    string                                  // that is watched
+	hangups <-chan struct{}
+
 	cancel context.CancelCauseFunc
 	ended  chan error
 }
@@ -125,6 +129,9 @@ func (s *harness) options() Options {
 		WebhookSecret: ourSecret,
 		Transport:     s.transport,
 		firstProbe:    s.firstProbe,
+		Read:          s.read,
+		ConfigFile:    s.file,
+		Hangups:       s.hangups,
 	}
 	if s.noWebhooks {
 		o.WebhookSecret = nil

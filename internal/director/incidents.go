@@ -32,15 +32,18 @@ func (i shownIncident) same(j shownIncident) bool {
 // showIncidents keeps one issue for each outage that keeps tasks waiting, until ctx ends: what the machine says now decides, so that nothing is lost
 // when a request fails.
 func (s *session) showIncidents(ctx context.Context) error {
-	if !s.config.Escalation.IncidentIssues || !s.config.GitHub.Writes {
+	if !s.config.GitHub.Writes {
 		return nil
 	}
 	shown := map[string]shownIncident{} // by key, as this process has written it
 	for {
 		select {
-		case <-time.After(min(incidentRest, max(s.config.GitHub.Poll, time.Second))):
+		case <-time.After(min(incidentRest, max(s.setup().GitHub.Poll, time.Second))):
 		case <-ctx.Done():
 			return nil
+		}
+		if !s.setup().Escalation.IncidentIssues {
+			continue
 		}
 		now, err := look(ctx, s.owner, func(d *fsm.Driver) map[string]shownIncident { return s.incidentsToShow(d.Machine()) })
 		if err != nil && ctx.Err() == nil {

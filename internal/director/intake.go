@@ -26,6 +26,7 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 	var heard time.Time  // what people said
 	quiet := false       // nobody has said anything new since
 	l := lookups{waited: map[string]bool{}}
+	by := s.setup()
 	for whole, rang := true, false; ctx.Err() == nil; {
 		// The cursor is the machine's: it stays where it was if a view could not be decided about yet.
 		type place struct {
@@ -45,6 +46,9 @@ func (s *session) poll(ctx context.Context, repo string, b bell) error {
 			s.sayWhatWaits(repo, 0)
 			s.log.Info("a repository is not polled any more: it is not in github.repositories, and its last task is over", zap.String("repo", repo))
 			return nil
+		}
+		if now := s.setup(); now != by { // priorities and caps are read off the labels
+			by, whole = now, true
 		}
 		whole = s.refusals.lapsed(repo) || whole || time.Since(looked) >= s.wholeEvery
 		if slices.Contains(s.config.GitHub.Repositories, repo) {
@@ -142,11 +146,11 @@ func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Du
 	default:
 		s.recorder.pollFailed(callerPoll, repo, err, s.config.GitHub.Poll)
 		if _, said := s.unusable.Load(repo); !said { // why, and what to do
-			s.unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", repo, s.config.GitHub.Poll, err))
+			s.unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", repo, s.setup().GitHub.Poll, err))
 		}
 		s.log.Warn("poll failed", zap.String("repo", repo), zap.Error(err))
 	}
-	return s.config.GitHub.Poll
+	return s.setup().GitHub.Poll
 }
 
 // seen is what a poll shows the machine, and how many issues of it were left for later because no lookups were left.
@@ -322,7 +326,7 @@ func (s *session) reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err != nil || holder.Fleet != s.config.Director.Fleet {
 		return orFailed(fsm.EffectEnded{}, err)
 	}
-	if back := seen.Add(s.config.Timeouts.IssueClaimStale); time.Now().Before(back) {
+	if back := seen.Add(s.setup().Timeouts.IssueClaimStale); time.Now().Before(back) {
 		s.log.Warn("a claim of this fleet that this director does not know: if its journal was lost, `director journal rebuild` takes the claim up; otherwise it is given back",
 			zap.String("issue", string(e.Task)), zap.String("task", holder.Nonce), zap.Time("until", back))
 		return fsm.EffectEnded{}
@@ -343,7 +347,7 @@ const soon = 2 * time.Minute
 // offerAgain offers an issue again that carries our label and nobody's claim.
 func (s *session) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 	for {
-		freed, due, err := s.github.Free(ctx, string(k), s.config.Timeouts.IssueClaimStale)
+		freed, due, err := s.github.Free(ctx, string(k), s.setup().Timeouts.IssueClaimStale)
 		switch wait := time.Until(due); {
 		case errors.Is(err, github.ErrWritesDisabled):
 			return nil

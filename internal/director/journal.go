@@ -250,7 +250,7 @@ func (s *session) verifyJournal(ctx context.Context, snapshot uint64) {
 		return
 	}
 	var n uint64
-	err := retry(ctx, pauses(s.config.Director.Interval, retireMost), 0, func() (err error) {
+	err := retry(ctx, pauses(s.setup().Director.Interval, retireMost), 0, func() (err error) {
 		if n, err = s.bus.Journal().VerifyLive(ctx, snapshot, verifyRest); errors.Is(err, bus.ErrDamaged) {
 			return backoff.Permanent(err)
 		}
@@ -296,7 +296,7 @@ func (s *session) retireJournal(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	s.retires.ended(time.Now(), s.config.Director.Interval, err)
+	s.retires.ended(time.Now(), s.setup().Director.Interval, err)
 	if s.resave = errors.Is(err, bus.ErrSnapshot); s.resave {
 		s.saved = 0 // what is saved there may be what cannot be read
 	}

@@ -270,9 +270,10 @@ func (b *standby) mux() *http.ServeMux {
 	})
 	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, _ *http.Request) {
 		var s wire.Snapshot
-		s.Director = wire.SnapshotDirector{RunID: b.runID, Phase: phaseStandby, Since: wire.At(b.since), Leadership: b.leads(), Problem: b.problem()}
+		s.Director = wire.SnapshotDirector{RunID: b.runID, Phase: phaseStandby, Since: wire.At(b.since), Leadership: b.leads(), Problem: b.problem(), Config: b.configState()}
 		respond(w, http.StatusOK, s)
 	})
+	mux.HandleFunc("POST /reload", b.reload)
 	refuse := func(w http.ResponseWriter, _ *http.Request) {
 		no := refusal{"this director stands by, and no other one leads yet: ask again"}
 		if l := b.leader.Load(); l != nil {

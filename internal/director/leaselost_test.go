@@ -46,7 +46,7 @@ func TestWhoLeadsNoMoreRemovesNothing(t *testing.T) {
 	if sess.save(t.Context(), state()); sess.saved != before {
 		t.Error("a snapshot was saved")
 	}
-	sess.owner = newOwner(fsm.NewDriver(fsm.New(d.machineConfig()), 3, "w"), j, s.log)
+	sess.owner = newOwner(fsm.NewDriver(fsm.New(d.machineConfig(d.setup())), 3, "w"), j, s.log)
 	if err := sess.sweep(t.Context(), sess.owner.driver.Machine()); !errors.Is(err, errLeaseLost) {
 		t.Errorf("sweep: %v", err)
 	}

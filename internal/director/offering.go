@@ -135,7 +135,7 @@ func (s *session) notToOffer(i github.Issue) string {
 		return fmt.Sprintf("%s carries %q: another director may be at work on it", i.Key, strings.Join(i.Labels, ", "))
 	case i.Has(names.Task):
 		return i.Key + " is offered already: it carries " + names.Task
-	case s.config.GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
+	case s.setup().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
 		return fmt.Sprintf("%s was written by %s, who is not among github.trusted_authors (github.issue_authors)", i.Key, i.Author)
 	}
 	return ""

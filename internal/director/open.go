@@ -27,7 +27,6 @@ import (
 	"retake/internal/leak"
 	"retake/internal/output"
 	"retake/internal/safefile"
-	"retake/internal/scope"
 	"retake/internal/workspace"
 )
 
@@ -35,14 +34,12 @@ import (
 func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	now := time.Now().UTC()
 	d := &daemon{
-		config: o.Config, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
+		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
 		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
 		findPatience: cmp.Or(o.findPatience, findPatience), badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
 		offences: make(chan struct{}, 1), webhooks: newWebhooks(o.WebhookSecret, o.Log),
 	}
-	gh := &d.config.GitHub
-	gh.Priorities, gh.LabelCaps = lowered(gh.Priorities), lowered(gh.LabelCaps)
 	d.probeDisk = probe
 	d.openMetrics(cmp.Or(o.Version, "unknown"))
 	if d.diskUse == nil {
@@ -83,6 +80,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		return nil, err
 	}
 	d.telemetry.hide(d.github.Redact)
+	d.startReading(o)
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
 	d.metrics.ReadWith(d.readings)
 	d.outputs = output.Open(d.config.Director.DataDir, output.Options{Log: d.log})
@@ -124,10 +122,8 @@ func (d *daemon) installationOf(dir string) (string, error) {
 }
 
 func (d *daemon) openLocal(o Options) error {
-	tables, problems := d.config.Tables()
-	d.classifier, d.policy = tables.Classifier, tables.Policy
-	var stages, binary, access, checkouts error
-	d.stages, stages = stagePlans(d.config)
+	first, tables := d.newSetup(o.Config, ownSums(o.Config))
+	var binary, access, checkouts error
 	d.workerBinary, binary = FindWorker(o.WorkerBinary)
 	passed, environ := passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough, d.config.Containers.Secrets)
 	d.environ, d.secrets, d.known = passed.environ, passed.secrets, passed.known
@@ -139,9 +135,10 @@ func (d *daemon) openLocal(o Options) error {
 	uid, gid := d.config.Containers.UIDGID()
 	d.workspace, checkouts = workspace.Open(workspace.Options{
 		Dir: d.sharedDir(), Owner: &workspace.Owner{UID: uid, GID: gid}, Passable: plain,
-		Auth: d.gitAuth(o), Log: d.log, StatePaths: d.config.Agents.StatePaths(d.config.Stages), Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
+		Auth: d.gitAuth(o), Log: d.log, StatePaths: first.Agents.StatePaths(first.Stages), Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
 	})
-	return errors.Join(problems.Err(), access, binary, environ, checkouts, stages)
+	d.configured.Store(first)
+	return errors.Join(tables, access, binary, environ, checkouts)
 }
 
 // limits are what an agent may leave in its checkout.
@@ -227,14 +224,15 @@ func (d *daemon) openBus(ctx context.Context) (err error) {
 		hosts = []string{"127.0.0.1", d.gateway}
 	}
 	o := d.journalOptions()
-	o.MaxMessageBytes, o.WorkerLife, o.OnOffence = b.MaxMessageBytes, d.config.Timeouts.WorkerWatchdog+workerLifeAfter, d.offended
+	o.MaxMessageBytes, o.WorkerLife, o.OnOffence = b.MaxMessageBytes, d.watchdog+workerLifeAfter, d.offended
 	if b.URL != "" {
 		o.Keys, err = keys.Load(b.Credentials)
 	} else {
-		o.Server, err = server.Start(ctx, server.Options{
-			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Names: []string{d.gateway}, Port: b.ListenPort, MaxWorkers: d.config.Director.MaxWorkers,
+		d.server, err = server.Start(ctx, server.Options{
+			Dir: o.Dir, ListenHosts: slices.Compact(hosts), Names: []string{d.gateway}, Port: b.ListenPort, MaxWorkers: d.setup().Director.MaxWorkers,
 			Prefix: b.Prefix, Fleet: d.config.Director.Fleet, SyncAlways: b.Sync == "always", Log: d.log,
 		})
+		o.Server = d.server
 	}
 	if err != nil {
 		return err
@@ -247,7 +245,7 @@ func (d *daemon) openBus(ctx context.Context) (err error) {
 
 // openGitHub opens what the token is needed for: GitHub, and the look at patches, which must not have it.
 func (d *daemon) openGitHub(ctx context.Context, o Options) error {
-	c := d.config.GitHub
+	c := d.setup().GitHub
 	token, err := o.Token(ctx)
 	if answer, ok := errors.AsType[*github.Error](err); ok && answer.Kind == github.KindTransient {
 		err = nil // GitHub is away, which mints an App's tokens: the session waits for it
@@ -268,11 +266,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	d.scope, err = scope.New(scope.Options{
-		Deny: d.config.Scope.Deny, Allow: d.config.Scope.Allow, AllowSecrets: d.config.Scope.AllowSecrets,
-		MaxFileBytes: int64(d.config.Scope.MaxFileBytes),
-	})
-	return err
+	return nil
 }
 
 // coolDown passes a cooldown of the gate on. The gate has shut already; if the owner is that far behind, it learns from the

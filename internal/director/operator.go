@@ -90,6 +90,7 @@ func (s *session) serveOperator(ctx context.Context) error {
 	mux.HandleFunc("GET /journal/reports/{seq}", s.tellReport)
 	mux.HandleFunc("GET /tasks/{owner}/{repo}/{number}/output", s.showOutput)
 	mux.HandleFunc("POST /{command}", s.operate)
+	mux.HandleFunc("POST /reload", s.reload)
 	mux.HandleFunc("POST /budget/reset", s.resetBudget)
 	mux.HandleFunc("POST /cooldown/lift", s.liftCooldowns)
 	mux.HandleFunc("POST /tasks/{owner}/{repo}/{number}/commands", s.postCommand)
@@ -335,6 +336,7 @@ func (s *session) snapshot(ctx context.Context) wire.Snapshot {
 	}
 	out.Director.RunID, out.Director.Leader, out.Director.Since = s.runID, true, wire.At(s.since)
 	out.Director.Only = s.only.names()
+	out.Director.Config = s.configState()
 	out.Director.Leadership, out.Director.Problem = s.leads(), cmp.Or(s.unwell(err, out.Director.Problem), s.degraded())
 	out.Meters = map[string]float64{}
 	for _, d := range s.bus.DeadLetters() {

@@ -88,7 +88,7 @@ func (s *session) unsound(ctx context.Context, h *state, found error) (known *fs
 
 // knownBy is the later one of what was known when a rebuild began and what the journal says, if that is still the old one.
 func (s *session) knownBy(note *rebuildNote, h *state) *fsm.Machine {
-	m := fsm.New(s.machineConfig())
+	m := fsm.New(s.machineConfig(s.setup()))
 	if err := m.Restore(note.state); err != nil {
 		s.log.Warn("what was known when the rebuild began cannot be read", zap.Error(err))
 		return h.m
@@ -149,7 +149,7 @@ func (s *session) rebuild(ctx context.Context, known *fsm.Machine, why string) (
 
 // writeRebuilt decides about what was found, and appends it to the empty journal. Nothing else is done: the session that reads the journal does it.
 func (s *session) writeRebuilt(ctx context.Context, events []fsm.Rebuilt, notBefore time.Time) (facts []fsm.Fact, err error) {
-	driver := fsm.NewDriver(fsm.New(s.machineConfig()), 0, s.writer+"-"+newNonce())
+	driver := fsm.NewDriver(fsm.New(s.machineConfig(s.setup())), 0, s.writer+"-"+newNonce())
 	now := time.Now().UTC()
 	if now.Before(notBefore) {
 		now = notBefore

@@ -51,12 +51,9 @@ type judgment struct {
 func (d *daemon) newRecorder(m *fsm.Machine) (c *recorder, edits []fsm.BudgetEdited, err error) {
 	c = &recorder{
 		state: fsm.New(fsm.Config{}), out: d.audit, dir: d.config.Director.DataDir, runID: d.runID, image: d.image(),
-		preset: d.config.Recovery.Preset, guards: d.machineConfig().Policy.Guards(), log: d.log,
-		judges: len(d.validateStages()), stats: map[fsm.IssueKey]audit.Stats{},
+		log: d.log, stats: map[fsm.IssueKey]audit.Stats{},
 	}
-	for _, g := range d.stages {
-		c.stages = append(c.stages, g.Name)
-	}
+	c.follow(d.setup())
 	state, err := m.Snapshot()
 	if err == nil {
 		err = c.state.Restore(state)
@@ -82,6 +79,15 @@ func (d *daemon) newRecorder(m *fsm.Machine) (c *recorder, edits []fsm.BudgetEdi
 		}
 	}
 	return c, edits, nil
+}
+
+// follow takes another configuration for what is written from now on.
+func (c *recorder) follow(now *setup) {
+	c.judges, c.stages = len(now.validateStages()), nil
+	for _, g := range now.stages {
+		c.stages = append(c.stages, g.Name)
+	}
+	c.preset, c.guards = now.Recovery.Preset, now.policy.With(now.Limits()).Guards()
 }
 
 // readStats takes from a task's stats.json what only people and earlier processes know.

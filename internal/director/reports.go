@@ -37,7 +37,7 @@ const personsWord = "reported by an operator, not by the worker"
 func (s *session) report(r bus.Report) fsm.Report {
 	out := report(r)
 	nonce, _, _ := fsm.ParseAttemptID(r.Worker)
-	if cause := s.quotaUsedUp(nonce); cause != "" && !out.OK && s.classifier.Classify(out.Evidence).Reason == recovery.DiskFull {
+	if cause := s.quotaUsedUp(nonce); cause != "" && !out.OK && s.setup().classifier.Classify(out.Evidence).Reason == recovery.DiskFull {
 		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
 	}
 	return out

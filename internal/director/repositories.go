@@ -55,6 +55,9 @@ func (d *daemon) degraded() string {
 		all = append(all, why.(string)) //nolint:forcetypeassert // nothing else is stored
 		return true
 	})
+	if why := d.configProblem(); why != "" {
+		all = append(all, why)
+	}
 	slices.Sort(all)
 	if since, why := d.github.Away(); !since.IsZero() {
 		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): it is tried again by itself", since.UTC().Format(time.RFC3339), why))

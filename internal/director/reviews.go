@@ -147,7 +147,7 @@ type reviewedTask struct {
 
 // watchReviews looks at the pull requests of tasks without a running attempt, until ctx ends.
 func (s *session) watchReviews(ctx context.Context) error {
-	for wait := s.config.GitHub.Poll; ; {
+	for wait := s.setup().GitHub.Poll; ; {
 		s.reviewBell.await(ctx, wait, true)
 		select {
 		case <-ctx.Done():
@@ -165,7 +165,7 @@ func (s *session) watchReviews(ctx context.Context) error {
 // lookAtReviews looks at pull requests until one cannot be read: it would hardly go better with the next one now. It returns how long to wait
 // for the next round.
 func (s *session) lookAtReviews(ctx context.Context, due []reviewedTask) time.Duration {
-	poll := s.config.GitHub.Poll
+	poll := s.setup().GitHub.Poll
 	for _, t := range due {
 		err := s.lookAtReview(ctx, t, false)
 		if err == nil {
@@ -201,7 +201,7 @@ func (s *session) lookAtReview(ctx context.Context, t reviewedTask, issueClosed 
 	if err != nil {
 		return err
 	}
-	s.reviews.note(t.key, pr, time.Now(), s.config.GitHub.Poll)
+	s.reviews.note(t.key, pr, time.Now(), s.setup().GitHub.Poll)
 	seen := fsm.ReviewSeen{
 		Task: t.key, AskedAt: asked, Number: t.number, State: pr.State, By: pr.By, Head: pr.Head, IssueClosed: issueClosed,
 		Conflict: pr.Conflict, Settled: pr.Settled,

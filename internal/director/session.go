@@ -15,7 +15,6 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
 	"retake/internal/github"
-	"retake/internal/recovery"
 )
 
 // A snapshot is saved after so many batches, which bounds what a restart replays, or after so much time with any: only what is behind
@@ -26,7 +25,10 @@ const (
 )
 
 // outboxMax is the longest pause between two tries of an effect: an outage of hours must not cost thousands of calls.
-const outboxMax = 5 * time.Minute
+const (
+	outboxFirst = time.Second
+	outboxMax   = 5 * time.Minute
+)
 
 // session is one life of a machine: from reading the journal until the context ends or the journal refuses.
 type session struct {
@@ -49,6 +51,7 @@ type session struct {
 	untrusted   sync.Map  // issues of which the log says that they are left alone
 	checkouts   []string  // that were there before the journal was read: what it does not know of them nobody needs
 	fleetKept   string    // the fleet's file as it was written last; the housekeeper's own
+	begun       *setup    // that its machine decides by; followSettings' own once the session has begun
 	started     bool      // it began: what fails from now on is not a matter of configuration
 	saved       uint64    // journal sequence of the last snapshot; the housekeeper's own
 	savedAt     time.Time // when it was saved, or when the session began
@@ -61,21 +64,6 @@ func (d *daemon) newSession() *session {
 		daemon: d, relists: make(chan struct{}, 1), refusals: newPostponed(postponedFor), reclaims: newPostponed(min(postponedFor, d.wholeEvery)),
 		savedAt: time.Now(), reports: newReportCache(d.bus), reviews: newReviewWatch(), withdrawals: newWithdrawals(),
 		bells: map[string]bell{}, reviewBell: newBell(),
-	}
-}
-
-// machineConfig is the part of the configuration that decisions are made by.
-func (d *daemon) machineConfig() fsm.Config {
-	c := d.config
-	outbox := recovery.Backoff{Initial: time.Second, Max: outboxMax, Factor: 2, Jitter: recovery.EqualJitter}
-	return fsm.Config{
-		Repositories: c.GitHub.Repositories, Caps: c.GitHub.LabelCaps, Only: d.only.issues(),
-		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
-		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter, DeliverFor: c.Timeouts.Delivery,
-		CleanValidation: c.ValidatesFresh() && len(d.validateStages()) > 0, FixRounds: c.Worker.FixAttempts,
-		Policy: d.policy.With(c.Limits()), HasAlternative: alternative(d.stages) != "", Models: models(d.stages),
-		MaxStatedWait: c.RateLimits.Model.MaxWait, Classify: d.classifier.Classify,
-		Retry: outbox,
 	}
 }
 
@@ -113,7 +101,8 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 			return nil, err
 		}
 	}
-	s.saved = h.saved
+	s.saved, s.begun = h.saved, s.setup()
+	h.m.Configure(s.machineConfig(s.begun)) // what was followed may be from before a change
 	s.makeRoom(ctx, h)
 	s.log.Info("state read", zap.Uint64("snapshot", h.saved), zap.Uint64("journal", h.head.Seq), zap.Int("tasks", len(h.m.Tasks())))
 	return fsm.NewDriver(h.m, h.head.Seq, s.writer+"-"+newNonce()), nil
@@ -121,7 +110,7 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 
 // loadState reads the newest snapshot, and what was decided since. Beside bus.ErrDamaged the state is the one before the damage.
 func (s *session) loadState(ctx context.Context) (*state, error) {
-	h := &state{m: fsm.New(s.machineConfig())}
+	h := &state{m: fsm.New(s.machineConfig(s.setup()))}
 	from, err := s.bus.Journal().LoadSnapshot(ctx, h.m.Restore) // one of another version is refused
 	if err != nil {
 		return nil, err
@@ -182,7 +171,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	s.owner.clock.atLeast(driver.Machine().Now())
 	s.runner = newEffectRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.send(ctx, e, nil) }, s.log)
 	s.runner.may = t.leads
-	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(), s.log); err != nil {
+	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
 		return err
 	}
 	s.owner.effects, s.owner.onDurable, s.owner.onBatch = s.runner.submit, s.onDurable, s.views.batch
@@ -191,7 +180,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.metrics.Begin(driver.Machine(), s.config.Director.MaxWorkers)
+	s.metrics.Begin(driver.Machine(), s.begun.Director.MaxWorkers)
 	defer s.metrics.End()
 	s.traces = s.newTraces(driver.Machine(), driver.Last())
 	if err := s.adopt(ctx, driver.Machine(), edits); err != nil {
@@ -210,7 +199,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		zap.Strings("repositories", s.config.GitHub.Repositories), zap.Bool("writes", s.config.GitHub.Writes),
 		zap.String("bus", s.bus.WorkerURL(s.gateway)), zap.String("data_dir", s.config.Director.DataDir),
 		zap.String("image", s.image()))
-	if d := s.machineConfig(); d.Policy.ContinuesOnError() {
+	if d := s.machineConfig(s.begun); d.Policy.ContinuesOnError() {
 		s.log.Warn(continuesText)
 	}
 	group.Go(func() error { return s.owner.run(ctx) })
@@ -223,6 +212,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	group.Go(func() error { return s.serveHello(ctx) })
 	group.Go(func() error { return s.runtime.Watch(ctx, s.relist) })
 	group.Go(func() error { return s.listContainers(ctx) })
+	group.Go(func() error { return s.followSettings(ctx) })
 	group.Go(func() error { return s.watchGate(ctx) })
 	group.Go(func() error { return s.watchOffences(ctx) })
 	group.Go(func() error { return s.watchDrift(ctx) })
@@ -331,11 +321,9 @@ func (s *session) watchGate(ctx context.Context) error {
 
 // housekeeping publishes the state and saves a snapshot of it, every director.interval_seconds.
 func (s *session) housekeeping(ctx context.Context) error {
-	tick := time.NewTicker(s.config.Director.Interval)
-	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-time.After(s.setup().Director.Interval):
 		case <-ctx.Done():
 			return nil
 		}

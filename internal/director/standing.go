@@ -53,7 +53,7 @@ func (s *session) offered(ctx context.Context, i github.Issue, left *int) (fsm.I
 		v.Labels = slices.DeleteFunc(v.Labels, func(l fsm.Label) bool { return l == fsm.LabelTask })
 		if _, told := s.untrusted.LoadOrStore(i.Key, true); !told {
 			why := "an issue is left alone that an untrusted author has written and labelled: somebody else with rights in the repository has to take the label off and put it on again (github.issue_authors)"
-			if s.config.GitHub.IssueAuthors == config.AuthorsTrusted {
+			if s.setup().GitHub.IssueAuthors == config.AuthorsTrusted {
 				why = "an issue is left alone that an untrusted author has written (github.issue_authors, github.trusted_authors)"
 			}
 			s.log.Warn(why, zap.String("issue", i.Key), zap.String("by", i.Author))
@@ -69,7 +69,7 @@ func (s *session) offered(ctx context.Context, i github.Issue, left *int) (fsm.I
 
 // isUntrusted reports whether an issue with the task label is not to be worked on because of who wrote it.
 func (s *session) isUntrusted(ctx context.Context, i github.Issue) (bool, error) {
-	if s.config.GitHub.IssueAuthors == config.AuthorsTrusted {
+	if s.setup().GitHub.IssueAuthors == config.AuthorsTrusted {
 		return !i.Trusted, nil
 	}
 	return s.github.OfferedByUntrusted(ctx, i)
@@ -77,13 +77,13 @@ func (s *session) isUntrusted(ctx context.Context, i github.Issue) (bool, error)
 
 // labelStanding is what an issue's labels say about its turn.
 func (s *session) labelStanding(i github.Issue) (stand fsm.Standing) {
-	found := false
+	found, gh := false, s.setup().GitHub
 	for _, l := range i.Labels {
 		l = strings.ToLower(l)
-		if _, capped := s.config.GitHub.LabelCaps[l]; capped {
+		if _, capped := gh.LabelCaps[l]; capped {
 			stand.Capped = append(stand.Capped, l)
 		}
-		if p, ranked := s.config.GitHub.Priorities[l]; ranked && (!found || p > stand.Priority) {
+		if p, ranked := gh.Priorities[l]; ranked && (!found || p > stand.Priority) {
 			stand.Priority, found = p, true
 		}
 	}

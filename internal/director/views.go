@@ -23,9 +23,9 @@ import (
 type views struct {
 	log     *zap.Logger
 	journal *bus.Journal
-	config  fsm.Config
-	begin   uint64 // what the journal had when the session began
-	state   []byte // of the machine then
+	config  fsm.Config // follow's own; for others under mu
+	begin   uint64     // what the journal had when the session began
+	state   []byte     // of the machine then
 
 	queueMu sync.Mutex
 	queue   []decidedBatch // decided since, and not in the book yet
@@ -39,6 +39,7 @@ type views struct {
 type decidedBatch struct {
 	seq     uint64
 	records []fsm.Record
+	config  *fsm.Config // what decides from now on, instead
 }
 
 // newViews begins with the machine as it is before it decides anything.
@@ -52,8 +53,15 @@ func newViews(d *fsm.Driver, j *bus.Journal, config fsm.Config, log *zap.Logger)
 
 // batch takes what has become durable. It is the owner's.
 func (v *views) batch(seq uint64, records []fsm.Record) {
+	v.add(decidedBatch{seq: seq, records: records})
+}
+
+// configure takes the configuration that the machine decides by from now on.
+func (v *views) configure(c fsm.Config) { v.add(decidedBatch{config: &c}) }
+
+func (v *views) add(b decidedBatch) {
 	v.queueMu.Lock()
-	v.queue = append(v.queue, decidedBatch{seq, records})
+	v.queue = append(v.queue, b)
 	v.queueMu.Unlock()
 	select {
 	case v.more <- struct{}{}:
@@ -77,7 +85,12 @@ func (v *views) follow(ctx context.Context) error {
 		v.queueMu.Unlock()
 		v.mu.Lock()
 		for _, b := range queue {
-			book.Add(b.seq, b.records)
+			if b.config != nil {
+				v.config = *b.config
+				book.Configure(v.config)
+			} else {
+				book.Add(b.seq, b.records)
+			}
 		}
 		v.book = book
 		close(v.changed)
@@ -159,7 +172,10 @@ func (v *views) next(ctx context.Context, after story.Place) error {
 
 // asOf makes a book of what the journal had at a time. It reads all of the journal.
 func (v *views) asOf(ctx context.Context, at time.Time) (*story.Book, error) {
-	book := story.NewBook(v.config, story.Limits{})
+	v.mu.Lock()
+	config := v.config
+	v.mu.Unlock()
+	book := story.NewBook(config, story.Limits{})
 	return book, readBook(ctx, v.journal, book, before(at))
 }
 

@@ -71,13 +71,12 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 
 // decidesBy is the part of a configuration that decisions are made by.
 func decidesBy(c config.Config) (fsm.Config, error) {
-	tables, problems := c.Tables()
-	if err := problems.Err(); err != nil {
+	d := &daemon{config: c}
+	in, err := d.newSetup(c, nil)
+	if err != nil {
 		return fsm.Config{}, err
 	}
-	stages, err := stagePlans(c)
-	d := &daemon{config: c, classifier: tables.Classifier, policy: tables.Policy, stages: stages}
-	return d.machineConfig(), err
+	return d.machineConfig(in), nil
 }
 
 // follow reads batches, and reports as they are asked for; report nil: there are none.

@@ -218,6 +218,15 @@ func (m *Metrics) Begin(from *fsm.Machine, slots int) {
 	}
 }
 
+// Slots says how many workers there may be from now on.
+func (m *Metrics) Slots(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fleet != nil {
+		m.fleet.slots = n
+	}
+}
+
 // End says that the session is over. What it did still counts; what it knew of tasks is shown no more.
 func (m *Metrics) End() {
 	m.mu.Lock()

@@ -32,10 +32,11 @@ func (w *Workspaces) baseFiles(ctx context.Context, t task, base string, wanted 
 
 // leaveOutState returns what tells the state of agents from work: a file that the base has is work.
 func (w *Workspaces) leaveOutState(ctx context.Context, t task, base string) (func(name string) bool, error) {
-	if len(w.state) == 0 {
+	state := *w.state.Load()
+	if len(state) == 0 {
 		return func(string) bool { return false }, nil
 	}
-	files, err := w.baseFiles(ctx, t, base, w.state.Match)
+	files, err := w.baseFiles(ctx, t, base, state.Match)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func (w *Workspaces) leaveOutState(ctx context.Context, t task, base string) (fu
 		tracked[name] = true
 	}
 	return func(name string) bool {
-		if !w.state.Match(name) || tracked[name] {
+		if !state.Match(name) || tracked[name] {
 			return false
 		}
 		w.log.Debug("left out: an agent's own file", zap.String("task", t.nonce), zap.String("file", name))
@@ -81,8 +82,9 @@ func (w *Workspaces) trackedOnce(ctx context.Context, op, nonce string) (names [
 		return nil, err
 	}
 	defer t.lock.unlock()
+	state := *w.state.Load()
 	ignores := func(name string) bool { return path.Base(name) == ".gitignore" }
-	files, err := w.baseFiles(ctx, t, rec.BaseSHA, func(name string) bool { return ignores(name) || w.state.Match(name) })
+	files, err := w.baseFiles(ctx, t, rec.BaseSHA, func(name string) bool { return ignores(name) || state.Match(name) })
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +93,7 @@ func (w *Workspaces) trackedOnce(ctx context.Context, op, nonce string) (names [
 		if ignores(name) {
 			ignoreFiles = append(ignoreFiles, name)
 		}
-		if w.state.Match(name) {
+		if state.Match(name) {
 			names = append(names, name)
 		}
 	}

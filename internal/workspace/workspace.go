@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -45,7 +46,7 @@ type Workspaces struct {
 	dir      string
 	owner    *Owner
 	passable bool
-	state    worktree.Globs
+	state    atomic.Pointer[worktree.Globs]
 	limits   Limits
 	quota    int64
 	auth     func(ctx context.Context) (user, token string, err error)
@@ -58,6 +59,9 @@ type Workspaces struct {
 
 // passable: go through, but see nothing.
 const passable = 0o711
+
+// LeaveOut replaces what agents write for themselves, for what is looked at from now on.
+func (w *Workspaces) LeaveOut(state worktree.Globs) { w.state.Store(&state) }
 
 // Open makes the folders and looks for git. It removes nothing.
 func Open(o Options) (*Workspaces, error) {
@@ -97,7 +101,9 @@ func Open(o Options) (*Workspaces, error) {
 	if err := checkWritable(filepath.Join(dir, "locks")); err != nil {
 		return nil, system("open "+dir, err)
 	}
-	return &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, state: state, limits: o.Limits.orDefaults(), quota: o.Quota, auth: o.Auth, git: git, log: o.Log}, nil
+	w := &Workspaces{dir: dir, owner: o.Owner, passable: o.Passable, limits: o.Limits.orDefaults(), quota: o.Quota, auth: o.Auth, git: git, log: o.Log}
+	w.LeaveOut(state)
+	return w, nil
 }
 
 func checkOwner(o *Owner, uid, gid int) error {

@@ -37,9 +37,8 @@ const (
 
 // gate counts who is in.
 type gate struct {
-	limits Limits
-
 	mu      sync.Mutex
+	limits  Limits
 	total   int
 	sources map[netip.Addr]*source
 }
@@ -51,15 +50,22 @@ type source struct {
 
 func newGate(l Limits) *gate { return &gate{limits: l, sources: map[netip.Addr]*source{}} }
 
+// limit takes other limits for who comes from now on.
+func (g *gate) limit(l Limits) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limits = l
+}
+
 // enter lets a connection in, or says why not; leave is called once when it has ended.
 func (g *gate) enter(from net.Addr) (leave func(), why string) {
 	of := sourceOf(from)
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	limit := g.limits.PerSource
 	if of.IsLoopback() {
 		limit = g.limits.Local
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	s := g.sources[of]
 	if s == nil {
 		if len(g.sources) >= maxSources && !g.forget() {

@@ -93,6 +93,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
+// Admit bounds the connections of so many workers from now on.
+func (s *Server) Admit(workers int) { s.relay.gate.limit(limitsFor(workers)) }
+
 func (s *Server) start(ctx context.Context, o Options) error {
 	dir := filepath.Join(o.Dir, dirKeys)
 	if err := keys.Ensure(dir); err != nil {

@@ -81,6 +81,18 @@ type SnapshotDirector struct {
 	Problem    string              `json:"problem,omitempty"`    // what does not work although it runs; a clause for people
 	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // of several directors on one bus
 	Only       []string            `json:"only,omitempty"`       // the issues that this run takes from the queue; empty: all
+	Config     *SnapshotConfig     `json:"config,omitempty"`     // the last reading of it
+}
+
+// SnapshotConfig is what came of reading the configuration last.
+type SnapshotConfig struct {
+	ReadAt Time   `json:"read_at"`
+	By     string `json:"by"`     // whose word: start, SIGHUP, a command, the files that changed
+	Digest string `json:"digest"` // of what is in force
+	Since  Time   `json:"since"`  // when that was read
+
+	Restart  []string `json:"restart,omitempty"`  // keys with other values in the file, which wait for a restart
+	Problems []string `json:"problems,omitempty"` // why what was read is refused
 }
 
 // SnapshotLeadership is which of several directors leads.

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"retake/internal/bus/wire"
+	"retake/internal/director"
+)
+
+func reloadCommand(o *options) *cobra.Command {
+	var asJSON bool
+	run := func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+		r, err := director.Reload(ctx, dataDir)
+		switch {
+		case err != nil:
+		case asJSON:
+			err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
+		default:
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), reloaded(r))
+		}
+		return answer(len(r.Problems) == 0, err)
+	}
+	c := o.evenBroken(o.asking("reload", "Have the director read its configuration again: exit 0 read, 1 refused, 2 not running", run), run)
+	c.Long = "Have the director that runs read its configuration again, as it does at SIGHUP and when the file changes.\n" +
+		"It says which keys have other values from now on and which wait for a restart. What is broken is refused as a whole, and what was read before goes on."
+	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
+	return c
+}
+
+// reloaded says what came of a reading.
+func reloaded(r director.Reading) string {
+	var lines []string
+	switch {
+	case len(r.Problems) > 0:
+		lines = append([]string{"refused; what was read at " + r.Since.Format(time.RFC3339) + " goes on:"}, r.Problems...)
+	case len(r.Changed) > 0:
+		lines = append(lines, "changed: "+strings.Join(r.Changed, ", "))
+	default:
+		lines = append(lines, "nothing has changed that holds at once")
+	}
+	if r.Pending {
+		lines = append(lines, "it holds once the director decides again: the journal has not taken it yet, see director health")
+	}
+	if len(r.Restart) > 0 {
+		lines = append(lines, "needs a restart: "+strings.Join(r.Restart, ", "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// configLines say when the configuration was read, and what is wrong with it.
+func configLines(w io.Writer, c *wire.SnapshotConfig) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "configuration\tread at %s (%s)\n", c.Since.Format(time.RFC3339), c.Digest)
+	if len(c.Problems) > 0 {
+		fmt.Fprintf(w, "refused\tat %s (%s)\n", c.ReadAt.Format(time.RFC3339), c.By)
+	}
+	for _, p := range c.Problems {
+		fmt.Fprintf(w, "\t%s\n", p)
+	}
+	if len(c.Restart) > 0 {
+		fmt.Fprintf(w, "needs restart\t%s\n", strings.Join(c.Restart, ", "))
+	}
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/director"
+)
+
+// TestHangupNeverKills: a real director, a real file and real signals. What is broken is refused, and asking shows why although the file has problems.
+func TestHangupNeverKills(t *testing.T) {
+	d, _, w := newTwins(t, true, untilTold)
+	key := w.issue("Add a frobnicator")
+	file := filepath.Join(d.dir, "c.toml")
+	text, err := os.ReadFile(file)
+	check(t, err)
+	const poll = "poll_seconds = 1\n"
+	write := func(with string) { // not where it is: nobody reads half of it
+		text := strings.Replace(string(text), poll, with, 1)
+		check(t, os.WriteFile(file+"~", []byte(text), 0o600))
+		check(t, os.Rename(file+"~", file))
+	}
+	ask := func() wire.SnapshotConfig {
+		if s, ok := d.ask(); ok && s.Config != nil {
+			return *s.Config
+		}
+		return wire.SnapshotConfig{}
+	}
+	d.start()
+	hangup := func() { check(t, d.cmd.Process.Signal(syscall.SIGHUP)) }
+	wait(t, "it leads", d.leads)
+	wait(t, "a worker runs", func() bool { return begun(filepath.Join(w.dir, "shared")) == 1 })
+	before := ask()
+
+	write("poll_seconds = 7\n")
+	wait(t, "the change is noticed", func() bool { return ask().Digest != before.Digest })
+	hangup()
+	wait(t, "it is read once more", func() bool { return ask().By == "SIGHUP" })
+	read := ask()
+
+	write("poll_seconds = \"often\"\n")
+	wait(t, "it is refused", func() bool { return len(ask().Problems) == 1 })
+	wrong := ": github.poll_seconds: got "
+	if c := ask(); c.Digest != read.Digest || !strings.Contains(c.Problems[0], wrong) {
+		t.Errorf("it is %+v, and was %+v", c, read)
+	}
+	for command, want := range map[string]string{
+		"director reload": wrong,
+		"director status": wrong,
+		"director health": "is refused (1 problem)",
+	} {
+		out, exit := shell(t, t.TempDir(), command+" -c "+file)
+		if wants := map[bool]int{true: 1}[command == "director reload"]; exit != wants || !strings.Contains(out, want) {
+			t.Errorf("%s: exit %d, want %d, saying %q\n%s", command, exit, wants, want, out)
+		}
+	}
+
+	write("poll_seconds = 7\nlabels = { task = \"other\" }\n")
+	wait(t, "it is read", func() bool { return len(ask().Restart) == 1 })
+	out, exit := shell(t, t.TempDir(), "director reload -c "+file)
+	if want := "nothing has changed that holds at once\nneeds a restart: github.labels.task\n"; exit != 0 || out != want {
+		t.Errorf("exit %d, %q, want %q", exit, out, want)
+	}
+	for range 20 {
+		hangup()
+		time.Sleep(5 * time.Millisecond)
+	}
+	if h, err := director.AskHealth(t.Context(), d.data); err != nil || !h.OK {
+		t.Errorf("after many hangups: %+v, %v", h, err)
+	}
+	w.goOn()
+	w.handedIn(key, 1)
+	hangup()
+	d.signal(syscall.SIGTERM)
+}
+
+func TestReloadCommand(t *testing.T) {
+	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	for _, x := range []struct {
+		answer director.Reading
+		exit   int
+		says   string
+	}{
+		{director.Reading{Changed: []string{"a.b", "c.d"}}, 0, "changed: a.b, c.d\n"},
+		{director.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true}, 0, "changed: a.b\nit holds once the director decides again: the journal has not taken it yet, see director health\nneeds a restart: e.f\n"},
+		{director.Reading{}, 0, "nothing has changed that holds at once\n"},
+		{director.Reading{Problems: []string{"c.toml:1:1: no", "c.toml:2:2: nor this"}, Since: at}, 1, "refused; what was read at 2026-11-21T10:00:00Z goes on:\nc.toml:1:1: no\nc.toml:2:2: nor this\n"},
+	} {
+		dir := answering(t, director.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
+			mux.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(x.answer) })
+		})
+		if out, exit := shell(t, t.TempDir(), "touch c.toml; director reload -c c.toml --set director.data_dir="+dir); exit != x.exit || out != x.says {
+			t.Errorf("exit %d, want %d, %q, want %q", exit, x.exit, out, x.says)
+		}
+	}
+	if out, exit := shell(t, t.TempDir(), "echo x = >c.toml; director status -c c.toml"); exit != 2 || !strings.HasPrefix(out, "c.toml:1:") {
+		t.Errorf("a broken file, and no director: exit %d, %s", exit, out)
+	}
+}

@@ -1,0 +1,162 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"retake/internal/tomlfile"
+)
+
+// When a key's new value holds that a running director reads.
+const (
+	holdsAtOnce    = "at once"    // for what is decided and begun from then on
+	holdsAfterward = "at restart" // until then the value of the start goes on
+)
+
+// holds says of every key when a new value of it holds. A key that workers, GitHub, the journal or the machine know the director by, and what was opened
+// with at the start, needs a restart.
+var holds = merged(map[string][]string{
+	holdsAtOnce: {
+		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",
+		"timeouts.worker_watchdog_seconds", "timeouts.issue_claim_stale_seconds", "timeouts.worker_start_seconds", "timeouts.stop_grace_seconds",
+		"timeouts.delivery_seconds",
+		"retry.backoff_mode", "retry.backoff_initial_seconds", "retry.backoff_max_seconds", "retry.backoff_factor", "retry.jitter",
+		"containers.memory", "containers.cpus", "containers.pids", "containers.mounts",
+		"rate_limits.model.max_concurrent_requests", "rate_limits.model.min_seconds_between_requests", "rate_limits.model.cooldown_on_error_seconds",
+		"rate_limits.model.max_wait_seconds",
+		"policy.sync_main.max_commits_behind", "policy.sync_main.max_seconds_behind",
+		"github.poll_seconds", "github.delivery", "github.review", "github.delete_branch", "github.issue_authors", "github.priorities", "github.label_caps",
+		"escalation.remind_after_seconds", "escalation.incident_issues",
+		"scope.deny", "scope.allow", "scope.allow_secrets", "scope.max_file_bytes",
+		"worker.fix_attempts",
+		"recovery.preset", "recovery.continue_on_error", "recovery.max_consecutive_errors", "recovery.iteration_budget", "recovery.paid_call_budget",
+		"recovery.cost_budget_usd", "recovery.rules_file", "recovery.policy_file", "recovery.agents_file",
+		"stage.name", "stage.run", "stage.agent", "stage.model", "stage.alternative_model", "stage.resource", "stage.state_paths", "stage.timeout_seconds",
+	},
+	holdsAfterward: {
+		"director.fleet", "director.data_dir", "director.disk_reserve", "director.lease_seconds", "director.shared_dir", "director.http_listen",
+		"timeouts.worker_heartbeat_ttl_seconds",
+		"containers.runtime", "containers.image", "containers.workdir", "containers.user", "containers.network", "containers.env_passthrough", "containers.env",
+		"containers.secrets",
+		"agent_bus.url", "agent_bus.credentials", "agent_bus.listen_addr", "agent_bus.listen_port", "agent_bus.prefix", "agent_bus.replicas",
+		"agent_bus.max_message_bytes", "agent_bus.heartbeat_interval_seconds", "agent_bus.sync",
+		"journal.on_damage", "journal.keep_days",
+		"rate_limits.github.max_concurrent_requests", "rate_limits.github.min_seconds_between_writes", "rate_limits.github.cooldown_on_rate_limit_seconds",
+		"github.repositories", "github.api_url", "github.token_env", "github.token_file", "github.app_id", "github.installation_id", "github.private_key_file",
+		"github.webhook_secret_env", "github.webhook_secret_file", "github.writes", "github.base_branch", "github.trusted_authors",
+		"github.labels.task", "github.labels.claimed", "github.labels.blocked", "github.labels.review",
+		"checkout.max_files", "checkout.max_entries", "checkout.max_depth", "checkout.max_path_bytes", "checkout.max_bytes", "checkout.max_work_bytes",
+		"checkout.git_seconds", "checkout.git_memory", "checkout.quota",
+		"worker.validate",
+	},
+})
+
+func merged(lists map[string][]string) map[string]string {
+	all := map[string]string{}
+	for when, keys := range lists {
+		for _, key := range keys {
+			all[key] = when
+		}
+	}
+	return all
+}
+
+// Change is how a configuration that was read again differs from the one in force, by keys, in the order of the documentation.
+type Change struct {
+	Keys    []string // have other values from now on
+	Restart []string // go on with the values of the start, and have others in the file
+}
+
+// Reread returns what is in force once next was read by a director that runs on c: the keys of next that hold at once, all others as they are. There are
+// problems if these do not go together.
+func (c Config) Reread(next Config) (Config, Change, Problems) {
+	out, change := next, Change{}
+	before, after, result := keys(&c), keys(&next), keys(&out)
+	for i, r := range after {
+		switch {
+		case before[i].literal() == r.literal():
+		case holds[r.key] == holdsAtOnce:
+			change.Keys = append(change.Keys, r.key)
+		default:
+			change.Restart = append(change.Restart, r.key)
+			reflect.ValueOf(result[i].to).Elem().Set(reflect.ValueOf(before[i].to).Elem())
+		}
+	}
+	for _, b := range assumed(nil) { // a value that is said holds over a policy file's, the same one that is assumed does not
+		if slices.Contains(c.assumed, b) != slices.Contains(next.assumed, b) && next.Recovery.PolicyFile != "" {
+			change.note(boundKey(string(b)))
+		}
+	}
+	change.stages(c.Stages, next.Stages)
+	if len(change.Restart) == 0 {
+		return out, change, nil
+	}
+	return out, change, out.together(change.Restart)
+}
+
+// boundKey is the key of a policy's bound.
+func boundKey(bound string) string {
+	for _, r := range allRows {
+		if _, last := cutLast(r.key); last == bound {
+			return r.key
+		}
+	}
+	return "retry"
+}
+
+func (x *Change) note(key string) {
+	if !slices.Contains(x.Keys, key) {
+		x.Keys = append(x.Keys, key)
+	}
+}
+
+// stages compares them one by one.
+func (x *Change) stages(before, after []Stage) {
+	if len(before) != len(after) {
+		x.note("stage")
+		return
+	}
+	for i := range after {
+		was, is := stageKeys(&before[i]), stageKeys(&after[i])
+		for k, r := range is {
+			if _, name := cutLast(r.key); was[k].literal() != r.literal() {
+				x.note(tomlfile.Element("stage", i) + "." + name)
+			}
+		}
+	}
+}
+
+// together checks the keys against each other where some of them wait for a restart.
+func (c Config) together(restart []string) (all Problems) {
+	l := &loader{c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{}, bad: map[string]bool{}}
+	l.rules()
+	for _, p := range l.problems {
+		all = append(all, Problem{
+			Where: "reload", Key: p.Key,
+			Text: p.Text + "; it would be so until a restart, which " + strings.Join(restart, ", ") + " needs: restart the director, or change that later",
+		})
+	}
+	return all.sorted()
+}
+
+// OwnFiles are the files of [recovery] that are named, by key.
+func (c Config) OwnFiles() map[string]string {
+	all := map[string]string{"recovery.rules_file": c.Recovery.RulesFile, "recovery.policy_file": c.Recovery.PolicyFile, "recovery.agents_file": c.Recovery.AgentsFile}
+	maps.DeleteFunc(all, func(_, path string) bool { return path == "" })
+	return all
+}
+
+// Digest tells configurations apart: 16 hexadecimal digits of what every key says, and of the content of its own files.
+func (c Config) Digest(files map[string]string) string {
+	sum := sha256.New()
+	fmt.Fprint(sum, c.String(), c.assumed)
+	for _, key := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(sum, "\n%s %s", key, files[key])
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16]
+}

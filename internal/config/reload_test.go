@@ -1,0 +1,89 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryKeySaysWhenItHolds: a key that is added has to be thought about.
+func TestEveryKeySaysWhenItHolds(t *testing.T) {
+	known := map[string]bool{}
+	for _, r := range allRows {
+		known[r.key] = true
+		if when := holds[r.key]; when != holdsAtOnce && when != holdsAfterward {
+			t.Errorf("%s: put it into one of the lists in reload.go: does a director that runs take a new value?", r.key)
+		}
+	}
+	for key := range holds {
+		if !known[key] {
+			t.Errorf("%s is in reload.go, and there is no such key", key)
+		}
+	}
+}
+
+func TestReread(t *testing.T) {
+	read := func(doc string) Config {
+		t.Helper()
+		c, problems := text(t, doc)
+		if problems != "" {
+			t.Fatal(problems)
+		}
+		return c
+	}
+	stage := "\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n"
+	for _, x := range []struct {
+		name, before, after string
+		keys, restart       []string
+		problem             string
+	}{
+		{"nothing", "director.max_workers = 2" + stage, "director.max_workers = 2" + stage, nil, nil, ""},
+		{"a default that is said", stage, "director.max_workers = 3" + stage, nil, nil, ""},
+		{"what holds at once", stage, "director.max_workers = 7\n[github.label_caps]\nx = 1" + stage, []string{"director.max_workers", "github.label_caps"}, nil, ""},
+		{"what waits", stage, "github.repositories = [\"a/b\"]\ngithub.labels.task = \"x\"" + stage, nil, []string{"github.repositories", "github.labels.task"}, ""},
+		{"both", stage, "director.max_retries = 9\ndirector.fleet = \"other\"" + stage, []string{"director.max_retries"}, []string{"director.fleet"}, ""},
+		{"a stage's argument", stage, strings.Replace(stage, `["a"]`, `["a", "b"]`, 1), []string{"stage[0].run"}, nil, ""},
+		{"one more stage", stage, stage + "[[stage]]\nname = \"VALIDATE\"\nrun = [\"b\"]\n", []string{"stage"}, nil, ""},
+		{
+			"what does not go together", "timeouts.worker_heartbeat_ttl_seconds = 3000" + stage,
+			"timeouts.worker_heartbeat_ttl_seconds = 90\ntimeouts.worker_watchdog_seconds = 2000" + stage,
+			[]string{"timeouts.worker_watchdog_seconds"},
+			[]string{"timeouts.worker_heartbeat_ttl_seconds"},
+			"reload: timeouts.worker_watchdog_seconds: the watchdog would end a worker before its silence is noticed",
+		},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			before, after := read(x.before), read(x.after)
+			got, change, problems := before.Reread(after)
+			if !slices.Equal(change.Keys, x.keys) || !slices.Equal(change.Restart, x.restart) {
+				t.Errorf("changes %q, waits %q; want %q and %q", change.Keys, change.Restart, x.keys, x.restart)
+			}
+			if p := problems.String(); x.problem == "" && p != "" || !strings.HasPrefix(p, x.problem) {
+				t.Errorf("got %q, want %q", p, x.problem)
+			}
+			for i, r := range keys(&got) {
+				from := keys(&after)[i]
+				if slices.Contains(change.Restart, r.key) {
+					from = keys(&before)[i]
+				}
+				if !reflect.DeepEqual(r.to, from.to) {
+					t.Errorf("%s is %s, want %s", r.key, r.literal(), from.literal())
+				}
+			}
+			if same := got.Digest(nil) == before.Digest(nil); same != (len(change.Keys) == 0) && x.name != "a default that is said" {
+				t.Errorf("the digest is the same: %t, and %q changed", same, change.Keys)
+			}
+		})
+	}
+}
+
+// A bound that somebody sets to its default holds over a policy file from then on.
+func TestRereadKnowsWhatIsSaid(t *testing.T) {
+	said, assumed := Default(), Default()
+	said.assumed = said.assumed[1:]
+	said.Recovery.PolicyFile, assumed.Recovery.PolicyFile = "p.toml", "p.toml"
+	if _, change, _ := assumed.Reread(said); !slices.Equal(change.Keys, []string{"director.max_retries"}) {
+		t.Errorf("got %q", change.Keys)
+	}
+}
