@@ -37,6 +37,9 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 // evenBroken has a command ask the director although its file has problems: that is what one asks about. Where none answers they are the answer.
 func (o *options) evenBroken(c *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, dataDir string) error) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.find(); err != nil {
+			return err
+		}
 		cfg, problems := config.Load(o.file, os.Environ(), o.set)
 		err := run(cmd.Context(), cmd, cfg.Director.DataDir)
 		if broken := problems.Err(); broken != nil && errors.Is(err, director.ErrNotThere) {

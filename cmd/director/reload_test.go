@@ -100,7 +100,7 @@ func TestReloadCommand(t *testing.T) {
 			t.Errorf("exit %d, want %d, %q, want %q", exit, x.exit, out, x.says)
 		}
 	}
-	if out, exit := shell(t, t.TempDir(), "echo x = >c.toml; director status -c c.toml"); exit != 2 || !strings.HasPrefix(out, "c.toml:1:") {
+	if out, exit := shell(t, t.TempDir(), "echo x = >retake.toml; director status"); exit != 2 || !strings.HasPrefix(out, "retake.toml:1:") {
 		t.Errorf("a broken file, and no director: exit %d, %s", exit, out)
 	}
 }

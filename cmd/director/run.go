@@ -46,6 +46,9 @@ func runCommand(o *options) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		hangups, stop := hangups()
 		defer stop()
+		if err := o.find(); err != nil {
+			return err
+		}
 		cfg, problems := read()
 		if err := problems.Err(); err != nil {
 			return err

@@ -53,6 +53,7 @@ var holds = merged(map[string][]string{
 		"checkout.max_files", "checkout.max_entries", "checkout.max_depth", "checkout.max_path_bytes", "checkout.max_bytes", "checkout.max_work_bytes",
 		"checkout.git_seconds", "checkout.git_memory", "checkout.quota",
 		"worker.validate",
+		"telemetry.otlp_endpoint", "telemetry.otlp_headers_env", "telemetry.sample_ratio",
 	},
 })
 

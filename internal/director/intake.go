@@ -144,7 +144,7 @@ func (s *session) afterPoll(ctx context.Context, repo string, err error) time.Du
 		s.recorder.pollFailed(callerPoll, repo, err, wait)
 		return wait
 	default:
-		s.recorder.pollFailed(callerPoll, repo, err, s.config.GitHub.Poll)
+		s.recorder.pollFailed(callerPoll, repo, err, s.setup().GitHub.Poll)
 		if _, said := s.unusable.Load(repo); !said { // why, and what to do
 			s.unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", repo, s.setup().GitHub.Poll, err))
 		}
