@@ -27,7 +27,7 @@ func fieldsAtOnce() map[string]bool {
 		}
 	}
 	walk(reflect.ValueOf(&c).Elem(), "")
-	fields := map[string]bool{"Stages": true, "Agents": true}
+	fields := map[string]bool{"Stages": true, "Agents": true, "Limits": true, "LimitsOver": true, "Tables": true}
 	for _, r := range keys(&c) {
 		if holds[r.key] == holdsAtOnce {
 			fields[at[r.to]] = true

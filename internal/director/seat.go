@@ -51,11 +51,12 @@ func (s seat) Command(ctx context.Context, c page.Command) (refused string, err 
 
 // Tables are the policy's rows and guards, and the classifier's rules.
 func (s seat) Tables() []page.Table {
-	rows, guards := advise.PolicyTable(s.policy.With(s.config.Limits()))
+	in := s.setup()
+	rows, guards := advise.PolicyTable(in.policy.With(in.Limits()))
 	return []page.Table{
 		{Name: "Policy: what a failure leads to", About: "director policy show prints the same.", Head: advise.PolicyHead, Rows: rows},
 		{Name: "Guards: what bounds a task", About: "What a verdict may use up before a person is asked.", Head: []string{"guard"}, Rows: guards},
-		{Name: "Rules: what a line of output means", About: "director classify --explain shows which of them was met.", Head: []string{"rule", "reason", "matches a line with", "why"}, Rows: s.classifier.Table()},
+		{Name: "Rules: what a line of output means", About: "director classify --explain shows which of them was met.", Head: []string{"rule", "reason", "matches a line with", "why"}, Rows: in.classifier.Table()},
 	}
 }
 
