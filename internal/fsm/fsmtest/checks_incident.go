@@ -205,7 +205,7 @@ func fetchHeals(_ *history, p *process, _ time.Time, _ fsm.EventBody, facts []fs
 }
 
 // othersGoOn: what no incident concerns is dispatched as ever.
-func othersGoOn(h *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
+func othersGoOn(_ *history, p *process, _ time.Time, _ fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
 	open := p.m.Incidents()
 	if len(open) == 0 || p.m.Phase() != fsm.PhaseMonitor || len(p.m.Cooldowns()) > 0 {
 		return ""
