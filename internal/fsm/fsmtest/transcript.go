@@ -36,6 +36,8 @@ func eventLine(b fsm.EventBody) string {
 			return fmt.Sprintf("%s ended: ours=%t %s", b.Effect, b.Claim.Ours, b.Claim.Why)
 		}
 		return b.Effect + " ended"
+	case fsm.SettingsRead:
+		return fmt.Sprintf("configuration %s read because of %s: %v", b.Digest, b.By, b.Keys)
 	}
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T %+v", b, b), "fsm."))
 }
