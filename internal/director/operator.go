@@ -323,12 +323,17 @@ func socketClient(path string) *http.Client {
 
 // snapshot is the state as the bus and the operator get it.
 func (s *session) snapshot(ctx context.Context) wire.Snapshot {
+	return s.snapshotOf(ctx, (*fsm.Machine).Tasks)
+}
+
+// snapshotOf is the snapshot with some of the tasks only; those that have a worker must be among them.
+func (s *session) snapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm.Task) wire.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	seen, err := look(ctx, s.owner, s.ownersView)
 	var out wire.Snapshot
 	if err == nil {
-		err = s.views.read(ctx, seen.last, func(b *story.Book) { out = s.pictured(b.Machine(), seen) })
+		err = s.views.read(ctx, seen.last, func(b *story.Book) { out = s.pictured(b.Machine(), tasks(b.Machine()), seen) })
 	}
 	out.Director.Problem = seen.slow
 	if err != nil { // the lists are empty then
@@ -375,8 +380,8 @@ func (s *session) ownersView(d *fsm.Driver) seenNow {
 }
 
 // pictured is the snapshot of the read model's machine.
-func (s *session) pictured(m *fsm.Machine, seen seenNow) wire.Snapshot {
-	settings, tasks := s.settings(), m.Tasks()
+func (s *session) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.Snapshot {
+	settings := s.settings()
 	out := machineSnapshot(m, tasks, seen)
 	for i, t := range tasks {
 		if fate := s.met.fate(m, t, settings); fate != "" {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,7 +24,20 @@ type seat struct{ *session }
 
 var _ page.Source = seat{}
 
-func (s seat) Fleet(ctx context.Context) wire.Snapshot { return s.snapshot(ctx) }
+func (s seat) Fleet(ctx context.Context) wire.Snapshot {
+	return s.snapshotOf(ctx, func(m *fsm.Machine) []*fsm.Task { return slices.Collect(m.Live()) })
+}
+
+func (s seat) Board(ctx context.Context, most int) (rows []story.Story, count map[string]int, err error) {
+	err = s.viewed(ctx, func(b *story.Book, now time.Time) {
+		rows, count = b.Board(now, most)
+		settings := s.settings()
+		for i := range rows {
+			s.addFate(b.Machine(), &rows[i], settings)
+		}
+	})
+	return rows, count, err
+}
 
 func (s seat) Numbers(ctx context.Context, since time.Time) (n story.Numbers, err error) {
 	err = s.viewed(ctx, func(b *story.Book, _ time.Time) { n = b.Numbers(since) })

@@ -30,20 +30,21 @@ func issueOf(r *http.Request) fsm.IssueKey {
 func (s *session) Rows(ctx context.Context) (rows []story.Story, err error) {
 	err = s.viewed(ctx, func(b *story.Book, now time.Time) {
 		rows = b.Rows(now)
+		settings := s.settings()
 		for i := range rows {
-			s.addFate(b.Machine(), &rows[i])
+			s.addFate(b.Machine(), &rows[i], settings)
 		}
 	})
 	return rows, err
 }
 
 // addFate says what the configuration will not let happen, beside what a task waits for.
-func (s *session) addFate(m *fsm.Machine, t *story.Story) {
+func (s *session) addFate(m *fsm.Machine, t *story.Story, settings *fsm.Settings) {
 	task := m.Task(t.Issue)
 	if task == nil {
 		return
 	}
-	if fate := s.met.fate(m, task, s.settings()); fate != "" {
+	if fate := s.met.fate(m, task, settings); fate != "" {
 		t.Waits += " (" + fate + ")"
 	}
 }
@@ -77,7 +78,7 @@ func (s *session) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told
 	if at.IsZero() {
 		err = s.viewed(ctx, func(b *story.Book, now time.Time) {
 			if told, ok = b.Story(k, now); ok {
-				s.addFate(b.Machine(), &told)
+				s.addFate(b.Machine(), &told, s.settings())
 			}
 		})
 		if err != nil || ok {

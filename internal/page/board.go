@@ -21,18 +21,18 @@ type column struct {
 	states      []fsm.State
 }
 
-// columns is the table of columns, in the order of a task's usual course.
+// columns is the table of columns: what needs a person first, then in the order of a task's usual course.
 var columns = []column{
+	{"Needs you", "a person was asked", []fsm.State{fsm.Blocked}},
 	{"Queued", "waits for a worker", []fsm.State{fsm.Queued, fsm.Claiming}},
 	{"Working", "an attempt is under way", []fsm.State{fsm.Starting, fsm.Running, fsm.Suspect, fsm.Stopping}},
 	{"Waiting", "for the next attempt", []fsm.State{fsm.Backoff, fsm.Parked}},
-	{"Needs you", "a person was asked", []fsm.State{fsm.Blocked}},
 	{"In review", "a pull request", []fsm.State{fsm.Delivering, fsm.InReview}},
 	{"Over", "done, or given up", []fsm.State{fsm.Done, fsm.Released}},
 }
 
 // cardsShown bounds the cards of a column; the others are counted.
-const cardsShown = 60
+const cardsShown = 40
 
 // boardPart is the board and the fleet above it.
 type boardPart struct {
@@ -50,7 +50,7 @@ type boardColumn struct {
 }
 
 func drawnBoard(ctx context.Context, s Source) (boardPart, error) {
-	rows, err := s.Rows(ctx)
+	rows, count, err := s.Board(ctx, cardsShown)
 	if err != nil {
 		return boardPart{}, err
 	}
@@ -58,11 +58,11 @@ func drawnBoard(ctx context.Context, s Source) (boardPart, error) {
 	part.Slots = len(part.Fleet.Workers)
 	for _, c := range columns {
 		b := boardColumn{column: c}
+		for _, s := range c.states {
+			b.N += count[s.String()]
+		}
 		for _, t := range rows {
-			if !slices.ContainsFunc(c.states, func(s fsm.State) bool { return s.String() == t.State }) {
-				continue
-			}
-			if b.N++; b.N <= cardsShown {
+			if len(b.Cards) < cardsShown && slices.ContainsFunc(c.states, func(s fsm.State) bool { return s.String() == t.State }) {
 				b.Cards = append(b.Cards, t)
 			}
 		}
@@ -78,30 +78,33 @@ func (p *Page) showBoard(w http.ResponseWriter, r *http.Request) {
 
 // drawing is a part that many look at, drawn at most once in drawEvery.
 type drawing struct {
-	mu   sync.Mutex
-	at   time.Time
-	text []byte
-	err  error
+	mu    sync.Mutex
+	at    time.Time
+	place story.Place // in the journal, that the drawing has at least
+	text  []byte
+	err   error
 }
 
 // drawEvery paces what browsers are sent.
 const drawEvery = time.Second
 
-func (d *drawing) get(draw func() ([]byte, error)) ([]byte, error) {
+// get returns the drawing, and what it has. One that is older than drawEvery is drawn anew; next is where the journal is now.
+func (d *drawing) get(next story.Place, draw func() ([]byte, error)) (story.Place, []byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.at.IsZero() || time.Since(d.at) >= drawEvery {
 		d.text, d.err = draw()
-		d.at = time.Now()
+		d.at, d.place = time.Now(), next
 	}
-	return d.text, d.err
+	return d.place, d.text, d.err
 }
 
 // streamBoard sends the board whenever something has happened.
 func (p *Page) streamBoard(w http.ResponseWriter, r *http.Request) {
-	p.stream(w, r, func(ctx context.Context, s Source) (string, []byte, error) {
-		text, err := p.board.get(func() ([]byte, error) { return p.draw("board-live", func() (any, error) { return drawnBoard(ctx, s) }) })
-		return "board", text, err
+	p.stream(w, r, "board", func(ctx context.Context, s Source, next story.Place) (story.Place, []byte, error) {
+		return p.board.get(next, func() ([]byte, error) {
+			return p.draw("board-live", func() (any, error) { return drawnBoard(context.WithoutCancel(ctx), s) })
+		})
 	})
 }
 
@@ -121,8 +124,9 @@ func (p *Page) draw(name string, part func() (any, error)) ([]byte, error) {
 // beat is how often a browser hears something although nothing has happened: times on the page go on, and who is gone is noticed.
 const beat = 10 * time.Second
 
-// stream keeps a browser informed until it goes, or the director does.
-func (p *Page) stream(w http.ResponseWriter, r *http.Request, draw func(context.Context, Source) (event string, text []byte, err error)) {
+// stream keeps a browser informed until it goes, or the director does. What draw returns may be older than next, where the journal is; it says where the part
+// is, so that the browser soon gets the rest.
+func (p *Page) stream(w http.ResponseWriter, r *http.Request, event string, draw func(ctx context.Context, s Source, next story.Place) (story.Place, []byte, error)) {
 	out, leave := p.events(w)
 	if out == nil {
 		return
@@ -134,18 +138,15 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, draw func(context.
 		began := time.Now()
 		s, err := p.source()
 		if err == nil {
+			next := at
 			waited, cancel := context.WithTimeout(ctx, beat)
-			if next, err := s.Next(waited, at); err == nil {
-				at = next
+			if news, err := s.Next(waited, at); err == nil {
+				next = news
 			}
 			cancel()
-			var event string
 			var text []byte
-			if event, text, err = draw(ctx, s); err == nil {
-				err = out.send(event, text)
-				if err != nil {
-					return
-				}
+			if at, text, err = draw(ctx, s, next); err == nil && out.send(event, text) != nil {
+				return
 			}
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"retake/internal/fsm"
 	"retake/internal/story"
 )
 
@@ -14,6 +15,7 @@ var functions = template.FuncMap{
 	"path":    path,
 	"time":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
 	"date":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"clock":   clock,
 	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"span":    story.Span,
 	"since":   func(now, t time.Time) string { return story.Span(max(now.Sub(t), 0)) },
@@ -32,6 +34,32 @@ var functions = template.FuncMap{
 	"dict":     func(pairs ...any) map[string]any { return asMap(pairs) },
 	"incident": func(resource string) bool { return strings.HasPrefix(resource, "incident/") },
 	"link":     safeLink,
+	"sans":     func(reason any, why string) string { return strings.TrimPrefix(why, fmt.Sprint(reason)+": ") },
+	"phase":    func(name string) string { return phases[name] },
+	"does":     func(c fsm.Command) string { return does[c] },
+}
+
+// clock is a time of day, with the day if that is not today's.
+func clock(now, t time.Time) string {
+	if now.UTC().Format(time.DateOnly) == t.UTC().Format(time.DateOnly) {
+		return t.UTC().Format(time.TimeOnly)
+	}
+	return t.UTC().Format("2 Jan 15:04")
+}
+
+// phases says what the director's phases mean for who looks at the board.
+var phases = map[string]string{
+	string(fsm.PhaseMonitor): "takes work as it comes", string(fsm.PhaseCooldown): "waits until what is closed opens again",
+	string(fsm.PhasePaused): "takes no new work until it is resumed", string(fsm.PhaseDraining): "finishes what it has, and takes no new work",
+	string(fsm.PhaseShutdown): "ends", "UNRESPONSIVE": "does not answer",
+}
+
+// does says what a button does.
+var does = map[fsm.Command]string{
+	fsm.CommandRetry: "begins the next attempt now; the agent reads your words",
+	fsm.CommandFresh: "the same, on a new checkout that begins at the base branch",
+	fsm.CommandFix:   "begins another attempt at the pull request; say what to change",
+	fsm.CommandStop:  "gives the issue up; its branch stays",
 }
 
 // asMap makes a template's arguments a map.

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"retake/internal/fsm"
-	"retake/internal/story"
 )
 
 // place is where a state stands in the drawing of the machine, in cells.
@@ -35,24 +34,18 @@ var places = []place{
 	{fsm.Parked, 5, 2},
 }
 
-// Sizes of the drawing.
-const (
-	cellWidth, cellHeight = 118, 110
-	boxWidth, boxHeight   = 92, 48
-)
-
 // node and edge are what is drawn.
 type node struct {
 	X, Y  int
 	Name  string
 	Means string
 	N     int
-	Final bool
 }
 
 type edge struct {
-	Path  string
-	About string
+	From, To string
+	Path     string
+	About    string
 }
 
 type machinePart struct {
@@ -66,62 +59,41 @@ type machinePart struct {
 
 func (p *Page) showMachine(w http.ResponseWriter, r *http.Request) {
 	p.show(w, r, "machine", "The machine", func(ctx context.Context, s Source) (any, error) {
-		rows, err := s.Rows(ctx)
+		_, count, err := s.Board(ctx, 0)
 		if err != nil {
 			return nil, err
 		}
-		return drawnMachine(rows), nil
+		return drawnMachine(count), nil
 	})
 }
 
-func drawnMachine(rows []story.Story) machinePart {
-	count := map[string]int{}
-	for _, t := range rows {
-		count[t.State]++
-	}
-	m := machinePart{Width: 8 * cellWidth, Height: 3 * cellHeight, Box: [2]int{boxWidth, boxHeight}, States: fsm.States}
+func drawnMachine(count map[string]int) machinePart {
+	m := machinePart{Width: drawingWidth, Height: drawingHeight, Box: [2]int{boxWidth, boxHeight}, States: fsm.States, Transitions: fsm.Transitions}
 	for _, at := range places {
 		i := at.state.Info()
-		m.Nodes = append(m.Nodes, node{X: at.column*cellWidth + 10, Y: at.row*cellHeight + 20, Name: i.Name, Means: i.Means, N: count[i.Name], Final: i.Final})
+		m.Nodes = append(m.Nodes, node{X: at.x(), Y: at.y(), Name: i.Name, Means: i.Means, N: count[i.Name]})
 	}
 	means := map[[2]fsm.State]string{}
 	var order [][2]fsm.State
 	for _, t := range fsm.Transitions {
-		text := t.On.Info().Means
 		for _, from := range t.From {
 			key := [2]fsm.State{from, t.To}
+			if from == t.To { // the table below has it
+				continue
+			}
 			if means[key] == "" {
 				order = append(order, key)
+				means[key] = t.On.Info().Means
 			} else {
-				text = "; " + text
+				means[key] += "; " + t.On.Info().Means
 			}
-			means[key] += text
-			text = t.On.Info().Means
 		}
-		m.Transitions = append(m.Transitions, t)
 	}
-	for _, key := range order {
-		m.Edges = append(m.Edges, edge{curve(key[0], key[1]), fmt.Sprintf("%s → %s: %s", key[0], key[1], means[key])})
+	paths := routed(order)
+	for i, key := range order {
+		m.Edges = append(m.Edges, edge{key[0].String(), key[1].String(), paths[i], fmt.Sprintf("%s → %s: %s", key[0], key[1], means[key])})
 	}
 	return m
-}
-
-// curve is the path of an arrow from one box to another one.
-func curve(from, to fsm.State) string {
-	a, b := placeOf(from), placeOf(to)
-	ax, ay := a.column*cellWidth+10, a.row*cellHeight+20
-	bx, by := b.column*cellWidth+10, b.row*cellHeight+20
-	switch {
-	case a.row == b.row && b.column == a.column+1: // the next one
-		return fmt.Sprintf("M%d %d L%d %d", ax+boxWidth, ay+boxHeight/2, bx-3, by+boxHeight/2)
-	case a.row == b.row && b.column > a.column:
-		return fmt.Sprintf("M%d %d Q%d %d %d %d", ax+boxWidth/2, ay, (ax+bx+boxWidth)/2, ay-18, bx+boxWidth/2, by-3)
-	case a.row == b.row: // back
-		return fmt.Sprintf("M%d %d Q%d %d %d %d", ax+boxWidth/2, ay+boxHeight, (ax+bx+boxWidth)/2, ay+boxHeight+22, bx+boxWidth/2, by+boxHeight+3)
-	case a.row < b.row: // down; beside the way up
-		return fmt.Sprintf("M%d %d L%d %d", ax+boxWidth/2+6, ay+boxHeight, bx+boxWidth/2+6, by-3)
-	}
-	return fmt.Sprintf("M%d %d L%d %d", ax+boxWidth/2-8, ay, bx+boxWidth/2-8, by+boxHeight+3)
 }
 
 func placeOf(s fsm.State) place {

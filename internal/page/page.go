@@ -20,10 +20,10 @@ import (
 
 // Source is what the page shows. Its methods may be called by many goroutines at once.
 type Source interface {
-	// Fleet is the director's state as director status has it.
+	// Fleet is the director's state as director status has it, without tasks and queue.
 	Fleet(ctx context.Context) wire.Snapshot
-	// Rows are all tasks, without attempts and events; see story.Book.Rows.
-	Rows(ctx context.Context) ([]story.Story, error)
+	// Board are at most so many tasks of each state, without attempts and events, and how many there are of each; see story.Book.Board.
+	Board(ctx context.Context, most int) (rows []story.Story, count map[string]int, err error)
 	// Story is an issue's; false: the journal has nothing of it.
 	Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error)
 	// Numbers are counted since a time.

@@ -58,7 +58,13 @@ func (p *played) Fleet(context.Context) wire.Snapshot {
 	return wire.Snapshot{Director: wire.SnapshotDirector{Phase: "COOLDOWN", Problem: hostile}, Cooldowns: []wire.SnapshotCooldown{{Resource: "github.write", Until: wire.At(now), Why: hostile}}}
 }
 
-func (p *played) Rows(context.Context) ([]story.Story, error) { return p.rows, nil }
+func (p *played) Board(context.Context, int) ([]story.Story, map[string]int, error) {
+	count := map[string]int{}
+	for _, t := range p.rows {
+		count[t.State]++
+	}
+	return p.rows, count, nil
+}
 
 func (p *played) Story(_ context.Context, k fsm.IssueKey, _ time.Time) (story.Story, bool, error) {
 	for _, r := range p.rows {

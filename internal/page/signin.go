@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -126,7 +127,19 @@ func (p *Page) signedIn(next func(w http.ResponseWriter, r *http.Request, by str
 	}
 }
 
-type signInPart struct{ Wrong string }
+type signInPart struct {
+	Wrong string
+	To    string // where to go then
+}
+
+// ownPath is a path of this page, or "/" for what is none.
+func ownPath(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/tasks/") || strings.Contains(to, "\\") {
+		return "/"
+	}
+	return u.EscapedPath()
+}
 
 func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request) {
 	p.askToken(w, r, http.StatusOK, "")
@@ -138,7 +151,7 @@ func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wron
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	f := frame{Title: "Sign in", Fleet: p.options.Fleet, Here: "signin", Who: p.sessions.who(r), Part: signInPart{wrong}}
+	f := frame{Title: "Sign in", Fleet: p.options.Fleet, Here: "signin", Who: p.sessions.who(r), Part: signInPart{wrong, ownPath(r.FormValue("to"))}}
 	_ = p.templates.ExecuteTemplate(w, "signin.html", f)
 }
 
@@ -165,7 +178,7 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 		Name: cookieName, Value: p.sessions.begin(name + " (page)"), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionTime.Seconds()),
 		Secure: r.Header.Get("X-Forwarded-Proto") == "https" || r.TLS != nil,
 	})
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, ownPath(r.PostFormValue("to")), http.StatusSeeOther)
 }
 
 func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {

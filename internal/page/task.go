@@ -40,7 +40,8 @@ type taskPart struct {
 	story.Story
 	Path     string
 	Who      string
-	Recent   []story.Event // the newest first
+	Recent   []story.Event   // the newest first
+	Newest   []story.Attempt // the newest first
 	Commands []story.Remedy
 }
 
@@ -55,6 +56,8 @@ func (p *Page) drawnTask(ctx context.Context, s Source, r *http.Request) (taskPa
 	part := taskPart{At: time.Now(), Story: told, Path: path(told.Issue), Who: p.sessions.who(r)}
 	part.Recent = slices.Clone(told.Events[max(0, len(told.Events)-eventsShown):])
 	slices.Reverse(part.Recent)
+	part.Newest = slices.Clone(told.Attempts)
+	slices.Reverse(part.Newest)
 	for _, c := range told.Can {
 		if c.Command != "" {
 			part.Commands = append(part.Commands, c)
@@ -68,9 +71,9 @@ func (p *Page) showTask(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) streamTask(w http.ResponseWriter, r *http.Request) {
-	p.stream(w, r, func(ctx context.Context, s Source) (string, []byte, error) {
+	p.stream(w, r, "task", func(ctx context.Context, s Source, next story.Place) (story.Place, []byte, error) {
 		text, err := p.draw("task-live", func() (any, error) { return p.drawnTask(ctx, s, r) })
-		return "task", text, err
+		return next, text, err
 	})
 }
 

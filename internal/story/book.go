@@ -214,6 +214,28 @@ func (b *Book) Rows(now time.Time) []Story {
 	return all
 }
 
+// Board returns what Rows returns, but at most so many of each state, and how many there are of each: what is only counted costs next to nothing.
+func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]int) {
+	count = map[string]int{}
+	add := func(s *Story) {
+		if s == nil || s.State == fsm.Forgotten.String() {
+			return
+		}
+		if count[s.State]++; count[s.State] <= most {
+			rows = append(rows, b.present(s, now))
+		}
+	}
+	for _, t := range b.m.Tasks() {
+		if s := b.stories[folded(t.Key)]; s != nil && !s.Over {
+			add(s)
+		}
+	}
+	for _, k := range slices.Backward(b.over) {
+		add(b.stories[k])
+	}
+	return rows, count
+}
+
 // Events returns what has happened after a place, the oldest first; of one issue, or of all if it is empty. gap: some of it is only in the journal.
 func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {

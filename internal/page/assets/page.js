@@ -2,22 +2,31 @@
 "use strict";
 
 const link = document.getElementById("link");
-const say = (text) => { if (link) link.textContent = text; };
+function say(text) {
+  if (!link || link.textContent === text) return;
+  link.textContent = text;
+  link.hidden = !text;
+}
 
-// A part that is replaced as a whole; what has the focus keeps it.
+// A part that is replaced as a whole; what has the focus keeps it, and what was scrolled stays where it was.
 function live(part) {
   const source = new EventSource(part.dataset.live);
   source.addEventListener(part.dataset.event, (e) => {
-    const focus = document.activeElement && part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    say("");
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    const same = focused && focused !== part ? (focused.getAttribute("href") ? `[href="${CSS.escape(focused.getAttribute("href"))}"]` : `[aria-label="${CSS.escape(focused.getAttribute("aria-label") || "")}"][tabindex]`) : "";
     const scrolled = [...part.querySelectorAll(".timeline ol")].map((x) => x.scrollTop);
     part.innerHTML = JSON.parse(e.data);
     part.querySelectorAll(".timeline ol").forEach((x, i) => { x.scrollTop = scrolled[i] || 0; });
-    if (focus) part.querySelector(`[href="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
-    say("");
+    if (same) part.querySelector(same)?.focus({ preventScroll: true });
+    for (const other of part.querySelectorAll("template[data-for]")) {
+      const place = document.getElementById(other.dataset.for);
+      if (place && place.innerHTML !== other.innerHTML) place.innerHTML = other.innerHTML;
+    }
     clocks();
   });
   source.addEventListener("problem", (e) => say(JSON.parse(e.data)));
-  source.onerror = () => say("not connected: trying again");
+  source.onerror = () => say("The director does not answer. What you see may be old; this page tries again by itself.");
 }
 
 // Output is text, whatever it looks like.
@@ -73,6 +82,16 @@ document.addEventListener("keydown", (e) => {
   if (!step || !cards.length) return;
   const at = cards.indexOf(document.activeElement);
   cards[Math.min(Math.max(at + step, 0), cards.length - 1)].focus();
+});
+
+// Who points at a state of the machine sees its arrows.
+document.querySelectorAll(".machine .node").forEach((node) => {
+  const drawing = node.closest(".machine");
+  node.addEventListener("pointerenter", () => {
+    drawing.classList.add("pointed");
+    for (const x of drawing.querySelectorAll(".edge")) x.classList.toggle("shown", x.dataset.from === node.dataset.state || x.dataset.to === node.dataset.state);
+  });
+  node.addEventListener("pointerleave", () => drawing.classList.remove("pointed"));
 });
 
 document.querySelectorAll("[data-live]").forEach(live);

@@ -1,0 +1,205 @@
+package director
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/page"
+	"retake/internal/story"
+)
+
+// Sizes of TestMeasurePageLoad.
+const (
+	loadTasks    = 10_000
+	loadWorkers  = 40
+	loadBrowsers = 100
+	loadRounds   = 3                     // each with browsers and without
+	loadCommands = 400                   // in half a round
+	loadEvery    = 10 * time.Millisecond // one event; the board is sent once a second
+)
+
+// loadedSeat is a session's seat without the parts of the director that the fleet's meters come from.
+type loadedSeat struct{ seat }
+
+func (s loadedSeat) Fleet(ctx context.Context) (out wire.Snapshot) {
+	seen, err := look(ctx, s.owner, s.ownersView)
+	if err == nil {
+		err = s.views.read(ctx, seen.last, func(b *story.Book) { out = s.pictured(b.Machine(), slices.Collect(b.Machine().Live()), seen) })
+	}
+	if err != nil {
+		out.Director.Phase = "UNRESPONSIVE"
+	}
+	return out
+}
+
+// TestMeasurePageLoad prints how long the owner takes for a decision, from the event until it is in the journal, with 10,000 tasks: while nobody looks, and while 100 browsers
+// are sent the board. Owner, journal on disk, read model and page are the real ones. docs/specs/operating.md has the figures.
+func TestMeasurePageLoad(t *testing.T) {
+	if os.Getenv("RETAKE_MEASURE") == "" {
+		t.Skip("it measures for half a minute, and proves nothing: RETAKE_MEASURE=1 runs it")
+	}
+	h := newHarness(t, nil)
+	must(t, withJournal(t.Context(), h.config, false, func(ctx context.Context, b *bus.Bus) error {
+		measurePageLoad(ctx, t, h, b.Journal())
+		return nil
+	}))
+}
+
+func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journal) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	config := testConfig()
+	config.MaxWorkers, config.HeartbeatTTL = loadWorkers, time.Hour
+	m := crowded(t, config)
+	driver := fsm.NewDriver(m, j.Head().Seq, "load")
+	s := &session{daemon: &daemon{config: h.config, log: zap.NewNop(), met: &meeting{attempts: map[fsm.IssueKey]string{}}}, owner: newOwner(driver, j, zap.NewNop())}
+	s.owner.effects, s.owner.onDurable = func(fsm.Effect) {}, func(fsm.Record) {}
+	var err error
+	s.views, err = newViews(driver, j, config, zap.NewNop())
+	must(t, err)
+	s.owner.onBatch = s.views.batch
+	running.Go(func() { _ = s.views.follow(ctx) })
+	running.Go(func() { _ = s.owner.run(ctx) })
+
+	shown, err := page.New(page.Options{
+		Source: func() page.Source { return loadedSeat{seat{s}} }, Token: func() (string, error) { return "", nil }, Open: true, Log: zap.NewNop(),
+	})
+	must(t, err)
+	web := httptest.NewServer(shown)
+	defer web.Close()
+
+	n := 0
+	decide := func() (took []time.Duration) {
+		tick := time.NewTicker(loadEvery)
+		defer tick.Stop()
+		for range loadCommands {
+			<-tick.C
+			n++
+			v := fsm.CommentView{ // it is in the queue, so it is refused, which is journaled
+				Task: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, loadWorkers+n)), CommandRef: fsm.CommandRef{Request: fmt.Sprintf("load-%06d", n)}, By: "load", Command: fsm.CommandRetry,
+			}
+			before, began := j.Head().Seq, time.Now()
+			if decided := s.decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided || j.Head().Seq == before {
+				t.Fatalf("%s: decided %v; the journal was at %d and is at %d", v.Task, decided, before, j.Head().Seq)
+			}
+			took = append(took, time.Since(began))
+		}
+		return took
+	}
+	decide() // what is only slow at first
+	var alone, watched []time.Duration
+	events := 0
+	for range loadRounds {
+		alone = append(alone, decide()...)
+		leave := browse(ctx, t, web.URL)
+		watched = append(watched, decide()...)
+		events += leave()
+	}
+	slices.Sort(alone)
+	slices.Sort(watched)
+	at := func(all []time.Duration, percent int) float64 {
+		return float64(all[len(all)*percent/100].Microseconds()) / 1000
+	}
+	_, count, err := loadedSeat{seat{s}}.Board(ctx, 0)
+	must(t, err)
+	shownTasks := 0
+	for _, n := range count {
+		shownTasks += n
+	}
+	if shownTasks != loadTasks || events < loadBrowsers*loadRounds {
+		t.Fatalf("%d tasks were shown, with %d events", shownTasks, events)
+	}
+	for _, percent := range []int{50, 90} {
+		t.Logf("%d tasks, a decision, percentile %d: %.2f ms while nobody looks, %.2f ms while %d browsers are sent the board: ratio %.2f",
+			shownTasks, percent, at(alone, percent), at(watched, percent), loadBrowsers, at(watched, percent)/at(alone, percent))
+	}
+}
+
+// crowded is a machine with many tasks, some of which have a worker that was heard.
+func crowded(t *testing.T, config fsm.Config) *fsm.Machine {
+	m := fsm.New(config)
+	now := time.Now()
+	m.Step(fsm.Event{At: now, Body: fsm.Booted{RunID: "load"}})
+	for first := 1; first <= loadTasks; first += 500 {
+		seen := fsm.IssuesSeen{Repo: repo, AskedAt: now}
+		for n := first; n < first+500; n++ {
+			seen.Issues = append(seen.Issues, fsm.IssueView{
+				Key: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), Title: fmt.Sprintf("Widths of widget %d are wrong", n), Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: fmt.Sprintf("k%d", n),
+			})
+		}
+		m.Step(fsm.Event{At: now, Body: seen})
+	}
+	for n := 1; n <= loadWorkers; n++ {
+		key := fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))
+		m.Step(fsm.Event{At: now, Body: fsm.EffectEnded{Task: key, Effect: fmt.Sprintf("k%d-0/claim", n), Claim: &fsm.ClaimResult{Ours: true}}})
+		m.Step(fsm.Event{At: now, Body: fsm.EffectEnded{Task: key, Effect: fmt.Sprintf("k%d-1/start", n)}})
+		m.Step(fsm.Event{At: now, Body: fsm.Hello{Worker: fmt.Sprintf("k%d-1", n), Token: 1}})
+	}
+	if n := len(slices.Collect(m.Live())); n != loadWorkers || len(m.Tasks()) != loadTasks {
+		t.Fatalf("%d tasks, %d with a worker", len(m.Tasks()), n)
+	}
+	return m
+}
+
+// browse opens the board in so many browsers and returns once each has it. leave closes them, and returns how often they were told of something.
+func browse(ctx context.Context, t *testing.T, address string) (leave func() (events int)) {
+	ctx, cancel := context.WithCancel(ctx)
+	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: loadBrowsers}}
+	var mu sync.Mutex
+	var browsers, opened sync.WaitGroup
+	events := 0
+	for range loadBrowsers {
+		opened.Add(1)
+		browsers.Go(func() {
+			open := sync.OnceFunc(opened.Done)
+			defer open()
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/live", http.NoBody)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp, err := client.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			lines := bufio.NewReaderSize(resp.Body, 64<<10)
+			for {
+				line, err := lines.ReadSlice('\n')
+				if strings.HasPrefix(string(line[:min(len(line), 12)]), "event: board") {
+					mu.Lock()
+					events++
+					mu.Unlock()
+					open()
+				}
+				if err != nil && err != bufio.ErrBufferFull {
+					return
+				}
+			}
+		})
+	}
+	opened.Wait()
+	return func() int {
+		cancel()
+		browsers.Wait()
+		client.CloseIdleConnections()
+		return events
+	}
+}
