@@ -39,7 +39,8 @@ type boardPart struct {
 	At      time.Time
 	Fleet   wire.Snapshot
 	Columns []boardColumn
-	Slots   int // that are taken
+	Slots   int                     // that are taken
+	Stages  map[fsm.IssueKey]string // in which workers were last heard
 }
 
 type boardColumn struct {
@@ -54,8 +55,11 @@ func drawnBoard(ctx context.Context, s Source) (boardPart, error) {
 	if err != nil {
 		return boardPart{}, err
 	}
-	part := boardPart{At: time.Now(), Fleet: s.Fleet(ctx)}
+	part := boardPart{At: time.Now(), Fleet: s.Fleet(ctx), Stages: map[fsm.IssueKey]string{}}
 	part.Slots = len(part.Fleet.Workers)
+	for _, w := range part.Fleet.Workers {
+		part.Stages[fsm.IssueKey(w.Issue)] = w.Stage
+	}
 	for _, c := range columns {
 		b := boardColumn{column: c}
 		for _, s := range c.states {

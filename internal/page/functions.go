@@ -34,6 +34,7 @@ var functions = template.FuncMap{
 	"dict":     func(pairs ...any) map[string]any { return asMap(pairs) },
 	"incident": func(resource string) bool { return strings.HasPrefix(resource, "incident/") },
 	"link":     safeLink,
+	"typed":    func(do string) bool { return strings.HasPrefix(do, "director ") },
 	"sans":     func(reason any, why string) string { return strings.TrimPrefix(why, fmt.Sprint(reason)+": ") },
 	"phase":    func(name string) string { return phases[name] },
 	"does":     func(c fsm.Command) string { return does[c] },

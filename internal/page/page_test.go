@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -296,4 +297,24 @@ func TestBrowsersAreKeptInformed(t *testing.T) {
 	if status, text, _ := b.send(http.MethodGet, "/", nil, nil); status != http.StatusServiceUnavailable || !strings.Contains(text, "does not lead") {
 		t.Errorf("a standby: %d %s", status, text)
 	}
+}
+
+// A drawing that others have had made a moment ago may lack what has just happened; who is shown it is told where it is, and asks for the rest.
+func TestADrawingSaysHowOldItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d drawing
+		drawn := 0
+		draw := func() ([]byte, error) { drawn++; return nil, nil }
+		first, second := story.Place{Seq: 1}, story.Place{Seq: 2}
+		if at, _, _ := d.get(first, draw); at != first || drawn != 1 {
+			t.Errorf("the first one is at %v, drawn %d times", at, drawn)
+		}
+		if at, _, _ := d.get(second, draw); at != first || drawn != 1 {
+			t.Errorf("at once it is at %v, drawn %d times", at, drawn)
+		}
+		time.Sleep(drawEvery)
+		if at, _, _ := d.get(second, draw); at != second || drawn != 2 {
+			t.Errorf("a second later it is at %v, drawn %d times", at, drawn)
+		}
+	})
 }

@@ -154,8 +154,12 @@ func sides(ports []port) map[port]int {
 				}
 			}
 			slices.SortStableFunc(here, func(a, b port) int { return cmp.Compare(placeOf(a.to).column, placeOf(b.to).column) })
+			aside := -4 // so that what goes down from one row and up from the next does not run in one line
+			if bottom {
+				aside = 4
+			}
 			for i, p := range here {
-				x[p] = at.x() + (i+1)*boxWidth/(len(here)+1)
+				x[p] = at.x() + (i+1)*boxWidth/(len(here)+1) + aside
 			}
 		}
 	}

@@ -135,7 +135,7 @@ type signInPart struct {
 // ownPath is a path of this page, or "/" for what is none.
 func ownPath(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/tasks/") || strings.Contains(to, "\\") {
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/tasks/") || strings.Contains(to, "\\") || strings.Contains(u.Path, "..") {
 		return "/"
 	}
 	return u.EscapedPath()

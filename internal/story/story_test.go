@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -270,5 +271,41 @@ func TestABookIsBounded(t *testing.T) {
 	add(fsm.TaskQueued{Task: "acme/widgets#100", Nonce: "again", Title: "x"})
 	if s, _ := b.Story("Acme/Widgets#100", at); s.Claims != 2 || s.Over {
 		t.Errorf("queued once more: %+v", s)
+	}
+}
+
+// The board has the first of Rows in each state, and counts all of them.
+func TestTheBoardAgreesWithTheRows(t *testing.T) {
+	rows := 0
+	recorded(t, func(name string, batches [][]fsm.Record) {
+		b := NewBook(config(t), DefaultLimits)
+		var now time.Time
+		for i, records := range batches {
+			b.Add(uint64(i+1), records)
+			for _, r := range records {
+				now = r.At
+			}
+			const most = 1
+			all, count := b.Rows(now), map[string]int{}
+			var first []fsm.IssueKey
+			for _, s := range all {
+				if count[s.State]++; count[s.State] <= most {
+					first = append(first, s.Issue)
+				}
+			}
+			shown, counted := b.Board(now, most)
+			if len(shown) != len(first) || !maps.Equal(count, counted) {
+				t.Fatalf("%s: the board has %d of %v, want %v of %v", name, len(shown), counted, first, count)
+			}
+			for i, s := range shown {
+				if s.Issue != first[i] {
+					t.Fatalf("%s: %s is in place %d, want %s", name, s.Issue, i, first[i])
+				}
+			}
+			rows += len(shown)
+		}
+	})
+	if rows == 0 {
+		t.Error("nothing was ever shown")
 	}
 }

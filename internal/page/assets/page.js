@@ -41,7 +41,7 @@ function output(pre) {
       const now = `attempt ${l.attempt}${l.stage ? ", " + l.stage : ""}`;
       if (now !== heading) { heading = now; add(pre, "mark", `── ${now}`); }
       if (l.skipped) add(pre, "mark", `(${l.skipped} lines are missing here)`);
-      else add(pre, l.err ? "err" : "", `${l.at}  ${l.text}`);
+      else add(pre, l.err ? "err" : "", `${l.at}  ${plain(l.text)}`, l.text);
     }
     while (pre.childElementCount > most) pre.firstElementChild.remove();
     if (end) pre.scrollTop = pre.scrollHeight;
@@ -49,8 +49,19 @@ function output(pre) {
   source.addEventListener("end", () => source.close());
 }
 
-function add(pre, name, text) {
+// The worker's own log has JSON, of which people want the message; pointing at the line shows all of it.
+function plain(text) {
+  const own = "retake-worker: ";
+  if (!text.startsWith(own + "{")) return text;
+  try {
+    const { msg, stage, reason, error } = JSON.parse(text.slice(own.length));
+    return own + [msg, stage, reason, error].filter((x) => typeof x === "string" && x).join(" · ");
+  } catch { return text; }
+}
+
+function add(pre, name, text, title) {
   const line = document.createElement("span");
+  if (title && !text.endsWith(title)) line.title = title;
   line.className = name;
   line.textContent = text + "\n";
   pre.append(line);
