@@ -3,6 +3,7 @@ package director
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -27,8 +28,8 @@ const (
 	loadTasks    = 10_000
 	loadWorkers  = 40
 	loadBrowsers = 100
-	loadRounds   = 3                     // each with browsers and without
-	loadCommands = 400                   // in half a round
+	loadRounds   = 6                     // each with browsers and without
+	loadCommands = 200                   // in half a round
 	loadEvery    = 10 * time.Millisecond // one event; the board is sent once a second
 )
 
@@ -189,7 +190,7 @@ func browse(ctx context.Context, t *testing.T, address string) (leave func() (ev
 					mu.Unlock()
 					open()
 				}
-				if err != nil && err != bufio.ErrBufferFull {
+				if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 					return
 				}
 			}

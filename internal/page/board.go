@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -122,7 +123,13 @@ func (p *Page) draw(name string, part func() (any, error)) ([]byte, error) {
 	if err := p.templates.ExecuteTemplate(&b, name, data); err != nil {
 		return nil, err
 	}
-	return json.Marshal(b.String())
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetEscapeHTML(false) // it is no part of an HTML document, and a third longer with that
+	if err := out.Encode(b.String()); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
 // beat is how often a browser hears something although nothing has happened: times on the page go on, and who is gone is noticed.
@@ -195,8 +202,12 @@ func (e *eventStream) send(event string, text []byte) error {
 	if err := e.c.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", event, text); err != nil {
-		return err
+	_, err := io.WriteString(e.w, "event: "+event+"\ndata: ")
+	if err == nil {
+		_, err = e.w.Write(text) // by itself: many are sent the same
 	}
-	return e.c.Flush()
+	if err == nil {
+		_, err = io.WriteString(e.w, "\n\n")
+	}
+	return errors.Join(err, e.c.Flush())
 }

@@ -26,11 +26,11 @@ var places = []place{
 	{fsm.Delivering, 5, 0},
 	{fsm.InReview, 6, 0},
 	{fsm.Done, 7, 0},
+	{fsm.Forgotten, 1, 1},
 	{fsm.Suspect, 3, 1},
 	{fsm.Backoff, 4, 1},
 	{fsm.Blocked, 5, 1},
 	{fsm.Released, 6, 1},
-	{fsm.Forgotten, 1, 1},
 	{fsm.Parked, 5, 2},
 }
 
