@@ -268,7 +268,8 @@ func (p *prometheusServer) hasData(query, of string) {
 }
 
 // seenTwice: what happened last in the run of TestBoardHasData was scraped more than once.
-const seenTwice = `sum(increase(retake_reblocks_total[1m])) > 0 and sum(increase(retake_escalations_without_human_total[1m])) > 0 and sum(increase(retake_commands_total[1m])) > 0`
+const seenTwice = `sum(increase(retake_reblocks_total[1m])) > 0 and sum(increase(retake_escalations_without_human_total[1m])) > 0 and sum(increase(retake_commands_total[1m])) > 0 ` +
+	`and min(count_over_time(retake_retries_total{outcome="paid_off"}[1m])) > 1`
 
 // boardWorker does what the title of its issue says.
 func boardWorker(ctx context.Context, a *fakeWorker) int {
