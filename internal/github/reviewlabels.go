@@ -100,7 +100,8 @@ const sameMoment = 10 * time.Minute
 // setAtOnce are the labels that we have taken off (on) and put on (off) as we set all labels, without wanting to: all but the claimed and the review
 // label, whose changes tell when that was. GitHub's times are whole seconds, and one write takes less than one. Our own repair comes at least a second later.
 // What our account changed in that second may be a person's doing, whose token we use: it was ours only if it agrees with what we set the labels to, or, if that is
-// not known any more, undid what was changed not long before.
+// not known any more, undid what was changed not long before. What was changed before the claimed label came on is never undone by that write, which is made from
+// labels that were read with the claimed label among them: it is the claim that has taken those labels off, maybe in the same second.
 func (h labelHistory) setAtOnce(to []string) (on, off []string) {
 	second := func(i int) time.Time { return h.events[i].GetCreatedAt().UTC().Truncate(time.Second) }
 	var first time.Time // the latest of the two, or the other one, if that was a second before
@@ -116,6 +117,7 @@ func (h labelHistory) setAtOnce(to []string) (on, off []string) {
 	atOnce := func(i int) bool {
 		return i >= 0 && h.byUs(h.events[i]) && !second(i).Before(first) && second(i).Sub(first) <= time.Second
 	}
+	claimed := h.lastly("labeled", h.labels.Claimed)
 	latest, before := map[string]int{}, map[string]int{}
 	for i, e := range h.events {
 		name := e.GetLabel().GetName()
@@ -136,7 +138,7 @@ func (h labelHistory) setAtOnce(to []string) (on, off []string) {
 		}
 		repaired := atOnce(was) && second(was).Before(second(i))
 		switch {
-		case !atOnce(i) || repaired || !undone:
+		case !atOnce(i) || repaired || !undone || was >= 0 && was < claimed:
 		case gone:
 			on = append(on, name)
 		default:

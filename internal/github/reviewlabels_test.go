@@ -1,0 +1,51 @@
+package github
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// Work may be so short that the claim and the delivery change labels in the same second. What the claim has taken off stays off, also when the answer to
+// the delivery was lost and it is repeated: the label of tasks on an issue in review would be a new task.
+func TestADeliveryInTheSecondOfItsClaim(t *testing.T) {
+	quick := func(o *Options) { o.MinBetweenWrites, o.LeastBetween = time.Millisecond, time.Millisecond }
+	for name, before := range map[string]func(ctx context.Context, w *world, c *Client) error{
+		"claimed":            claimOnce,
+		"asked and answered": inOrder(claimOnce, escalateOnce, takeBack),
+	} {
+		for mode, setUp := range modes {
+			for lost, path := range map[string]string{"nothing": "", "an answer of GraphQL": "^/graphql$", "an answer about labels": "/issues/1/labels$"} {
+				t.Run(name+", "+mode+", lost: "+lost, func(t *testing.T) {
+					inWorld(t, func(w *world) {
+						setUp(w)
+						c := w.client("retake-bot", quick)
+						began := time.Now()
+						w.must(before(w.Context(), w, c))
+						events := len(w.labelEvents())
+						if path != "" {
+							w.inject(githubtest.Fault{CutAfter: true}.On("", path))
+						}
+						err := deliverWatched(w.Context(), w, c)
+						if took := time.Since(began); took >= time.Second {
+							w.Fatalf("it took %s: that is not one second", took)
+						}
+						if kindOf(err) == KindTransient {
+							time.Sleep(2 * time.Second)
+							err = deliverWatched(w.Context(), w, c)
+						}
+						w.must(err)
+						got := w.labelEvents()[events:]
+						if slices.Sort(got); !slices.Equal(got, []string{"+agent-review", "-agent-claimed"}) {
+							w.Errorf("the delivery changed %q", got)
+						}
+						w.wantLabels("agent-review")
+					})
+				})
+			}
+		}
+	}
+}
