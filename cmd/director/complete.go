@@ -28,7 +28,7 @@ var (
 		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases, "AGENT": completeAgents, "REASON": completeReasons,
 	}
 	ofFlags = map[string]completer{
-		"set": completeSettings, "preset": oneOf(policy.Presets), "as": oneOf(policy.Presets), "log-level": oneOf([]string{"debug", "info", "warn", "error"}),
+		"set": completeSettings, "preset": oneOf(policy.Presets), "as": oneOf(policy.Presets), "log-level": oneOf([]string{"debug", "info", "warn", "error"}), "log-format": oneOf([]string{logAuto, logJSON, logLines}),
 		"agent": completeAgents, "reason": completeReasons, "issue": completeIssues, "repository": completeRepositories, "stage": valuesOf("stage.name"),
 		"runtime": valuesOf("containers.runtime"), "state": completeStates,
 	}

@@ -173,7 +173,7 @@ func (s *starting) write(out io.Writer) error {
 }
 
 // isTerminal reports whether a person can be asked there.
-func isTerminal(in io.Reader) bool {
+func isTerminal(in any) bool {
 	f, ok := in.(*os.File)
 	if !ok {
 		return false

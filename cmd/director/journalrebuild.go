@@ -31,7 +31,7 @@ func journalRebuildCommand(o *options) *cobra.Command {
 		if err := cfg.CheckRun(os.LookupEnv).Err(); err != nil {
 			return err
 		}
-		log, err := logger(level)
+		log, err := logger(level, logAuto)
 		if err != nil {
 			return err
 		}

@@ -40,3 +40,18 @@ func TestErrorsAreRedacted(t *testing.T) {
 		}
 	}
 }
+
+// TestTextLogIsPlain: on a terminal nobody but the log writes, and no secret is shown.
+func TestTextLogIsPlain(t *testing.T) {
+	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
+	var out bytes.Buffer
+	lines := zap.NewProductionEncoderConfig()
+	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), plainLines{zapcore.AddSync(&out), redact.New()}, zap.InfoLevel))
+	log.Info("verdict\x1b[2J\nsecond line", zap.String("cause", "x-access-token:"+token+"@github.com \x1b]52;c;eA==\x07"))
+	if text := out.String(); strings.Contains(text, token) || strings.ContainsAny(text, "\x1b\x07") || strings.Count(text, "\n") != 1 || !strings.Contains(text, "second line") {
+		t.Errorf("%q", text)
+	}
+	if _, err := logger("info", "xml"); err == nil || !strings.Contains(err.Error(), "want auto, json or text") {
+		t.Error(err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -17,11 +18,12 @@ import (
 	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/fsm"
+	"retake/internal/recovery/plaintext"
 	"retake/internal/redact"
 )
 
 func runCommand(o *options) *cobra.Command {
-	var worker, level, only string
+	var worker, level, format, only string
 	var continueOnError bool
 	c := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left to the next run",
@@ -33,6 +35,7 @@ func runCommand(o *options) *cobra.Command {
 	c.Flags().BoolVar(&continueOnError, "continue-on-error", false, "recovery.continue_on_error = true: no error ends the run, also none that the policy calls fatal (a warning says so); ERROR_REPORT.md is written in any case, exit 1 if a task failed")
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	c.Flags().StringVar(&format, "log-format", "auto", "json, text, or auto: text on a terminal, else json")
 	c.Flags().StringVar(&only, "only", "", "take only these issues from the queue, and end when they are over: 12,15 or owner/repo#12")
 	c.Annotations = map[string]string{atHangup: "yes"}
 	read := func() (config.Config, config.Problems) {
@@ -53,7 +56,7 @@ func runCommand(o *options) *cobra.Command {
 		if err := problems.Err(); err != nil {
 			return err
 		}
-		log, err := logger(level)
+		log, err := logger(level, format)
 		if err != nil {
 			return err
 		}
@@ -125,15 +128,49 @@ func hangups() (each <-chan struct{}, stop func()) {
 }
 
 // logger writes redacted JSON lines to stderr, for people and collectors alike.
-func logger(level string) (*zap.Logger, error) {
+func logger(level, format string) (*zap.Logger, error) {
 	l, err := zapcore.ParseLevel(level)
 	if err != nil {
 		return nil, fmt.Errorf("--log-level: %w", err)
 	}
-	format := zap.NewProductionEncoderConfig()
-	format.TimeKey, format.EncodeTime = "at", zapcore.RFC3339NanoTimeEncoder
-	sink := zapcore.Lock(redactedLines{os.Stderr, redact.New()})
-	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(format), sink, l), zap.ErrorOutput(sink)), nil
+	if format == logAuto {
+		format = logJSON
+		if isTerminal(os.Stderr) {
+			format = logLines
+		}
+	}
+	lines := zap.NewProductionEncoderConfig()
+	switch format {
+	case logJSON:
+		lines.TimeKey, lines.EncodeTime = "at", zapcore.RFC3339NanoTimeEncoder
+		sink := zapcore.Lock(redactedLines{os.Stderr, redact.New()})
+		return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(lines), sink, l), zap.ErrorOutput(sink)), nil
+	case logLines:
+		lines.EncodeTime, lines.EncodeLevel, lines.CallerKey = zapcore.TimeEncoderOfLayout(time.TimeOnly), zapcore.CapitalLevelEncoder, ""
+		lines.ConsoleSeparator = "  "
+		sink := zapcore.Lock(plainLines{os.Stderr, redact.New()})
+		return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), sink, l), zap.ErrorOutput(sink)), nil
+	}
+	return nil, fmt.Errorf("--log-format: %q is none: want auto, json or text", format)
+}
+
+// What the log's lines look like.
+const (
+	logAuto = "auto"
+	logJSON = "json"
+	logLines = "text"
+)
+
+// plainLines hides what looks like a secret, and leaves a terminal nothing to obey.
+type plainLines struct {
+	zapcore.WriteSyncer
+	by *redact.Redactor
+}
+
+func (p plainLines) Write(line []byte) (int, error) {
+	text := plaintext.WithoutControl(p.by.Text(strings.TrimSuffix(string(line), "\n")))
+	_, err := p.WriteSyncer.Write([]byte(strings.ReplaceAll(text, "\n", " ") + "\n"))
+	return len(line), err
 }
 
 // redactedLines hides what looks like a secret: a log quotes what workers report and outsiders write.
