@@ -21,9 +21,9 @@ var remedies = []struct {
 	means   map[fsm.State]string // by state; the zero state: any other
 }{
 	{fsm.CommandRetry, map[fsm.State]string{
-		0: "begins the next attempt now, with all meters at zero", fsm.Blocked: "is the answer; with --text \"…\" the agent reads what you know",
+		0: "begins the next attempt now, with all meters at zero", fsm.Blocked: "answers it: another attempt; --text \"…\" tells the agent what you know",
 	}},
-	{fsm.CommandFresh, map[fsm.State]string{0: "does so on a new checkout that begins at the base branch"}},
+	{fsm.CommandFresh, map[fsm.State]string{0: "begins the next attempt on a fresh checkout of the base branch"}},
 	{fsm.CommandFix, map[fsm.State]string{fsm.InReview: "begins another attempt at the pull request; --text \"…\" says what to change"}},
 	{fsm.CommandStop, map[fsm.State]string{0: "gives the issue up; its branch stays", fsm.Queued: "takes it out of the queue"}},
 }
@@ -34,9 +34,9 @@ func can(k fsm.IssueKey, s fsm.State, work fsm.DeliverResult) (all []Remedy) {
 	case s.Info().Live:
 		all = append(all, Remedy{Do: "director logs " + string(k) + " --follow", Means: "shows what it prints"})
 	case s == fsm.InReview:
-		all = append(all, Remedy{Do: fmt.Sprintf("merge or review pull request #%d", work.PullRequest), Means: "ends it, or says what to change"})
+		all = append(all, Remedy{Do: fmt.Sprintf("merge or review pull request #%d", work.PullRequest), Means: "merging ends the task; a review says what to change"})
 	case s == fsm.Blocked:
-		all = append(all, Remedy{Do: "comment what its last question recommends", Means: "goes on as you say"})
+		all = append(all, Remedy{Do: "answer on the issue, as its last comment recommends", Means: "Retake goes on as you say"})
 	}
 	works := fsm.CommandsIn(s)
 	for _, r := range remedies {
