@@ -156,8 +156,8 @@ func logger(level, format string) (*zap.Logger, error) {
 
 // What the log's lines look like.
 const (
-	logAuto = "auto"
-	logJSON = "json"
+	logAuto  = "auto"
+	logJSON  = "json"
 	logLines = "text"
 )
 

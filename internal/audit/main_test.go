@@ -122,7 +122,7 @@ func finish(w *Writer, end Meta, o Output) {
 	w.Attempt(end.AttemptID, func(m *Meta) {
 		m.Issue, m.Attempt, m.EndedAt, m.Outcome, m.Stage, m.Failure = end.Issue, end.Attempt, end.EndedAt, end.Outcome, end.Stage, end.Failure
 		m.ExitCode, m.Usage, m.Tried, m.Notes, m.Title = end.ExitCode, end.Usage, end.Tried, end.Notes, cmp.Or(end.Title, m.Title)
-		m.RunID, m.StartedAt = cmp.Or(end.RunID, m.RunID), cmp.Or(end.StartedAt, m.StartedAt)
+		m.RunID, m.StartedAt, m.Output = cmp.Or(end.RunID, m.RunID), cmp.Or(end.StartedAt, m.StartedAt), cmp.Or(end.Output, m.Output)
 	})
 }
 
