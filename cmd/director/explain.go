@@ -28,7 +28,7 @@ func explainCommand(o *options) *cobra.Command {
 			"Exit 0: told; 1: the journal has nothing of the issue; 2: it could not be read.",
 	}
 	c.Flags().StringVar(&at, "at", "", "as it was then: a time (2006-01-02T15:04:05Z), a time of today (15:04), or how long ago (90m, 2d)")
-	c.Flags().StringVar(&export, "journal", "", "read this file of `director journal export`, and tell how it stood at its end")
+	c.Flags().StringVar(&export, "journal", "", "read this `FILE` that \"director journal export\" wrote, and tell how it stood at its end")
 	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until the issue is over or the command is interrupted")
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the story as one JSON object; what follows, as one line for each event")
@@ -64,10 +64,11 @@ func explainCommand(o *options) *cobra.Command {
 		if then.IsZero() {
 			then = time.Now()
 		}
-		if err := tell(cmd.OutOrStdout(), told, then, asJSON); err != nil || !follow {
+		if err := tell(cmd.OutOrStdout(), told, then, asJSON); err != nil || !follow || told.Over {
 			return err
 		}
-		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, director.EventFilter{Issue: key, After: lastOf(told), Follow: true}, asJSON)
+		f := director.EventFilter{Issue: key, After: lastOf(told), Follow: true}
+		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, f, asJSON, func(e story.Event) bool { return e.Over })
 	}
 	return c
 }
@@ -148,22 +149,32 @@ func eventsCommand(o *options) *cobra.Command {
 		if f.Since, err = timeOf(since, time.Now()); err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
-		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, f, asJSON)
+		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, f, asJSON, func(story.Event) bool { return false })
 	}
 	return c
 }
 
-// followEvents prints events, from the running director, or from the journal if none runs.
-func followEvents(ctx context.Context, to io.Writer, cfg config.Config, f director.EventFilter, asJSON bool) error {
+// errSeen: the last event that was wanted is printed.
+var errSeen = errors.New("seen")
+
+// followEvents prints events, up to the last one that is wanted, from the running director, or from the journal if none runs.
+func followEvents(ctx context.Context, to io.Writer, cfg config.Config, f director.EventFilter, asJSON bool, last func(story.Event) bool) error {
 	out := json.NewEncoder(to)
-	show := func(e story.Event) error {
+	show := func(e story.Event) (err error) {
 		if asJSON {
-			return out.Encode(e)
+			err = out.Encode(e)
+		} else {
+			_, err = fmt.Fprintln(to, e.Line())
 		}
-		_, err := fmt.Fprintln(to, e.Line())
+		if err == nil && last(e) {
+			return errSeen
+		}
 		return err
 	}
 	err := director.AskEvents(ctx, cfg.Director.DataDir, f, show)
+	if errors.Is(err, errSeen) {
+		return nil
+	}
 	if !errors.Is(err, director.ErrNotThere) {
 		return err
 	}
@@ -202,8 +213,7 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 		}
 	}
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		text = days + "h"
-		d, err := time.ParseDuration(text)
+		d, err := time.ParseDuration(days + "h")
 		if err == nil && d >= 0 {
 			return now.Add(-24 * d), nil
 		}
@@ -211,5 +221,5 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: want 2006-01-02T15:04:05Z, 15:04 (UTC, today), or how long ago, as 90m or 2d", text)
+	return time.Time{}, fmt.Errorf("%q is no time: want 2006-01-02T15:04:05Z, 2006-01-02, 15:04 (UTC, today), or how long ago, as 90m or 2d", text)
 }

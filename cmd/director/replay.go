@@ -39,7 +39,7 @@ func replayCommand(o *options) *cobra.Command {
 	f.StringVar(&r.rules, "rules", "", "a TOML file of rules over the built-in ones: reports that are still stored are read again by it")
 	f.StringVar(&r.other, "config-to", "", "a whole configuration to decide by; --config says whose journal is read")
 	f.StringVar(&r.since, "since", "", "only verdicts since then: a time (2006-01-02T15:04:05Z), a day (2006-01-02), or how long ago (12h, 30d); default: all that the journal has")
-	f.StringVar(&r.journal, "journal", "", "read this file of `director journal export`; without a configuration of your own and --set, the built-in one decides")
+	f.StringVar(&r.journal, "journal", "", "read this `FILE` that \"director journal export\" wrote; without a configuration of your own and --set, the built-in one decides")
 	f.BoolVar(&r.json, "json", false, "print what was found as one JSON object")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		q, err := r.question(cmd, o)

@@ -89,6 +89,7 @@ func tasksCommand(o *options) *cobra.Command {
 	c.Flags().BoolVar(&f.all, "all", false, "also those that have ended earlier, as far as the director remembers (the last 1,000)")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "draw the table anew every two seconds")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the tasks as a JSON list")
+	c.MarkFlagsMutuallyExclusive("watch", "json")
 	return c
 }
 

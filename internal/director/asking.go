@@ -19,7 +19,7 @@ import (
 )
 
 // ErrNoStory: the journal has nothing of the issue.
-var ErrNoStory = errors.New("director: no such story")
+var ErrNoStory = errors.New("director: nothing is known")
 
 // AskTasks asks the director that runs on a data directory where its tasks stand, those included that are over and not forgotten.
 func AskTasks(ctx context.Context, dataDir string) ([]story.Story, error) {

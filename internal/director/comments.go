@@ -32,16 +32,17 @@ func (s *session) escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if _, gone := isIssueGone(err); gone {
 		s.owner.send(ctx, s.issueGone(e.Task), nil) // nobody is there to be asked: the claim ends
 	}
+	asked := &fsm.Asked{Title: question.Title, Ask: question.Ask, Reply: question.Reply}
 	switch {
 	case work == nil:
 	case e.Work == nil || e.Work.PullRequest == 0:
-		return orFailed(fsm.EffectEnded{Delivery: work}, err)
+		return orFailed(fsm.EffectEnded{Delivery: work, Asked: asked}, err)
 	case work.Unfinished != "": // the branch of the pull request stays the one of the work
 		more := *e.Work
 		more.Unfinished, more.UnfinishedSHA = work.Unfinished, work.UnfinishedSHA
-		return orFailed(fsm.EffectEnded{Delivery: &more}, err)
+		return orFailed(fsm.EffectEnded{Delivery: &more, Asked: asked}, err)
 	}
-	return orFailed(fsm.EffectEnded{}, err)
+	return orFailed(fsm.EffectEnded{Asked: asked}, err)
 }
 
 // asPersonsWord marks a question about what a person reported, and takes off what only the worker can have seen: how a command ended.

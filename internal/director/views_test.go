@@ -44,7 +44,7 @@ func TestTheStoryIsTold(t *testing.T) {
 	check := func(what string, told, finished story.Story) {
 		t.Helper()
 		q := told.Asked
-		if told.State != "Blocked" || told.Waits == "" || q == nil || q.Ask == "" || len(told.Can) == 0 || told.Title != "Widths" {
+		if told.State != "Blocked" || told.Waits == "" || q == nil || q.Ask == "" || !strings.HasPrefix(q.Reply, "/agent") || len(told.Can) == 0 || told.Title != "Widths" {
 			t.Errorf("%s: %+v", what, told)
 		}
 		if len(told.Attempts) != 1 || len(told.Attempts[0].Decided) != 1 {

@@ -229,6 +229,14 @@ type EffectEnded struct {
 	Claim    *ClaimResult   `json:"claim,omitempty"`
 	Stop     *StopResult    `json:"gone,omitempty"`
 	Delivery *DeliverResult `json:"pushed,omitempty"`
+	Asked    *Asked         `json:"asked,omitempty"` // of an escalation: what people read
+}
+
+// Asked is what a person was asked, as the comment on the issue says it.
+type Asked struct {
+	Title string `json:"title"`           // what is the matter
+	Ask   string `json:"ask"`             // what to do, in sentences
+	Reply string `json:"reply,omitempty"` // the one recommended comment; <…> in it is for the person's own words
 }
 
 // EffectError says why an effect failed, and whether trying again can help.

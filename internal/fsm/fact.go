@@ -279,6 +279,8 @@ type EffectDone struct {
 	OfTask
 	Effect string `json:"effect"`
 	Failed string `json:"failed,omitempty"`
+	// Asked is what an escalation asked, as people read it. Old journals do not say.
+	Asked *Asked `json:"asked,omitempty"`
 	// Reason is what it failed for. Old journals do not say; empty, too, if it was overtaken.
 	Reason recovery.Reason `json:"reason,omitempty"`
 }

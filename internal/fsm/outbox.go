@@ -40,6 +40,8 @@ func (e EffectEnded) step(m *Machine) {
 	done := EffectDone{OfTask: OfTask{t.Key}, Effect: e.Effect}
 	if e.Failure != nil {
 		done.Failed, done.Reason = e.Failure.Text, e.Failure.Reason
+	} else if p.Effect.Kind == DoEscalate {
+		done.Asked = e.Asked
 	}
 	switch {
 	case e.delivered() && p.Effect.Kind == DoDeliver:

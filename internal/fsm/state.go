@@ -67,7 +67,7 @@ var States = []StateInfo{
 	{State: Delivering, Name: "Delivering", Label: LabelClaimed, Means: "the work is committed, pushed and shown"},
 	{State: InReview, Name: "InReview", Label: LabelReview, Means: "the work is a pull request, which is watched until it is merged or closed"},
 	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered; what was watched is merged"},
-	{State: Blocked, Name: "Blocked", Label: LabelBlocked, Means: "a human was asked"},
+	{State: Blocked, Name: "Blocked", Label: LabelBlocked, Means: "a person was asked"},
 	{State: Released, Name: "Released", Label: NoLabel, Final: true, Means: "the claim was given up"},
 }
 

@@ -76,6 +76,9 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 		return
 	}
 	e := Event{ID: place, At: at, Issue: key, Attempt: attempt, Kind: fsm.KindOf(f), Text: text}
+	if m, ok := f.(fsm.Moved); ok {
+		e.Over = m.To.Info().Final || m.To == fsm.Forgotten
+	}
 	if _, ok := f.(fsm.VerdictMade); ok && s != nil {
 		if a := s.attempt(attempt); a != nil && len(a.Decided) > 0 {
 			e.Decision = &a.Decided[len(a.Decided)-1]

@@ -49,6 +49,8 @@ type Event struct {
 	Kind    string       `json:"kind"`              // of the fact: "moved", "verdict_made"
 	Text    string       `json:"text"`              // a sentence for people, without its full stop
 
+	Over bool `json:"over,omitempty"` // with it the issue is over
+
 	Decision *Decision `json:"decision,omitempty"` // of a verdict
 }
 
@@ -99,7 +101,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, attempt int) (int, string) {
 	case fsm.AttemptBegan:
 		return f.N, fmt.Sprintf("Attempt %d begins%s", f.N, nextText(f.Next))
 	case fsm.ContainerStarted:
-		return attempt, "Its container runs"
+		return attempt, "Its worker is started"
 	case fsm.ReportAccepted:
 		return attempt, reportText(f)
 	case fsm.EndingSet:
@@ -125,6 +127,9 @@ func lineOfAttempt(at time.Time, f fsm.Fact, attempt int) (int, string) {
 	case fsm.EffectPlanned:
 		return attempt, plannedText(f.Effect)
 	case fsm.EffectDone:
+		if f.Asked != nil {
+			return attempt, "The comment asks: " + f.Asked.Title
+		}
 		if f.Failed != "" {
 			return attempt, effectName(f.Effect) + " is given up: " + f.Failed
 		}

@@ -25,7 +25,7 @@ var remedies = []struct {
 	}},
 	{fsm.CommandFresh, map[fsm.State]string{0: "begins the next attempt on a fresh checkout of the base branch"}},
 	{fsm.CommandFix, map[fsm.State]string{fsm.InReview: "begins another attempt at the pull request; --text \"…\" says what to change"}},
-	{fsm.CommandStop, map[fsm.State]string{0: "gives the issue up; its branch stays", fsm.Queued: "takes it out of the queue"}},
+	{fsm.CommandStop, map[fsm.State]string{0: "gives the issue up; what was pushed stays", fsm.Queued: "takes it out of the queue"}},
 }
 
 // can lists what a person can do about a task in a state.

@@ -45,8 +45,10 @@ type Question struct {
 	At     time.Time       `json:"at"`
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"`
-	Ask    string          `json:"ask"`
+	Ask    string          `json:"ask"` // as the comment says it, once that is written
 	Why    string          `json:"why"`
+	Title  string          `json:"title,omitempty"` // of the comment
+	Reply  string          `json:"reply,omitempty"` // the comment that it recommends; <…> is for one's own words
 }
 
 // Work is what was pushed.
@@ -158,6 +160,12 @@ func (s *Story) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 	case fsm.EffectPlanned:
 		if e := f.Effect.Escalation; e != nil {
 			s.Asked = &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
+		}
+	case fsm.EffectDone:
+		if f.Asked != nil && s.Asked != nil { // what people read says more
+			q := *s.Asked
+			q.Title, q.Ask, q.Reply = f.Asked.Title, f.Asked.Ask, f.Asked.Reply
+			s.Asked = &q
 		}
 	case fsm.WorkDelivered:
 		s.Work = workOf(f.Delivery)

@@ -19,6 +19,9 @@ var (
 	askedMove    = fsm.OnEscalate.Info().Means
 )
 
+// incidentRow names verdicts that an incident has made, rather than the policy.
+const incidentRow = "director.incident"
+
 // indent stands before what belongs to the line above.
 const indent = "          "
 
@@ -51,8 +54,11 @@ func (s Story) standing(w *lines, now time.Time) {
 		w.field("WHY", "%s", because(q.Reason, q.Why))
 		w.field("CAUSE", "%s", quoted(q.Cause))
 		w.field("ASKED", "%s", Plain(q.Ask))
-	} else if d := s.lastDecision(); d != nil && !s.Over && d.At.After(s.answered) {
-		w.field("WHY", "%s", because(d.Reason, d.Why))
+		if q.Reply != "" {
+			w.field("", "recommended comment: %s", Plain(q.Reply))
+		}
+	} else if d := s.lastDecision(); d != nil && s.goesOn() && d.At.After(s.answered) {
+		w.field("LAST", "failure: %s", because(d.Reason, d.Why))
 		w.field("CAUSE", "%s", quoted(d.Cause))
 	}
 	for i, r := range s.Can {
@@ -69,6 +75,11 @@ func (s Story) standing(w *lines, now time.Time) {
 		w.field("WORK", "%s", Plain(text))
 	}
 	w.field("METERS", "%s", s.meters())
+}
+
+// goesOn reports whether what failed last explains where the task stands: not once its work is being shown.
+func (s Story) goesOn() bool {
+	return !s.Over && s.State != fsm.InReview.String() && s.State != fsm.Delivering.String()
 }
 
 // because is why something was decided, with the reason in front if the words do not have it.
@@ -121,7 +132,7 @@ func (s Story) course(w *lines) {
 	for _, e := range s.Events {
 		if d := e.At.UTC().Format(time.DateOnly); d != day {
 			day = d
-			w.add("%s", day)
+			w.add("%s (UTC)", day)
 		}
 		if e.Kind == attemptBegan && e.Attempt != attempt {
 			attempt = e.Attempt
@@ -146,7 +157,7 @@ func (d *Decision) exPlain(w *lines) {
 	if d.Veto != "" {
 		w.add(indent+"          the guard %s forbade what the row wanted", d.Veto)
 	}
-	if d.Incident != "" {
+	if d.Row == incidentRow {
 		w.add(indent+"          it counts for the incident %s", Plain(d.Incident))
 	}
 	if changes := d.paid(); changes != "" {
@@ -156,7 +167,7 @@ func (d *Decision) exPlain(w *lines) {
 	if d.Delay > 0 {
 		did += ", after a pause of " + d.Delay.Round(time.Second).String()
 	}
-	w.add(indent+"did       %s", did)
+	w.add(indent+"then      %s", did)
 }
 
 func stageText(stage string) string {

@@ -11,7 +11,7 @@ import (
 )
 
 // clock is a time of day, in UTC as all times in logs and files are.
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
 func cooldownText(f fsm.CooldownSet) string {
 	c := fsm.Cooldown(f)
@@ -48,6 +48,8 @@ func movedText(at time.Time, f fsm.Moved) string {
 	text := f.On.Info().Means
 	switch {
 	case f.Why == "" || f.On == fsm.OnDispatch || f.On == fsm.OnStillOurs:
+	case f.On == fsm.OnWithdrawn:
+		return "The claim ends: " + f.Why
 	case f.On == fsm.OnRetry || f.On == fsm.OnEscalate || f.On == fsm.OnReclaim: // the verdict has said it
 	default:
 		text += ": " + f.Why
@@ -85,6 +87,9 @@ func reportText(f fsm.ReportAccepted) string {
 		return "The worker reports that stage " + f.Stage + " has passed"
 	case f.Finding == nil:
 		return "The worker reports a failure in stage " + cmp.Or(f.Stage, "?")
+	}
+	if f.Exit {
+		return "The worker has ended without a report: " + f.Finding.Cause
 	}
 	text := fmt.Sprintf("The worker reports a failure in stage %s: %s", cmp.Or(f.Stage, "?"), f.Finding.Cause)
 	if !f.Final {
@@ -135,7 +140,7 @@ func hintsText(hints []fsm.Hint) string {
 		return ""
 	}
 	last := hints[len(hints)-1]
-	return fmt.Sprintf("%s says: %s", last.From, firstLine(last.Text))
+	return fmt.Sprintf("%s says: %s", last.From, shortened(last.Text))
 }
 
 func commandText(f fsm.CommandTaken) string {
@@ -186,8 +191,8 @@ func decidedText(v recovery.Verdict) string {
 	return text
 }
 
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+func shortened(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
 	const most = 200
 	if r := []rune(s); len(r) > most {
 		return string(r[:most]) + "…"
