@@ -112,7 +112,7 @@ func ShowBudget(out io.Writer, rows []BudgetRow, asJSON bool) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprint(w, "ISSUE\tSTATE\tPAID CALLS\tRE-DISPATCHES\tCOST (USD)\tMAY RUN\n")
+	_, _ = fmt.Fprint(w, "ISSUE\tSTATE\tPAID CALLS\tITERATIONS\tCOST (USD)\tMAY RUN\n")
 	for _, r := range rows {
 		note := ""
 		if r.Edited {
