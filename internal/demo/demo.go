@@ -120,6 +120,9 @@ func (n *progressLog) header(s *testbed) {
 		stays = "of this run only: no folder for caches was found"
 	}
 	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.url, repository)
+	if s.httpListen != "" {
+		fmt.Fprintf(n.out, "  the page     http://%s/   (what the director does)\n", s.httpListen)
+	}
 	fmt.Fprintf(n.out, "  toolchain    %s, from %s\n", s.tools.version, s.tools.root)
 	fmt.Fprintf(n.out, "  build cache  %s\n               (%s)\n", s.cache.dir, stays)
 	if s.cache.cold {

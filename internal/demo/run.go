@@ -304,9 +304,10 @@ the director goes on until Ctrl-C; then everything is removed
                (give one of them the label %s: the agent knows issues 1 to 13 only, and fails at any other)
   its data     %s
   its state    %s status -c %s
+  why          %s explain -c %s %s#2
   what failed  %s report --dir %s
   what it used %s budget show --dir %s
-`, r.testbed.url, repository, labelTask, data, director, config, director, data, director, data)
+`, r.testbed.url, repository, labelTask, data, director, config, director, config, repository, director, data, director, data)
 	for {
 		select {
 		case l := <-r.director.lines:
