@@ -39,6 +39,16 @@ func (s seat) Board(ctx context.Context, most int) (rows []story.Story, count ma
 	return rows, count, err
 }
 
+// Story is what the book has: a page asks often, and the journal's older stories are for whoever asks by command.
+func (s seat) Story(ctx context.Context, k fsm.IssueKey, _ time.Time) (told story.Story, ok bool, err error) {
+	err = s.viewed(ctx, func(b *story.Book, now time.Time) {
+		if told, ok = b.Story(k, now); ok {
+			s.addFate(b.Machine(), &told, s.settings())
+		}
+	})
+	return told, ok, err
+}
+
 func (s seat) Numbers(ctx context.Context, since time.Time) (n story.Numbers, err error) {
 	err = s.viewed(ctx, func(b *story.Book, _ time.Time) { n = b.Numbers(since) })
 	return n, err

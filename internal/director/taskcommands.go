@@ -136,9 +136,14 @@ func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskComma
 	if a.Problem = problem; problem != "" {
 		return http.StatusBadRequest, a
 	}
-	if a.Command = string(v.Command); s.tasksOwn(ctx, &v) {
+	a.Command = string(v.Command)
+	switch known, err := s.tasksOwn(ctx, &v); {
+	case known:
 		a.Issue = string(v.Task)
-	} else if ctx.Err() == nil {
+	case err != nil:
+		a.Problem = tooBusy
+		return http.StatusServiceUnavailable, a
+	default:
 		a.Problem = "the director has no task " + a.Issue + " (any more): director tasks lists those that it has, director add " + a.Issue + " offers it"
 		return http.StatusNotFound, a
 	}
@@ -158,7 +163,7 @@ func (s *session) commandTask(ctx context.Context, key fsm.IssueKey, c TaskComma
 }
 
 // tasksOwn reports whether a command is about a task, also one that the command itself has ended, and spells the issue as the task does.
-func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) bool {
+func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
 	key, err := look(ctx, s.owner, func(d *fsm.Driver) fsm.IssueKey {
 		if t := d.Machine().Task(v.Task); t != nil {
 			return t.Key
@@ -171,7 +176,7 @@ func (s *session) tasksOwn(ctx context.Context, v *fsm.CommentView) bool {
 	if err == nil && key != "" {
 		v.Task = key
 	}
-	return err == nil && key != ""
+	return err == nil && key != "", err
 }
 
 // request offers a command until it is decided, and that is in the journal.

@@ -34,6 +34,8 @@ type views struct {
 	mu      sync.Mutex    // never the owner's
 	book    *story.Book   // nil: what was before is still being read
 	changed chan struct{} // closed when the book has more
+	ended   chan struct{} // closed when nobody follows the journal any more: the session is over
+	whole   chan struct{} // one reading of the whole journal at a time; room for one
 }
 
 type decidedBatch struct {
@@ -48,7 +50,7 @@ func newViews(d *fsm.Driver, j *bus.Journal, config fsm.Config, log *zap.Logger)
 	if err != nil {
 		return nil, err
 	}
-	return &views{log: log, journal: j, config: config, begin: d.Last(), state: state, more: make(chan struct{}, 1), changed: make(chan struct{})}, nil
+	return &views{log: log, journal: j, config: config, begin: d.Last(), state: state, more: make(chan struct{}, 1), changed: make(chan struct{}), ended: make(chan struct{}), whole: make(chan struct{}, 1)}, nil
 }
 
 // batch takes what has become durable. It is the owner's.
@@ -71,6 +73,7 @@ func (v *views) add(b decidedBatch) {
 
 // follow reads what was before, and then takes what is decided, until ctx ends.
 func (v *views) follow(ctx context.Context) error {
+	defer close(v.ended)
 	book := story.NewBook(v.config, story.DefaultLimits)
 	if err := readBook(ctx, v.journal, book, func(r chain.Record, _ []fsm.Record) bool { return r.Seq <= v.begin }); err != nil && ctx.Err() == nil {
 		v.log.Warn("what happened before this run cannot be read; explain and events know less", zap.Error(err))
@@ -103,6 +106,9 @@ func (v *views) follow(ctx context.Context) error {
 		}
 	}
 }
+
+// errViewOver: who looks has to begin anew.
+var errViewOver = errors.New("the director reads its journal anew, or another one leads now: ask again")
 
 // errEnough ends a reading.
 var errEnough = errors.New("enough is read")
@@ -146,6 +152,8 @@ func (v *views) read(ctx context.Context, seq uint64, f func(*story.Book)) error
 		v.mu.Unlock()
 		select {
 		case <-changed:
+		case <-v.ended:
+			return errViewOver
 		case <-ctx.Done():
 			return fmt.Errorf("the journal is still being read: %w", context.Cause(ctx))
 		}
@@ -164,6 +172,8 @@ func (v *views) next(ctx context.Context, after story.Place) error {
 		}
 		select {
 		case <-changed:
+		case <-v.ended:
+			return errViewOver
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -172,6 +182,12 @@ func (v *views) next(ctx context.Context, after story.Place) error {
 
 // asOf makes a book of what the journal had at a time. It reads all of the journal.
 func (v *views) asOf(ctx context.Context, at time.Time) (*story.Book, error) {
+	select {
+	case v.whole <- struct{}{}:
+		defer func() { <-v.whole }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("somebody else has the journal read: %w", context.Cause(ctx))
+	}
 	v.mu.Lock()
 	config := v.config
 	v.mu.Unlock()

@@ -138,6 +138,7 @@ type frame struct {
 	Who                string // signed in; empty: nobody
 	CanSignIn          bool
 	Problem            string
+	Again              bool   // the page asks again by itself
 	Said               string // about the last action
 	Part               any
 }
@@ -151,9 +152,9 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, name, title string, 
 		f.Part, err = part(r.Context(), s)
 	}
 	if err != nil {
-		f.Problem, status = err.Error(), http.StatusServiceUnavailable
+		f.Problem, f.Again, status = err.Error(), true, http.StatusServiceUnavailable
 		if errors.Is(err, errUnknown) {
-			status = http.StatusNotFound
+			status, f.Again = http.StatusNotFound, false
 		}
 		name = "problem"
 	}

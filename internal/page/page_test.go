@@ -206,6 +206,11 @@ func TestWhoMayLookAndAct(t *testing.T) {
 	if status, _, _ := open.send(http.MethodGet, "/", nil, func(r *http.Request) { r.Host = "evil.example" }); status != http.StatusSeeOther {
 		t.Errorf("another name for this machine: %d", status)
 	}
+	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-For", "Forwarded", "X-Real-IP"} { // whoever asks a proxy chooses the name
+		if status, _, _ := open.send(http.MethodGet, "/", nil, func(r *http.Request) { r.Header.Set(name, "https") }); status != http.StatusSeeOther {
+			t.Errorf("by a proxy that says so in %s: %d", name, status)
+		}
+	}
 	act := url.Values{"command": {"retry"}, "text": {"use B"}}
 	if status, _, _ := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act, nil); status != http.StatusForbidden {
 		t.Errorf("an action without a session: %d", status)

@@ -95,7 +95,7 @@ func (p *Page) canSignIn() bool {
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case p.sessions.who(r) != "" || p.options.Open && localName(r.Host):
+		case p.sessions.who(r) != "" || p.options.Open && localName(r.Host) && !forwarded(r):
 			next(w, r)
 		case r.Header.Get("Accept") == "text/event-stream":
 			http.Error(w, "sign in first", http.StatusUnauthorized)
@@ -103,6 +103,16 @@ func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 			http.Redirect(w, r, "/signin", http.StatusSeeOther)
 		}
 	}
+}
+
+// forwarded reports whether a proxy hands the request on: whoever asks is elsewhere, and the name that is asked for is theirs to choose.
+func forwarded(r *http.Request) bool {
+	for name := range r.Header {
+		if name == "Forwarded" || name == "Via" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
+			return true
+		}
+	}
+	return false
 }
 
 // localName reports whether a Host header names this machine.

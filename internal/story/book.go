@@ -65,7 +65,9 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	t := cmp.Or(b.m.Task(key), held)
 	var s *Story
 	if key != "" {
-		s = b.story(key)
+		if s = b.storyOf(key, f); s == nil {
+			return // of an issue that is no task of ours
+		}
 		over := s.Over
 		s.follow(at, f, t, was)
 		b.keep(s, over)
@@ -100,6 +102,15 @@ func bounded(all []Event, most int) []Event {
 		return all
 	}
 	return append([]Event(nil), all[len(all)-most+most/10:]...)
+}
+
+// storyOf is the story that a fact belongs to; nil: there is none, and it begins none.
+func (b *Book) storyOf(k fsm.IssueKey, f fsm.Fact) *Story {
+	switch f.(type) {
+	case fsm.TaskQueued, fsm.TaskRebuilt:
+		return b.story(k)
+	}
+	return b.stories[folded(k)]
 }
 
 func (b *Book) story(k fsm.IssueKey) *Story {
