@@ -203,10 +203,8 @@ func (s *session) Events(ctx context.Context, f EventFilter, each func([]story.E
 		if err := each(f.since(all)); err != nil || !f.Follow {
 			return err
 		}
-		if err := s.views.next(ctx, last); ctx.Err() != nil {
-			return nil // whoever follows has gone
-		} else if err != nil {
-			return err
+		if err := s.views.next(ctx, last); err != nil {
+			return err // whoever follows has gone, or the session is over
 		}
 		if err := s.viewed(ctx, func(b *story.Book, _ time.Time) {
 			all, _ = b.Events(last, f.Issue)
