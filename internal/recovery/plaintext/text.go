@@ -28,7 +28,7 @@ func OneLine(s string) string {
 	if len(s) > 8*MaxCause {
 		s = s[:8*MaxCause]
 	}
-	s = strings.Join(strings.Fields(Clean(s)), " ")
+	s = joined(Clean(s))
 	if len(s) <= MaxCause {
 		return s
 	}

@@ -1,0 +1,142 @@
+// Package fence hands rules of a firewall to the kernel, from inside of a short-lived container in the host's network: the worker's program knows it as a
+// command of its own, as it knows package look's. Whoever starts it has written the rules; it knows nothing of what they say.
+//
+// It is all or nothing: the kernel takes a batch as a whole, or none of it. It imports the standard library only.
+package fence
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Command is the worker's word for it.
+const Command = "fence"
+
+// TablePrefix begins the names of the tables that are written here: then come the bridge and the fleet. Those of bridges that are gone are removed.
+const TablePrefix = "retake-"
+
+// Done is what Main prints, as JSON.
+type Done struct {
+	Used        int      `json:"used"`                  // which of the batches the kernel took, from 0; -1: none
+	Why         string   `json:"why,omitempty"`         // it took none
+	Nameservers []string `json:"nameservers,omitempty"` // of this machine's resolv.conf
+}
+
+// Args are the arguments that have Main hand over the first of the batches that the kernel takes, behind Command. A batch is messages of netlink, as
+// they go over the socket.
+func Args(batches ...[]byte) (args []string) {
+	for _, b := range batches {
+		args = append(args, base64.StdEncoding.EncodeToString(b))
+	}
+	return args
+}
+
+// Main hands over, and returns the exit code: 0 if it could be tried, whatever the kernel said.
+func Main(args []string, stdout, stderr io.Writer) int {
+	done := Done{Used: -1, Nameservers: nameservers("/etc/resolv.conf")}
+	for i, text := range args {
+		batch, err := base64.StdEncoding.DecodeString(text)
+		if err == nil {
+			err = send(batch)
+		}
+		if err == nil {
+			done.Used, done.Why = i, ""
+			break
+		}
+		if done.Why == "" { // the first is the one that was wanted
+			done.Why = err.Error()
+		}
+	}
+	if err := removeStale(TablePrefix); err != nil {
+		fmt.Fprintln(stderr, "worker fence: tables of networks that are gone:", err)
+	}
+	if err := json.NewEncoder(stdout).Encode(done); err != nil {
+		fmt.Fprintln(stderr, "worker fence:", err)
+		return 2
+	}
+	return 0
+}
+
+// nameservers are those that a machine asks.
+func nameservers(file string) (all []string) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) > 1 && fields[0] == "nameserver" {
+			all = append(all, fields[1])
+		}
+	}
+	return all
+}
+
+// answerLimit bounds the wait for the kernel, which answers at once.
+const answerLimit = 10 * time.Second
+
+// send writes a batch to the kernel's netfilter and reads what it says of each message: an error of one undoes all.
+func send(batch []byte) error {
+	messages, err := syscall.ParseNetlinkMessage(batch)
+	if err != nil || len(messages) == 0 {
+		return fmt.Errorf("no batch of netlink messages: %w", err)
+	}
+	fd, err := open()
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	if err := syscall.Sendto(fd, batch, 0, kernel()); err != nil {
+		return os.NewSyscallError("sendto", err)
+	}
+	awaited := 0
+	for _, m := range messages {
+		if m.Header.Flags&syscall.NLM_F_ACK != 0 {
+			awaited++
+		}
+	}
+	answer := make([]byte, 1<<16)
+	for awaited > 0 {
+		n, _, err := syscall.Recvfrom(fd, answer, 0)
+		if err != nil {
+			return os.NewSyscallError("recvfrom", err)
+		}
+		said, err := syscall.ParseNetlinkMessage(answer[:n])
+		if err != nil {
+			return err
+		}
+		for _, m := range said {
+			if m.Header.Type != syscall.NLMSG_ERROR || len(m.Data) < 4 {
+				continue
+			}
+			if code := int32(binary.NativeEndian.Uint32(m.Data)); code != 0 {
+				return fmt.Errorf("nftables: %w", syscall.Errno(-code))
+			}
+			awaited--
+		}
+	}
+	return nil
+}
+
+func kernel() *syscall.SockaddrNetlink { return &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK} }
+
+// open opens a socket to the kernel's netfilter.
+func open() (fd int, err error) {
+	if fd, err = syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.NETLINK_NETFILTER); err != nil {
+		return 0, os.NewSyscallError("socket", err)
+	}
+	limit := syscall.NsecToTimeval(int64(answerLimit))
+	if err := errors.Join(syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &limit), syscall.Bind(fd, kernel())); err != nil {
+		return 0, errors.Join(err, syscall.Close(fd))
+	}
+	return fd, nil
+}

@@ -1,0 +1,310 @@
+package egress
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/net/netutil"
+)
+
+// Bounds of a proxy.
+const (
+	mostConnections = 1024             // of workers, in all
+	mostOfGuest     = 64               // connections and requests of one attempt at a time: package managers open some dozens
+	mostDenied      = 32               // hosts remembered for an attempt
+	mostGuests      = 256              // attempts that are over and whose denied hosts are remembered
+	headLimit       = 10 * time.Second // for the head of a request
+	headBytes       = 64 << 10         // of it: keys of providers are some hundred
+	dialLimit       = 10 * time.Second // to look a name up and to connect
+	idleLimit       = 15 * time.Minute // without a byte in a tunnel: models think for minutes
+)
+
+// Options of a proxy.
+type Options struct {
+	Hosts  []string         // allowed: a name, "*." and a name, either with ":" and a port; without one: 80 and 443
+	Doors  []netip.AddrPort // allowed although they are not public
+	Keys   map[string]Key   // by the name of the variable that holds one
+	Secret []byte           // of the tokens; the same for the life of a fleet's workers
+	Log    *zap.Logger
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // nil: the machine's resolver
+	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // nil: the machine's network
+	TLS    *tls.Config                                                                    // towards the hosts of Keys; nil: Go's
+}
+
+// Proxy serves workers. Safe for concurrent use.
+type Proxy struct {
+	o       Options
+	server  *http.Server
+	forward *httputil.ReverseProxy
+	onward  *httputil.ReverseProxy // with keys
+	serving sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	guests map[string]*guest // by attempt
+	over   []string          // attempts that are dismissed, the oldest first
+}
+
+// guest is an attempt, held by Proxy.mu.
+type guest struct {
+	admitted bool
+	open     map[io.Closer]struct{}
+	denied   []string
+}
+
+// New makes a proxy that serves nobody yet.
+func New(o Options) *Proxy {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Lookup == nil {
+		o.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		}
+	}
+	if o.Dial == nil {
+		o.Dial = func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, to.String())
+		}
+	}
+	p := &Proxy{o: o, guests: map[string]*guest{}}
+	errorLog := zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))) // what workers do wrong is no news
+	transport := &http.Transport{DialContext: p.dialAllowed, DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: o.TLS, ForceAttemptHTTP2: false}
+	p.forward = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.Host = r.In.URL.Host }, Transport: transport, FlushInterval: -1, ErrorHandler: p.failed, ErrorLog: errorLog}
+	p.onward = &httputil.ReverseProxy{Rewrite: p.withKey, Transport: &http.Transport{DialContext: p.dialKeyHost, TLSClientConfig: o.TLS, DisableCompression: true}, FlushInterval: -1, ErrorHandler: p.failed, ErrorLog: errorLog}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: headLimit, IdleTimeout: idleLimit, MaxHeaderBytes: headBytes, ErrorLog: errorLog}
+	return p
+}
+
+// Serve serves those who come in at a listener, until Close.
+func (p *Proxy) Serve(l net.Listener) {
+	p.serving.Go(func() {
+		if err := p.server.Serve(netutil.LimitListener(l, mostConnections)); !errors.Is(err, http.ErrServerClosed) {
+			p.o.Log.Error("the egress proxy has ended", zap.Error(err))
+		}
+	})
+}
+
+// Close ends all that is open, and waits.
+func (p *Proxy) Close() error {
+	err := p.server.Close()
+	p.mu.Lock()
+	p.closed = true
+	for _, g := range p.guests {
+		g.close()
+	}
+	p.mu.Unlock()
+	p.serving.Wait()
+	for _, r := range []*httputil.ReverseProxy{p.forward, p.onward} {
+		r.Transport.(*http.Transport).CloseIdleConnections()
+	}
+	return err
+}
+
+// Admit lets an attempt sign in.
+func (p *Proxy) Admit(attempt string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.guests[attempt] == nil {
+		p.guests[attempt] = &guest{open: map[io.Closer]struct{}{}}
+	}
+	p.guests[attempt].admitted = true
+}
+
+// Dismiss ends what an attempt has open, for good.
+func (p *Proxy) Dismiss(attempt string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.guests[attempt]
+	if g == nil || !g.admitted {
+		return
+	}
+	g.admitted = false
+	g.close()
+	if p.over = append(p.over, attempt); len(p.over) > mostGuests {
+		if old := p.guests[p.over[0]]; old != nil && !old.admitted {
+			delete(p.guests, p.over[0])
+		}
+		p.over = p.over[1:]
+	}
+}
+
+func (g *guest) close() {
+	for c := range g.open {
+		_ = c.Close() // whoever uses it sees that
+	}
+}
+
+// Denied are the hosts that an attempt asked for and did not get, the first ones.
+func (p *Proxy) Denied(attempt string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g := p.guests[attempt]; g != nil {
+		return slices.Clone(g.denied)
+	}
+	return nil
+}
+
+// deny remembers one.
+func (p *Proxy) deny(attempt, host, why string) {
+	host = host[:min(len(host), 255)]
+	p.mu.Lock()
+	g := p.guests[attempt]
+	news := g != nil && len(g.denied) < mostDenied && !slices.Contains(g.denied, host)
+	if news {
+		g.denied = append(g.denied, host)
+	}
+	p.mu.Unlock()
+	if news {
+		p.o.Log.Warn("egress denied", zap.String("attempt", attempt), zap.String("host", host), zap.String("reason", why))
+	}
+}
+
+// Token is what an attempt signs in with.
+func (p *Proxy) Token(attempt string) string {
+	mac := hmac.New(sha256.New, p.o.Secret)
+	mac.Write([]byte(attempt))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// knows reports whether a token is that of an attempt under way.
+func (p *Proxy) knows(attempt, token string) bool {
+	p.mu.Lock()
+	g := p.guests[attempt]
+	admitted := g != nil && g.admitted
+	p.mu.Unlock()
+	return subtle.ConstantTimeCompare([]byte(token), []byte(p.Token(attempt))) == 1 && admitted
+}
+
+// enter counts something that an attempt has open, which Dismiss closes; false: too many, or the attempt is over.
+func (p *Proxy) enter(attempt string, c io.Closer) (leave func(), ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.guests[attempt]
+	if p.closed || g == nil || !g.admitted || len(g.open) >= mostOfGuest {
+		return nil, false
+	}
+	g.open[c] = struct{}{}
+	p.serving.Add(1)
+	return func() {
+		defer p.serving.Done()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(g.open, c)
+	}, true
+}
+
+// ends is a context that can be closed.
+type ends struct{ end context.CancelFunc }
+
+func (e *ends) Close() error { e.end(); return nil }
+
+// ServeHTTP is for http.Server.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect && r.URL.Host == "" {
+		p.serveKeys(w, r)
+		return
+	}
+	attempt, token, _ := (&http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}).BasicAuth()
+	if !p.knows(attempt, token) {
+		w.Header().Set("Proxy-Authenticate", `Basic realm="retake"`)
+		http.Error(w, "retake: sign in with what HTTPS_PROXY says", http.StatusProxyAuthRequired)
+		return
+	}
+	if r.Method != http.MethodConnect && r.URL.Scheme != "http" {
+		http.Error(w, "retake: want CONNECT, or http://", http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), attemptKey{}, attempt))
+	defer cancel()
+	leave, ok := p.enter(attempt, &ends{cancel})
+	if !ok {
+		http.Error(w, "retake: too many connections of this attempt", http.StatusTooManyRequests)
+		return
+	}
+	defer leave()
+	if r.Method == http.MethodConnect {
+		p.tunnel(ctx, w, r.URL.Host)
+		return
+	}
+	p.forward.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// attemptKey carries the attempt to where its host is dialled.
+type attemptKey struct{}
+
+// tunnel joins a worker with a host, until either is done or nobody says anything for long.
+func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, host string) {
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		http.Error(w, "retake: want CONNECT HOST:PORT", http.StatusBadRequest)
+		return
+	}
+	there, err := p.dialAllowed(ctx, "tcp", host)
+	if err != nil {
+		p.failed(w, nil, err)
+		return
+	}
+	defer there.Close()
+	here, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		http.Error(w, "retake: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer here.Close()
+	stop := context.AfterFunc(ctx, func() { _, _ = here.Close(), there.Close() })
+	defer stop()
+	if _, err := io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { copyUntil(there, here, buffered) })
+	copyUntil(here, there, there)
+	both.Wait()
+}
+
+// copyUntil passes on what one end says, which may have been read ahead, and that it is done.
+func copyUntil(to, from net.Conn, ahead io.Reader) {
+	buffer := make([]byte, 16<<10)
+	for {
+		_ = from.SetReadDeadline(time.Now().Add(idleLimit))
+		n, err := ahead.Read(buffer)
+		if n > 0 {
+			_ = to.SetWriteDeadline(time.Now().Add(idleLimit))
+			if _, failed := to.Write(buffer[:n]); failed != nil {
+				err = failed
+			}
+		}
+		if err == nil {
+			continue
+		}
+		half, ok := to.(interface{ CloseWrite() error })
+		if !errors.Is(err, io.EOF) || !ok || half.CloseWrite() != nil {
+			_, _ = to.Close(), from.Close()
+		}
+		return
+	}
+}
+
+// failed says what became of a request.
+func (p *Proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
+	if d, ok := errors.AsType[*deniedError](err); ok {
+		http.Error(w, "retake: "+d.Error(), http.StatusForbidden)
+		return
+	}
+	http.Error(w, "retake: "+strings.TrimSpace(err.Error()), http.StatusBadGateway)
+}

@@ -1,0 +1,107 @@
+package egress
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Key is a provider's key that workers use and do not have.
+type Key struct {
+	Host  string // name, or name and port; without one: 443
+	Value string
+}
+
+// placeholderPrefix begins what a worker has in a key's place. Some agents want a key to begin like one.
+const placeholderPrefix = "sk-retake-"
+
+// Placeholder is what an attempt has in the place of every key.
+func (p *Proxy) Placeholder(attempt string) string {
+	return placeholderPrefix + attempt + "-" + p.Token(attempt)
+}
+
+// holder is the attempt whose placeholder this is.
+func (p *Proxy) holder(placeholder string) (attempt string, ok bool) {
+	rest, ok := strings.CutPrefix(placeholder, placeholderPrefix)
+	cut := strings.LastIndexByte(rest, '-')
+	if !ok || cut < 0 {
+		return "", false
+	}
+	return rest[:cut], p.knows(rest[:cut], rest[cut+1:])
+}
+
+// keyHeaders are where providers take keys from, with what stands before one.
+var keyHeaders = []struct{ name, before string }{{"X-Api-Key", ""}, {"Authorization", "Bearer "}, {"X-Goog-Api-Key", ""}}
+
+// keyParameter is where Google takes one from, too.
+const keyParameter = "key"
+
+// presented is the placeholder that a request came with.
+func presented(r *http.Request) string {
+	for _, h := range keyHeaders {
+		if text, ok := strings.CutPrefix(r.Header.Get(h.name), h.before); ok && strings.HasPrefix(text, placeholderPrefix) {
+			return text
+		}
+	}
+	return r.URL.Query().Get(keyParameter)
+}
+
+// serveKeys passes a request on to the provider of a key, if who sends it is an attempt under way.
+func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
+	attempt, ok := p.holder(presented(r))
+	if !ok {
+		http.Error(w, "retake: want the key of this attempt, as the variable of its name has it", http.StatusUnauthorized)
+		return
+	}
+	if _, known := p.o.Keys[name]; !known {
+		http.Error(w, "retake: the first part of the path is no key of containers.proxied_keys", http.StatusNotFound)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), attemptKey{}, attempt))
+	defer cancel()
+	leave, ok := p.enter(attempt, &ends{cancel})
+	if !ok {
+		http.Error(w, "retake: too many requests of this attempt at a time", http.StatusTooManyRequests)
+		return
+	}
+	defer leave()
+	p.onward.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// withKey makes of a worker's request the one to the provider.
+func (p *Proxy) withKey(r *httputil.ProxyRequest) {
+	name, rest, _ := strings.Cut(strings.TrimPrefix(r.In.URL.EscapedPath(), "/"), "/")
+	key, placeholder := p.o.Keys[name], presented(r.In)
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "https", key.Host, key.Host
+	r.Out.URL.Path, r.Out.URL.RawPath = "/"+rest, "/"+rest
+	if plain, err := url.PathUnescape("/" + rest); err == nil {
+		r.Out.URL.Path = plain
+	}
+	for _, h := range keyHeaders {
+		if r.Out.Header.Get(h.name) == h.before+placeholder {
+			r.Out.Header.Set(h.name, h.before+key.Value)
+		}
+	}
+	if q := r.In.URL.Query(); q.Get(keyParameter) == placeholder {
+		q.Set(keyParameter, key.Value)
+		r.Out.URL.RawQuery = q.Encode()
+	}
+}
+
+// dialKeyHost connects with a provider only.
+func (p *Proxy) dialKeyHost(ctx context.Context, network, address string) (net.Conn, error) {
+	return p.dial(ctx, network, address, func(host string, port uint16) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(p.o.Keys)), func(k Key) bool {
+			name, at, _ := strings.Cut(k.Host, ":")
+			return host == name && cmp.Or(at, "443") == strconv.Itoa(int(port))
+		})
+	})
+}

@@ -1,0 +1,59 @@
+package hidden
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+var (
+	mu    sync.RWMutex
+	taken = map[string]string{}
+)
+
+// Variables takes those out of the environment that is says: from now on only Lookup, Getenv and Environ find them.
+func Variables(is func(name string) bool) error {
+	mu.Lock()
+	defer mu.Unlock()
+	for _, v := range os.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		if !is(name) {
+			continue
+		}
+		taken[name] = value
+		if err := os.Unsetenv(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lookup is os.LookupEnv for this process's own use.
+func Lookup(name string) (string, bool) {
+	if v, ok := os.LookupEnv(name); ok {
+		return v, true
+	}
+	mu.RLock()
+	defer mu.RUnlock()
+	v, ok := taken[name]
+	return v, ok
+}
+
+// Getenv is os.Getenv for this process's own use.
+func Getenv(name string) string {
+	v, _ := Lookup(name)
+	return v
+}
+
+// Environ is os.Environ for this process's own use. It is not for children.
+func Environ() []string {
+	all := os.Environ()
+	mu.RLock()
+	defer mu.RUnlock()
+	for _, name := range slices.Sorted(maps.Keys(taken)) {
+		all = append(all, name+"="+taken[name])
+	}
+	return all
+}
