@@ -6,6 +6,9 @@
 // percent sign is encoded itself; so every encoding of a value is a plain string. All of them are searched for at once, by a rolling
 // hash of the last eight symbols and a comparison where it fits.
 //
+// Redactor makes a redact.Redactor of such a search: everything that people read goes through one. In a Stream what may be the beginning of a
+// value is held back until it is known to be none.
+//
 // It says too what of a variable is a secret (Variable): a proxy's address or "true" is none.
 //
 // Invariants:

@@ -17,7 +17,9 @@ type Match struct {
 
 // Finder looks for values. Nil is one that has none.
 type Finder struct {
+	list     []pattern
 	patterns map[uint64][]pattern // by the hash of their last symbols
+	heads    map[uint64][]pattern // by that of their first ones
 	filter   [filterBits / 64]uint64
 	longest  int // symbols
 	spelled  []spelled
@@ -34,7 +36,7 @@ type spelled struct {
 
 // New returns a Finder of these values, and of what is secret within them (see parts).
 func New(values ...Value) *Finder {
-	f := &Finder{patterns: map[uint64][]pattern{}}
+	f := &Finder{patterns: map[uint64][]pattern{}, heads: map[uint64][]pattern{}}
 	seen := map[string]bool{}
 	for _, v := range values {
 		for _, text := range append([]string{v.Text}, parts(v.Text)...) {
@@ -50,10 +52,10 @@ func New(values ...Value) *Finder {
 func (f *Finder) add(v Value) {
 	isPlain := false
 	for _, p := range patterns(v) {
-		var h uint64
-		for i := len(p.symbols) - window; i < len(p.symbols); i++ {
-			h = bits.RotateLeft64(h, 1) ^ entering[p.symbols[i]]
-		}
+		f.list = append(f.list, p)
+		first := hash(p.symbols[:window])
+		f.heads[first] = append(f.heads[first], p)
+		h := hash(p.symbols[len(p.symbols)-window:])
 		f.patterns[h] = append(f.patterns[h], p)
 		f.filter[h%filterBits/64] |= 1 << (h % 64)
 		f.longest = max(f.longest, len(p.symbols))
@@ -62,6 +64,14 @@ func (f *Finder) add(v Value) {
 	if !isPlain {
 		f.spelled = append(f.spelled, spelled{v.Name, redact.New(v.Text)})
 	}
+}
+
+// hash of as many symbols as a window has.
+func hash(symbols string) (h uint64) {
+	for i := range len(symbols) {
+		h = bits.RotateLeft64(h, 1) ^ entering[symbols[i]]
+	}
+	return h
 }
 
 // entering and leaving are what a symbol adds to the hash, and what is left of it when the window has passed.
@@ -97,19 +107,7 @@ func (f *Finder) Find(text string) (found []Match) {
 func (f *Finder) Mask(text string) string {
 	var gaps []Match
 	f.all(text, func(m Match) { gaps = append(gaps, m) })
-	if len(gaps) == 0 {
-		return text
-	}
-	slices.SortFunc(gaps, func(a, b Match) int { return a.At - b.At })
-	var out strings.Builder
-	done := 0
-	for _, g := range gaps {
-		if g.At >= done {
-			out.WriteString(text[done:g.At] + redact.Marker)
-		}
-		done = max(done, g.End)
-	}
-	return out.String() + text[done:]
+	return cover(text, 0, gaps)
 }
 
 // all calls found for every place, in no order. A place may come twice.
@@ -158,7 +156,7 @@ const pieceSymbols = 16 << 10
 
 // search reads the text in one way.
 func (f *Finder) search(text string, how reading, found func(Match)) {
-	size := f.longest + pieceSymbols
+	size := min(f.longest+pieceSymbols, len(text)+1)
 	s := stream{make([]byte, size), make([]int, size)}
 	n, searched := 0, 0
 	for i := 0; i < len(text); {
@@ -173,8 +171,8 @@ func (f *Finder) search(text string, how reading, found func(Match)) {
 		i += length
 		if n == size {
 			f.searchPiece(text, s, searched, how, found)
-			n = copy(s.symbols, s.symbols[pieceSymbols:])
-			copy(s.at, s.at[pieceSymbols:])
+			n = copy(s.symbols, s.symbols[size-f.longest:])
+			copy(s.at, s.at[size-f.longest:])
 			searched = n
 		}
 	}

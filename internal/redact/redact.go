@@ -25,6 +25,27 @@ const (
 type Redactor struct {
 	known     *strings.Replacer
 	spellings []string // of the known values, longest first
+	finder    Finder   // nil: none
+}
+
+// Finder finds values in every encoding; package leak has one.
+type Finder interface {
+	Mask(text string) string
+	Edges(text string) (front, end int) // what may be the end of a value at the beginning of a text, and the beginning of one at its end
+	Stream() Stream
+}
+
+// Stream masks values in a text that comes in pieces, and holds back what may be the beginning of one.
+type Stream interface {
+	Pass(text string) string
+	Flush() string
+}
+
+// With returns a Redactor that leaves it to a Finder to hide its values.
+func (r *Redactor) With(f Finder) *Redactor {
+	with := *r
+	with.finder = f
+	return &with
 }
 
 // New returns a Redactor that knows these values. A value of several lines is also recognised line by line.
@@ -65,23 +86,33 @@ func spellings(v string) []string {
 }
 
 // Text redacts one complete piece of text.
-func (r *Redactor) Text(text string) string { return byRules(r.values(text)) }
+func (r *Redactor) Text(text string) string { return masked(r.values(text), all()) }
 
 // Cut redacts text of which a ring buffer or a limit took the beginning or the end, and with it half of a secret.
 func (r *Redactor) Cut(text string) string {
 	text = r.CutFront(text)
+	if r != nil && r.finder != nil {
+		if _, end := r.finder.Edges(text); end < len(text) {
+			text = text[:end] + Marker
+		}
+	}
 	if r != nil {
 		for _, s := range r.spellings {
 			text = cutEnd(text, s)
 		}
 	}
-	return byRules(text)
+	return masked(text, all())
 }
 
 // CutFront redacts known values in text of which only the beginning is missing, and with it half of one. The end is left as it is, since
 // more of the text follows.
 func (r *Redactor) CutFront(text string) string {
 	text = r.values(text)
+	if r != nil && r.finder != nil {
+		if front, _ := r.finder.Edges(text); front > 0 {
+			text = Marker + text[front:]
+		}
+	}
 	if r != nil {
 		for _, s := range r.spellings {
 			text = cutFront(text, s)
@@ -91,10 +122,21 @@ func (r *Redactor) CutFront(text string) string {
 }
 
 // Text redacts what looks like a secret, for those who know no values.
-func Text(text string) string { return byRules(text) }
+func Text(text string) string { return masked(text, all()) }
 
 func (r *Redactor) values(text string) string {
 	if r == nil {
+		return text
+	}
+	if r.finder != nil {
+		text = r.finder.Mask(text)
+	}
+	return r.spelled(text)
+}
+
+// spelled hides the spellings of values, unless a Finder has seen to them.
+func (r *Redactor) spelled(text string) string {
+	if r == nil || r.finder != nil {
 		return text
 	}
 	return r.known.Replace(text)

@@ -1,199 +1,115 @@
 package redact
 
 import (
-	"cmp"
 	"regexp"
-	"slices"
 	"strings"
 )
 
-// rule is one kind of secret. A new kind is one row.
-type rule struct {
-	name  string
-	hints []string // lower-case; without one of them the pattern cannot match, and looking for them is 50 times cheaper
-	expr  *regexp.Regexp
-	with  string // what replaces a match; empty: Marker
-}
-
-// shapes are credentials that can be recognised by themselves, whole blocks first. Sources: the vendors' own descriptions.
+// shapes are credentials that can be recognised by themselves, beside those of the library. Sources: the vendors' own descriptions.
 var shapes = []rule{
 	{
-		"private key",
-		[]string{"private key"},
-		regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`), "",
+		name: "private key", keys: []string{"-----begin "}, lines: true,
+		expr: `-----BEGIN [A-Z0-9 ]*PRIVATE KEY[\s\S]*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)`,
+	},
+	{name: keyTail, keys: []string{"-----end "}},
+	{name: "PuTTY key", keys: []string{"private-lines:"}, lines: true, expr: `(?i)private-lines:[ \t]*\d+\r?\n((?:[A-Za-z0-9+/=]+\r?\n?)+)`},
+	{name: "GitHub", keys: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, at: true, exact: true, expr: `gh[pousr]_[A-Za-z0-9]{16,}`},
+	{name: "GitHub, fine-grained", keys: []string{"github_pat_"}, at: true, exact: true, expr: `github_pat_[A-Za-z0-9_]{16,}`},
+	{name: "GitHub, old", keys: []string{"v1."}, at: true, exact: true, edge: true, expr: `v1\.[0-9a-f]{40}`},
+	{name: "Anthropic", keys: []string{"sk-ant-"}, at: true, exact: true, edge: true, expr: `sk-ant-[A-Za-z0-9_-]{8,}`},
+	{
+		name: "OpenAI and others", keys: []string{"sk-"}, at: true, exact: true, edge: true, digit: true,
+		expr: `sk-(?:(?:proj|svcacct|admin|service|or|lf|litellm)-[A-Za-z0-9_-]{16,}|[A-Za-z0-9_]{16,}[A-Za-z0-9_-]*|[a-z0-9]{2,10}-[A-Za-z0-9]{16,}[A-Za-z0-9_-]*)`,
 	},
 	{
-		"end of a private key",
-		[]string{"private key"},
-		regexp.MustCompile(`(?:[ \t]*[A-Za-z0-9+/=]{1,76}[ \t]*\n)+[ \t]*-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`), "",
+		name: "models", keys: []string{"gsk_", "xai-", "r8_", "nvapi-", "pplx-", "fw_", "tvly-", "jina_", "lsv2_pt_", "lsv2_sk_", "sk_car_"}, at: true, exact: true, edge: true, digit: true,
+		expr: `(?:gsk_|xai-|r8_|nvapi-|pplx-|fw_|tvly-|jina_|lsv2_(?:pt|sk)_|sk_car_)[A-Za-z0-9_-]{20,}`,
+	},
+	{name: "AWS", keys: []string{"AKIA", "ASIA", "ABIA", "ACCA"}, at: true, exact: true, edge: true, expr: `A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}\b`},
+	{name: "AWS Marketplace", keys: []string{"amzn.mws."}, at: true, exact: true, expr: `amzn\.mws\.[0-9a-f-]{36}`},
+	{name: "Slack", keys: []string{"xox", "xapp-"}, at: true, exact: true, edge: true, expr: `(?:xox[a-z]-|xox[a-z]\.xox[a-z]-|xapp-)[A-Za-z0-9-]{10,}`},
+	{name: "Slack address", keys: []string{"hooks.slack.com/"}, at: true, expr: `(?i)hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_-]+`},
+	{name: "Discord address", keys: []string{"/api/webhooks/"}, at: true, exact: true, expr: `/api/webhooks/\d{10,}/([\w-]{30,})`},
+	{name: "Discord", keys: []string{"MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT", "Oj", "Oz"}, at: true, exact: true, edge: true, digit: true, expr: `[MNO][\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,40}` + end},
+	{name: "Telegram", keys: []string{":AA"}, exact: true, expr: `\d{8,10}:AA[\w-]{33}` + end},
+	{name: "Teams address", keys: []string{"webhook.office.com/", "outlook.office.com/webhook"}, at: true, expr: `(?i)(?:webhook|outlook)\.office\.com/webhook[\w/@-]{30,}`},
+	{
+		name: "Google", keys: []string{"AIza", "ya29.", "GOCSPX-", "1//0"}, at: true, exact: true, edge: true,
+		expr: `AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}`,
+	},
+	{name: "Firebase", keys: []string{"AAAA"}, at: true, exact: true, edge: true, expr: `AAAA[A-Za-z0-9_-]{7}:[A-Za-z0-9_-]{130,}`},
+	{name: "GitLab", keys: []string{"glpat-"}, at: true, exact: true, expr: `glpat-[A-Za-z0-9_-]{16,}`},
+	{
+		name: "registries", keys: []string{"npm_", "pypi-", "hf_", "dckr_pat_", "dckr_oat_", "cio", "oy2"}, at: true, exact: true, edge: true, digit: true,
+		expr: `npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|hf_[A-Za-z0-9]{30,}|dckr_[po]at_[A-Za-z0-9_-]{20,}|cio[A-Za-z0-9]{32}` + end + `|oy2[a-z0-9]{43}` + end,
+	},
+	{name: "Stripe", keys: []string{"sk_", "rk_", "whsec_"}, at: true, exact: true, edge: true, expr: `(?:[rs]k_(?:live|test|prod)_|whsec_)[A-Za-z0-9+/=]{10,}`},
+	{name: "Square", keys: []string{"sq0csp-", "sq0atp-"}, at: true, exact: true, edge: true, expr: `sq0(?:csp|atp)-[\w-]{20,}`},
+	{name: "SendGrid", keys: []string{"SG."}, at: true, exact: true, edge: true, expr: `SG\.[\w-]{16,32}\.[\w-]{16,64}`},
+	{name: "Mailgun", keys: []string{"key-", "pubkey-"}, at: true, exact: true, edge: true, expr: `(?:pub)?key-[a-f0-9]{32}` + end},
+	{name: "Mailchimp", keys: []string{"-us"}, exact: true, expr: `[0-9a-f]{32}-us\d{1,2}\b`},
+	{name: "Mapbox", keys: []string{"sk.eyJ", "pk.eyJ"}, at: true, exact: true, edge: true, expr: `[sp]k\.eyJ[\w-]{20,}\.[\w-]{16,}`},
+	{name: "Vault", keys: []string{"hvs.", "hvb.", "hvr."}, at: true, exact: true, edge: true, expr: `hv[sbr]\.[\w-]{20,}`},
+	{
+		name: "Atlassian", keys: []string{"ATATT3", "ATCTT3", "ATBB", "ATOA"}, at: true, exact: true, edge: true, digit: true,
+		expr: `AT(?:ATT3|CTT3|BB|OA)[A-Za-z0-9_=-]{24,}`,
 	},
 	{
-		"github",
-		[]string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "v1."},
-		regexp.MustCompile(`gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|\bv1\.[0-9a-f]{40}`), "",
+		name: "services", keys: []string{
+			"sbp_", "sb_secret_", "tskey-", "figd_", "NRAK-", "CFPAT-", "phx_", "nfp_", "vcp_", "lin_oauth_", "secret_", "rnd_", "FlyV1", "glsa_", "dop_v1_", "doo_v1_",
+			"napi_", "PMAT-", "dt0s", "CLOJARS_", "bkua_", "sl.", "wpat_", "tr_dev_", "tr_prod_", "ddog", "AzFu",
+		}, at: true, exact: true, edge: true, digit: true,
+		expr: `(?:sbp_|sb_secret_|figd_|CFPAT-|phx_|nfp_|vcp_|lin_oauth_|secret_|rnd_|glsa_|do[op]_v1_|napi_|CLOJARS_|bkua_|wpat_|tr_(?:dev|prod)_)[A-Za-z0-9_-]{20,}|` +
+			`tskey-[a-z]+-[A-Za-z0-9-]{16,}|NRAK-[A-Z0-9]{20,}|PMAT-[A-Z0-9]{20,}|FlyV1 fm\d[\w,+/=]{20,}|dt0s\d\d\.[A-Z0-9]{8,24}\.[A-Z0-9]{40,}|sl\.[\w-]{60,}|ddog[\w-]{30,}`,
 	},
-	{"anthropic, openai", []string{"sk-"}, regexp.MustCompile(`\bsk-(?:ant-[A-Za-z0-9_-]{8,}|[A-Za-z0-9_-]{16,})`), ""},
-	{"aws", []string{"akia", "asia", "abia", "acca"}, regexp.MustCompile(`\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}\b`), ""},
+	{name: "age", keys: []string{"age-secret-key-", "age-plugin-"}, at: true, expr: `(?i)age-(?:secret-key|plugin-[a-z0-9]+)-1[a-z0-9]{30,}`},
+	{name: "Azure Functions", keys: []string{"AzFu"}, exact: true, expr: `[A-Za-z0-9_-]{40,}AzFu[A-Za-z0-9_-]{4,}={0,2}`},
+	{name: "Azure", keys: []string{"+AStA", "+ACDb", "+ARm", "AZDO", "APIM", "+ABa", "AzSe", "AzCa", "+AMC", "+ASb", "+AIoT", "+AEh"}, exact: true, expr: `[A-Za-z0-9+/]{32,76}(?:\+(?:AStA|ACDb|ARm|ABa|AMC|ASb|AIoT|AEh)|AZDO|APIM|AzSe|AzCa)[A-Za-z0-9+/]{4,6}={0,2}`},
 	{
-		"slack",
-		[]string{"xox", "xapp-", "hooks.slack.com"},
-		regexp.MustCompile(`\b(?:xox[a-z]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}|hooks\.slack\.com/services/[A-Za-z0-9/]+)`), "",
+		name: "JSON web token", keys: []string{"eyJ"}, at: true, exact: true, edge: true,
+		expr: `eyJ[A-Za-z0-9_-]{8,}\.(?:eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_.-]*)?|[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]*|\.[A-Za-z0-9_.-]{16,})`,
 	},
-	{"google", []string{"aiza", "ya29."}, regexp.MustCompile(`\b(?:AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,})`), ""},
-	{
-		"registries",
-		[]string{"glpat-", "npm_", "pypi-", "hf_", "dckr_pat_", "k_live_"},
-		regexp.MustCompile(`glpat-[A-Za-z0-9_-]{16,}|\b(?:npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|hf_[A-Za-z0-9]{30,}|` +
-			`dckr_pat_[A-Za-z0-9_-]{20,}|[rs]k_live_[A-Za-z0-9]{16,})`), "",
-	},
-	{
-		"json web token",
-		[]string{"eyj"},
-		regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.(?:eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?|[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)`), "",
-	},
-	{"nats seed", nil, regexp.MustCompile(`S[ACNOUX][A-Z2-7]{54,60}\b`), ""},
-	{"password in a url", []string{"://"}, regexp.MustCompile(`(://[^\s/:@"']*:)[^\s/"']+@`), "${1}" + Marker + "@"},
-	{"user of a url", []string{"://"}, regexp.MustCompile(`(://)[^\s/:@"']+@`), "${1}" + Marker + "@"},
+	{name: "NATS seed", keys: []string{"SA", "SC", "SN", "SO", "SU", "SX"}, at: true, exact: true, expr: `S[ACNOUX][A-Z2-7]{54,60}\b`},
+	{name: "password in a URL", keys: []string{"://"}, at: true, then: "@", expr: `://[^\s/:@"'` + "`" + `]*:([^\s/"'` + "`" + `]+)@`, check: isNoPlaceholder},
+	{name: "user of a URL", keys: []string{"://"}, at: true, then: "@", expr: `://([^\s/:@"'` + "`" + `]+)@`, check: func(user string) bool { return user != "git" && isNoPlaceholder(user) }},
+	{name: "hash of a password", keys: []string{"$2a$", "$2b$", "$2y$"}, at: true, expr: `\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}`},
+	{name: "hash of a password", keys: []string{"$1$", "$5$", "$6$", "$apr1$"}, at: true, expr: `\$(?:[156]|apr1)\$(?:rounds=\d+\$)?[./A-Za-z0-9]{1,16}\$[./A-Za-z0-9]{22,86}`},
+	{name: "hash of a password", keys: []string{"$argon2"}, at: true, expr: `\$argon2(?:id|i|d)\$v=\d+\$[a-z0-9=,]+\$[A-Za-z0-9+/]+\$[A-Za-z0-9+/]+`},
 }
 
-// secretWord is what the name of a variable, field or flag that holds a secret contains; wordHints are its beginnings.
-const secretWord = `(?:secret|token|passw(?:or)?d|passphrase|api_?-?key|private_?-?key|access_?-?key|credential|_pwd|_pat\b)`
-
-var wordHints = []string{"secret", "token", "passw", "passphrase", "api", "private", "access", "credential", "_pwd", "_pat"}
-
-// guesses go by what stands in front of a value.
+// guesses go by what stands in front of a value. Names of variables, fields and flags are in names.go.
 var guesses = []rule{
 	{
-		"query",
-		[]string{"?", "&"},
-		regexp.MustCompile(`(?i)([?&](?:[a-z_-]*` + secretWord + `[a-z_-]*|key|sig|signature|code|auth)=)[^&\s"'<>]+`), "${1}" + Marker,
+		name: "query", keys: []string{"?key=", "&key=", "?sig=", "&sig=", "?signature=", "&signature=", "?code=", "&code=", "?auth=", "&auth="}, at: true,
+		expr: `(?i)[?&](?:key|sig|signature|code|auth)=([^&\s"'<>\\]+)`, check: isNoPlaceholder,
 	},
 	{
-		"header",
-		[]string{"authorization", "x-api-key", "x-auth-token", "private-token", "cookie"},
-		regexp.MustCompile(`(?i)\b((?:(?:proxy-)?authorization|x-api-key|x-auth-token|private-token|set-cookie|cookie)` +
-			`\\?["']?[ \t]*[:=][ \t]*\\?["']?(?:(?:bearer|basic|token)[ \t]+)?)[^"'\n\\]+`), "${1}" + Marker,
+		name: "header", keys: []string{"authorization", "x-api-key", "x-auth-token", "private-token"}, at: true, edge: true,
+		expr: `(?i)(?:authorization|x-api-key|x-auth-token|private-token)\\?["']?[ \t]*[:=][ \t]*\\?["']?(?:(?:bearer|basic|token)[ \t]+)?([^"'\n\\]+)`, check: isNoScheme,
 	},
+	{name: "cookie", keys: []string{"cookie"}, at: true, edge: true, expr: `(?i)cookie2?\\?["']?[ \t]*[:=][ \t]*\\?["']?([\w.!#$%&*+^|~-]+=[^"'\n\\]+)`},
+	{name: "bearer", keys: []string{"bearer"}, at: true, edge: true, expr: `(?i)bearer[ \t]+([A-Za-z0-9._~+/=-]{12,})`, check: func(v string) bool { return len(v) >= 16 || isMixed(v) }},
+	{name: "basic", keys: []string{"basic"}, at: true, edge: true, expr: `(?i)basic[ \t]+([A-Za-z0-9+/=]{12,})`, check: isMixed},
+	{name: "netrc", keys: []string{"password"}, expr: `(?i)\blogin[ \t]+\S+[ \t]+password[ \t]+(\S+)`},
 	{
-		"bearer",
-		[]string{"bearer", "basic"},
-		regexp.MustCompile(`(?i)\b(bearer|basic)[ \t]+[A-Za-z0-9._~+/=-]{12,}`), "${1} " + Marker,
+		name: "command", keys: []string{"sshpass", "mysql", "docker login", "redis-cli", "ldapsearch"}, at: true,
+		expr:  `(?:sshpass[ \t]+-p[ \t]*|mysql(?:dump|admin)?[ \t][^\n|]*?[ \t]-p|docker login[ \t][^\n|]*?[ \t]-p[ =]|redis-cli[ \t][^\n|]*?[ \t]-a[ \t]+|ldapsearch[ \t][^\n|]*?[ \t]-w[ \t]+)["']?([^\s"'-][^\s"']+)`,
+		check: isNoPlaceholder,
 	},
 }
 
-// named are guesses by the name of the value, matched where a name with a secretWord begins: searching whole lines
-// is a hundred times slower, and agents print numbers of tokens all the time. The first that matches counts.
-var named = []rule{
-	{
-		"flag", nil,
-		regexp.MustCompile(`(?i)^([a-z0-9_.-]*-[a-z-]*` + secretWord + `[a-z-]*[ =])("[^"\n]*"|'[^'\n]*'|[^\s"']+)`), "${1}" + Marker,
-	},
-	{
-		"assignment", nil,
-		regexp.MustCompile(`(?i)^([a-z0-9_.-]*` + secretWord + `[a-z0-9_]*)=("[^"\n]*"|'[^'\n]*'|[^\s,;&"']+)`), "${1}=" + Marker,
-	},
-	{
-		"upper-case field", nil,
-		regexp.MustCompile(`^((?:[A-Za-z0-9_.-]*[.-])?[A-Z0-9_]*(?:SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|PRIVATE_KEY|ACCESS_KEY|` +
-			`CREDENTIAL)[A-Z0-9_]*["']?[ \t]*[=:][ \t]*)("[^"\n]*"|'[^'\n]*'|[^\s,;]+)`), "${1}" + Marker,
-	},
-	{
-		"quoted field", nil,
-		regexp.MustCompile(`(?i)^([a-z0-9_.-]*` + secretWord + `[a-z0-9_]*\\?["']?[ \t]*[:=]{1,2}[ \t]*\\?)("[^"\n]+"|'[^'\n]+')`),
-		`${1}"` + Marker + `"`,
-	},
-	{
-		"long field", nil,
-		regexp.MustCompile(`(?i)^([a-z0-9_.-]*` + secretWord + `[a-z0-9_]*[ \t]*[:=][ \t]*)([A-Za-z0-9+/_.~-]{16,}={0,2})`), "${1}" + Marker,
-	},
+// isNoScheme: more stands in a header than how somebody signs in.
+func isNoScheme(value string) bool {
+	return isNoPlaceholder(value) && !schemes[lowerASCII(strings.TrimSpace(value))]
 }
 
-// harmless are matches that need not be hidden: numbers of tokens, and the user that every git server calls git.
-var harmless = regexp.MustCompile(`(?i)^(?:[a-z0-9_.?&-]*tokens[a-z_]*\\?["']?(?:[ \t]*[=:][ \t]*|[ \t]+)["']?[0-9]{1,9}["']?|://git@)$`)
-
-func byRules(text string) string {
-	lower := lowerASCII(text)
-	for _, table := range [][]rule{shapes, guesses} {
-		for _, r := range table {
-			text = r.apply(text, lower)
-		}
-	}
-	return byName(text)
-}
-
-// apply replaces what the rule finds; lower is the text, or what it was before other rules, in lower case.
-func (r rule) apply(text, lower string) string {
-	if r.hints != nil && !slices.ContainsFunc(r.hints, func(hint string) bool { return strings.Contains(lower, hint) }) {
-		return text
-	}
-	return r.expr.ReplaceAllStringFunc(text, r.replace)
-}
-
-func (r rule) replace(match string) string {
-	if harmless.MatchString(match) {
-		return match
-	}
-	return r.expr.ReplaceAllString(match, cmp.Or(r.with, Marker))
-}
-
-// byName applies the named guesses at each name.
-func byName(text string) string {
-	var out strings.Builder
-	done := 0
-	for _, at := range names(text) {
-		if at < done {
-			continue // within what was replaced
-		}
-		line, _, _ := strings.Cut(text[at:], "\n")
-		for _, r := range named {
-			if match := r.expr.FindString(line); match != "" {
-				out.WriteString(text[done:at] + r.replace(match))
-				done = at + len(match)
-				break
-			}
-		}
-	}
-	return out.String() + text[done:]
-}
-
-// names returns, in order, where the names begin that may contain a secretWord.
-func names(text string) (starts []int) {
-	lower := lowerASCII(text)
-	for _, word := range wordHints {
-		for from := 0; ; {
-			at := strings.Index(lower[from:], word)
-			if at < 0 {
-				break
-			}
-			start := from + at
-			from = start + len(word)
-			for start > 0 && strings.IndexByte(nameBytes, lower[start-1]) >= 0 {
-				start--
-			}
-			starts = append(starts, start)
-		}
-	}
-	slices.Sort(starts)
-	return slices.Compact(starts)
-}
-
-const nameBytes = "abcdefghijklmnopqrstuvwxyz0123456789_.-"
-
-// lowerASCII keeps the length, which strings.ToLower need not do.
-func lowerASCII(text string) string {
-	lower := []byte(text)
-	for i, c := range lower {
-		if 'A' <= c && c <= 'Z' {
-			lower[i] = c + 'a' - 'A'
-		}
-	}
-	return string(lower)
-}
+var schemes = words("bearer basic token digest negotiate none header headers required missing invalid")
 
 // HasCredential tells whether there is something in the text that has the shape of a credential, whatever its name.
 func HasCredential(text string) bool {
-	lower := lowerASCII(text)
-	return slices.ContainsFunc(shapes, func(r rule) bool { return r.apply(text, lower) != text })
+	has := false
+	shaped().search(text, func(span) { has = true })
+	return has
 }
 
 // variable is a name that, split at underscores, says that its value is a secret.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"strings"
 )
 
 const (
@@ -20,26 +21,30 @@ type Writer struct {
 	by    *Redactor
 	held  []byte
 	inKey bool // between the fences of a private key
+
+	values Stream // nil: only spellings are known
 }
 
 // NewWriter returns a Writer that passes on to another one. End it with Flush.
-func (r *Redactor) NewWriter(to io.Writer) *Writer { return &Writer{to: to, by: r} }
+func (r *Redactor) NewWriter(to io.Writer) *Writer {
+	w := &Writer{to: to, by: r}
+	if r != nil && r.finder != nil {
+		w.values = r.finder.Stream()
+	}
+	return w
+}
 
 // Write never fails: a problem with the copy must not disturb the program that writes.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.held = append(w.held, p...)
-	for {
-		line, rest, whole := bytes.Cut(w.held, []byte("\n"))
-		if !whole {
-			break
-		}
-		w.pass(w.held[:len(line)+1])
-		w.held = rest
+	if end := bytes.LastIndexByte(w.held, '\n') + 1; end > 0 {
+		w.passValues(w.held[:end])
+		w.held = w.held[end:]
 	}
 	if keep := max(w.by.longest(), holdLeast); len(w.held) > holdMost+keep {
-		safe := []byte(w.by.values(string(w.held)))
+		safe := []byte(w.by.spelled(string(w.held)))
 		if cut := len(safe) - keep; cut > 0 {
-			w.pass(safe[:cut])
+			w.passValues(safe[:cut])
 			safe = safe[cut:]
 		}
 		w.held = safe
@@ -47,10 +52,34 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// passLines passes on whole lines, one after the other. Several are searched at once, which is faster.
+func (w *Writer) passLines(lines []byte) {
+	if w.inKey || bytes.Contains(lines, []byte("PRIVATE KEY")) {
+		for line := range bytes.Lines(lines) {
+			w.pass(line)
+		}
+		return
+	}
+	for line := range strings.Lines(masked(w.by.spelled(string(lines)), all())) {
+		_, _ = io.WriteString(w.to, line)
+	}
+}
+
 // Flush passes on what was held back: the stream has ended.
 func (w *Writer) Flush() {
-	w.pass(w.held)
+	w.passValues(w.held)
 	w.held = nil
+	if w.values != nil {
+		w.passLines([]byte(w.values.Flush()))
+	}
+}
+
+// passValues hides values first: one may be spread over lines.
+func (w *Writer) passValues(text []byte) {
+	if w.values != nil {
+		text = []byte(w.values.Pass(string(text)))
+	}
+	w.passLines(text)
 }
 
 // The fences of a private key whose lines arrive one by one.
@@ -68,8 +97,8 @@ func (w *Writer) pass(line []byte) {
 	case isFence && keyBegin.Match(line) && !keyEnd.Match(line):
 		w.inKey = true
 		before := line[:keyBegin.FindIndex(line)[0]]
-		_, _ = io.WriteString(w.to, w.by.Text(string(before))+Marker+"\n")
+		_, _ = io.WriteString(w.to, masked(w.by.spelled(string(before)), all())+Marker+"\n")
 	default:
-		_, _ = io.WriteString(w.to, w.by.Text(string(line)))
+		_, _ = io.WriteString(w.to, masked(w.by.spelled(string(line)), all()))
 	}
 }

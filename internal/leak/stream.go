@@ -1,0 +1,207 @@
+package leak
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	"retake/internal/redact"
+)
+
+// Redactor returns one that hides these values, and the lines of those that have several, in every encoding.
+func Redactor(texts ...string) *redact.Redactor {
+	return redact.New(texts...).With(Of(texts...))
+}
+
+// Of returns a Finder of values that have no names, and of the lines of those that have several.
+func Of(texts ...string) *Finder {
+	var values []Value
+	for _, t := range texts {
+		for _, part := range append(strings.FieldsFunc(t, func(c rune) bool { return c == '\n' || c == '\r' }), t) {
+			if part = strings.TrimSpace(part); len(part) >= shortest {
+				values = append(values, Value{Text: part})
+			}
+		}
+	}
+	return New(values...)
+}
+
+const (
+	// heldMost is how many bytes a Stream holds back: a value that is spread over more is not hidden.
+	heldMost = 64 << 10
+	// contextMost is how many bytes of what was passed on are remembered: a value may have begun there with less than a window, each letter of it and
+	// each separator in between an escape on a line of its own.
+	contextMost = 512
+)
+
+// Stream masks a text that comes in pieces, also where a value is spread over several of them. It is not safe for concurrent use.
+type Stream struct {
+	f      *Finder
+	passed string // the end of what was passed on, as it was
+	held   string
+}
+
+// Stream returns a new one.
+func (f *Finder) Stream() redact.Stream { return &Stream{f: f} }
+
+// Pass takes a piece, and returns what can be passed on of all that came. Of a line that may have the beginning of a value nothing is.
+func (s *Stream) Pass(text string) string {
+	if s.f == nil || len(s.f.patterns) == 0 && len(s.f.spelled) == 0 {
+		return text
+	}
+	all := s.passed + s.held + text
+	hold := len(all)
+	if from := s.f.begun(all); from < len(all) {
+		hold = max(len(s.passed), strings.LastIndexByte(all[:from], '\n')+1)
+	}
+	if len(all)-hold > heldMost {
+		hold = len(all)
+	}
+	return s.release(all, hold)
+}
+
+// Flush returns the rest: no more comes.
+func (s *Stream) Flush() string {
+	all := s.passed + s.held
+	return s.release(all, len(all))
+}
+
+// release passes on all of a text up to a place.
+func (s *Stream) release(all string, hold int) string {
+	out := ""
+	if hold > len(s.passed) {
+		out = s.f.maskBetween(all, len(s.passed), hold)
+	}
+	s.held = all[hold:]
+	s.passed = all[:hold]
+	s.passed = strings.Clone(s.passed[max(0, len(s.passed)-contextMost):])
+	s.held = strings.Clone(s.held)
+	return out
+}
+
+// maskBetween masks a part of a text. Values may reach beyond it.
+func (f *Finder) maskBetween(text string, from, to int) string {
+	var gaps []Match
+	f.all(text, func(m Match) {
+		if m.At, m.End = max(m.At, from), min(m.End, to); m.At < m.End {
+			gaps = append(gaps, m)
+		}
+	})
+	return cover(text[:to], from, gaps)
+}
+
+// cover puts redact.Marker over the gaps in the rest of a text.
+func cover(text string, done int, gaps []Match) string {
+	if len(gaps) == 0 {
+		return text[done:]
+	}
+	slices.SortFunc(gaps, func(a, b Match) int { return a.At - b.At })
+	var out strings.Builder
+	end := -1
+	for _, g := range gaps {
+		if g.At >= done {
+			if g.At > end { // two values side by side are one gap
+				out.WriteString(text[done:g.At] + redact.Marker)
+			}
+		}
+		done = max(done, g.End)
+		end = done
+	}
+	return out.String() + text[done:]
+}
+
+// begun is where the first value begins that the end of the text cuts off, in any encoding; len(text): none does.
+func (f *Finder) begun(text string) int {
+	at := len(text)
+	if f.longest == 0 {
+		return at
+	}
+	for how := asItStands; how <= resolvedAgain; how++ {
+		if how == asItStands || how == resolved && strings.ContainsAny(text, `\%&`) || how == resolvedAgain && strings.Contains(text, "%25") {
+			at = min(at, f.begunIn(f.lastSymbols(text, how), len(text)))
+		}
+	}
+	return at
+}
+
+// lastSymbols are those at the end of a text that can be part of a value without all of it.
+func (f *Finder) lastSymbols(text string, how reading) stream {
+	from, n := len(text), 0
+	most := f.longest - 1
+	if how != asItStands {
+		most *= 10 // the longest escape of a letter
+	}
+	for from > 0 && n < most {
+		from--
+		if symbols[text[from]] != 0 {
+			n++
+		}
+	}
+	s := stream{}
+	for i := from; i < len(text); {
+		b, length := text[i], 1
+		if how != asItStands && (b == '\\' || b == '%' || b == '&') {
+			b, length = unescape(text[i:], how == resolvedAgain)
+		}
+		if symbols[b] != 0 {
+			s.symbols, s.at = append(s.symbols, symbols[b]), append(s.at, i)
+		}
+		i += length
+	}
+	if len(s.symbols) >= f.longest {
+		cut := len(s.symbols) - f.longest + 1
+		s.symbols, s.at = s.symbols[cut:], s.at[cut:]
+	}
+	return s
+}
+
+// begunIn looks for the first symbols of patterns that the rest of the symbols continues.
+func (f *Finder) begunIn(s stream, none int) int {
+	var h uint64
+	for i := range s.symbols {
+		h = bits.RotateLeft64(h, 1) ^ entering[s.symbols[i]]
+		if i >= window {
+			h ^= leaving[s.symbols[i-window]]
+		}
+		if i < window-1 {
+			continue
+		}
+		rest := s.symbols[i+1-window:]
+		for _, p := range f.heads[h] {
+			if len(rest) < len(p.symbols) && string(rest) == p.symbols[:len(rest)] {
+				return s.at[i+1-window]
+			}
+		}
+	}
+	return none
+}
+
+// Edges says how many bytes at the front of a text are the end of a value that was cut off, and from where on its end is the beginning of one.
+func (f *Finder) Edges(text string) (front, end int) {
+	if f == nil {
+		return 0, len(text)
+	}
+	end = f.begun(text)
+	var s stream
+	for i := 0; i < len(text) && len(s.symbols) < f.longest; i++ {
+		if c := symbols[text[i]]; c != 0 {
+			s.symbols, s.at = append(s.symbols, c), append(s.at, i)
+		}
+	}
+	if len(s.symbols) < window {
+		return 0, end
+	}
+	first := string(s.symbols[:window])
+	for _, p := range f.list {
+		if !strings.Contains(p.symbols, first) {
+			continue
+		}
+		for n := min(len(p.symbols)-1, len(s.symbols)); n >= window && s.at[n-1] >= front; n-- {
+			if string(s.symbols[:n]) == p.symbols[len(p.symbols)-n:] {
+				front = s.at[n-1] + 1
+				break
+			}
+		}
+	}
+	return min(front, end), end
+}

@@ -1,0 +1,331 @@
+package redact
+
+import (
+	"cmp"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// rule is one kind of secret. A new kind is one row.
+type rule struct {
+	name    string
+	keys    []string // in lower case; one of them is in every line that the pattern matches
+	expr    string
+	at      bool    // a match begins with a key: the pattern is tried there only
+	exact   bool    // keys are as they are written, not in lower case
+	edge    bool    // and nothing that belongs to a word stands before it
+	then    string  // what the rest of the line must have, too
+	lines   bool    // a match that begins with a key may have several lines
+	group   int     // what is secret; 0: the first group that took part, or all of the match if there are none; -1: all of it
+	entropy float64 // the least, in bits for each character
+	digit   bool    // without one it is a word
+	check   func(string) bool
+}
+
+const (
+	// assigned is what stands between a name and its value, also in JSON within JSON.
+	assigned = `(?:[ \t\w.-]{0,20})[\s'"\\]{0,4}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,)[\x60'"\s=\\]{0,6}`
+	// end stands behind a value: what comes is not part of it.
+	end = `(?:[^A-Za-z0-9]|$)`
+)
+
+const (
+	// aheadBytes of a line are searched for a match that begins with a key, unless it goes on.
+	aheadBytes = 1 << 10
+	// behindBytes of a long line are searched in front of a key.
+	behindBytes = 512
+)
+
+// searched is a rule that is ready.
+type searched struct {
+	rule
+	pattern func() *regexp.Regexp // compiled when it is needed: most never are
+}
+
+// key is a text that makes a rule be looked at.
+type key struct {
+	text, exact string // in lower case, and if the case counts
+	rules       []int
+}
+
+// index finds the keys in a text.
+type index struct {
+	rules []searched
+	heads [1 << 14]uint16 // by the lower seven bits of a key's first two bytes: 1 + where they are in keys; 0: there is none
+	keys  [][]key
+}
+
+func head(a, b byte) int { return int(a&0x7f)<<7 | int(b&0x7f) }
+
+func newIndex(tables ...[]rule) *index {
+	x := &index{}
+	for _, r := range slices.Concat(tables...) {
+		expr := r.expr
+		if r.at || r.lines {
+			expr = "^(?:" + expr + ")"
+		}
+		x.rules = append(x.rules, searched{r, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })})
+		for _, k := range r.keys {
+			x.add(k, r.exact, len(x.rules)-1)
+		}
+	}
+	return x
+}
+
+func (x *index) add(text string, isExact bool, r int) {
+	k := key{text: lowerASCII(text)}
+	if isExact {
+		k.exact = text
+	}
+	h := head(k.text[0], k.text[1])
+	if x.heads[h] == 0 {
+		x.keys = append(x.keys, nil)
+		x.heads[h] = uint16(len(x.keys))
+	}
+	same := &x.keys[x.heads[h]-1]
+	i := slices.IndexFunc(*same, func(o key) bool { return o.text == k.text && o.exact == k.exact })
+	if i < 0 {
+		*same = append(*same, k)
+		i = len(*same) - 1
+	}
+	(*same)[i].rules = append((*same)[i].rules, r)
+}
+
+// all is the index of all rules, and shaped of those for values that say by themselves what they are.
+var (
+	all    = sync.OnceValue(func() *index { return newIndex(shapes, library, named, guesses) })
+	shaped = sync.OnceValue(func() *index { return newIndex(shapes, library) })
+)
+
+// span is a place in a text, [from, to).
+type span struct{ from, to int }
+
+// search calls found for every secret, in no order.
+func (x *index) search(text string, found func(span)) {
+	lower := lowerASCII(text)
+	var done places
+	for i := 0; i+1 < len(lower); i++ {
+		h := x.heads[head(lower[i], lower[i+1])]
+		if h == 0 {
+			continue
+		}
+		for _, k := range x.keys[h-1] {
+			if !strings.HasPrefix(lower[i:], k.text) || k.exact != "" && !strings.HasPrefix(text[i:], k.exact) {
+				continue
+			}
+			for _, r := range k.rules {
+				if rule := &x.rules[r]; i >= done.of(r) {
+					if next := rule.look(text, lower, i, found); next > i+1 {
+						done.set(r, next)
+					}
+				}
+			}
+		}
+	}
+}
+
+// places are how far the rules that found something, or looked at a whole line, have got. They are few.
+type places []struct{ rule, next int }
+
+func (p places) of(rule int) int {
+	for _, d := range p {
+		if d.rule == rule {
+			return d.next
+		}
+	}
+	return 0
+}
+
+func (p *places) set(rule, next int) {
+	for i := range *p {
+		if (*p)[i].rule == rule {
+			(*p)[i].next = next
+			return
+		}
+	}
+	*p = append(*p, struct{ rule, next int }{rule, next})
+}
+
+// look applies a rule to a key's place. It returns from where on the rule is to be looked at again.
+func (r *searched) look(text, lower string, at int, found func(span)) (next int) {
+	switch {
+	case r.name == byName:
+		return lookAtName(text, lower, at, found)
+	case r.name == keyTail:
+		return lookAtKeyEnd(text, at, found)
+	case r.lines:
+		m := r.pattern().FindStringSubmatchIndex(text[at:])
+		if m == nil {
+			return at + 1
+		}
+		r.judge(text[at:], m, at, found)
+		return at + m[1]
+	case r.at && r.edge && !isEdge(text, at):
+		return at + 1
+	case r.at:
+		line := restOfLine(text, at, aheadBytes)
+		if r.then != "" && !strings.Contains(text[at:line], r.then) {
+			return at + 1
+		}
+		m := r.pattern().FindStringSubmatchIndex(text[at:line])
+		if m != nil && at+m[1] == line && line < len(text) && text[line] != '\n' {
+			m = r.pattern().FindStringSubmatchIndex(text[at:restOfLine(text, at, len(text))])
+		}
+		if m == nil {
+			return at + 1
+		}
+		r.judge(text[at:], m, at, found)
+		return at + max(1, m[1])
+	}
+	from := max(strings.LastIndexByte(text[max(0, at-behindBytes):at], '\n')+1+max(0, at-behindBytes), 0)
+	to := restOfLine(text, at, 4*aheadBytes)
+	r.matches(text[from:to], from, found)
+	return to
+}
+
+// keyTail is the rule for a private key of which the beginning was cut off: everything in front of its end that looks like it.
+const keyTail = "end of a private key"
+
+var (
+	endOfKey  = regexp.MustCompile(`^-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
+	lineOfKey = regexp.MustCompile(`^[ \t]*[A-Za-z0-9+/=]{1,76}[ \t\r]*$`)
+)
+
+func lookAtKeyEnd(text string, at int, found func(span)) (next int) {
+	m := endOfKey.FindStringIndex(text[at:])
+	if m == nil {
+		return at + 1
+	}
+	from := strings.LastIndexByte(text[:at], '\n') + 1
+	if strings.Trim(text[from:at], " \t") != "" {
+		from = at
+	}
+	for from > 0 {
+		line := strings.LastIndexByte(text[:from-1], '\n') + 1
+		if text[from-1] != '\n' || !lineOfKey.MatchString(text[line:from-1]) {
+			break
+		}
+		from = line
+	}
+	found(span{from, at + m[1]})
+	return at + m[1]
+}
+
+// restOfLine is where the line ends, or so many bytes of it.
+func restOfLine(text string, at, most int) int {
+	piece := text[at:min(len(text), at+min(most, len(text)))]
+	if n := strings.IndexByte(piece, '\n'); n >= 0 {
+		return at + n
+	}
+	return at + len(piece)
+}
+
+func (r *searched) matches(text string, offset int, found func(span)) {
+	for _, m := range r.pattern().FindAllStringSubmatchIndex(text, -1) {
+		r.judge(text, m, offset, found)
+	}
+}
+
+// judge looks at what a match says is secret.
+func (r *searched) judge(text string, m []int, offset int, found func(span)) {
+	group := r.group
+	for g := 1; group == 0 && 2*g < len(m); g++ {
+		if m[2*g] >= 0 {
+			group = g
+		}
+	}
+	from, to := m[2*max(group, 0)], m[2*max(group, 0)+1]
+	if from < 0 {
+		return
+	}
+	secret := text[from:to]
+	if secret == "" || strings.Contains(secret, Marker) || r.entropy > 0 && entropy(secret) <= r.entropy ||
+		r.digit && !strings.ContainsAny(secret, "0123456789") || r.check != nil && !r.check(secret) {
+		return
+	}
+	found(span{offset + from, offset + to})
+}
+
+// isEdge tells whether a word can begin here: also behind an escape sequence of a terminal, or an escape of JSON, a URL or a shell.
+func isEdge(text string, at int) bool {
+	if at == 0 || !isWord(text[at-1]) {
+		return true
+	}
+	c, before := text[at-1], text[max(0, at-24):at-1]
+	switch {
+	case strings.HasSuffix(before, `\`):
+		return strings.IndexByte("nrtbf0", c) >= 0
+	case c == 'm' && strings.Contains(before, "\x1b["):
+		return strings.Trim(before[strings.LastIndex(before, "\x1b[")+2:], "0123456789;") == ""
+	case isHex(c) && len(before) > 1 && isHex(before[len(before)-1]):
+		before = before[:len(before)-1]
+		return strings.HasSuffix(before, "%") || strings.HasSuffix(before, `\x`) || strings.HasSuffix(before, `\u00`)
+	}
+	return false
+}
+
+func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+func isWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// entropy of the characters of a text, in bits for each.
+func entropy(text string) (bits float64) {
+	var counts [256]int
+	for i := range len(text) {
+		counts[text[i]]++
+	}
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(text))
+			bits -= p * math.Log2(p)
+		}
+	}
+	return bits
+}
+
+// masked puts Marker where secrets are.
+func masked(text string, x *index) string {
+	var spans []span
+	x.search(text, func(s span) { spans = append(spans, s) })
+	if len(spans) == 0 {
+		return text
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
+	var out strings.Builder
+	done := 0
+	for i, s := range spans {
+		if s.to <= done {
+			continue
+		}
+		if s.from >= done && (i == 0 || s.from > done || !strings.HasSuffix(out.String(), Marker)) {
+			out.WriteString(text[done:s.from] + Marker)
+		}
+		done = s.to
+	}
+	out.WriteString(text[done:])
+	return out.String()
+}
+
+var lowered = func() (table [256]byte) {
+	for c := range table {
+		table[c] = byte(c)
+		if 'A' <= c && c <= 'Z' {
+			table[c] += 'a' - 'A'
+		}
+	}
+	return table
+}()
+
+// lowerASCII keeps the length, which strings.ToLower need not do.
+func lowerASCII(text string) string {
+	lower := []byte(text)
+	for i, c := range lower {
+		lower[i] = lowered[c]
+	}
+	return string(lower)
+}
