@@ -251,17 +251,20 @@ func TestRedispatchesNeverExceedMaxRetries(t *testing.T) {
 		w := newWorld(t)
 		w.run()
 		w.settle(100)
-		again := map[IssueKey]int{}
+		again, granted := map[IssueKey]int{}, map[IssueKey]bool{} // granted: the pending attempt was charged before a person set the meters
 		for _, f := range w.history() {
 			switch f := f.(type) {
 			case TaskQueued:
-				again[f.Task] = 0
+				again[f.Task], granted[f.Task] = 0, false
 			case TallyReset:
-				again[f.Task] = 0
+				again[f.Task], granted[f.Task] = f.Redispatches, f.Next.Reason != ""
+			case VerdictMade:
+				granted[f.Task] = false
 			case AttemptBegan:
-				if f.Next.Charges != "" {
+				if f.Next.Charges != "" && !granted[f.Task] {
 					again[f.Task]++
 				}
+				granted[f.Task] = false
 				if again[f.Task] > w.cfg.Policy.Guards().MaxRetries {
 					t.Fatalf("%s was dispatched again %d times, director.max_retries is %d", f.Task, again[f.Task], w.cfg.Policy.Guards().MaxRetries)
 				}

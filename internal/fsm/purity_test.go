@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"retake/internal/diskfault":          {"errors", "strings", "syscall"}, // for the names of errors
 	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
 	"retake/internal/lease":              {"time"},
-	"retake/internal/recovery/plaintext": {"strings", "unicode/utf8"},
+	"retake/internal/recovery/plaintext": {"strings", "unicode", "unicode/utf8"},
 	"retake/internal/recovery/loglines":  {"encoding/json", "fmt", "maps", "regexp", "retake/internal/recovery/plaintext", "slices", "strings", "unicode", "unicode/utf8"},
 	"retake/internal/recovery/retryafter": {
 		"embed", "maps", "math", "retake/internal/recovery",
@@ -50,14 +50,14 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/spelling": {"strings"},
 	"retake/internal/story": {
-		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/recovery", "retake/internal/recovery/plaintext", "slices", "strconv", "strings", "time",
+		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/recovery", "retake/internal/recovery/plaintext", "retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/tomlfile": {
 		"bytes", "errors", "fmt", "github.com/pelletier/go-toml/v2/unstable", "maps", "reflect",
 		"regexp", "retake/internal/spelling", "slices", "strconv", "strings", "unicode/utf8",
 	},
 	"retake/internal/redact": {
-		"bytes", "cmp", "encoding/base64", "encoding/json", "io", "net/url", "regexp", "slices", "strconv", "strings",
+		"bytes", "cmp", "encoding/base64", "encoding/json", "io", "math", "net/url", "regexp", "slices", "strconv", "strings", "sync",
 	},
 	"retake/internal/leak": {"encoding/hex", "math/bits", "net/url", "regexp", "retake/internal/redact", "slices", "strconv", "strings", "unicode/utf16"},
 	"retake/internal/bus/wire": {

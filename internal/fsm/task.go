@@ -28,6 +28,9 @@ func (k IssueKey) Number() int {
 // fold returns the form by which two spellings of one issue are the same.
 func (k IssueKey) fold() IssueKey { return IssueKey(strings.ToLower(string(k))) }
 
+// Fold is the form by which two spellings of one issue are the same, for maps.
+func (k IssueKey) Fold() IssueKey { return k.fold() }
+
 // Same reports whether two keys name one issue, however they are spelled.
 func (k IssueKey) Same(as IssueKey) bool { return k.fold() == as.fold() }
 

@@ -12,6 +12,7 @@ import (
 type Waiting struct {
 	For   string
 	Until time.Time
+	Do    string // what a person has to do about it, in words; empty: it comes by itself
 }
 
 // WaitsAt is WaitsFor at a time: to a machine that only follows a journal nothing else says that time passes.
@@ -27,7 +28,10 @@ func (m *Machine) WaitsFor(t *Task) Waiting {
 	switch t.State {
 	case Queued:
 		if !m.takes(t) {
-			return Waiting{For: "a run that takes it: this one takes only " + keyList(m.cfg.Only) + " (director run --only)"}
+			return Waiting{
+				For: "a run that takes it: this one takes only " + keyList(m.cfg.Only) + " (director run --only)",
+				Do:  "Start the director without --only, or with this issue.",
+			}
 		}
 		if len(t.Standing.After) > 0 {
 			return Waiting{For: m.waitsForIssues(t)}
@@ -35,26 +39,39 @@ func (m *Machine) WaitsFor(t *Task) Waiting {
 		return m.waitsForTurn(t)
 	case Backoff:
 		if len(t.Outbox) > 0 {
-			return Waiting{"GitHub, which is asked about the issue", m.githubOpensAt()}
+			return m.waitsForGitHub("GitHub, which is asked about the issue")
 		}
 		if t.Until.After(m.now) && m.incidentIssue(t) == "" {
-			return Waiting{"the pause before the next attempt", t.Until}
+			return Waiting{For: "the pause before the next attempt", Until: t.Until}
 		}
 		return m.waitsForTurn(t)
 	case Starting:
 		if t.plans(DoStart) && t.Outbox[0].NotBefore.After(m.now) {
-			return Waiting{"what the start needs, which has failed and is tried again", t.Outbox[0].NotBefore}
+			return Waiting{For: "what the start needs, which has failed and is tried again", Until: t.Outbox[0].NotBefore}
 		}
 	case Blocked:
-		return Waiting{For: "an answer of a person"}
+		return Waiting{For: "an answer of a person"} // the question says what to do
 	case Parked:
-		return Waiting{"the time that a person has set", t.Until}
+		return Waiting{For: "the time that a person has set", Until: t.Until}
 	case InReview:
 		return Waiting{For: fmt.Sprintf("the review of pull request #%d", t.Work.PullRequest)}
-	case Claiming, Delivering, Done, Released, Forgotten:
-		return Waiting{"GitHub", m.githubOpensAt()}
+	case Claiming:
+		return m.waitsForGitHub("GitHub, where the claim is being made")
+	case Delivering:
+		return m.waitsForGitHub("GitHub, where the work is being handed in")
+	case Done, Released, Forgotten:
+		return m.waitsForGitHub("GitHub, where its labels are set")
 	}
 	return Waiting{For: fmt.Sprintf("attempt %d, which is under way", t.Attempt)}
+}
+
+// waitsForGitHub waits for it to do something, or before that for it to open.
+func (m *Machine) waitsForGitHub(what string) Waiting {
+	opens := m.githubOpensAt()
+	if opens.After(m.now) {
+		what += "; it asked for a pause"
+	}
+	return Waiting{For: what, Until: opens}
 }
 
 // keyList names issues, the first of many.
@@ -72,17 +89,16 @@ func keyList(keys []IssueKey) string {
 
 // waitsForTurn says why a task that could begin an attempt does not.
 func (m *Machine) waitsForTurn(t *Task) Waiting {
-	phases := map[Phase]string{
-		PhasePaused: "the operator, who has paused the director", PhaseDraining: "the operator, who drains the director",
-		PhaseShutdown: "the next start of the director",
+	if w, held := phaseWaits[m.hard.Phase]; held {
+		return w
 	}
 	switch {
-	case phases[m.hard.Phase] != "":
-		return Waiting{For: phases[m.hard.Phase]}
 	case m.githubOpensAt().After(m.now):
-		return Waiting{"GitHub, which asked for a pause", m.githubOpensAt()}
+		return Waiting{For: "GitHub, which asked for a pause", Until: m.githubOpensAt()}
 	case m.hostOpensAt().After(m.now):
-		return Waiting{For: "the director's machine: " + m.closed(recovery.Host).Why}
+		return Waiting{
+			For: "the director's machine: " + m.closed(recovery.Host).Why, Do: "Mend that on the director's machine: it looks again, and goes on by itself. director doctor says more.",
+		}
 	case m.modelOpensAt().After(m.now) && t.Next.usesModel():
 		return m.waitsForModel()
 	case !m.admits(t):
@@ -94,13 +110,20 @@ func (m *Machine) waitsForTurn(t *Task) Waiting {
 	if label := m.cappedBy(t); label != "" {
 		return Waiting{For: "another task with the label " + label + " to end (github.label_caps)"}
 	}
-	return Waiting{For: "a free worker (director.max_workers)"}
+	return Waiting{For: "a free slot (director.max_workers)"}
+}
+
+// phaseWaits are the phases in which no attempt begins.
+var phaseWaits = map[Phase]Waiting{
+	PhasePaused:   {For: "the operator, who has paused the director", Do: "Let attempts begin again with: director resume"},
+	PhaseDraining: {For: "the operator, who drains the director", Do: "Let attempts begin again with: director resume"},
+	PhaseShutdown: {For: "the next start of the director", Do: "Start the director again."},
 }
 
 // waitsForModel says which model is closed, and on whose word.
 func (m *Machine) waitsForModel() Waiting {
 	c := m.opens(m.usesModel)
-	w := Waiting{"the model, which is closed for now", c.Until}
+	w := Waiting{For: "the model, which is closed for now", Until: c.Until}
 	if origin := c.Origin(); origin != "" {
 		w.For = fmt.Sprintf("%s, which is closed on the word of %s", c.Resource, origin)
 	}
