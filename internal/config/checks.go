@@ -72,8 +72,32 @@ func validUser(s string) bool {
 	return err == nil && err2 == nil && u > 0 && g > 0
 }
 
+// ociForm is a name as the configurations of engines have them.
+var ociForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+
+func validOCIRuntime(s string) bool { return s == "" || ociForm.MatchString(s) }
+
 func validNetwork(s string) bool {
 	return networkForm.MatchString(s) && !slices.Contains([]string{"host", "none", "default", "bridge"}, s)
+}
+
+const egressWant = `"all", "none", or a list of hosts such as "api.anthropic.com", "*.pypi.org" or "git.example.com:8443"`
+
+// hostForm is a name with a dot in it, of letters, digits and hyphens; *. stands for one name or more in front of it.
+var hostForm = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
+
+func validEgress(s string) bool {
+	return s == EgressAll || s == EgressNone || hostForm.MatchString(s)
+}
+
+func validDoor(s string) bool {
+	a, err := netip.ParseAddrPort(s)
+	return err == nil && a.Port() > 0 && a.Addr().Zone() == ""
+}
+
+func validProxyURL(s string) bool {
+	u, err := url.Parse(s)
+	return s == "" || err == nil && u.Scheme == "http" && u.Hostname() != "" && u.Port() != "" && u.User == nil && u.Path == ""
 }
 
 func validVariable(s string) bool { return envForm.MatchString(s) && !strings.HasPrefix(s, "RETAKE_") }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,7 +80,9 @@ type Retry struct {
 
 // Containers are what workers run in.
 type Containers struct {
-	Runtime        string // docker | process | auto
+	Runtime        string // docker | process | FormerRuntime, which is docker
+	OCIRuntime     string // of the engine; empty: its default
+	SameUser       bool   // of plain processes
 	Image          string
 	Workdir        string
 	Memory         string // see MemoryBytes
@@ -89,9 +92,49 @@ type Containers struct {
 	Network        string
 	EnvPassthrough []string
 	Mounts         []string // see ParsedMounts
+	ReadOnly       bool     // the image's file system
+	Scratch        []string // paths in the container that can be written to all the same
 	Env            map[string]string
-	Secrets        []string // names of variables that are secrets; with NoSecret in front: that are none
+	Secrets        []string          // names of variables that are secrets; with NoSecret in front: that are none
+	Egress         []string          // EgressAll, EgressNone, or hosts; see EgressHosts
+	Reachable      []string          // address:port; see Doors
+	ProxyListen    string            // auto, or host:port
+	ProxyURL       string            // empty: where ProxyListen is, at the workers' gateway
+	ProxiedKeys    map[string]string // name of the director's variable with a provider's key → host of the provider, or host:port
 }
+
+// Words of Containers.Egress in the place of hosts.
+const (
+	EgressAll  = "all"
+	EgressNone = "none"
+)
+
+// ProxyPort is that of Containers.ProxyListen = "auto".
+const ProxyPort = 8732
+
+// EgressOpen reports whether workers reach every public address.
+func (c Containers) EgressOpen() bool { return slices.Equal(c.Egress, []string{EgressAll}) }
+
+// EgressHosts are those that workers reach, each a name, "*." and a name, or one of these with ":" and a port.
+func (c Containers) EgressHosts() []string {
+	if c.EgressOpen() || slices.Equal(c.Egress, []string{EgressNone}) {
+		return nil
+	}
+	return c.Egress
+}
+
+// Doors are the Reachable.
+func (c Containers) Doors() (all []netip.AddrPort) {
+	for _, s := range c.Reachable {
+		if a, err := netip.ParseAddrPort(s); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// FormerRuntime was docker where an engine answered, and else plain processes, which now have to be asked for.
+const FormerRuntime = "auto"
 
 // NoSecret stands in Containers.Secrets before the name of a variable that is no secret.
 const NoSecret = "!"

@@ -85,6 +85,9 @@ func wrongMounts(c Config) string {
 			return "two mounts at " + shorten(m.Target) + ", want one"
 		}
 		targets[m.Target] = true
+		if slices.ContainsFunc(c.Containers.Scratch, func(s string) bool { return overlaps(m.Target, s) }) {
+			return "mount at " + shorten(m.Target) + " meets a folder of containers.scratch, want another place"
+		}
 		if overlaps(m.Target, c.Containers.Workdir) {
 			return "mount at " + shorten(m.Target) + " meets the checkout at containers.workdir, want another place"
 		}

@@ -62,7 +62,7 @@ c.toml:5:1: director.interval_seconds: got "60s", want a number of seconds from 
 c.toml:7:2: timeout: unknown key or section, did you mean timeouts?
 c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: a few lost heartbeats must not make a worker suspect, want timeouts.worker_heartbeat_ttl_seconds (20) at least 3 times agent_bus.heartbeat_interval_seconds (15)
 c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be given back while its attempt may still run, want timeouts.issue_claim_stale_seconds (1) above timeouts.worker_watchdog_seconds (3600)
-c.toml:15:1: containers.runtime: got "podman", want one of "auto", "docker", "process"
+c.toml:15:1: containers.runtime: got "podman", want one of "docker", "process"
 c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: no container is ever idle: it ends with its attempt and is removed at once; want it removed
 c.toml:17:1: containers.user: got "0:0", want "uid:gid" in numbers, neither of them 0 (root)
 c.toml:18:1: containers.memory: got "lots", want a size such as "2GiB", from 16MiB to 16TiB
@@ -136,6 +136,8 @@ func TestSingleProblems(t *testing.T) {
 		"containers.workdir = \"/proc/x\"":                                     "outside of the system's folders",
 		"containers.pids = 15":                                                 "from 16",
 		"containers.cpus = 0":                                                  "from 0.01",
+		"containers.oci_runtime = \"-x\"":                                      "want a name of letters",
+		"containers.oci_runtime = \"runsc\"\ncontainers.runtime = \"process\"": "plain processes run in no runtime of an engine",
 		"containers.user = \"root\"":                                           "in numbers",
 		"containers.user = \"99999999999:1\"":                                  "in numbers",
 		"containers.user = \"1000:0\"":                                         "neither of them 0 (root)",

@@ -26,7 +26,7 @@ var holds = merged(map[string][]string{
 		"timeouts.worker_watchdog_seconds", "timeouts.issue_claim_stale_seconds", "timeouts.worker_start_seconds", "timeouts.stop_grace_seconds",
 		"timeouts.delivery_seconds",
 		"retry.backoff_mode", "retry.backoff_initial_seconds", "retry.backoff_max_seconds", "retry.backoff_factor", "retry.jitter",
-		"containers.memory", "containers.cpus", "containers.pids", "containers.mounts",
+		"containers.memory", "containers.cpus", "containers.pids", "containers.mounts", "containers.read_only", "containers.scratch",
 		"rate_limits.model.max_concurrent_requests", "rate_limits.model.min_seconds_between_requests", "rate_limits.model.cooldown_on_error_seconds",
 		"rate_limits.model.max_wait_seconds",
 		"policy.sync_main.max_commits_behind", "policy.sync_main.max_seconds_behind",
@@ -42,8 +42,8 @@ var holds = merged(map[string][]string{
 		"director.fleet", "director.data_dir", "director.disk_reserve", "director.lease_seconds", "director.shared_dir", "director.http_listen",
 		"director.page_token_env", "director.page_token_file",
 		"timeouts.worker_heartbeat_ttl_seconds",
-		"containers.runtime", "containers.image", "containers.workdir", "containers.user", "containers.network", "containers.env_passthrough", "containers.env",
-		"containers.secrets",
+		"containers.runtime", "containers.oci_runtime", "containers.process_same_user", "containers.image", "containers.workdir", "containers.user", "containers.network", "containers.env_passthrough", "containers.env",
+		"containers.secrets", "containers.egress", "containers.reachable", "containers.proxied_keys", "containers.proxy_listen", "containers.proxy_url",
 		"agent_bus.url", "agent_bus.credentials", "agent_bus.listen_addr", "agent_bus.listen_port", "agent_bus.prefix", "agent_bus.replicas",
 		"agent_bus.max_message_bytes", "agent_bus.heartbeat_interval_seconds", "agent_bus.sync",
 		"journal.on_damage", "journal.keep_days",
@@ -57,6 +57,9 @@ var holds = merged(map[string][]string{
 		"telemetry.otlp_endpoint", "telemetry.otlp_headers_env", "telemetry.sample_ratio",
 	},
 })
+
+// HoldsAtOnce reports whether a new value of a key ("stage.run") holds once a running director reads it; false: at its restart.
+func HoldsAtOnce(key string) bool { return holds[key] == holdsAtOnce }
 
 func merged(lists map[string][]string) map[string]string {
 	all := map[string]string{}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"retake/internal/recovery"
 )
 
 // TestEveryKeySaysWhenItHolds: a key that is added has to be thought about.
@@ -85,5 +87,40 @@ func TestRereadKnowsWhatIsSaid(t *testing.T) {
 	said.Recovery.PolicyFile, assumed.Recovery.PolicyFile = "p.toml", "p.toml"
 	if _, change, _ := assumed.Reread(said); !slices.Equal(change.Keys, []string{"director.max_retries"}) {
 		t.Errorf("got %q", change.Keys)
+	}
+}
+
+// What people are told of a key follows from the table.
+func TestHoldsAtOnce(t *testing.T) {
+	for key, want := range map[string]bool{"containers.memory": true, "scope.allow_secrets": true, "stage.run": true, "containers.image": false, "containers.env_passthrough": false} {
+		if HoldsAtOnce(key) != want {
+			t.Errorf("%s holds at once: %v, want %v", key, !want, want)
+		}
+	}
+}
+
+// Every key of which people are told when it holds is a key.
+func TestWordsNameKeysThatThereAre(t *testing.T) {
+	named := map[string]bool{}
+	for _, about := range recovery.Reasons {
+		for _, stage := range []string{"", "START", "CODE", "VALIDATE", "COMMIT"} {
+			for _, cause := range []string{
+				"", "max turns", recovery.NotPushed + "a: a secret (rule x)", recovery.NotPushed + "a: " + recovery.OwnSecret + "KEY", recovery.NotPushed + "a: scope.max_file_bytes",
+				recovery.NotPushed + "a: scope.deny",
+			} {
+				for _, program := range []string{"./check", "check"} {
+					c := recovery.Case{Reason: about.Reason, Stage: stage, Cause: cause, Program: program, Command: program, AtOnce: func(key string) bool { named[key] = true; return true }}
+					c.Words()
+				}
+			}
+		}
+	}
+	for key := range named {
+		if holds[key] == "" {
+			t.Errorf("%s is no key", key)
+		}
+	}
+	if !named["containers.memory"] || !named["scope.allow_secrets"] || !named["stage.run"] {
+		t.Errorf("only %v", named)
 	}
 }

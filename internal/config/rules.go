@@ -87,7 +87,7 @@ var rules = []rule{
 		}
 		return ""
 	}},
-	{keys: []string{"containers.mounts", "containers.workdir", "director.data_dir", "github.token_file", "github.webhook_secret_file", "github.private_key_file", "director.page_token_file"}, wrong: wrongMounts},
+	{keys: []string{"containers.mounts", "containers.scratch", "containers.workdir", "director.data_dir", "github.token_file", "github.webhook_secret_file", "github.private_key_file", "director.page_token_file"}, wrong: wrongMounts},
 	{keys: []string{"github.app_id", "github.installation_id", "github.private_key_file"}, wrong: func(c Config) string {
 		if g := c.GitHub; c.IsApp() && (g.AppID == 0 || g.InstallationID == 0 || g.PrivateKeyFile == "") {
 			return "a GitHub App needs all three: app_id, installation_id and private_key_file"
@@ -108,7 +108,25 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{keys: []string{"containers.oci_runtime", "containers.runtime"}, wrong: func(c Config) string {
+		if c.Containers.OCIRuntime != "" && c.Containers.Runtime == "process" {
+			return `plain processes run in no runtime of an engine, want containers.runtime = "docker", or containers.oci_runtime = ""`
+		}
+		return ""
+	}},
 	{keys: []string{"worker.validate"}, wrong: wrongFreshStages},
+	{keys: []string{"containers.egress", "containers.runtime"}, wrong: func(c Config) string {
+		word := func(s string) bool { return s == EgressAll || s == EgressNone }
+		switch {
+		case len(c.Containers.Egress) == 0:
+			return `an empty list, want "none", or the hosts that workers may reach`
+		case len(c.Containers.Egress) > 1 && slices.ContainsFunc(c.Containers.Egress, word):
+			return "all and none stand for themselves, want one of them, or hosts only"
+		case !c.Containers.EgressOpen() && c.Containers.Runtime == "process":
+			return `plain processes reach whatever this machine does, want containers.runtime = "docker", or containers.egress = "all"`
+		}
+		return ""
+	}},
 	{keys: []string{"containers.secrets", "containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
 		for _, name := range c.Containers.Secrets {
 			if is := strings.TrimPrefix(name, NoSecret); !c.passesOn(is) {
@@ -119,6 +137,7 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{keys: []string{"containers.proxied_keys", "containers.env", "containers.env_passthrough"}, wrong: wrongProxiedKeys},
 	{keys: []string{"containers.env", "containers.env_passthrough"}, wrong: func(c Config) string {
 		for _, name := range c.Containers.EnvPassthrough {
 			if _, ok := c.Containers.Env[name]; ok {
@@ -288,6 +307,11 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 			need("containers.env_passthrough", name+" is not set: export it, or remove it from the list")
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.Containers.ProxiedKeys)) {
+		if v, _ := lookup(name); v == "" {
+			need("containers.proxied_keys", name+" is not set: export it, or remove it from the table")
+		}
+	}
 	if err := writable(c.Director.DataDir); err != nil {
 		need("director.data_dir", err.Error()+", want a folder that the director's user can create or write to")
 	}
@@ -315,19 +339,27 @@ func writable(dir string) error {
 	return nil
 }
 
-// Notes are about what is allowed but probably a mistake: an agent that gets none of the variables it can log in with.
+// Notes are about what is allowed but probably a mistake: a word of before, an agent that gets none of the variables it can log in with.
 func (c Config) Notes() (notes []string) {
+	if c.Containers.Runtime == FormerRuntime {
+		notes = append(notes, `containers.runtime = "auto" is "docker" now, and never plain processes: write "docker", or "process" for work that you trust`)
+	}
 	for i, s := range c.Stages {
 		profile, err := c.Agents.Lookup(s.Agent)
 		if s.Agent == "" || err != nil || len(profile.Keys) == 0 {
 			continue
 		}
-		if !slices.ContainsFunc(profile.Keys, c.passesOn) {
-			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s gets none of %s: name one in containers.env_passthrough, unless its login is in the image or on a mount",
+		if !slices.ContainsFunc(profile.Keys, c.offers) {
+			notes = append(notes, fmt.Sprintf("stage[%d].agent: %s gets none of %s: name one in containers.env_passthrough or containers.proxied_keys, unless its login is in the image or on a mount",
 				i, s.Agent, strings.Join(profile.Keys, ", ")))
 		}
 	}
 	return notes
+}
+
+// offers tells whether workers can log in with a variable.
+func (c Config) offers(name string) bool {
+	return c.passesOn(name) || c.Containers.ProxiedKeys[name] != ""
 }
 
 // passesOn tells whether workers get a variable.

@@ -44,7 +44,7 @@ func (s Starter) String() string {
 	line("writes", &s.Writes, "false: issues are looked at, and nothing is claimed")
 	b.WriteString("\n[containers]\n")
 	if s.Runtime != "" {
-		line("runtime", &s.Runtime, "docker, process (no isolation: trusted work only) or auto")
+		line("runtime", &s.Runtime, "docker, or process (no isolation: trusted work only)")
 	}
 	line("image", &s.Image, "any image that has what the stages run")
 	line("env_passthrough", &s.Pass, "names of variables that workers get, such as an agent's key")

@@ -9,16 +9,19 @@ import (
 
 // row is everything there is to know about one key.
 type row struct {
-	key      string  // section.key; "stage.x" stands in every [[stage]]
-	def      string  // default, as text of TOML; empty: the key is required
-	unit     string  // for the documentation
-	min, max float64 // of numbers, inclusive
-	allowed  []string
-	check    func(string) bool   // of a text, of each element of a list, of each name of a table
-	reason   func(string) string // a check that tells why; empty: nothing is wrong
-	want     string              // what the checks let through, for messages
-	doc      string
-	to       any // the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string, *map[string][]string or *map[string]int
+	key         string  // section.key; "stage.x" stands in every [[stage]]
+	def         string  // default, as text of TOML; empty: the key is required
+	unit        string  // for the documentation
+	min, max    float64 // of numbers, inclusive
+	allowed     []string
+	former      []string            // understood, and no longer offered: Notes says what to write
+	check       func(string) bool   // of a text, of each element of a list, of each name of a table
+	reason      func(string) string // a check that tells why; empty: nothing is wrong
+	secretNames bool                // of a table: its names may be those of secrets, which its values are not
+	word        bool                // of a list: one text may stand for a list of one
+	want        string              // what the checks let through, for messages
+	doc         string
+	to          any // the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string, *map[string][]string or *map[string]int
 }
 
 const (
@@ -57,7 +60,9 @@ func keys(c *Config) []row {
 		{key: "retry.backoff_factor", def: "2.0", unit: "", min: 1, max: 10, doc: "Each delay is the one before times this.", to: &c.Retry.BackoffFactor},
 		{key: "retry.jitter", def: `"full"`, allowed: []string{"full", "equal", "none"}, doc: "How much of a delay is random: all, half, nothing.", to: &c.Retry.Jitter},
 
-		{key: "containers.runtime", def: `"auto"`, allowed: []string{"auto", "docker", "process"}, doc: "What workers run in. process is for development: plain processes on the director's machine, without image, limits or a network of their own. auto: docker if an engine answers, else process, with a warning.", to: &c.Containers.Runtime},
+		{key: "containers.runtime", def: `"docker"`, allowed: []string{"docker", "process"}, former: []string{FormerRuntime}, doc: "What workers run in. process is for development and work that you trust: plain processes on the director's machine, as containers.user, without image, limits or a network of their own; it needs a director that is root. An old \"auto\" is docker.", to: &c.Containers.Runtime},
+		{key: "containers.oci_runtime", def: `""`, check: validOCIRuntime, want: "a name of letters, digits, _ . and -, or nothing", doc: "Which of the engine's runtimes workers run in, e.g. runsc for gVisor: one that `docker info` lists. Empty: the engine's own default, mostly runc.", to: &c.Containers.OCIRuntime},
+		{key: "containers.process_same_user", def: "false", doc: "Plain processes may run as the director's own user, or without a view of their own: agents can read and change what that user can, the journal, credentials and other checkouts among it.", to: &c.Containers.SameUser},
 		{key: "containers.image", def: `"retake-dev:main"`, check: imageForm.MatchString, want: "an image reference such as repo/name:tag", doc: "Image of the workers; it need not contain anything of Retake's.", to: &c.Containers.Image},
 		{key: "containers.workdir", def: `"/workspace"`, check: validWorkdir, want: "an absolute path in the container without a colon, outside of the system's folders and of /retake", doc: "Where the checkout is mounted in the container.", to: &c.Containers.Workdir},
 		{key: "containers.memory", def: `"2GiB"`, check: validMemory, want: `a size such as "2GiB", from 16MiB to 16TiB`, doc: "Memory limit of a worker.", to: &c.Containers.Memory},
@@ -67,8 +72,15 @@ func keys(c *Config) []row {
 		{key: "containers.network", def: `"retake"`, check: validNetwork, want: "a name of letters, digits, _ . and -, and none of Docker's own: host, none, default, bridge", doc: "Docker network of the workers; created if it does not exist.", to: &c.Containers.Network},
 		{key: "containers.env_passthrough", def: "[]", check: validVariable, want: "the name of an environment variable, not beginning with RETAKE_ (those are the director's)", doc: `Names of the director's variables that workers get, e.g. ["ANTHROPIC_API_KEY"]. Never the GitHub token's.`, to: &c.Containers.EnvPassthrough},
 		{key: "containers.mounts", def: "[]", reason: checkMount, want: mountForm, doc: `Host folders and volumes that workers see besides the checkout: "/host/path:/path" (read-only unless ":rw" follows) or "volume:name:/path" (writable unless ":ro" follows).`, to: &c.Containers.Mounts},
+		{key: "containers.read_only", def: "true", doc: "The image's file system cannot be changed by workers: they write to the checkout, their home, `/tmp`, `/var/tmp`, `/run`, mounts that say so and `scratch`.", to: &c.Containers.ReadOnly},
+		{key: "containers.scratch", def: "[]", check: validWorkdir, want: "an absolute path in the container without a colon, outside of the system's folders and of /retake", doc: "Folders of the container in which everybody may write, empty at first, in memory that counts against `memory`.", to: &c.Containers.Scratch},
 		{key: "containers.env", def: "{}", check: validVariable, want: "the name of an environment variable, not beginning with RETAKE_ (those are the director's)", doc: "Variables of the stages, with their values. For secrets: env_passthrough.", to: &c.Containers.Env},
 		{key: "containers.secrets", def: "[]", check: func(s string) bool { return validVariable(strings.TrimPrefix(s, NoSecret)) }, want: `the name of a variable of env or env_passthrough, or that with ! in front`, doc: "Variables whose values are secrets, and with ! in front those whose values are none. What is not named here is judged by its name and value. No patch with a secret in it is pushed.", to: &c.Containers.Secrets},
+		{key: "containers.egress", def: `"all"`, word: true, check: validEgress, want: egressWant, doc: "What workers reach besides the bus and containers.reachable, in Docker: all public addresses of the internet, none, or these hosts only, through a proxy of the director's. Neighbours, services of this machine, private networks and metadata addresses are never among it.", to: &c.Containers.Egress},
+		{key: "containers.reachable", def: "[]", check: validDoor, want: `an address with a port such as "10.0.0.7:8080"`, doc: "What workers reach besides containers.egress: services of private networks, or of this machine at an address of its own.", to: &c.Containers.Reachable},
+		{key: "containers.proxied_keys", def: "{}", secretNames: true, check: validProxiedKey, want: proxiedKeyWant(), doc: `Keys of model providers that workers use and do not have: name of the director's variable = host of the provider. Workers get a word of their attempt in its place, and the address of the director's proxy in the variable that agents know (ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL); the proxy puts the key in, for that host only.`, to: &c.Containers.ProxiedKeys},
+		{key: "containers.proxy_listen", def: `"auto"`, check: func(s string) bool { return s == "auto" || validHTTPListen(s) && s != "" }, want: `"auto" (port 8732 at the workers' gateway), or host:port`, doc: "Where the director's proxy listens, if there is need for one: egress is a list of hosts, or there are proxied_keys.", to: &c.Containers.ProxyListen},
+		{key: "containers.proxy_url", def: `""`, check: validProxyURL, want: `"http://HOST:PORT", or nothing`, doc: "How workers find the proxy when something stands between, as in compose. Empty: where it listens.", to: &c.Containers.ProxyURL},
 
 		{key: "agent_bus.url", def: `""`, check: validBusURL, want: "nats:// or tls:// URLs, separated by commas, or nothing", doc: "NATS server to join. Empty: a server embedded in the director.", to: &c.AgentBus.URL},
 		{key: "agent_bus.credentials", def: `""`, want: fileWant, doc: "Folder with the keys of the server at agent_bus.url: director/ of what `director bus init` makes; relative to the working directory. An embedded server has its own.", to: &c.AgentBus.Credentials},
@@ -111,7 +123,7 @@ func keys(c *Config) []row {
 		{key: "github.review", def: "true", doc: "A pull request is watched until it is merged or closed: failing checks, conflicts and requested changes begin another attempt on the same branch.", to: &c.GitHub.Review},
 		{key: "github.delete_branch", def: "true", doc: "The branch of a pull request is removed when that was merged, unless somebody has pushed to it since.", to: &c.GitHub.DeleteBranch},
 		{key: "github.trusted_authors", def: `["OWNER", "MEMBER", "COLLABORATOR"]`, allowed: associations, doc: "Whose claim and release markers count beside our own, by GitHub's author_association. They also need write access. Answers need write access alone.", to: &c.GitHub.TrustedAuthors},
-		{key: "github.issue_authors", def: `"labelled"`, allowed: []string{AuthorsLabelled, AuthorsTrusted}, doc: "Whose issues are worked on. labelled: anybody's; of an untrusted author somebody else must have put the task label on, as only people with rights in the repository can, so that a template's label does not count. trusted: only those of trusted_authors.", to: &c.GitHub.IssueAuthors},
+		{key: "github.issue_authors", def: `"labelled"`, allowed: []string{AuthorsLabelled, AuthorsTrusted}, doc: "Whose issues are worked on. labelled: anybody's, once somebody with rights in the repository has put the task label on, which approves the text as it is then; a template's label does not count unless who opened the issue has triage rights. trusted: of those only the ones of trusted_authors.", to: &c.GitHub.IssueAuthors},
 		{key: "github.priorities", def: "{}", check: labelForm.MatchString, want: labelWant, min: -8760, max: 8760, doc: `Labels and the hours of waiting that each is worth: with { urgent = 24, later = -72 } an urgent issue goes before what has waited for less than a day. Of several the largest counts; without any: 0.`, to: &c.GitHub.Priorities},
 		{key: "github.label_caps", def: "{}", check: labelForm.MatchString, want: labelWant, min: 0, max: 100, doc: `Labels and how many issues with each are worked on at the same time, e.g. { "area/db" = 1 }.`, to: &c.GitHub.LabelCaps},
 		{key: "github.labels.task", def: `"agent-task"`, check: labelForm.MatchString, want: labelWant, doc: "Label of issues to be worked on.", to: &c.GitHub.Labels.Task},

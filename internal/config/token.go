@@ -3,8 +3,12 @@ package config
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
+
+	"retake/internal/redact"
 )
 
 // maxTokenBytes is far above the length of any GitHub token (255) or key (3,300), so that a wrong file is noticed.
@@ -114,6 +118,28 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 		return "", "", fmt.Errorf("config: no %s: %s holds more than %s; want it alone, on one line, without spaces", p.what, where, p.put)
 	}
 	return secret, warning, nil
+}
+
+// Private are the folders and files, by absolute paths, that are the director's and nobody else's.
+func (c Config) Private() (all []string) {
+	for _, path := range []string{
+		c.Director.DataDir, c.Director.SharedDir, c.AgentBus.Credentials, c.GitHub.TokenFile, c.GitHub.PrivateKeyFile, c.GitHub.WebhookSecretFile,
+		c.Director.PageTokenFile,
+	} {
+		if abs, err := filepath.Abs(path); path != "" && err == nil {
+			all = append(all, abs)
+		}
+	}
+	return all
+}
+
+// IsSecretVariable tells whether a variable of this name is for the director itself to read, and for none of its children: it is named as the place of a
+// secret, workers get it, or its name says that it is one.
+func (c Config) IsSecretVariable(name string) bool {
+	named := []string{c.GitHub.TokenEnv, c.GitHub.WebhookSecretEnv, c.Director.PageTokenEnv, c.Telemetry.OTLPHeadersEnv}
+	_, proxied := c.Containers.ProxiedKeys[name]
+	return proxied || slices.Contains(named, name) || slices.Contains(c.Containers.EnvPassthrough, name) ||
+		redact.IsSecretVariable(name) && !strings.HasPrefix(name, EnvPrefix)
 }
 
 // readSecret reads a key's file. In its errors a word stands between key and path: what follows upon token_file at once is redacted like a secret.

@@ -60,7 +60,11 @@ func (r row) set(v any) (faults []fault) {
 			}
 		}
 	case *[]string:
-		if list, ok := v.([]any); ok {
+		list, ok := v.([]any)
+		if s, one := v.(string); one && r.word {
+			list, ok = []any{s}, true
+		}
+		if ok {
 			return r.setList(list, to)
 		}
 	case *map[string]string:
@@ -93,7 +97,7 @@ func (r row) wrongText(s string) string {
 	switch {
 	case strings.Contains(s, "\x00"):
 		return "a NUL character in it, want " + r.oneText()
-	case len(r.allowed) > 0 && !slices.Contains(r.allowed, s), r.check != nil && !r.check(s):
+	case len(r.allowed) > 0 && !slices.Contains(r.allowed, s) && !slices.Contains(r.former, s), r.check != nil && !r.check(s):
 		return "got " + r.shown(s) + ", want " + r.oneText()
 	case r.reason != nil && r.reason(s) != "":
 		return r.shown(s) + ": " + r.reason(s) + ", want " + r.oneText()
@@ -129,7 +133,7 @@ func (r row) setTable(table map[string]any, to *map[string]string) string {
 			return fmt.Sprintf("%s: got %s, want a text (in quotes)", r.shown(name), tomlfile.Describe(table[name]))
 		case strings.Contains(s, "\x00"):
 			return r.shown(name) + ": a NUL character in it"
-		case redact.IsSecretVariable(name):
+		case redact.IsSecretVariable(name) && !r.secretNames:
 			return r.shown(name) + " looks like the name of a secret, want env_passthrough for those"
 		}
 		if wrong := r.wrongText(name); wrong != "" {
@@ -213,6 +217,9 @@ func (r row) wants() string {
 	case *time.Duration:
 		return "a number of seconds" + bounds
 	case *[]string:
+		if r.word {
+			return r.oneText()
+		}
 		return "a list, each: " + r.oneText()
 	case *map[string]string:
 		return `a table { NAME = "value" }, each NAME: ` + r.oneText()
@@ -257,7 +264,7 @@ func (r row) parseText(text string) (v any, ok bool) {
 		v, err = strconv.ParseFloat(bare, 64)
 		return v, err == nil
 	case *[]string:
-		if !strings.HasPrefix(bare, "[") {
+		if !strings.HasPrefix(bare, "[") && (!r.word || !strings.HasPrefix(bare, `"`)) {
 			return splitList(bare), true
 		}
 	case *map[string]string:
@@ -324,6 +331,9 @@ func (r row) literal() string {
 		}
 		return "{" + strings.Join(pairs, ", ") + "}"
 	case *[]string:
+		if r.word && len(*v) == 1 {
+			return row{to: &(*v)[0]}.literal()
+		}
 		elements := []string{}
 		for _, s := range *v {
 			elements = append(elements, row{to: &s}.literal())

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// archive writes what a created container gets before its start, as a tar to be unpacked at "/". Everything in it belongs
-// to the worker's user, the directory Dir too, so that the worker can remove what it has read.
+// archive writes what a created container gets before its start, as a tar to be unpacked at "/". Files belong to the worker's user, which can remove what it has
+// read. The worker's program and Dir are root's, and Dir is sticky: stages run as the same user, and what they run as $RETAKE_WORKER stays what it is.
 //
 // Directories of the image are never mentioned: an entry would change their owner. Roots of writable volumes are, for
 // that very reason: a new volume belongs to root when the image has nothing at its target.
@@ -22,7 +22,7 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 		return err
 	}
 	t := tar.NewWriter(w)
-	entry := func(at string, kind byte, mode, size int64, content io.Reader) {
+	owned := func(uid, gid int, at string, kind byte, mode, size int64, content io.Reader) {
 		if err == nil {
 			err = t.WriteHeader(&tar.Header{Typeflag: kind, Name: strings.TrimPrefix(at, "/"), Mode: mode, Size: size, Uid: uid, Gid: gid})
 		}
@@ -30,8 +30,11 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 			_, err = io.Copy(t, content)
 		}
 	}
-	entry(Dir+"/", tar.TypeDir, 0o755, 0, nil)
-	entry(WorkerPath, tar.TypeReg, 0o555, workerSize, worker)
+	entry := func(at string, kind byte, mode, size int64, content io.Reader) {
+		owned(uid, gid, at, kind, mode, size, content)
+	}
+	owned(0, 0, Dir+"/", tar.TypeDir, 0o1777, 0, nil)
+	owned(0, 0, WorkerPath, tar.TypeReg, 0o555, workerSize, worker)
 	for _, f := range spec.Files {
 		entry(path.Join(Dir, f.Name), tar.TypeReg, 0o600, int64(len(f.Data)), bytes.NewReader(f.Data))
 	}

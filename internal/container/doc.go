@@ -28,7 +28,8 @@
 //
 // # Plain processes
 //
-// For development, on a machine without Docker: what a container confines is not confined (cannotConfine lists it). A worker has a
+// For development, on a machine without Docker: what a container confines is not confined (CannotConfine lists it), but for the director's own files and others' processes, which are out
+// of sight (supervisor.Apart) unless Options.SameUser gives that up. A worker has a
 // supervisor of its own (package supervisor), which is to it what the engine is to a container, outlives the director, and
 // keeps everything in a folder below Options.Dir:
 //

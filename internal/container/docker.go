@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
 	"go.uber.org/zap"
 )
@@ -43,6 +45,7 @@ type Docker struct {
 	fleet   string
 	owner   string
 	network string
+	oci     string // runtime of attempts; empty: the engine's default
 	log     *zap.Logger
 	limits  limits
 	cannot  []string // promises of a Spec that this engine does not keep; none on an ordinary one
@@ -53,9 +56,12 @@ type Docker struct {
 	attempts keyedLock
 	mu       sync.Mutex
 	ooms     map[string]struct{} // ids of containers for which Watch saw an oom event
+	homes    map[homeKey]string  // as the images' /etc/passwd has them
 	inUse    networkInUse
 
 	ensuring sync.Mutex // held by EnsureNetwork
+	fencing  sync.Mutex
+	fence    fenceState
 }
 
 var fleetName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
@@ -71,8 +77,8 @@ func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 		return nil, &Error{Kind: ErrDaemon, Doing: "open", Cause: err, Next: "correct DOCKER_HOST and the other DOCKER_ variables"}
 	}
 	d := &Docker{
-		api: api, fleet: o.Fleet, owner: o.Owner, network: o.Network, log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits,
-		ooms: map[string]struct{}{},
+		api: api, fleet: o.Fleet, owner: o.Owner, network: o.Network, oci: o.OCI, log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits,
+		ooms: map[string]struct{}{}, homes: map[homeKey]string{},
 	}
 	ping, cancel := context.WithTimeout(ctx, d.limits.ping)
 	defer cancel()
@@ -84,18 +90,29 @@ func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 		}
 		return nil, e
 	}
-	d.cannot = d.missing(ping)
+	if err := d.ask(ping); err != nil {
+		return nil, errors.Join(err, api.Close())
+	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d, nil
 }
 
-// missing asks the daemon which limits its kernel or its rights keep it from enforcing. No answer is no reason not to start.
-func (d *Docker) missing(ctx context.Context) (cannot []string) {
+// ask asks the daemon about itself: which limits its kernel or its rights keep it from enforcing, and whether it knows the runtime. No answer is no
+// reason not to start, unless there is one to know.
+func (d *Docker) ask(ctx context.Context) error {
 	info, err := d.api.Info(ctx)
-	if err != nil {
-		d.log.Debug("the daemon does not list its capabilities", zap.Error(err))
-		return nil
+	switch {
+	case err == nil:
+		d.cannot = missing(info)
+		return d.knows(info)
+	case d.oci != "":
+		return failure("ask the engine for its runtimes", err)
 	}
+	d.log.Debug("the daemon does not list its capabilities", zap.Error(err))
+	return nil
+}
+
+func missing(info system.Info) (cannot []string) {
 	for _, c := range []struct {
 		can  bool
 		what string
@@ -110,6 +127,19 @@ func (d *Docker) missing(ctx context.Context) (cannot []string) {
 		}
 	}
 	return cannot
+}
+
+// knows refuses a runtime that the engine does not list. Each attempt would be refused otherwise, one by one.
+func (d *Docker) knows(info system.Info) error {
+	if _, known := info.Runtimes[d.oci]; known || d.oci == "" {
+		return nil
+	}
+	return &Error{
+		Kind: ErrSpec, Doing: "runtime " + d.oci,
+		Cause: fmt.Errorf("the engine has none of that name (%s)", strings.Join(slices.Sorted(maps.Keys(info.Runtimes)), ", ")),
+		Next: fmt.Sprintf(`install it and add it to the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to one that it has; "" is its default, %s`,
+			cmp.Or(info.DefaultRuntime, "runc")),
+	}
 }
 
 // Workdir returns where the worker of a spec finds its checkout.

@@ -54,8 +54,13 @@ func importImage(t *testing.T, tag string, settings ...string) {
 	if err := tar.NewWriter(&empty).Close(); err != nil {
 		t.Fatal(err)
 	}
+	importArchive(t, tag, &empty, settings...)
+}
+
+func importArchive(t *testing.T, tag string, files io.Reader, settings ...string) {
+	t.Helper()
 	settings = append(settings, "LABEL "+container.LabelFleet+"="+engine.fleet)
-	answer, err := engine.api.ImageImport(t.Context(), image.ImportSource{Source: &empty, SourceName: "-"}, tag, image.ImportOptions{Changes: settings})
+	answer, err := engine.api.ImageImport(t.Context(), image.ImportSource{Source: files, SourceName: "-"}, tag, image.ImportOptions{Changes: settings})
 	if err != nil {
 		t.Fatal(err)
 	}

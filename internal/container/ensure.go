@@ -98,13 +98,26 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 			return "", err
 		}
 	}
-	config, host := apiConfig(spec, d.fleet, d.owner, d.network)
 	// The engine remembers the name of a network, and looks it up again at the start, unless its id stands beside it.
 	endpoints := map[string]*network.EndpointSettings{d.network: {NetworkID: d.used().id}}
-	made, err := d.api.ContainerCreate(ctx, config, host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil, spec.AttemptID)
+	create := func(home string) (apicontainer.CreateResponse, error) {
+		config, host := apiConfig(spec, d.fleet, d.owner, d.network, home)
+		host.DNS, host.Runtime = d.resolvers(), d.oci
+		return d.api.ContainerCreate(ctx, config, host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil, spec.AttemptID)
+	}
+	var made apicontainer.CreateResponse
+	var err error
+	if spec.ReadOnly {
+		made, err = d.createReadOnly(ctx, spec, create)
+	} else {
+		made, err = create("")
+	}
 	crashpoint.Reached("container/create/after")
 	for _, warning := range made.Warnings {
 		d.log.Warn("container created with a warning", zap.String("worker", spec.AttemptID), zap.String("reason", warning))
+	}
+	if own, ok := errors.AsType[*Error](err); ok {
+		return "", own
 	}
 	if err != nil && !cerrdefs.IsNotFound(err) {
 		return "", failure("create "+spec.AttemptID, err)
@@ -156,9 +169,12 @@ func (d *Docker) onNewNetwork(ctx context.Context, id string, spec Spec) (string
 	return d.create(ctx, spec)
 }
 
-// begin gives a created container its files, and starts it with its input open. A start that fails ends the input: the next one opens it anew. Errors:
+// begin gives a created container its files, and starts it with its input open, once the firewall is up. A start that fails ends the input: the next one opens it anew. Errors:
 // *Error, or the engine's own about the start.
 func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error) {
+	if err := d.fenced(ctx); err != nil {
+		return nil, err
+	}
 	if err := d.copyFiles(ctx, id, spec); err != nil {
 		return nil, err
 	}
@@ -190,8 +206,15 @@ func (d *Docker) startFailure(ctx context.Context, id string, spec Spec, err err
 	return e
 }
 
-// copyFiles puts the worker and its files in. The tar is streamed: a worker is some tens of MB.
+// copyFiles puts the worker and its files in, and gives new volumes to the worker's user. The tar is streamed: a worker is some tens of MB.
 func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
+	if spec.ReadOnly {
+		return d.throughHelper(ctx, id, spec)
+	}
+	return d.copyArchive(ctx, id, spec)
+}
+
+func (d *Docker) copyArchive(ctx context.Context, id string, spec Spec) error {
 	worker, size, err := openWorker(spec)
 	if err != nil {
 		return err

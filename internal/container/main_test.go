@@ -87,7 +87,7 @@ func buildShared() (err error) {
 		return nil
 	}
 	engine.probe, err = containertest.BuildProbe(engine.dir)
-	return errors.Join(err, readSources("containertest/probe", "supervisor"))
+	return errors.Join(err, readSources("containertest/probe", "supervisor", "fence"))
 }
 
 // readSources lets go test see what the probe is made of, which is built behind its back: it repeats an old result otherwise.
@@ -218,10 +218,13 @@ func buildImage(ctx context.Context, tag string) error {
 	}
 }
 
+// ociEnv names a runtime of the engine that these tests run attempts in, such as runsc; empty: its default.
+const ociEnv = "RETAKE_TEST_OCI_RUNTIME"
+
 func open(t testing.TB, fleet string) *container.Docker {
 	t.Helper()
 	// Not the test's context: it has ended when things are cleaned up.
-	d, err := container.OpenDocker(context.Background(), container.Options{Fleet: fleet, Network: engine.network})
+	d, err := container.OpenDocker(context.Background(), container.Options{Fleet: fleet, Network: engine.network, OCI: os.Getenv(ociEnv)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +249,7 @@ func spec(t testing.TB, act ...string) container.Spec {
 	return container.Spec{
 		AttemptID: containertest.Name("attempt") + "-1", Task: "acme/widgets#21", Image: engine.image,
 		Workdir: "/workspace", Checkout: checkout(t), Entrypoint: append([]string{container.WorkerPath}, act...),
-		WorkerBinary: engine.probe, Memory: 64 << 20, CPUs: 1, Pids: 64, User: "1000:1000",
+		WorkerBinary: engine.probe, Memory: 64 << 20, CPUs: 1, Pids: 64, User: "1000:1000", ReadOnly: true,
 	}
 }
 

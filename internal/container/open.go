@@ -13,18 +13,20 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"retake/internal/safefile"
 )
 
 // Options choose what runs workers, and which part of it is ours.
 type Options struct {
-	Runtime string      // for Open: "docker", "process" or "auto"
+	Runtime string      // for Open: "docker" or "process"
 	Fleet   string      // letters, digits, "_.-"; label on everything created, filter on everything listed
 	Owner   string      // Docker: names the installation, for ever; others' containers are not listed, and refused by Open
 	Network string      // Docker: name of the workers' network
+	OCI     string      // Docker: which of the engine's runtimes attempts run in; empty: its default
 	Dir     string      // processes: absolute path of a folder for what is known about them; kept between runs
 	Log     *zap.Logger // nil: silent
+
+	SameUser bool     // processes: they may run as this process's user, and see what it may
+	Hide     []string // processes, unless SameUser: folders and files of which they see only what is theirs; those that do not exist are left out
 }
 
 // Runtime is what runs workers: *Docker or *Processes.
@@ -46,35 +48,37 @@ var (
 	_ Runtime = (*Processes)(nil)
 )
 
-// Open opens the runtime that o.Runtime names; auto means Docker if an engine answers, and processes otherwise. One warning
-// lists what the chosen one cannot do.
+// Open opens the runtime that o.Runtime names; "auto", which is no longer offered, is "docker": plain processes have to be asked for. One warning lists what
+// the chosen one cannot do.
 //
 // Nobody may be forgotten by a change from one to the other, since a worker that nobody lists goes on beside its own
-// successor. So processes that are still there are ended before "docker" begins, and keep "auto" with processes until they are
-// done; "process" is refused while containers of the fleet run. Where Docker was used before, "auto" insists on it:
-// an engine that is down for a moment must not make a server run its agents unconfined.
+// successor. So processes that are still there are ended before "docker" begins; "process" is refused while containers of the fleet run.
 func Open(ctx context.Context, o Options) (Runtime, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "folder for processes %q: want an absolute path", o.Dir)
 	}
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	switch o.Runtime {
+	case "auto":
+		o.Log.Warn(`containers.runtime = "auto" is "docker" now: write that, or "process" for plain processes and work that you trust`)
+		return chooseDocker(ctx, o)
 	case "docker":
 		return chooseDocker(ctx, o)
 	case "process":
 		return chooseProcesses(ctx, o)
-	case "auto":
-		return chooseAny(ctx, o)
 	}
-	return nil, refused("open", "runtime %q: want docker, process or auto", o.Runtime)
+	return nil, refused("open", "runtime %q: want docker or process", o.Runtime)
 }
 
 func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	docker, err := OpenDocker(ctx, o)
+	if e, ok := errors.AsType[*Error](err); ok && errors.Is(err, ErrDaemon) {
+		e.Next += `; without Docker, for work that you trust: containers.runtime = "process"`
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(docker.refuseForeign(ctx), endProcesses(ctx, o), rememberDocker(o.Dir)); err != nil {
+	if err := errors.Join(docker.refuseForeign(ctx), endProcesses(ctx, o)); err != nil {
 		return nil, errors.Join(err, docker.Close())
 	}
 	if len(docker.cannot) > 0 {
@@ -84,7 +88,9 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 }
 
 func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
-	if docker, err := OpenDocker(ctx, o); err == nil { // else there is nobody to ask, and nobody who could start any
+	engine := o
+	engine.OCI = ""                                         // nothing is started in it
+	if docker, err := OpenDocker(ctx, engine); err == nil { // else there is nobody to ask, and nobody who could start any
 		list, err := docker.List(ctx)
 		if err := errors.Join(err, docker.Close()); err != nil {
 			return nil, err
@@ -97,53 +103,12 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 			}
 		}
 	}
-	return openProcesses(ctx, o, nil)
-}
-
-func chooseAny(ctx context.Context, o Options) (Runtime, error) {
-	var left []Status
-	if err := earlierProcesses(ctx, o, func(_ *Processes, found []Status) error { left = found; return nil }); err != nil {
-		return nil, err
-	}
-	if len(left) > 0 {
-		return openProcesses(ctx, o, fmt.Errorf("processes of an earlier run are still there: %s", names(left)))
-	}
-	docker, err := chooseDocker(ctx, o)
-	if err == nil || !errors.Is(err, ErrDaemon) {
-		return docker, err
-	}
-	if _, statErr := os.Stat(filepath.Join(o.Dir, dockerFile)); statErr == nil {
-		if e, ok := errors.AsType[*Error](err); ok {
-			e.Next += `; Docker ran workers here before, so nothing else is tried: containers.runtime = "process" would run them unconfined`
-		}
-		return nil, err
-	}
-	return openProcesses(ctx, o, err)
-}
-
-// openProcesses opens that runtime and warns of what is lost with it; why is the reason, if nobody asked for it.
-func openProcesses(ctx context.Context, o Options, why error) (Runtime, error) {
 	p, err := OpenProcesses(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	o.Log.Warn("workers run as plain processes, not in containers: for development only",
-		zap.Strings("cannot", cannotConfine()), zap.NamedError("reason", why))
+	o.Log.Warn("workers run as plain processes, not in containers: for development only", zap.Strings("cannot", CannotConfine(o.SameUser)))
 	return p, nil
-}
-
-// dockerFile in Options.Dir marks a machine where Docker ran workers.
-const dockerFile = "docker-was-here"
-
-func rememberDocker(dir string) error {
-	err := safefile.MkdirAll(dir, 0o700)
-	if err == nil {
-		err = safefile.Write(filepath.Join(dir, dockerFile), 0o600, nil)
-	}
-	if err != nil {
-		return hostFailure("open", err)
-	}
-	return nil
 }
 
 // earlierProcesses calls f with this fleet's processes of an earlier run, if there are any.
@@ -151,7 +116,7 @@ func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left 
 	if _, err := os.Stat(o.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	p, err := OpenProcesses(ctx, o)
+	p, err := readProcesses(o)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 func options(t *testing.T, runtime string) (Options, *observer.ObservedLogs) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	return Options{Runtime: runtime, Fleet: "f", Network: "n", Dir: filepath.Join(t.TempDir(), "processes"), Log: zap.New(core)}, logs
+	return Options{Runtime: runtime, Fleet: "f", Network: "n", Dir: filepath.Join(t.TempDir(), "processes"), Log: zap.New(core), SameUser: os.Geteuid() != 0}, logs
 }
 
 func noEngine(t *testing.T) {
@@ -51,40 +51,39 @@ func isProcesses(r Runtime) bool { _, ok := r.(*Processes); return ok }
 
 func TestOpenWithoutAnEngine(t *testing.T) {
 	noEngine(t)
-	for _, runtime := range []string{"auto", "process"} {
-		t.Run(runtime, func(t *testing.T) {
-			o, logs := options(t, runtime)
-			r := opened(t, o)
-			if !isProcesses(r) || r.Workdir(Spec{Workdir: "/workspace", Checkout: "/srv/c"}) != "/srv/c" {
-				t.Errorf("got %T", r)
-			}
-			if logs.Len() != 1 || !strings.Contains(logs.All()[0].Message, "plain processes") {
-				t.Fatalf("said %v, want one warning", logs.All())
-			}
-			said := logs.All()[0].ContextMap()
-			if list, ok := said["cannot"].([]any); !ok || len(list) < 5 || !strings.Contains(list[1].(string), "memory limit") {
-				t.Errorf("said %v, want what is lost", said)
-			}
-			if _, why := said["reason"]; why != (runtime == "auto") {
-				t.Errorf("said %v", said)
-			}
-		})
+	for _, runtime := range []string{"docker", "auto"} { // never plain processes by themselves
+		o, _ := options(t, runtime)
+		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) || !strings.Contains(err.Error(), `containers.runtime = "process"`) {
+			t.Errorf("%s: got %v", runtime, err)
+		}
 	}
-	t.Run("docker", func(t *testing.T) {
-		o, _ := options(t, "docker")
-		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) {
-			t.Errorf("got %v", err)
-		}
-	})
-	t.Run("auto, where Docker ran workers before", func(t *testing.T) {
-		o, _ := options(t, "auto")
-		if err := rememberDocker(o.Dir); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) || !strings.Contains(err.Error(), "unconfined") {
-			t.Errorf("got %v, want no fall to less protection", err)
-		}
-	})
+	o, logs := options(t, "process")
+	r := opened(t, o)
+	if !isProcesses(r) || r.Workdir(Spec{Workdir: "/workspace", Checkout: "/srv/c"}) != "/srv/c" {
+		t.Errorf("got %T", r)
+	}
+	if logs.Len() != 1 || !strings.Contains(logs.All()[0].Message, "plain processes") {
+		t.Fatalf("said %v, want one warning", logs.All())
+	}
+	said := logs.All()[0].ContextMap()
+	if list, ok := said["cannot"].([]any); !ok || len(list) < 5 || !strings.Contains(list[1].(string), "memory limit") {
+		t.Errorf("said %v, want what is lost", said)
+	}
+}
+
+func TestPlainProcessesAreAnotherUsers(t *testing.T) {
+	noEngine(t)
+	can := CanKeepApart()
+	o, _ := options(t, "process")
+	o.SameUser = false
+	_, err := Open(t.Context(), o)
+	if (err == nil) != (can == nil) || err != nil && (!errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), "containers.process_same_user")) {
+		t.Errorf("got %v, where %v", err, can)
+	}
+	o.SameUser = true
+	if r := opened(t, o); r.(*Processes).apart {
+		t.Error("it keeps them apart, although they need not be")
+	}
 }
 
 func TestOpenWithAnEngine(t *testing.T) {
@@ -93,14 +92,14 @@ func TestOpenWithAnEngine(t *testing.T) {
 		left                      bool
 		processes                 bool
 		err                       error
-		stays                     bool // the process of the earlier run
+		says                      string
 	}{
 		{name: "docker", runtime: "docker"},
-		{name: "auto", runtime: "auto"},
+		{name: "auto", runtime: "auto", says: `is "docker" now`},
 		{name: "process", runtime: "process", processes: true},
 		{name: "process, containers run", runtime: "process", containers: `{"Id":"at-1"}`, err: ErrSpec},
 		{name: "docker ends processes", runtime: "docker", left: true},
-		{name: "auto keeps processes", runtime: "auto", left: true, processes: true, stays: true},
+		{name: "auto ends processes", runtime: "auto", left: true},
 		{name: "unknown", runtime: "podman", err: ErrSpec},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -109,7 +108,7 @@ func TestOpenWithAnEngine(t *testing.T) {
 				"GET /containers/at-1/json": inspected(`{"Status":"running","Running":true}`),
 				"GET /containers/json":      say(http.StatusOK, "["+c.containers+"]"),
 			})
-			o, _ := options(t, c.runtime)
+			o, logs := options(t, c.runtime)
 			if c.left {
 				leave(t, o.Dir)
 			}
@@ -123,8 +122,11 @@ func TestOpenWithAnEngine(t *testing.T) {
 					t.Errorf("got %T", r)
 				}
 			}
-			if _, err := os.Stat(filepath.Join(o.Dir, "k3v9qx2m-1")); (err == nil) != c.stays {
-				t.Errorf("the earlier process: %v", err)
+			if c.says != "" && (logs.Len() == 0 || !strings.Contains(logs.All()[0].Message, c.says)) {
+				t.Errorf("said %v", logs.All())
+			}
+			if _, err := os.Stat(filepath.Join(o.Dir, "k3v9qx2m-1")); err == nil {
+				t.Error("the earlier process is there still")
 			}
 		})
 	}
@@ -147,5 +149,22 @@ func TestHostTroubleIsADaemonsToTheDirector(t *testing.T) {
 	err := hostFailure("start k3v9qx2m-1", os.ErrPermission)
 	if !errors.Is(err, ErrHost) || !errors.Is(err, ErrDaemon) || !Transient(err) || strings.Contains(err.Error(), "Docker") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestDockerSaysWhatStandsBetween(t *testing.T) {
+	for info, want := range map[string]string{
+		`{"ServerVersion":"25.0.1","SecurityOptions":["name=seccomp,profile=default","name=userns"]}`:    "root in a container is not root on the host: the engine maps users",
+		`{"ServerVersion":"27.1.0","SecurityOptions":["name=seccomp,profile=builtin","name=rootless"]}`:  "root in a container is not root on the host: the engine is rootless",
+		`{"ServerVersion":"27.1.0","SecurityOptions":["name=seccomp,profile=builtin","name=cgroupns"]}`:  "lacks: root in a container is root on the host",
+		`{"ServerVersion":"20.10.24+dfsg1","SecurityOptions":["name=seccomp,profile=default","userns"]}`: "lacks: the engine (20.10.24+dfsg1) lets containers use io_uring",
+		`{"ServerVersion":"27.1.0","SecurityOptions":["name=rootless"]}`:                                 "lacks: no filter of system calls",
+	} {
+		d := openFake(t, answers{"GET /info": say(http.StatusOK, info)})
+		holds, lacks, err := d.Isolation(t.Context())
+		said := strings.Join(holds, "\n") + "\nlacks: " + strings.Join(lacks, "\nlacks: ")
+		if err != nil || !strings.Contains(said, want) || len(lacks) > 1 {
+			t.Errorf("%s: got %s, %v, want %q", info, said, err, want)
+		}
 	}
 }

@@ -56,7 +56,7 @@ func (d *Docker) Gateway(ctx context.Context) (string, error) {
 	return d.join(*chosen)
 }
 
-// RemoveNetwork removes the network of this value's name, if its fleet has made it.
+// RemoveNetwork removes the network of this value's name, if its fleet has made it, and its firewall, if Confine was called.
 func (d *Docker) RemoveNetwork(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -64,6 +64,7 @@ func (d *Docker) RemoveNetwork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var gone []string
 	for _, n := range all {
 		if n.Labels[LabelFleet] != d.fleet {
 			continue
@@ -72,14 +73,9 @@ func (d *Docker) RemoveNetwork(ctx context.Context) error {
 			d.log.Warn("network not removed", zap.String("network", n.Name), zap.Error(err))
 			return failure("remove network "+n.Name, err)
 		}
+		gone = append(gone, bridgeOf(n))
 	}
-	return nil
-}
-
-// UsedDocker reports whether Docker has run workers before, so that "auto" insists on it; dir is Options.Dir.
-func UsedDocker(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, dockerFile))
-	return err == nil
+	return d.takeDown(ctx, gone...)
 }
 
 // MissingPrograms returns those of the names that plain processes do not find: in the folders of path, or, if that is empty, in those of common images.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,6 +29,8 @@ type Processes struct {
 	dir    string
 	log    *zap.Logger
 	limits limits
+	apart  bool // workers have another user than ours, and a view of this machine without hide
+	hide   []string
 
 	attempts keyedLock
 }
@@ -49,8 +50,17 @@ type record struct {
 	Task      string `json:"task"`
 }
 
-// OpenProcesses opens o.Dir, which it makes if need be. Errors: ErrSpec if the folder or this system cannot serve.
+// OpenProcesses opens o.Dir, which it makes if need be. Errors: ErrSpec if the folder or this system cannot serve, or if workers cannot be kept from what
+// the director knows and that was not asked for.
 func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
+	if err := CanKeepApart(); err != nil && !o.SameUser {
+		return nil, err
+	}
+	return readProcesses(o)
+}
+
+// readProcesses opens what an earlier run may have left, too, whatever this one may start.
+func readProcesses(o Options) (*Processes, error) {
 	if !fleetName.MatchString(o.Fleet) || !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "fleet %q, folder %q: want a fleet of letters, digits, '_', '.', '-', and an absolute path", o.Fleet, o.Dir)
 	}
@@ -59,7 +69,7 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 		e.Next = "run workers in Docker"
 		return nil, e
 	}
-	p := &Processes{fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits}
+	p := &Processes{fleet: o.Fleet, dir: filepath.Clean(o.Dir), log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits, apart: !o.SameUser, hide: o.Hide}
 	if err := safefile.MkdirAll(p.dir, p.folderMode()); err != nil {
 		return nil, refused("open", "folder for processes: %w", err)
 	}
@@ -121,21 +131,6 @@ func (p *Processes) Close() error { return nil }
 
 // Adopt has nothing to do: streams go to files without our help.
 func (p *Processes) Adopt(context.Context, string) error { return nil }
-
-// cannotConfine lists, for the log, which promises of a Spec plain processes do not keep.
-func cannotConfine() []string {
-	cannot := []string{
-		"no image: programs and files are this machine's",
-		"no memory limit: an agent can use up this machine's memory, and what the kernel then kills is not reported as out of memory",
-		"no limit on CPUs and processes",
-		"no file system of its own: a worker reads and changes whatever its user may, /tmp is shared, read-only mounts can be written",
-		"no network of its own: a worker reaches whatever listens on this machine",
-	}
-	if uid := os.Geteuid(); uid != 0 {
-		cannot = append(cannot, fmt.Sprintf("no user of its own: workers run as user %d, like the director, and can change its files", uid))
-	}
-	return cannot
-}
 
 // process is one attempt as its folder shows it.
 type process struct {

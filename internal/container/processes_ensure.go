@@ -217,7 +217,7 @@ func truePath(dir, p string) string {
 // folder, which the worker's user can change.
 func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File, err error) {
 	doing := "start " + spec.AttemptID
-	order, err := json.Marshal(newOrder(dir, spec))
+	order, err := json.Marshal(p.newOrder(dir, spec))
 	if err != nil {
 		return nil, refused(doing, "%w", err)
 	}
@@ -249,8 +249,9 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 }
 
 // newOrder describes the worker: its environment is the spec's and what an engine adds, with a home of its own.
-func newOrder(dir string, spec Spec) supervisor.Order {
-	o := supervisor.Order{Workdir: spec.Checkout, Stdin: spec.Stdin}
+func (p *Processes) newOrder(dir string, spec Spec) supervisor.Order {
+	own := []string{filepath.Join(dir, retakeDir), filepath.Join(dir, homeDir), filepath.Join(dir, tmpDir)}
+	o := supervisor.Order{Workdir: spec.Checkout, Stdin: spec.Stdin, Apart: p.keptApart(own, spec)}
 	for _, arg := range spec.Entrypoint {
 		o.Argv = append(o.Argv, truePath(dir, arg))
 	}

@@ -34,7 +34,7 @@ func processDir() string { return filepath.Join(engine.dir, "processes") }
 
 func openProcesses(t testing.TB, fleet string) *container.Processes {
 	t.Helper()
-	p, err := container.OpenProcesses(context.Background(), container.Options{Fleet: fleet, Dir: processDir()})
+	p, err := container.OpenProcesses(context.Background(), container.Options{Fleet: fleet, Dir: processDir(), SameUser: os.Geteuid() != 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func playDirector(order string) int {
 // startDirector starts one, with so many bytes of input for its worker.
 func startDirector(t *testing.T, o container.Options, s container.Spec, input int) (director *exec.Cmd, out io.Reader) {
 	t.Helper()
-	order, err := json.Marshal(map[string]any{"Dir": o.Dir, "Fleet": o.Fleet, "Network": o.Network, "Spec": s, "Input": input})
+	order, err := json.Marshal(map[string]any{"Dir": o.Dir, "Fleet": o.Fleet, "Network": o.Network, "SameUser": o.SameUser, "Spec": s, "Input": input})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestInputOfAKilledDirector(t *testing.T) {
 	}{{true, plan}, {true, tooMuch}, {false, tooMuch}} {
 		docker, size := c.docker, c.size
 		s := spec(t, "lateinput")
-		o := container.Options{Fleet: engine.fleet, Dir: processDir()}
+		o := container.Options{Fleet: engine.fleet, Dir: processDir(), SameUser: os.Geteuid() != 0}
 		var r container.Runtime = openProcesses(t, engine.fleet)
 		if docker {
 			if engine.why != "" {
@@ -252,7 +252,7 @@ func TestInputOfAKilledDirector(t *testing.T) {
 
 func TestProcessSurvivesItsDirector(t *testing.T) {
 	s := spec(t, "obey")
-	director, out := startDirector(t, container.Options{Dir: processDir(), Fleet: engine.fleet}, s, 0)
+	director, out := startDirector(t, container.Options{Dir: processDir(), Fleet: engine.fleet, SameUser: os.Geteuid() != 0}, s, 0)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "started\n" {
 		t.Errorf("the director said %q, %v", line, err)

@@ -39,6 +39,7 @@ type Spec struct {
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional
 	Scratch      []string // optional; paths in the container where everybody may write, empty at first, in its memory
+	ReadOnly     bool     // the image's files cannot be changed: only mounts, Scratch, /tmp, /var/tmp, /run, the home and Dir
 	Memory       int64    // bytes, at least 6 MiB; swap does not come on top of it, tmpfs counts
 	CPUs         float64  // above 0
 	Pids         int64    // at least 1; threads count

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -90,7 +91,7 @@ func TestSocketIsNeverMounted(t *testing.T) {
 }
 
 func TestConfigConfines(t *testing.T) {
-	config, host := apiConfig(goodSpec(), "fleet-a", "owner-a", "net-a")
+	config, host := apiConfig(goodSpec(), "fleet-a", "owner-a", "net-a", "")
 	for name, ok := range map[string]bool{
 		"user":              config.User == "1000:1001",
 		"no capabilities":   slices.Equal(host.CapDrop, []string{"ALL"}) && len(host.CapAdd) == 0,
@@ -122,6 +123,7 @@ func TestConfigConfines(t *testing.T) {
 	}
 }
 
+// TestArchiveBelongsToTheWorker, all but the program, which stages run, too.
 func TestArchiveBelongsToTheWorker(t *testing.T) {
 	spec := goodSpec()
 	var buf bytes.Buffer
@@ -137,13 +139,10 @@ func TestArchiveBelongsToTheWorker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Uid != 1000 || h.Gid != 1001 {
-			t.Errorf("%s belongs to %d:%d, want 1000:1001", h.Name, h.Uid, h.Gid)
-		}
-		got = append(got, h.FileInfo().Mode().String()+" "+h.Name)
+		got = append(got, fmt.Sprintf("%v %d:%d %s", h.FileInfo().Mode(), h.Uid, h.Gid, h.Name))
 	}
 	want := []string{
-		"drwxr-xr-x retake/", "-r-xr-xr-x retake/worker", "-rw------- retake/plan.json", "drwxr-xr-x cache/",
+		"dtrwxrwxrwx 0:0 retake/", "-r-xr-xr-x 0:0 retake/worker", "-rw------- 1000:1001 retake/plan.json", "drwxr-xr-x 1000:1001 cache/",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -178,6 +178,9 @@ func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer
 func (d *Docker) remove(ctx context.Context, id, attemptID string) error {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.confirm)
 	defer cancel()
+	if err := d.removeHelper(ctx, attemptID); err != nil { // of an Ensure that was cut off
+		return err
+	}
 	// A conflict: its removal is under way already, and either ends or shows in the inspection.
 	crashpoint.Reached("container/remove/before")
 	err := d.api.ContainerRemove(ctx, id, apicontainer.RemoveOptions{RemoveVolumes: true})

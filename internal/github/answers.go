@@ -55,7 +55,7 @@ func (c *Client) Answers(ctx context.Context, key string) ([]Answer, error) {
 		if !r.byPerson() {
 			continue
 		}
-		if _, known := c.knownRight(t.place, r.author); !known && !r.trusted {
+		if !r.trusted && !c.knowsRight(t.place, r.author) {
 			if asked++; asked > rightsPerCall {
 				c.log.Warn("many people comment at once: some comments are read later", zap.String("issue", t.key()), zap.Int64("comment", r.id))
 				continue

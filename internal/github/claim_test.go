@@ -161,6 +161,9 @@ func TestClaimCompetition(t *testing.T) {
 		"a claim of our login, another nonce":  {[][2]string{{"retake-bot", mark("claim", "default", "aaaabbbb", "")}}, Lost},
 		"forged by an outsider":                {[][2]string{{"mallory", mark("claim", "night", "aaaabbbb", "")}}, Won},
 		"our nonce, forged by an outsider":     {[][2]string{{"mallory", mark("claim", "default", testNonce, "")}}, Won},
+		"forged by a reader, a collaborator":   {[][2]string{{"reader", mark("claim", "night", "aaaabbbb", "")}}, Won},
+		"release forged by a reader":           {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"reader", mark("release", "night", "aaaabbbb", "")}}, Lost},
+		"forged by a triager":                  {[][2]string{{"triager", mark("claim", "night", "aaaabbbb", "")}}, Won},
 		"released since":                       {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"other-bot", mark("release", "night", "aaaabbbb", "")}}, Won},
 		"release forged by an outsider":        {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"mallory", mark("release", "night", "aaaabbbb", "")}}, Lost},
 		"released, then claimed again":         {[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}, {"other-bot", mark("release", "night", "aaaabbbb", "")}, {"other-bot", mark("claim", "night", "ccccdddd", "")}}, Lost},
@@ -172,6 +175,7 @@ func TestClaimCompetition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				t := w.T
+				w.must(w.sim.AddRepo(testRepo, "", map[string]string{"reader": "read", "triager": "triage"}))
 				for _, c := range tc.comments {
 					w.sim.AddComment(w.key, c[0], c[1])
 				}

@@ -53,15 +53,17 @@ type Client struct {
 	transport *transport
 	lanes     [laneCount]*gh.Client
 	log       *zap.Logger
-	graphql   string                 // address of GitHub's other API
-	rights    memory[right]          // by repository and login
-	claims    memory[claimComment]   // by issue and nonce
-	lost      memory[doubt]          // issues that GitHub says are not there
-	unsettled memory[unsettled]      // issues whose labels were changed while they were claimed
-	looked    memory[looked]         // what issues depend on, by key or list, in lower case
+	graphql   string               // address of GitHub's other API
+	rights    memory[right]        // by repository and login
+	claims    memory[claimComment] // by issue and nonce
+	lost      memory[doubt]        // issues that GitHub says are not there
+	unsettled memory[unsettled]    // issues whose labels were changed while they were claimed
+	looked    memory[looked]       // what issues depend on, by key or list, in lower case
+	redacts   atomic.Pointer[redactorOf]
 	login     atomic.Pointer[string] // that the token belongs to; nil: not asked yet
 	former    atomic.Pointer[formerLabels]
-	restUntil atomic.Pointer[time.Time] // GraphQL has failed: not used before; nil: it has not
+	offers    atomic.Pointer[map[string]bool] // labels that offered work earlier
+	restUntil atomic.Pointer[time.Time]       // GraphQL has failed: not used before; nil: it has not
 }
 
 // remembered bounds how many people's rights and claims' comments are kept in memory.
@@ -156,13 +158,36 @@ func (c *Client) checkWrites(effect, key string, fields ...zap.Field) error {
 	return ErrWritesDisabled
 }
 
-// redactor masks what must not be posted: the configured secrets and the token in use.
+// redactor masks what must not be posted: the configured secrets and the token in use. It is made anew when that has changed.
 func (c *Client) redactor() redactor {
-	secrets, known := c.opts.Secrets, c.opts.Known
+	token := ""
 	if t := c.transport.last.Load(); t != nil {
-		secrets, known = append(slices.Clone(secrets), *t), append(slices.Clone(known), leak.Value{Text: *t})
+		token = *t
 	}
-	return redactor{redact.New(secrets...), leak.New(known...)}
+	if made := c.redacts.Load(); made != nil && made.token == token {
+		return made.redactor
+	}
+	values := append(slices.Clone(c.opts.Secrets), token)
+	for _, v := range c.opts.Known {
+		values = append(values, v.Text)
+	}
+	made := &redactorOf{token, redactor{Redactor: leak.Redactor(values...), known: leak.New(append(slices.Clone(c.opts.Known), leak.Value{Text: token})...)}}
+	c.redacts.Store(made)
+	return made.redactor
+}
+
+// redactorOf is the redactor while a token is in use.
+type redactorOf struct {
+	token string
+	redactor
+}
+
+// Secrets hides what must not be shown, without a change of anything else. Nobody knows any values without a client.
+func (c *Client) Secrets() *redact.Redactor {
+	if c == nil {
+		return nil
+	}
+	return c.redactor().Redactor
 }
 
 // Redact masks what must not be shown: the configured secrets, the token in use, and what looks like a secret.

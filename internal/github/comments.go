@@ -96,7 +96,7 @@ func (c *Client) hear(ctx context.Context, p place, self string, next heard, upT
 		}
 		s := Said{Issue: at.key(), PullRequest: strings.Contains(raw.GetHTMLURL(), "/pull/"), Answer: toAnswer(r, self)}
 		if s.Command != CommandNone {
-			if _, known := c.knownRight(p, r.author); !known {
+			if !c.knowsRight(p, r.author) {
 				if asked++; asked > rightsPerCall {
 					c.log.Warn("many people give commands at once: the rest is read later", zap.String("repo", p.fullName()), zap.Int64("comment", r.id))
 					out.Cursor = next.String()

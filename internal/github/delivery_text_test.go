@@ -48,7 +48,7 @@ func TestDeliveryTexts(t *testing.T) {
 		"branch": c.page("delivered", deliveredPage{
 			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Summary: delivery.Summary}, 0, "https://github.test/acme/widgets/tree/retake/1-a2",
 		}),
-		"pullrequest": noClosing(c.page("pullrequest", pullRequestPage{delivery, 1})),
+		"pullrequest": c.messagePage("pullrequest", pullRequestPage{delivery, 1}),
 		"pullrequest-clean": c.page("pullrequest", pullRequestPage{DeliverRequest{
 			Nonce: testNonce, Clean: true, Checks: delivery.Checks[1:], Usage: UsageLine{Attempts: 2},
 		}, 1}),

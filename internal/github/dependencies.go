@@ -234,26 +234,3 @@ func (c *Client) Blockers(ctx context.Context, i Issue, left *int) (keys []strin
 	slices.Sort(keys)
 	return slices.Compact(keys), nil
 }
-
-// OfferedByUntrusted reports whether nobody with rights in the repository has offered an issue: its author, who is not trusted, opened it with the
-// label, as a template can do. Who puts a label on another person's issue needs the rights to do so. Only for an author who is not trusted it costs a request.
-func (c *Client) OfferedByUntrusted(ctx context.Context, i Issue) (bool, error) {
-	if i.Trusted {
-		return false, nil
-	}
-	p, err := parseKey(i.Key)
-	if err != nil {
-		return false, err
-	}
-	latest, err := c.lastLabelEvent(ctx, laneReads, p, c.labels.Task)
-	switch by := latest.GetActor().GetLogin(); {
-	case err != nil:
-		return false, err
-	case latest.GetEvent() != "labeled" && time.Since(i.UpdatedAt) < eventsLag:
-		return false, transient("GitHub's events do not show yet who has put "+c.labels.Task+" on "+i.Key, nil)
-	case latest.GetEvent() != "labeled":
-		return true, nil
-	default:
-		return by == "" || strings.EqualFold(by, i.Author), nil
-	}
-}

@@ -3,12 +3,14 @@ package github
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
 	"go.uber.org/zap"
 
+	"retake/internal/github/prose"
 	"retake/internal/recovery/plaintext"
 )
 
@@ -30,6 +32,7 @@ type Escalation struct {
 	Command     []string      // argument vector of the stage that failed; empty: none did
 	ExitCode    *int          // of Command; nil: none is known
 	Facts       []string      // further observations, one line each: "signal: SIGKILL"
+	Alike       []string      // keys of the issues that the same failure holds up, this one among them; fewer than 2: it is the only one
 	Tail        string        // the end of the output
 	PullRequest int           // that has the work; 0: none
 	Branch      string        // with the work so far; empty: none
@@ -96,7 +99,12 @@ func (c *Client) escalationText(e Escalation) string {
 	if strings.Contains(p.Question+e.Cause, strings.TrimSpace(p.Excerpt)) {
 		p.Excerpt = "" // it is shown already
 	}
-	return c.page("escalation", p)
+	text := c.page("escalation", p)
+	if e.PullRequest > 0 { // it is ours, and named in this comment anyway
+		own := fmt.Sprintf("pull request #%d", e.PullRequest)
+		text = strings.ReplaceAll(text, strings.Replace(own, "#", "#"+prose.Gap, 1), own)
+	}
+	return text
 }
 
 // questionTitle begins a question's title line, as pages/escalation.md writes it.
@@ -114,11 +122,11 @@ func askedIn(questions []comment) asked {
 	return asked{cmp.Or(titleOf(q), "its question"), pageLink(q.url)}
 }
 
-// titleOf is a question's title, without what would end a link; "" if somebody has edited the line away.
+// titleOf is a question's title, as it was written; "" if somebody has edited the line away.
 func titleOf(question comment) string {
 	for line := range strings.Lines(question.body) {
 		if title, ok := strings.CutPrefix(line, questionTitle); ok {
-			return strings.NewReplacer("[", "", "]", "").Replace(strings.TrimSpace(title))
+			return strings.TrimSpace(title)
 		}
 	}
 	return ""
@@ -139,6 +147,8 @@ func (p escalationPage) Invite() string {
 	switch {
 	case strings.Contains(p.Reply, "<"):
 		return "Comment this, with your own words in place of `<…>`:"
+	case strings.HasPrefix(p.Ask, "Step 1: "): // its last step is this comment
+		return "To copy:"
 	case p.Reply == resumeComment:
 		return "Then comment:"
 	}
@@ -152,6 +162,26 @@ func (p escalationPage) Others() []commandRow {
 	return slices.DeleteFunc(commandsFor(onIdle, onWaiting, onTask), func(c commandRow) bool {
 		return c.Command == CommandResume && strings.Contains(p.Reply, "<") || strings.HasPrefix(p.Reply+" ", commandStart+" "+string(c.Command)+" ")
 	})
+}
+
+// SameFailure names the issues that the same failure holds up; those of this repository by their number.
+func (p escalationPage) SameFailure() string {
+	if len(p.Alike) < 2 {
+		return ""
+	}
+	own, err := parseKey(p.Key)
+	var names []string
+	for _, key := range p.Alike[:min(len(p.Alike), rowLimit)] {
+		name := issueRef(key)
+		if err == nil && strings.HasPrefix(name, own.fullName()+"#") {
+			name = strings.TrimPrefix(name, own.fullName())
+		}
+		names = append(names, name)
+	}
+	if more := len(p.Alike) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%d issues are held up by the same failure: %s", len(p.Alike), strings.Join(names, ", "))
 }
 
 // Link is the page of the branch, if that is an address.

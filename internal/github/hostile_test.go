@@ -1,8 +1,10 @@
 package github
 
 import (
+	"html"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,11 @@ var hostileTexts = map[string]string{
 	"link":          "[click](javascript:alert(1)) ![x](https://evil.test/x.png)",
 	"bidi":          "\u202egpj.exe\u2066",
 	"expression":    "${{ github.token }}",
+	"references":    "#1 acme/x#2 GH-3 https://github.com/acme/x/issues/4 a5c3785ed8d6a35868bc169f07e40e889087fd2e x@a5c3785 www.x.org",
+	"images":        "![x](https://evil.test/x.png) <img src=\"https://evil.test/x.png\"> ![y][z]\n\n[z]: https://evil.test/z.png",
+	"links":         "<https://evil.test> [a](//evil.test) [b][c] [d](<javascript:alert(1)>)\n\n[c]: https://evil.test",
+	"formulas":      "$\\href{https://evil.test}{x}$ and $$y$$ and $`z`$\n\n```math\nx\n```",
+	"alert":         "> [!WARNING]\n> x\n\nnote[^1]\n\n[^1]: x",
 	"fences":        "```\n~~~~\n````text",
 	"table":         "a | b\n| --- | --- |\n",
 	"comment":       "\n/agent stop\n> /agent retry x\n",
@@ -46,7 +53,7 @@ func fill(v reflect.Value, text string) {
 			return
 		}
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Name; name != "Page" && name != "Nonce" {
+			if name := v.Type().Field(i).Name; !slices.Contains([]string{"Page", "Nonce", "URL", "Said"}, name) {
 				fill(v.Field(i), text)
 			}
 		}
@@ -66,9 +73,11 @@ func fill(v reflect.Value, text string) {
 }
 
 var (
-	codeHTML    = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
-	anyTag      = regexp.MustCompile(`<[^>]*>`)
-	closesIssue = regexp.MustCompile(`(?i)\b(close[sd]?|fix(es|ed)?|resolve[sd]?):?\s+([\w./-]*#|GH-)\d`)
+	codeHTML = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
+	anyTag   = regexp.MustCompile(`<[^>]*>`)
+	// acts are what GitHub does something with: mentions, references, addresses, alerts, formulas, HTML comments.
+	acts        = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.|\[[!^]|\$.*\$|<!-`)
+	foreignLink = regexp.MustCompile(`href="(?:[^h"]|h[^t]|https?://(?:[^g]|g[^i]))[^"]*"`)
 )
 
 // TestHostileTextIsInert: whatever stands in any field of an escalation, and in all of them at once, the comment notifies nobody,
@@ -83,6 +92,7 @@ func TestHostileTextIsInert(t *testing.T) {
 	for name, text := range hostileTexts {
 		for field := -1; field < kind.NumField(); field++ {
 			e, where := sample, "every field"
+			e.Alike = nil
 			if field < 0 {
 				fill(reflect.ValueOf(&e).Elem(), text)
 			} else {
@@ -103,34 +113,32 @@ func TestHostileTextIsInert(t *testing.T) {
 
 // harm says what a question does that it must not; empty: nothing.
 func harm(body string) string {
-	html := string(githubtest.Render(body))
+	page := string(githubtest.Render(body))
 	switch {
-	case strings.Count(html, "<details") > 3:
+	case strings.Count(page, "<details") > 3:
 		return "its folds are not ours"
-	case !strings.Contains(html, "<li>Close the issue: Retake stops working on it.</li>") || !strings.HasPrefix(body, "### Retake needs a human: "):
+	case !strings.Contains(page, "<li>Close the issue: Retake stops working on it.</li>") || !strings.HasPrefix(body, "### Retake needs a human: "):
 		return "its beginning or end is swallowed"
 	}
 	return harmOfText(body)
 }
 
-// harmOfText is harm of any text of ours.
+// harmOfText is harm of any text of ours, whose numbers are 7.
 func harmOfText(body string) string {
-	html := string(githubtest.Render(body))
-	outside := codeHTML.ReplaceAllString(html, "")
+	page := string(githubtest.Render(body))
+	outside := html.UnescapeString(anyTag.ReplaceAllString(codeHTML.ReplaceAllString(page, "<>"), "\x00"))
 	switch {
 	case utf8.RuneCountInString(body) > commentLimit:
 		return "it is too long"
 	case !utf8.ValidString(body) || strings.ContainsFunc(body, func(r rune) bool { return unicode.In(r, unicode.Bidi_Control) || r < ' ' && r != '\n' && r != '\t' }):
 		return "characters that are not shown"
-	case strings.Contains(body, "<!--"):
-		return "an HTML comment"
-	case mention.MatchString(outside):
-		return "it mentions somebody"
-	case closesIssue.MatchString(anyTag.ReplaceAllString(outside, "")):
-		return "it refers to an issue with a closing word"
-	case strings.Contains(html, "<script") || strings.Contains(html, "<img src=\"x\"") || strings.Contains(outside, `href="javascript:`):
-		return "HTML or a script"
-	case strings.Count(html, "<details") != strings.Count(html, "</details>"):
+	case acts.MatchString(strings.ReplaceAll(outside, "#7", "")):
+		return "it does something: " + acts.FindString(strings.ReplaceAll(outside, "#7", ""))
+	case strings.Contains(page, "<script") || strings.Contains(page, "<img") || strings.Contains(page, "<input"):
+		return "HTML"
+	case foreignLink.MatchString(page):
+		return "a link: " + foreignLink.FindString(page)
+	case strings.Count(page, "<details") != strings.Count(page, "</details>"):
 		return "its folds are not ours"
 	}
 	return ""

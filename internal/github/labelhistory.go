@@ -13,15 +13,15 @@ import (
 type labelHistory struct {
 	labels Labels
 	former formerLabels
+	offers map[string]bool // labels that offered work earlier, in small letters
 	self   string
 	events []*gh.IssueEvent
 }
 
 // labelHistory reads it. Whoever wants to know only whether a label is on need not ask for it.
 func (c *Client) labelHistory(ctx context.Context, l lane, p place) (labelHistory, error) {
-	h := labelHistory{labels: c.labels, former: c.formerLabels()}
-	var err error
-	if h.self, err = c.self(ctx, l); err != nil {
+	h, err := c.noHistory(ctx, l)
+	if err != nil {
 		return h, err
 	}
 	opts := &gh.ListOptions{PerPage: pageSize}
@@ -39,6 +39,16 @@ func (c *Client) labelHistory(ctx context.Context, l lane, p place) (labelHistor
 			opts.Page, h.events = resp.LastPage-1, nil
 		}
 	}
+}
+
+// noHistory is one without events.
+func (c *Client) noHistory(ctx context.Context, l lane) (h labelHistory, err error) {
+	h = labelHistory{labels: c.labels, former: c.formerLabels()}
+	if offers := c.offers.Load(); offers != nil {
+		h.offers = *offers
+	}
+	h.self, err = c.self(ctx, l)
+	return h, err
 }
 
 func (h labelHistory) is(e *gh.IssueEvent, event, label string) bool {
@@ -104,7 +114,40 @@ func (h labelHistory) takenOff(label string) int {
 func (h labelHistory) isOurs(e *gh.IssueEvent) bool {
 	name := e.GetLabel().GetName()
 	_, former := h.former[strings.ToLower(name)]
-	return former || h.labels.names(name)
+	return name != "" && (former || h.labels.names(name) || h.offers[strings.ToLower(name)])
+}
+
+// putBack reports whether a labelling was our own doing, which offers work again and says nothing about the issue's text: a label of ours that
+// says that the issue is taken goes off right after it, or a claim has taken the task label off right before it.
+func (h labelHistory) putBack(at int) bool {
+	if !h.byUs(h.events[at]) {
+		return false
+	}
+	if next := slices.IndexFunc(h.events[at+1:], h.isOurs); next >= 0 {
+		e := h.events[at+1+next]
+		if h.byUs(e) && e.GetEvent() == "unlabeled" && !h.isTask(e, "unlabeled") {
+			return true
+		}
+	}
+	before := at - 1
+	for before >= 0 && !h.isOurs(h.events[before]) {
+		before--
+	}
+	if before < 0 || !h.byUs(h.events[before]) || !h.isTask(h.events[before], "unlabeled") {
+		return false
+	}
+	for _, e := range slices.Backward(h.events[:before]) {
+		if claimed := h.is(e, "labeled", h.labels.Claimed); claimed || h.isTask(e, "labeled") {
+			return claimed
+		}
+	}
+	return false
+}
+
+// isTask reports whether an event is about the label that offers work, or one that did when the issue was offered.
+func (h labelHistory) isTask(e *gh.IssueEvent, event string) bool {
+	name := e.GetLabel().GetName()
+	return e.GetEvent() == event && (strings.EqualFold(name, h.labels.Task) || h.offers[strings.ToLower(name)])
 }
 
 // goneSince reports whether a label was taken off at some time or later, by whomever, and not put on again.

@@ -9,32 +9,32 @@ import (
 
 	"github.com/yuin/goldmark"
 	"pgregory.net/rapid"
+
+	"retake/internal/redact"
 )
 
 func TestTextIsMadeSafe(t *testing.T) {
 	r := redactor{}
 	for name, tc := range map[string]struct{ got, want string }{
 		"mention":              {r.prose("thanks @octocat and @acme/team", 100), "thanks @\u200boctocat and @\u200bacme/team"},
-		"marker":               {r.prose("<!-- retake:claim v1 {} -->", 100), "<\u200b!-- retake:claim v1 {} -->"},
-		"html":                 {r.line("<img src=x> a < b <- c", 100), "<\u200bimg src=x> a < b <- c"},
 		"colours":              {r.line("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x07link\x1b]8;;\x07", 100), "red link"},
 		"progress bar":         {r.fence("10%\r50%\r100%\nok\r\n", 100), "```text\n100%\nok\n```"},
 		"direction characters": {r.line("a\u202eb\u2066c", 100), "abc"},
+		"unseen characters":    {r.code("a\u200bb\u00adc\U000e0041d", 100), "`abcd`"},
 		"control characters":   {r.line("a\x00b\x07c\x9bd", 100), "abc\uFFFDd"},
 		"invalid utf-8":        {r.line("a\xffb", 100), "a\uFFFDb"},
 		"lines":                {r.line("a\n\n b\tc", 100), "a b c"},
 		"fence":                {r.fence("x\n```\ny", 100), "````text\nx\n```\ny\n````"},
 		"longer fence":         {r.fence("x ````` y", 100), "``````text\nx ````` y\n``````"},
 		"fence keeps the end":  {r.fence("0123456789", 4), "```text\n… (start cut)\n6789\n```"},
-		"fence, marker":        {r.fence("<!-- retake:x -->", 100), "```text\n<!\u200b-- retake:x -->\n```"},
-		"code":                 {r.code("a `b` c", 100), "``a `b` c``"},
+		"code":                 {r.code("a `b` @c", 100), "``a `b` @c``"},
 		"code at the edge":     {r.code("`b`", 100), "`` `b` ``"},
 		"empty code":           {r.code(" \n", 100), ""},
+		"code of a message":    {redactor{message: true}.code("fixes #1 @c", 100), "`fixes #\u200b1 @\u200bc`"},
 		"cell":                 {r.cell("a|b", 100), `a\|b`},
 		"code in a cell":       {r.cellCode("a|b", 100), "`a\\|b`"},
 		"clipped":              {r.line("ä öüß", 4), "ä ö…"},
-		"closes nothing":       {noClosing("Fixes #12, resolves: acme/x#3 and closes https://github.com/a/b/issues/4"), "Fixes \u200b#\u200b12, resolves: \u200bacme/x#\u200b3 and closes \u200bhttps://github.com/a/b/issues/\u200b4"},
-		"emphasised":           {noClosing("**fixes** #1, _close #2_, > fix\n> #3; prefix a #4"), "**fixes** \u200b#\u200b1, _close \u200b#\u200b2_, > fix\n> \u200b#\u200b3; prefix a #4"},
+		"a secret in entities": {redactor{Redactor: redact.New("hunter2hunter2")}.line("hunter2&#104;unter2", 100), "\\[REDACTED\\]"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, tc.got, tc.want)
@@ -67,10 +67,10 @@ func TestNothingForgesAMarkerOrBreaksOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(body, "<!--"); n != 1 {
-			t.Fatalf("%d HTML comments in %q", n, body)
+		if fault := harmOfText(strings.SplitN(body, "\n", 2)[1]); fault != "" {
+			t.Fatalf("%s: %q", fault, body)
 		}
-		for _, bad := range []string{"@octocat", "hunter2hunter2", "\x1b", "\r", "\x00", "\u202e"} {
+		for _, bad := range []string{"hunter2hunter2", "\x1b", "\r", "\x00", "\u202e"} {
 			if strings.Contains(body, bad) {
 				t.Fatalf("%q in %q", bad, body)
 			}

@@ -24,6 +24,8 @@ const (
 	markReminder = "reminder"
 	// markIncident stands in the body of an issue of ours that shows an outage.
 	markIncident = "incident"
+	// markUnapproved says why an issue, or what was edited in it, is left alone. It belongs to no claim; its nonce is made of what it is about.
+	markUnapproved = "unapproved"
 )
 
 // What ended a claim, in its marker: the task is done, the claim competes no more.
@@ -57,11 +59,12 @@ var markerRules = map[string]func(marker) bool{
 		ended := m.Ended == "" || m.Ended == endedDelivered || m.Ended == endedMerged
 		return m.Attempt == "" && m.Since == 0 && ended && (m.Run == "" || idText.MatchString(m.Run))
 	},
-	markRelease:  func(m marker) bool { return m.isBare() },
-	markDelivery: func(m marker) bool { return m.isBare() },
-	markBlocked:  func(m marker) bool { return m.isAboutBlock() },
-	markReminder: func(m marker) bool { return m.isAboutBlock() },
-	markIncident: func(m marker) bool { m.Since = 0; return m.isBare() },
+	markRelease:    func(m marker) bool { return m.isBare() },
+	markDelivery:   func(m marker) bool { return m.isBare() },
+	markUnapproved: func(m marker) bool { return m.isBare() },
+	markBlocked:    func(m marker) bool { return m.isAboutBlock() },
+	markReminder:   func(m marker) bool { return m.isAboutBlock() },
+	markIncident:   func(m marker) bool { m.Since = 0; return m.isBare() },
 }
 
 // isBare reports a marker with fleet and nonce alone.

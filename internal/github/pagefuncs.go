@@ -13,30 +13,22 @@ import (
 
 // plainFuncs are what pages do with what is not shown as somebody's words.
 var plainFuncs = template.FuncMap{
-	"argv":      plaintext.CommandLine,
-	"beginning": beginning,
-	"brief":     brief,
-	"date":      date,
-	"issueref":  issueRef,
-	"more":      func(keys []string) int { return max(0, len(keys)-rowLimit) },
-	"patch":     func(attempt string) string { return "audits/" + attempt + "/patch.diff" },
-	"said":      latest[AnswerLine],
-	"took":      took,
-	"used":      used,
-	"waiting":   func(keys []string) []string { return keys[:min(len(keys), rowLimit)] },
+	"argv":     plaintext.CommandLine,
+	"brief":    brief,
+	"date":     date,
+	"issueref": issueRef,
+	"more":     func(keys []string) int { return max(0, len(keys)-rowLimit) },
+	"patch":    func(attempt string) string { return "audits/" + attempt + "/patch.diff" },
+	"said":     latest[AnswerLine],
+	"took":     took,
+	"used":     used,
+	"waiting":  func(keys []string) []string { return keys[:min(len(keys), rowLimit)] },
 }
 
 // brief reports whether a text is short enough to stand on the first screen.
 func brief(text string) bool {
 	const runes, lines = 1200, 15
 	return len(text) <= runes && strings.Count(text, "\n") < lines
-}
-
-// beginning is what is shown of a text that is not brief.
-func beginning(text string) string {
-	const runes, lines = 600, 6
-	rows := strings.Split(text, "\n")
-	return clip(strings.TrimSpace(strings.Join(rows[:min(len(rows), lines)], "\n"))+" …", runes)
 }
 
 // date is a time of people's day, "" if there is none.
@@ -86,7 +78,7 @@ func thousands(n int64) string {
 // issueRef names an issue so that GitHub links it; what is no issue's key stays text without effect.
 func issueRef(key string) string {
 	if _, err := parseKey(key); err != nil {
-		return inert(clip(plain(key), 140))
+		return redactor{}.code(key, 140)
 	}
 	return key
 }

@@ -16,18 +16,34 @@ const (
 	noRightKept = time.Minute
 )
 
+// Whose markers count is asked for at most so many people in one reading of an issue, the others with the next; and who may not write is asked about once
+// an hour: a director's account can write before it claims anything, so that nothing is lost by a no that is older.
+const (
+	markersPerCall = 20
+	noMarkerKept   = time.Hour
+)
+
 // right is what is known of one person in one repository.
 type right struct {
-	may   bool
-	until time.Time
+	write, triage bool
+	asked         time.Time
+}
+
+// stands reports whether the answer is still good for what people ask of us.
+func (r right) stands() bool {
+	kept := noRightKept
+	if r.write {
+		kept = rightKept
+	}
+	return time.Since(r.asked) < kept
 }
 
 func rightKey(p place, login string) string { return strings.ToLower(p.fullName() + " " + login) }
 
-// knownRight returns what GitHub answered not long ago.
-func (c *Client) knownRight(p place, login string) (may, known bool) {
+// knowsRight reports whether GitHub has answered not long ago what a login may.
+func (c *Client) knowsRight(p place, login string) bool {
 	r, ok := c.rights.get(rightKey(p, login))
-	return r.may, ok && time.Now().Before(r.until)
+	return ok && r.stands()
 }
 
 // writers are the permissions that let people change a repository. GitHub reports maintain as write, triage as read, and a
@@ -36,23 +52,49 @@ var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
 // mayWrite asks GitHub, or memory, whether a login may write to a repository.
 func (c *Client) mayWrite(ctx context.Context, p place, login string) (bool, error) {
-	if may, known := c.knownRight(p, login); known {
-		return may, nil
+	r, err := c.right(ctx, p, login)
+	return r.write, err
+}
+
+// mayTriage asks GitHub, or memory, whether a login may label the issues of a repository.
+func (c *Client) mayTriage(ctx context.Context, p place, login string) (bool, error) {
+	r, err := c.right(ctx, p, login)
+	return r.triage, err
+}
+
+// mayMark is mayWrite for the author of a marker. What is left may be asked for; a transient error says that it was not enough, and what was asked is known
+// when it is tried again.
+func (c *Client) mayMark(ctx context.Context, p place, login string, left *int) (bool, error) {
+	r, known := c.rights.get(rightKey(p, login))
+	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {
+		return r.write, nil
+	}
+	if *left == 0 {
+		return false, &Error{Kind: KindTransient, Doubtful: true, Message: "many people have written what looks like a claim: whose counts is asked for a few at a time"}
+	}
+	*left--
+	return c.mayWrite(ctx, p, login)
+}
+
+func (c *Client) right(ctx context.Context, p place, login string) (right, error) {
+	if r, known := c.rights.get(rightKey(p, login)); known && r.stands() {
+		return r, nil
 	}
 	level, _, err := c.lanes[laneReads].Repositories.GetPermissionLevel(ctx, p.owner, p.repo, url.PathEscape(login))
 	err = normalize(err)
 	switch {
 	case statusOf(err) == http.StatusForbidden && kindOf(err) == KindPermanent:
-		return false, permanent("the token may not ask for the permissions of collaborators of %s: give it write access, or answer by removing the label", p.fullName())
+		return right{}, permanent("the token may not ask for the permissions of collaborators of %s: give it write access, or answer by removing the label", p.fullName())
 	case err != nil && !isGone(err):
-		return false, err
+		return right{}, err
 	}
-	may, kept := err == nil && writers[level.GetPermission()], noRightKept
-	if may {
-		kept = rightKept
+	r := right{asked: time.Now()}
+	if err == nil {
+		r.write = writers[level.GetPermission()]
+		r.triage = r.write || level.GetUser().GetPermissions()["triage"]
 	}
-	c.rights.put(rightKey(p, login), right{may, time.Now().Add(kept)})
-	return may, nil
+	c.rights.put(rightKey(p, login), r)
+	return r, nil
 }
 
 // isPerson reports whether an account is certainly a person's: no bot, no app, no deleted account.

@@ -29,6 +29,7 @@ type ProgressView struct {
 	Review    int       // the pull request that is in review; 0: none
 	PutOff    time.Time // Parked: until when; zero: not known
 	Note      string
+	Incident  string        // key of the issue about the outage that the task waits for; empty: none
 	Commanded string        // what the operator last commanded, and who; empty: nothing
 	Attempts  []AttemptLine // finished ones
 }

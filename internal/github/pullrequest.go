@@ -114,7 +114,7 @@ type pullRequestPage struct {
 
 func (c *Client) pullRequestBody(t thread, req DeliverRequest) (string, error) {
 	// It may become the message of a commit, when the pull request is merged.
-	return withMarker(c.deliveryMark(req), noClosing(skipsNothing(c.page("pullrequest", pullRequestPage{req, t.number}))))
+	return withMarker(c.deliveryMark(req), c.messagePage("pullrequest", pullRequestPage{req, t.number}))
 }
 
 const readyMutation = `mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`

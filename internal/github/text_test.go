@@ -25,7 +25,7 @@ var sample = Escalation{
 	Command: []string{"go", "build", "./..."}, ExitCode: new(1), Branch: "retake/1-a2", BranchURL: "https://github.test/acme/widgets/tree/retake/1-a2",
 	Answers: []AnswerLine{{By: "octocat", At: time.Unix(150, 0), Text: "decodeHeader is in the other repository."}},
 	Stage:   "VALIDATE", Reason: "build_failed", Title: "the build fails", Cause: "./parser.go:12:9: undefined: decodeHeader",
-	Facts: []string{"2 issues are held up by the same failure: #1, #4"}, Tried: []string{"3 rounds of CODE and VALIDATE in attempt 2, each shown the failure of the last"},
+	Alike: []string{"acme/widgets#1", "acme/widgets#4", "big/acme/widgets#5", "acme/gadgets#2"}, Tried: []string{"3 rounds of CODE and VALIDATE in attempt 2, each shown the failure of the last"},
 	Attempts: []AttemptLine{
 		{1, "CODE", "worker_lost", "container killed by SIGKILL", "fresh worker on the same checkout", time.Time{}},
 		{2, "VALIDATE", "build_failed", "./parser.go:12:9: undefined: decodeHeader", "asked a human", time.Time{}},
@@ -196,7 +196,7 @@ func TestWhatWaitsLinksItsQuestion(t *testing.T) {
 			w.must(w.client("retake-bot").Progress(ctx, w.key, testNonce, view))
 			id := w.sim.AddComment(w.key, "acme", "/agent why")
 			w.must(c.Reply(ctx, ReplyRequest{Key: w.key, Comment: id, Edit: time.Now(), Kind: ReplyWhy, Task: view}))
-			shown := []string{"your check `./check.sh` failed", "see this(https://evil.test), @\u200boctocat"}[i]
+			shown := []string{"your check `./check.sh` failed", "see this (`https://evil.test`), @\u200boctocat"}[i]
 			want := fmt.Sprintf("**Retake** waits for an answer: [%s](https://github.test/acme/widgets/issues/1#issuecomment-%d).", shown, w.marked(markBlocked)[i].ID)
 			if body := w.marked(markClaim)[0].Body; !strings.Contains(body, want) {
 				w.Errorf("claim comment %q, want %q", body, want)

@@ -94,15 +94,19 @@ func (c *Client) toComment(raw *gh.IssueComment, self string) comment {
 }
 
 // dropForged leaves the markers of others only to people who could write to the repository anyway: an author association is no
-// permission, a collaborator may be a reader. One request for each such author and a few minutes.
+// permission, a collaborator may be a reader. Of others only claims and releases mean anything to us.
 func (c *Client) dropForged(ctx context.Context, p place, self string, all []comment) error {
+	left := markersPerCall
 	for i, r := range all {
 		if r.mark == nil || strings.EqualFold(r.author, self) {
 			continue
 		}
-		may, err := c.mayWrite(ctx, p, r.author)
-		if err != nil {
-			return err
+		may := false
+		if r.mark.kind == markClaim || r.mark.kind == markRelease {
+			var err error
+			if may, err = c.mayMark(ctx, p, r.author, &left); err != nil {
+				return err
+			}
 		}
 		if !may {
 			all[i].mark = nil

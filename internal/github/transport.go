@@ -155,19 +155,40 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, err
 }
 
 func changes(req *http.Request) bool {
-	return req.Method != http.MethodGet && req.Method != http.MethodHead
+	return req.Method != http.MethodGet && req.Method != http.MethodHead && !isQuery(req)
+}
+
+// asksGraphQL reports whether a request is one to GitHub's other API, whose requests all have the same method.
+func asksGraphQL(req *http.Request) bool {
+	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/graphql")
+}
+
+// queryStart begins the body of a request of GraphQL that changes nothing.
+const queryStart = `{"query":"query`
+
+func isQuery(req *http.Request) bool {
+	if !asksGraphQL(req) || req.GetBody == nil {
+		return false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return false
+	}
+	start := make([]byte, len(queryStart))
+	_, err = io.ReadFull(body, start)
+	return err == nil && string(start) == queryStart
 }
 
 // mutation begins what one field of a request to GraphQL changes: each has exactly one input.
 var mutation = regexp.MustCompile(`\(\s*input\s*:`)
 
-// waiterOf says what a request costs. Whatever GraphQL is asked counts as a change, and each of its mutations as one that people see.
+// waiterOf says what a request costs. Each mutation of GraphQL counts as a change that people see.
 func (t laneTransport) waiterOf(req *http.Request) *waiter {
 	w := &waiter{lane: t.lane, write: changes(req)}
 	w.ticket, _ = req.Context().Value(ticketKey{}).(int)
-	w.graphQL = w.write && strings.HasSuffix(req.URL.Path, "/graphql")
+	w.graphQL = asksGraphQL(req)
 	switch {
-	case w.graphQL && req.GetBody != nil:
+	case w.graphQL && w.write && req.GetBody != nil:
 		if body, err := req.GetBody(); err == nil {
 			text, _ := io.ReadAll(body)
 			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // which have what people and agents write

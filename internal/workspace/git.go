@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/redact"
+	"retake/internal/leak"
 	"retake/internal/ring"
 )
 
@@ -261,7 +261,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	if c.asks && exit.ExitCode() == 1 {
 		return errNo
 	}
-	said := lastLines(redact.New(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(out.said())))
+	said := lastLines(leak.Redactor(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(out.said())))
 	if why := p.overLimit(c, exit, said); why != "" {
 		return c.beyond("git was ended: %s", why)
 	}

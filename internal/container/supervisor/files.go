@@ -44,6 +44,7 @@ type Order struct {
 	Stdin   []byte // all that it reads of its standard input
 	UID     int    // 0: the supervisor's own user, group and groups
 	GID     int
+	Apart   *Apart // nil: it sees what its user may
 }
 
 // Started is what is known as soon as the worker runs.

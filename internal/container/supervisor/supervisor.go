@@ -105,7 +105,11 @@ func (s *supervisor) start(o Order) (worker int, err error) {
 	if o.UID != 0 {
 		attr.Sys.Credential = &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)} // no further groups
 	}
-	worker, err = syscall.ForkExec(o.Argv[0], o.Argv, attr)
+	if o.Apart != nil {
+		worker, err = startApart(o, files)
+	} else {
+		worker, err = syscall.ForkExec(o.Argv[0], o.Argv, attr)
+	}
 	if code, never := startCodes[err]; never {
 		return 0, errors.Join(feed(false), WriteFile(s.dir, endedFile, Ended{ExitCode: code, StartError: startError(o, err), Clean: true}))
 	}

@@ -55,7 +55,7 @@ func (s *Server) routes() http.Handler {
 		{"GET " + repo + "/issues", needsRepo, (*call).listIssues},
 		{"POST " + repo + "/issues", needsRepo, (*call).createIssue},
 		{"GET " + issue, needsRepo | needsIssue, (*call).getIssue},
-		{"PATCH " + issue, needsRepo | needsIssue | needsTriage, (*call).editIssue},
+		{"PATCH " + issue, needsRepo | needsIssue, (*call).patchIssue},
 		{"GET " + issue + "/events", needsRepo | needsIssue, (*call).listEvents},
 		{"GET " + issue + "/comments", needsRepo | needsIssue, (*call).listComments},
 		{"POST " + issue + "/comments", needsRepo | needsIssue, (*call).createComment},
@@ -273,11 +273,15 @@ func (c *call) getRateLimit() {
 }
 
 func (c *call) getRepo() {
-	o, role := c.to.repo(c.repo), c.repo.permission(c.user)
-	o["permissions"] = object{
-		"admin": role == "admin", "maintain": role == "admin" || role == "maintain", "push": c.repo.mayWrite(c.user), "triage": c.repo.mayTriage(c.user), "pull": true,
-	}
+	o := c.to.repo(c.repo)
+	o["permissions"] = c.repo.rights(c.user)
 	writeJSON(c.w, http.StatusOK, o)
+}
+
+// rights are what GitHub lists of a user's permission.
+func (r *repo) rights(u *user) object {
+	role := r.permission(u)
+	return object{"admin": role == "admin", "maintain": role == "admin" || role == "maintain", "push": r.mayWrite(u), "triage": r.mayTriage(u), "pull": true}
 }
 
 func (c *call) isCollaborator() {
@@ -299,6 +303,7 @@ func (c *call) getPermission() {
 	coarse := map[string]string{"maintain": "write", "triage": "read"}
 	who := c.to.user(u)
 	who["role_name"] = role
+	who["permissions"] = c.repo.rights(u)
 	writeJSON(c.w, http.StatusOK, object{"permission": cmp.Or(coarse[role], role), "role_name": role, "user": who})
 }
 
@@ -353,22 +358,29 @@ func (c *call) createIssue() {
 
 func (c *call) getIssue() { writeJSON(c.w, http.StatusOK, c.to.issue(c.repo, c.on)) }
 
-func (c *call) editIssue() {
-	if title, ok := c.text("title"); ok {
-		c.on.title = title
+func (c *call) patchIssue() {
+	title, retitled := c.text("title")
+	body, rewritten := c.text("body")
+	state, moved := c.text("state")
+	if (retitled || rewritten) && !c.repo.mayEdit(c.on, c.user) || moved && c.on.author != c.user && !c.repo.mayTriage(c.user) {
+		c.fail(http.StatusForbidden, "Must have admin rights to Repository.")
+		return
 	}
-	if body, ok := c.text("body"); ok {
-		c.on.body = body
+	if !retitled {
+		title = c.on.title
 	}
-	if state, ok := c.text("state"); ok {
+	if !rewritten {
+		body = c.on.body
+	}
+	c.editIssue(c.repo, c.on, c.user, title, body)
+	if moved {
 		c.setState(c.repo, c.on, c.user, state)
 	}
-	c.on.updated = c.now()
 	writeJSON(c.w, http.StatusOK, c.to.issue(c.repo, c.on))
 }
 
 // timeline are the events that GitHub's issue events have; comments are not among them.
-var timeline = []string{"labeled", "unlabeled", "closed", "reopened", "merged", "ready_for_review", "convert_to_draft", "review_dismissed"}
+var timeline = []string{"renamed", "labeled", "unlabeled", "closed", "reopened", "merged", "ready_for_review", "convert_to_draft", "review_dismissed"}
 
 func (c *call) listEvents() {
 	var all []Event

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -55,8 +56,8 @@ func (c *call) graphQL() {
 		c.refuseQuery(problems[0].Message)
 		return
 	}
-	if len(doc.Operations) != 1 || doc.Operations[0].Operation != ast.Mutation {
-		c.refuseQuery("The stand-in carries out mutations, one operation in a request")
+	if len(doc.Operations) != 1 {
+		c.refuseQuery("The stand-in carries out one operation in a request")
 		return
 	}
 	op := doc.Operations[0]
@@ -72,10 +73,9 @@ func (c *call) graphQL() {
 			c.refuseQuery("The stand-in knows no fragments")
 			return
 		}
-		input, _ := f.ArgumentMap(variables)["input"].(map[string]any)
-		payload, err := c.mutate(f.Name, input)
+		payload, err := c.root(op.Operation, f, f.ArgumentMap(variables))
 		if err == nil {
-			data[f.Alias] = selected(payload, f.SelectionSet)
+			data[f.Alias] = selected(payload, f.SelectionSet, variables)
 			continue
 		}
 		data[f.Alias] = nil
@@ -97,6 +97,20 @@ func (c *call) refuseQuery(message string) {
 	writeJSON(c.w, http.StatusOK, object{"errors": []object{{"message": message}}})
 }
 
+// root carries out one field of an operation.
+func (c *call) root(kind ast.Operation, f *ast.Field, args map[string]any) (object, error) {
+	if kind == ast.Mutation {
+		input, _ := args["input"].(map[string]any)
+		return c.mutate(f.Name, input)
+	}
+	id, _ := args["id"].(string)
+	r, i := c.issueByNode(id)
+	if f.Name != "node" || i == nil {
+		return nil, noNode(id)
+	}
+	return c.graphQLIssue(r, i), nil
+}
+
 func (c *call) mutate(name string, input map[string]any) (object, error) {
 	if f := c.fault(false, Mutation, "/"+name); f != nil {
 		if f.Status == http.StatusNotFound {
@@ -108,17 +122,27 @@ func (c *call) mutate(name string, input map[string]any) (object, error) {
 }
 
 // selected is what a request wants to see of an object.
-func selected(from object, want ast.SelectionSet) object {
+func selected(from object, want ast.SelectionSet, variables map[string]any) object {
 	out := object{}
 	for _, s := range want {
+		if on, ok := s.(*ast.InlineFragment); ok {
+			if on.TypeCondition == from["__typename"] {
+				maps.Copy(out, selected(from, on.SelectionSet, variables))
+			}
+			continue
+		}
 		f := s.(*ast.Field)
-		switch v := from[f.Name].(type) {
+		v := from[f.Name]
+		if list, ok := v.(connection); ok {
+			v = list.page(f.ArgumentMap(variables))
+		}
+		switch v := v.(type) {
 		case object:
-			out[f.Alias] = selected(v, f.SelectionSet)
+			out[f.Alias] = selected(v, f.SelectionSet, variables)
 		case []object:
 			all := make([]object, 0, len(v))
 			for _, o := range v {
-				all = append(all, selected(o, f.SelectionSet))
+				all = append(all, selected(o, f.SelectionSet, variables))
 			}
 			out[f.Alias] = all
 		default:

@@ -1,7 +1,11 @@
 package githubtest
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -47,7 +51,7 @@ func (s *Server) secondary(b *budget, r *http.Request) (which string) {
 		return ""
 	}
 	now, points := s.opts.Now(), readPoints
-	write := r.Method != http.MethodGet && r.Method != http.MethodHead
+	write := r.Method != http.MethodGet && r.Method != http.MethodHead && !isQuery(r)
 	if write {
 		points = writePoints
 	}
@@ -73,6 +77,17 @@ func (s *Server) secondary(b *budget, r *http.Request) (which string) {
 		s.throttled++
 	}
 	return which
+}
+
+// isQuery reports whether a request asks GraphQL for something and changes nothing.
+func isQuery(r *http.Request) bool {
+	if r.URL.Path != GraphQLPath {
+		return false
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+	var asked struct{ Query string }
+	return err == nil && json.Unmarshal(body, &asked) == nil && !strings.HasPrefix(strings.TrimSpace(asked.Query), "mutation")
 }
 
 // Throttled counts the requests that were refused because of a secondary limit that is enforced.

@@ -37,6 +37,7 @@ type issue struct {
 	created, updated time.Time
 	closedAt         time.Time
 	labels           []string
+	edits            []*edit // texts of the body, oldest first; none before the first change
 	comments         []*comment
 	dropped          []*comment // that were deleted; not kept across restarts
 	head, base       string     // branches; pull requests only
@@ -126,8 +127,10 @@ type Event struct {
 	At     time.Time `json:"at"`
 	Issue  string    `json:"issue"` // owner/repo#n
 	Actor  string    `json:"actor"`
-	Event  string    `json:"event"`  // opened closed reopened labeled unlabeled commented comment_edited comment_deleted reacted unreacted merged synchronized reviewed review_dismissed ready_for_review convert_to_draft
-	Detail string    `json:"detail"` // label name; id of comment or review; reaction and comment id; SHA of merged and synchronized
+	Event  string    `json:"event"`          // opened closed reopened edited renamed labeled unlabeled commented comment_edited comment_deleted reacted unreacted merged synchronized reviewed review_dismissed ready_for_review convert_to_draft
+	Detail string    `json:"detail"`         // label name; id of comment or review; reaction and comment id; SHA of merged and synchronized
+	From   string    `json:"from,omitempty"` // of renamed: the title before
+	To     string    `json:"to,omitempty"`
 }
 
 // Request is one request to the API as it was answered.
@@ -154,7 +157,7 @@ func (s *Server) event(r *repo, i *issue, actor *user, kind, detail string) {
 
 // note notes what does not count as a change of the issue. s.mu is held.
 func (s *Server) note(r *repo, i *issue, actor *user, kind, detail string) {
-	s.events = append(s.events, Event{s.id(), s.now(), key(r, i), actor.login, kind, detail})
+	s.events = append(s.events, Event{ID: s.id(), At: s.now(), Issue: key(r, i), Actor: actor.login, Event: kind, Detail: detail})
 	if len(s.events) > logLimit {
 		s.events = slices.Delete(s.events, 0, len(s.events)/10)
 	}

@@ -137,6 +137,9 @@ func (l links) event(r *repo, s *Server, e Event) object {
 		"actor": l.user(s.user(e.Actor)), "event": e.Event, "commit_id": nil, "commit_url": nil, "created_at": stamp(e.At),
 		"performed_via_github_app": nil,
 	}
+	if e.Event == "renamed" {
+		o["rename"] = object{"from": e.From, "to": e.To}
+	}
 	if e.Event == "merged" {
 		o["commit_id"], o["commit_url"] = e.Detail, l.api+"/repos/"+r.fullName()+"/commits/"+e.Detail
 	}

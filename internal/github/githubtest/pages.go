@@ -266,8 +266,8 @@ func (s *Server) issuePage(w http.ResponseWriter, r *http.Request) {
 }
 
 var eventTexts = map[string]string{
-	"labeled": "added", "unlabeled": "removed", "closed": "closed this", "reopened": "reopened this", "merged": "merged this as", "synchronized": "pushed",
-	"ready_for_review": "marked this as ready for review", "convert_to_draft": "made this a draft", "review_dismissed": "dismissed a review",
+	"edited": "edited this", "labeled": "added", "unlabeled": "removed", "closed": "closed this", "reopened": "reopened this", "merged": "merged this as", "synchronized": "pushed",
+	"ready_for_review": "marked this as ready for review", "convert_to_draft": "made this a draft", "review_dismissed": "dismissed a review", "renamed": "changed the title",
 }
 
 // timeline joins comments and events in the order of their ids, which is that of their times. s.mu is held.
@@ -285,6 +285,9 @@ func (s *Server) timeline(p *repo, i *issue) []item {
 			continue
 		}
 		it := item{ID: e.ID, Author: e.Actor, Text: text, At: e.At}
+		if e.Event == "renamed" {
+			it.Text += " “" + e.From + "” to “" + e.To + "”"
+		}
 		if e.Event == "merged" || e.Event == "synchronized" {
 			it.Text += " " + short(e.Detail)
 		} else if l := p.label(e.Detail); l != nil && e.Detail != "" {
@@ -345,7 +348,7 @@ func labelsOf(r *http.Request) (names []string) {
 	return names
 }
 
-// postToIssue does what the buttons of an issue's page stand for: do = comment, close, reopen, label, unlabel; of
+// postToIssue does what the buttons of an issue's page stand for: do = comment, edit, close, reopen, label, unlabel; of
 // a pull request's also approve, changes, merge, squash and ready.
 func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -363,6 +366,10 @@ func (s *Server) postToIssue(w http.ResponseWriter, r *http.Request) {
 			s.unlock()
 			s.show(w, http.StatusUnprocessableEntity, "missing.html", pageData{Title: "That does not work", Repo: p.fullName(), Body: problem})
 			return
+		}
+	} else if title := strings.TrimSpace(r.PostFormValue("title")); do == "edit" {
+		if title != "" && p.mayEdit(i, u) {
+			s.editIssue(p, i, u, title, body)
 		}
 	} else if strings.TrimSpace(body) != "" {
 		s.comment(p, i, u, body)

@@ -89,6 +89,7 @@ type savedIssue struct {
 	Updated  time.Time      `json:"updated"`
 	ClosedAt time.Time      `json:"closed_at,omitzero"`
 	Labels   []string       `json:"labels"`
+	Edits    []savedEdit    `json:"edits,omitempty"`
 	Comments []savedComment `json:"comments"`
 	Head     string         `json:"head,omitempty"`
 	Base     string         `json:"base,omitempty"`
@@ -196,6 +197,9 @@ func (r *repo) toSaved() savedRepo {
 			Updated: i.updated, ClosedAt: i.closedAt, Labels: i.labels, Head: i.head, Base: i.base, MovedTo: i.movedTo, Deleted: i.deleted,
 			Pull: i.pull.toSaved(), ClosedBy: i.closedBy.orNone(),
 		}
+		for _, e := range i.edits {
+			si.Edits = append(si.Edits, savedEdit{e.at, e.by.login, e.text, e.deleted})
+		}
 		for _, c := range i.comments {
 			si.Comments = append(si.Comments, c.toSaved())
 		}
@@ -247,6 +251,9 @@ func (s *Server) fromSaved(v savedRepo) *repo {
 			id: i.ID, number: i.Number, title: i.Title, body: i.Body, author: s.user(i.Author), closed: i.Closed, created: i.Created,
 			updated: i.Updated, closedAt: i.ClosedAt, labels: i.Labels, head: i.Head, base: i.Base, movedTo: i.MovedTo, deleted: i.Deleted,
 			pull: s.pullFromSaved(r, i), closedBy: s.userOrNone(i.ClosedBy),
+		}
+		for _, e := range i.Edits {
+			is.edits = append(is.edits, &edit{e.At, s.user(e.By), e.Text, e.Deleted})
 		}
 		for _, c := range i.Comments {
 			m := &comment{id: c.ID, author: s.user(c.Author), body: c.Body, created: c.Created, updated: c.Updated}

@@ -12,11 +12,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"retake/internal/container/fence"
 	"retake/internal/container/supervisor"
 )
 
@@ -45,7 +47,11 @@ var commands = map[string]func(args []string) int{
 	"hold":      hold,
 	"readonly":  readOnly,
 
-	supervisor.Command: supervisor.Main,
+	"reach":  reach,
+	"answer": answer,
+
+	supervisor.Command: supervisor.Main, supervisor.ApartCommand: supervisor.BecomeWorker,
+	fence.Command: func(args []string) int { return fence.Main(args, os.Stdout, os.Stderr) },
 }
 
 func main() {
@@ -326,4 +332,67 @@ func env([]string) int {
 	dir, _ := os.Getwd()
 	fmt.Printf("PID=%d\nDIR=%s\n%s\n", os.Getpid(), dir, strings.Join(os.Environ(), "\n"))
 	return 0
+}
+
+// reach tries addresses at once, each "tcp HOST:PORT" or "udp HOST:PORT" of something that says a word, and says of each whether it was reached.
+func reach(args []string) int {
+	said := make([]string, len(args))
+	var all sync.WaitGroup
+	for i, a := range args {
+		all.Go(func() {
+			network, where, _ := strings.Cut(a, " ")
+			if err := word(network, where); err != nil {
+				said[i] = "not " + a + ": " + err.Error()
+			} else {
+				said[i] = "reached " + a
+			}
+		})
+	}
+	all.Wait()
+	return emit([]byte(strings.Join(said, "\n") + "\n"))
+}
+
+// word gets a word from an address. Over UDP nothing else says whether it was reached.
+func word(network, address string) error {
+	c, err := net.DialTimeout(network, address, 2*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := c.Write([]byte("x")); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err
+}
+
+// answer says a word to whoever connects to a port, by TCP and UDP.
+func answer(args []string) int {
+	l, err := net.Listen("tcp", ":"+args[0])
+	if err != nil {
+		return fail(err)
+	}
+	p, err := net.ListenPacket("udp", ":"+args[0])
+	if err != nil {
+		return fail(err)
+	}
+	ready()
+	go func() {
+		for buffer := make([]byte, 16); ; {
+			if _, from, err := p.ReadFrom(buffer); err == nil {
+				_, _ = p.WriteTo([]byte("x"), from)
+			}
+		}
+	}()
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return fail(err)
+		}
+		_, _ = c.Write([]byte("x"))
+		_ = c.Close()
+	}
 }

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// keyBases are the variables by which agents find the provider of a key, by the variable that has the key; what stands behind the first = follows the address.
+// Sources: the profiles in internal/agent/agents.toml, and what trials of the agents were run with.
+var keyBases = map[string][]string{
+	"ANTHROPIC_API_KEY":    {"ANTHROPIC_BASE_URL="},
+	"ANTHROPIC_AUTH_TOKEN": {"ANTHROPIC_BASE_URL="},
+	"OPENAI_API_KEY":       {"OPENAI_BASE_URL=/v1", "OPENAI_API_BASE=/v1"},
+	"CODEX_API_KEY":        {"OPENAI_BASE_URL=/v1"},
+	"GEMINI_API_KEY":       {"GOOGLE_GEMINI_BASE_URL="},
+	"GOOGLE_API_KEY":       {"GOOGLE_GEMINI_BASE_URL="},
+}
+
+// BaseURLs are the variables by which a worker's programs find the provider of a proxied key, at an address that ends without a slash.
+func BaseURLs(key, address string) (environ []string) {
+	for _, b := range keyBases[key] {
+		name, path, _ := strings.Cut(b, "=")
+		environ = append(environ, name+"="+address+path)
+	}
+	return environ
+}
+
+func validProxiedKey(name string) bool { return keyBases[name] != nil }
+
+func proxiedKeyWant() string {
+	return "a variable whose provider's address agents take from another one: " + strings.Join(slices.Sorted(maps.Keys(keyBases)), ", ")
+}
+
+// wrongProxiedKeys checks where keys go, and that workers get them from nowhere else.
+func wrongProxiedKeys(c Config) string {
+	taken := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.Containers.ProxiedKeys)) {
+		host := c.Containers.ProxiedKeys[name]
+		if !hostForm.MatchString(host) || strings.HasPrefix(host, "*") {
+			return shorten(host) + ", where " + name + " is to go, is no host, want one such as \"api.anthropic.com\""
+		}
+		if c.passesOn(name) {
+			return name + " is in env or env_passthrough, too, want it in one: workers would have it"
+		}
+		for _, b := range BaseURLs(name, "") {
+			base, _, _ := strings.Cut(b, "=")
+			switch other := taken[base]; {
+			case c.passesOn(base):
+				return base + " is in env or env_passthrough: it has to be the proxy's, for " + name
+			case other != "":
+				return name + " and " + other + " are found by the same " + base + ", want one of them"
+			}
+			taken[base] = name
+		}
+	}
+	return ""
+}

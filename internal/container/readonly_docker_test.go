@@ -1,0 +1,72 @@
+package container_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestReadOnlyRoot: the image's files are as they were, and all that programs expect to write to can be written to: also the home that only the image knows,
+// with what lies there.
+func TestReadOnlyRoot(t *testing.T) {
+	needDocker(t)
+	t.Parallel()
+	var files bytes.Buffer
+	w := tar.NewWriter(&files)
+	for _, f := range []struct {
+		name, text string
+		mode       int64
+	}{
+		{"etc/", "", 0o755},
+		{"etc/passwd", "root:x:0:0::/root:/bin/sh\nagent:x:1000:1000::/home/agent:/bin/sh\n", 0o644},
+		{"home/", "", 0o755},
+		{"opt/", "", 0o777},
+		{"home/agent/", "", 0o700},
+		{"home/agent/login", "of the image", 0o600},
+	} {
+		h := &tar.Header{Name: f.name, Typeflag: tar.TypeReg, Mode: f.mode, Size: int64(len(f.text))}
+		if strings.HasSuffix(f.name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if strings.HasPrefix(f.name, "home/agent") {
+			h.Uid, h.Gid = 1000, 1000
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(f.text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tag := engine.fleet + ":home"
+	importArchive(t, tag, &files)
+	d := open(t, engine.fleet)
+	for at, c := range map[string]struct {
+		code     int
+		writable int // without ReadOnly
+	}{
+		"/opt/x": {98, 0}, "/tmp/x": {0, 0}, "/var/tmp/x": {0, 98}, "/run/x": {0, 98}, "/home/agent/x": {0, 0}, "/scratch/of/mine/x": {0, 0}, "/workspace/x": {0, 0}, "/x": {98, 98},
+	} {
+		t.Run(at, func(t *testing.T) {
+			for _, readOnly := range []bool{true, false} {
+				s := spec(t, "writefile", at, "text")
+				s.Image, s.Scratch, s.ReadOnly = tag, []string{"/scratch/of/mine"}, readOnly
+				want := map[bool]int{true: c.code, false: c.writable}[readOnly]
+				if exit := run(t, d, s); exit.ExitCode != want {
+					t.Errorf("read-only %v: got %d, want %d: %s", readOnly, exit.ExitCode, want, exit.Stderr)
+				}
+			}
+		})
+	}
+	for range 2 { // what the first one removes, the second one has
+		s := spec(t, "readonce", "/home/agent/login")
+		s.Image = tag
+		if exit := run(t, d, s); string(exit.Stdout) != "of the image" || exit.ExitCode != 0 {
+			t.Errorf("got %d, %q, %s", exit.ExitCode, exit.Stdout, exit.Stderr)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package supervisor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ApartCommand is the first argument that turns the worker's program into what puts a worker apart and then becomes it.
+const ApartCommand = "apart"
+
+// Apart says what a worker does not see of this machine. It always has processes of its own: none of others is there, and nothing of it outlives it.
+type Apart struct {
+	Hide []string // folders and files; those that do not exist are left out
+	Show []string // of what lies there: it is seen all the same
+}
+
+// What the program gets from the supervisor beside the worker's streams.
+const (
+	apartOrderFD  = 3
+	apartResultFD = 4 // closed without a word when the worker runs
+)
+
+// apartFlags are the namespaces that a worker has for itself.
+const apartFlags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC
+
+// failed is why the worker does not run.
+type failed struct {
+	Errno syscall.Errno // of the start itself; 0: it was not tried
+	Text  string
+}
+
+// startApart starts the worker through our own program, which is the first process of its namespaces.
+func startApart(o Order, files []uintptr) (worker int, err error) {
+	orderIn, orderOut, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _, _ = orderIn.Close(), orderOut.Close() }()
+	resultIn, resultOut, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _, _ = resultIn.Close(), resultOut.Close() }()
+	worker, err = syscall.ForkExec("/proc/self/exe", []string{"worker", ApartCommand}, &syscall.ProcAttr{
+		Dir: "/", Env: slices.DeleteFunc(slices.Clone(o.Env), func(v string) bool { return !strings.HasPrefix(v, Marker+"=") }),
+		Files: append(files, orderIn.Fd(), resultOut.Fd()),
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Cloneflags: apartFlags},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("supervisor: namespaces for the worker: %w", err)
+	}
+	_, _ = orderIn.Close(), resultOut.Close()
+	o.Stdin = nil // is a stream
+	err = json.NewEncoder(orderOut).Encode(o)
+	_ = orderOut.Close()
+	var f failed
+	if decodeErr := json.NewDecoder(resultIn).Decode(&f); decodeErr != nil { // it runs, or died by a signal, as workers may
+		return worker, err
+	}
+	reap(worker)
+	if f.Errno != 0 {
+		return 0, f.Errno
+	}
+	return 0, errors.New("supervisor: the worker was not put apart: " + f.Text)
+}
+
+// BecomeWorker is the program of ApartCommand. It returns only if it fails.
+func BecomeWorker([]string) int {
+	runtime.LockOSThread()
+	syscall.CloseOnExec(apartOrderFD)
+	syscall.CloseOnExec(apartResultFD)
+	var o Order
+	err := json.NewDecoder(os.NewFile(apartOrderFD, "order")).Decode(&o)
+	if err == nil {
+		err = o.Apart.enter()
+	}
+	f := failed{}
+	if err == nil {
+		if err = become(o); err != nil {
+			f.Errno, _ = errors.AsType[syscall.Errno](err)
+		}
+	}
+	f.Text = err.Error()
+	_ = json.NewEncoder(os.NewFile(apartResultFD, "result")).Encode(f)
+	return 1
+}
+
+// enter takes the namespaces, which are ours alone already, into use.
+func (a *Apart) enter() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("private mounts: %w", err)
+	}
+	shown := map[string]*os.File{}
+	for _, path := range a.Show {
+		if !slices.ContainsFunc(a.Hide, func(hidden string) bool { return lies(path, hidden) }) {
+			continue
+		}
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err == nil {
+			shown[path] = os.NewFile(uintptr(fd), path)
+		} else if !errors.Is(err, fs.ErrNotExist) { // one that is missing, the start says
+			return fmt.Errorf("open %s: %w", path, err)
+		}
+	}
+	for _, path := range a.Hide {
+		if err := hide(path); err != nil {
+			return fmt.Errorf("hide %s: %w", path, err)
+		}
+	}
+	for path, file := range shown {
+		if err := show(path, file); err != nil {
+			return fmt.Errorf("show %s: %w", path, err)
+		}
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("a /proc of its own: %w", err)
+	}
+	return nil
+}
+
+func lies(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// hide puts an empty folder, through which others can pass, or an empty file over what is there.
+func hide(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return unix.Mount("hidden", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0711,size=64k")
+	}
+	return unix.Mount(os.DevNull, path, "", unix.MS_BIND, "")
+}
+
+// show puts what was there before back in its place.
+func show(path string, file *os.File) error {
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o711); err != nil {
+		return err
+	}
+	if info.IsDir() {
+		err = os.Mkdir(path, 0o711)
+	} else {
+		err = unix.Mknod(path, unix.S_IFREG|0o600, 0)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return unix.Mount(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), path, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+// become gives up all rights and turns into the worker. It returns only if that fails.
+func become(o Order) error {
+	syscall.Umask(0o022)
+	if o.UID != 0 {
+		for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(o.GID), syscall.Setuid(o.UID)} {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	// A change of the user has forgotten it.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
+		return err
+	}
+	if err := os.Chdir(o.Workdir); err != nil {
+		return err
+	}
+	return syscall.Exec(o.Argv[0], o.Argv, o.Env)
+}

@@ -1,0 +1,100 @@
+package github
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// forge has a reader who is a collaborator write what ends and begins claims.
+func forge(w *world, key, by string, n int) {
+	w.sim.AddComment(key, by, fmt.Sprintf(`<!-- retake:release v1 {"fleet":"default","nonce":"%s"} -->`, testNonce))
+	w.sim.AddComment(key, by, fmt.Sprintf(`<!-- retake:claim v1 {"fleet":"night","nonce":"aaaa%04d"} -->`, n))
+}
+
+// TestForgedMarkersEndNothing: what a reader among the collaborators posts on an issue that we hold changes neither whose it is, nor what becomes of it.
+func TestForgedMarkersEndNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.must(w.sim.AddRepo(testRepo, "", map[string]string{"reader": "read"}))
+		c := w.client("retake-bot")
+		r, err := c.Claim(w.Context(), claimRequest(w, testNonce))
+		w.must(err)
+		forge(w, w.key, "reader", 1)
+		if r.Outcome != Won {
+			w.Fatalf("%+v", r)
+		}
+		h, _, held, err := c.Stale(w.Context(), w.key)
+		w.must(err)
+		if !held || h.Nonce != testNonce || h.Login != "retake-bot" {
+			w.Errorf("held by %+v, %v", h, held)
+		}
+		if r, err = c.Claim(w.Context(), claimRequest(w, testNonce)); err != nil || r.Outcome != Won {
+			w.Errorf("claimed again: %+v, %v", r, err)
+		}
+		found, _, err := c.FindTasks(w.Context(), testRepo, nil)
+		w.must(err)
+		if len(found) != 1 || found[0].Nonce != testNonce || len(found[0].Ended) > 0 {
+			w.Errorf("a rebuild finds %+v", found)
+		}
+		w.must(c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "test", RestoreTask: true, Won: true}))
+		if labels := w.sim.Issue(w.key).Labels; len(labels) != 1 || labels[0] != "agent-task" {
+			w.Errorf("after the release it carries %q", labels)
+		}
+	})
+}
+
+// TestAFloodOfForgedMarkers: 1,000 forged markers by 50 collaborators cost one look at each of them within an hour, at most 20 in one reading, and keep us from nothing.
+func TestAFloodOfForgedMarkers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const people, each = 50, 20
+		readers := map[string]string{}
+		for n := range people {
+			readers[fmt.Sprintf("reader%d", n)] = "read"
+		}
+		w.must(w.sim.AddRepo(testRepo, "", readers))
+		for n := range people * each / 2 {
+			forge(w, w.key, fmt.Sprintf("reader%d", n%people), n)
+		}
+		for n := range 100 { // whose associations are none at all
+			forge(w, w.key, fmt.Sprintf("stranger%d", n), n)
+		}
+		c := w.client("retake-bot")
+		looks := func() (n int) {
+			for _, r := range w.sim.Requests() {
+				if strings.HasSuffix(r.Path, "/permission") {
+					n++
+				}
+			}
+			return n
+		}
+		tries, before := 0, 0
+		for ; ; tries++ {
+			r, err := c.Claim(w.Context(), claimRequest(w, testNonce))
+			if n := looks() - before; n > markersPerCall {
+				w.Fatalf("one reading asked %d times", n)
+			}
+			before = looks()
+			if err == nil {
+				if r.Outcome != Won {
+					w.Fatalf("%+v", r)
+				}
+				break
+			}
+			if kindOf(err) != KindTransient || tries > 10 {
+				w.Fatal(err)
+			}
+		}
+		for range 100 {
+			time.Sleep(30 * time.Second)
+			h, _, _, err := c.Stale(w.Context(), w.key)
+			w.must(err)
+			if h.Nonce != testNonce {
+				w.Fatalf("held by %+v", h)
+			}
+		}
+		if n := looks(); n != people || tries != (people-1)/markersPerCall {
+			w.Errorf("%d looks at permissions and %d tries more within an hour, want %d and %d", n, tries, people, (people-1)/markersPerCall)
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package prose
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	backticks = regexp.MustCompile("`+")
+	anyBlank  = regexp.MustCompile(`[\n\t]`)
+)
+
+// Code is a text as code within a line, which nothing in it can end.
+func (s Style) Code(text string) string {
+	text = anyBlank.ReplaceAllString(s.parted(text), " ")
+	if strings.TrimSpace(text) == "" {
+		return ""
+	}
+	if s.Cell {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, `\|`, `\`+Gap+`|`), "|", `\|`)
+	}
+	ticks := strings.Repeat("`", longest(text)+1)
+	if strings.HasPrefix(text, "`") || strings.HasSuffix(text, "`") || strings.HasPrefix(text, " ") && strings.HasSuffix(text, " ") {
+		text = " " + text + " "
+	}
+	return ticks + text + ticks
+}
+
+// Fence is a text as a block of code, which nothing in it can end.
+func (s Style) Fence(text string) string {
+	ticks := strings.Repeat("`", max(3, longest(text)+1))
+	return ticks + "text\n" + s.parted(text) + "\n" + ticks
+}
+
+// parted is what stands in code, as it is where code is code.
+func (s Style) parted(text string) string {
+	if s.Message {
+		return Plain(text, Gap)
+	}
+	return text
+}
+
+// longest is the length of the longest row of backticks.
+func longest(text string) int {
+	n := 0
+	for _, row := range backticks.FindAllString(text, -1) {
+		n = max(n, len(row))
+	}
+	return n
+}
