@@ -107,6 +107,18 @@ agents: ## Run every installed and known agent CLI through all cases of the prov
 agents-install: ## Fetch and build agent CLIs that come as source, pinned, into RETAKE_AGENTS_DIR (default ~/.cache/retake/agents)
 	RETAKE_AGENTS_DIR=$(AGENTS_DIR) internal/agenttest/cmd/matrix/install.sh
 
+.PHONY: release release-check
+release: ## Build what is published into dist/: static programs for linux/amd64 and arm64, what is in them (CycloneDX), licences, checksums
+	@$(GO) run ./internal/release -out dist
+
+release-check: ## Build the last commit's release twice, in two folders and without a common cache, and compare
+	@work=$$(mktemp -d); trap 'chmod -R u+w "$$work"; rm -rf "$$work"' EXIT; set -e; \
+	for n in one two/deeper; do \
+	  git clone --quiet . "$$work/$$n"; \
+	  (cd "$$work/$$n" && GOCACHE="$$work/cache-$${n%/*}" $(GO) run ./internal/release -out "$$work/out-$${n%/*}" >/dev/null); \
+	done; \
+	diff -r "$$work/out-one" "$$work/out-two" && cat "$$work/out-one/SHA256SUMS" && echo "both builds are the same"
+
 .PHONY: escalations
 escalations: ## Write one page for each reason why a person is asked, as GitHub shows it, into RETAKE_ESCALATIONS (default bin/escalations)
 	RETAKE_ESCALATIONS=$(abspath $(or $(RETAKE_ESCALATIONS),$(BIN)/escalations)) $(GO) test -count=1 -run 'TestEscalations$$' -v ./internal/director | grep pages

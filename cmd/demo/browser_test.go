@@ -306,6 +306,7 @@ func place(number int) string {
 func (w *walk) seeItMove() {
 	w.until("#3 is on the board, and nobody is asked yet", place(3)+` && `+place(3)+` !== "Needs you"`)
 	w.until("#3 needs somebody", place(3)+` === "Needs you"`)
+	w.until("the first line says so", `/ needs? you/.test(document.querySelector(".lead").innerText)`)
 	w.until("another one is being worked at, or waits", `document.querySelectorAll('[data-column="Working"] .card, [data-column="Waiting"] .card, [data-column="Queued"] .card').length > 0 && window.opened`)
 	w.picture("page-board")
 }
@@ -372,6 +373,7 @@ func (w *walk) act() {
 	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"), chromedp.Click(chromedp.CSS("button[value=retry]")))
 	w.until("it is said", `document.querySelector(".said")?.innerText.includes("retry: it is in the journal")`)
 	value[bool](w, "window.opened = true")
+	w.until("no words are asked for while there is nothing to do with them", `document.querySelector("#words").hidden && document.querySelector("button[value=stop]") && window.opened`)
 	w.until("a second attempt is there", `document.querySelectorAll(".attempt").length === 2 && window.opened`)
 	w.until("it prints", `window.opened && document.querySelector("#output").innerText.includes("attempt 2")`)
 }

@@ -137,10 +137,7 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 	if c.Runtime == "process" {
 		return asProcess()
 	}
-	d, err := container.OpenDocker(ctx, container.Options{Fleet: "try-" + filepath.Base(dir), Network: c.Network, Owner: filepath.Base(dir)})
-	if err != nil && c.Runtime == "auto" { // an image that is missing is no reason to run an agent unconfined
-		return asProcess()
-	}
+	d, err := container.OpenDocker(ctx, container.Options{Fleet: "try-" + filepath.Base(dir), Network: c.Network, OCI: c.OCIRuntime, Owner: filepath.Base(dir)})
 	if err == nil {
 		if err = d.EnsureImage(ctx, c.Image); err == nil { // first: without one no network is left behind
 			address, err = d.EnsureNetwork(ctx)
@@ -154,7 +151,7 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 	}
 	uid, gid := c.UIDGID()
 	spec := container.Spec{
-		Task: "stand-in/trial#1", Image: c.Image, Workdir: c.Workdir, Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User,
+		Task: "stand-in/trial#1", Image: c.Image, Workdir: c.Workdir, Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, ReadOnly: c.ReadOnly, Scratch: c.Scratch,
 	}
 	for _, m := range c.ParsedMounts() {
 		spec.Mounts = append(spec.Mounts, container.Mount(m))

@@ -69,8 +69,8 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	}
 }
 
-// With an engine that answers, what is missing there is an error: nobody has asked for an agent without confinement.
-func TestAgentsTryStaysConfinedWhereDockerAnswers(t *testing.T) {
+// What the engine lacks, and an engine that does not answer, is an error: nobody has asked for an agent without confinement.
+func TestAgentsTryStaysConfined(t *testing.T) {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.Contains(r.URL.Path, "/networks") {
 			t.Errorf("%s %s, though the image is missing", r.Method, r.URL.Path)
@@ -81,12 +81,16 @@ func TestAgentsTryStaysConfinedWhereDockerAnswers(t *testing.T) {
 	}))
 	defer engine.Close()
 	t.Setenv("DOCKER_HOST", "tcp://"+strings.TrimPrefix(engine.URL, "http://"))
-	try := tryout{cfg: config.Config{Containers: config.Containers{Runtime: "auto", Image: "none", Network: "retake"}}}
+	try := tryout{cfg: config.Config{Containers: config.Containers{Runtime: config.FormerRuntime, Image: "none", Network: "retake"}}}
 	if place, _, _, err := try.place(t.Context(), t.TempDir()); err == nil {
 		t.Errorf("it would run %s", place)
 	}
 	engine.Close()
-	if place, _, _, err := try.place(t.Context(), t.TempDir()); err != nil || place != "as a plain process: no isolation" {
+	if place, _, _, err := try.place(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "--set containers.runtime=process") {
 		t.Errorf("without an engine it would run %q, %v", place, err)
+	}
+	try.cfg.Containers.Runtime = "process"
+	if place, _, _, err := try.place(t.Context(), t.TempDir()); err != nil || place != "as a plain process: no isolation" {
+		t.Errorf("as asked it would run %q, %v", place, err)
 	}
 }

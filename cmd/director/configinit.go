@@ -52,7 +52,7 @@ func configInitCommand(_ *options) *cobra.Command {
 	f.StringVar(&s.run, "run", "", "a program of your own for the stage CODE, instead of an agent")
 	f.StringArrayVar(&s.checks, "check", nil, `what work has to pass, e.g. "go test ./..."; may be repeated`)
 	f.StringVar(&s.branch, "base-branch", d.GitHub.BaseBranch, "branch that work starts from")
-	f.StringVar(&s.rt, "runtime", "", "docker, process or auto (default: auto)")
+	f.StringVar(&s.rt, "runtime", "", "docker or process (default: docker)")
 	f.BoolVar(&s.writes, "writes", false, "github.writes = true: claim issues from the first start on")
 	f.StringVar(&s.output, "output", config.LocalFile, "file to write")
 	f.BoolVar(&s.force, "force", false, "replace a file that is there")

@@ -99,14 +99,14 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 		if all != (len(resources) == 0) {
 			return errors.New("name the resources, or say --all: cooldown list shows what is closed")
 		}
-		cfg, err := o.load()
+		cfg, broken, err := o.toAsk()
 		if err != nil {
 			return err
 		}
 		l, err := director.LiftCooldowns(cmd.Context(), cfg.Director.DataDir, resources)
 		switch {
 		case err != nil:
-			return err
+			return orBroken(err, broken)
 		case l.Problem != "":
 			return noBecause{errors.New(l.Problem)}
 		case asJSON:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"sync"
 
 	"go.uber.org/zap"
@@ -10,6 +9,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/github"
+	"retake/internal/hidden"
 )
 
 // credential puts what GitHub is asked with into o: a token, read anew for each request so that it can be replaced while the director runs, or the
@@ -23,7 +23,7 @@ func credential(cfg config.Config, log *zap.Logger, o director.Options) (directo
 	}
 	if !cfg.IsApp() {
 		o.Token = func(context.Context) (string, error) {
-			token, warning, err := cfg.Token(os.Getenv)
+			token, warning, err := cfg.Token(hidden.Getenv)
 			warn(warning)
 			return token, err
 		}

@@ -66,6 +66,9 @@ func doctorCommand(o *options) *cobra.Command {
 			err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
 		} else if err = r.Show(cmd.OutOrStdout()); err == nil {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
+			if h, away := director.AskHealth(cmd.Context(), w.Config.Director.DataDir); err == nil && away == nil && h.OK && !r.OK {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The director that runs with this data directory is well (%s): the problems are those of one that were started from this shell, with its environment.\n", h.Summary())
+			}
 		}
 		return answer(r.OK, err)
 	}

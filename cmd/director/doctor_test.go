@@ -179,6 +179,7 @@ func TestCompletion(t *testing.T) {
 // TestDoctorSaysWhatIsInTheWay: the whole command, with the half that asks nobody; the package's own tests have the rest.
 func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 	const files = `printf '[github]\nrepositories = ["acme/widgets"]\n[director]\ndata_dir = "data"\n[containers]\nruntime = "process"\n[[stage]]\nname = "CODE"\nrun = ["true"]\n' >retake.toml; printf '\177ELF' >worker; chmod +x worker; `
+	well := answering(t, director.Health{OK: true, RunID: "run_1", Phase: "MONITOR"}, wire.Snapshot{})
 	for _, c := range []struct {
 		command string
 		exit    int
@@ -187,6 +188,7 @@ func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 		{`GITHUB_TOKEN=t director doctor --offline --worker-binary worker`, 0, "nothing is in the way"},
 		{`GITHUB_TOKEN=t director doctor --offline --worker-binary worker --json`, 0, `{"ok":true,"findings":[{"check":"configuration","level":"ok","text":"retake.toml (in the working directory)"},`},
 		{`director doctor --offline --worker-binary worker`, 1, "the director would not work like this: 1 problem"},
+		{`director doctor --offline --worker-binary worker --set director.data_dir=` + well, 1, "The director that runs with this data directory is well (run_1, phase MONITOR, 0 tasks): "},
 		{`director doctor --worker-binary worker`, 1, "not tried  labels"},
 		{`printf '[github]\nnope = 1\n' >retake.toml; director doctor`, 1, "retake.toml:2:1: github.nope: unknown key"},
 		{`printf '[github]\nnope = 1\n' >retake.toml; director config check`, 2, "retake.toml:2:1: github.nope: unknown key"},

@@ -33,29 +33,33 @@ func explainCommand(o *options) *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the story as one JSON object; what follows, as one line for each event")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		load := o.load
+		on := o
 		if export != "" {
-			load = func() (config.Config, error) { return o.loadIf(cmd) }
+			asked := o.asked(cmd)
+			on = &asked
 		}
-		cfg, err := load()
+		key, cfg, broken, err := on.issue(args[0])
+		if err == nil && export != "" {
+			err = broken // it says what stands there
+		}
 		if err != nil {
 			return err
 		}
-		key, err := issueKey(args[0], cfg.GitHub.Repositories)
-		if err != nil {
-			return err
-		}
-		then, err := timeOf(at, time.Now())
+		then, err := pastOf(at, time.Now())
 		if err != nil {
 			return fmt.Errorf("--at: %w", err)
 		}
-		var told story.Story
-		if export != "" {
-			told, then, err = exportedStory(cfg, export, key, then)
-		} else {
-			told, err = storyOf(cmd.Context(), cfg, key, then)
+		ask := func(then time.Time) (story.Story, time.Time, error) {
+			if export != "" {
+				return exportedStory(cfg, export, key, then)
+			}
+			told, err := storyOf(cmd.Context(), cfg, broken, key, then)
+			return told, then, err
 		}
+		told, then, err := ask(then)
 		switch {
+		case errors.Is(err, director.ErrNoStory) && at != "":
+			return noBecause{notYet(err, ask)}
 		case errors.Is(err, director.ErrNoStory):
 			return noBecause{err}
 		case err != nil:
@@ -68,9 +72,31 @@ func explainCommand(o *options) *cobra.Command {
 			return err
 		}
 		f := director.EventFilter{Issue: key, After: lastOf(told), Follow: true}
-		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, f, asJSON, func(e story.Event) bool { return e.Over })
+		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON, func(e story.Event) bool { return e.Over })
 	}
 	return c
+}
+
+// notYet says since when an issue is known of which a time knows nothing.
+func notYet(err error, ask func(time.Time) (story.Story, time.Time, error)) error {
+	told, _, later := ask(time.Time{})
+	if later != nil {
+		return err
+	}
+	since := told.Queued
+	if told.Dropped == 0 && len(told.Events) > 0 {
+		since = told.Events[0].At
+	}
+	return fmt.Errorf("nothing was known of %s then: its story begins at %s", told.Issue, since.UTC().Format(time.RFC3339))
+}
+
+// pastOf is timeOf for a time that has been.
+func pastOf(text string, now time.Time) (time.Time, error) {
+	t, err := timeOf(text, now)
+	if err == nil && t.After(now) {
+		return t, fmt.Errorf("%s is still to come (it is %s): what happens then nobody knows", t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return t, err
 }
 
 func tell(to io.Writer, told story.Story, now time.Time, asJSON bool) error {
@@ -88,10 +114,10 @@ func lastOf(told story.Story) story.Place {
 }
 
 // storyOf asks the running director, or reads the journal if none runs.
-func storyOf(ctx context.Context, cfg config.Config, k fsm.IssueKey, at time.Time) (story.Story, error) {
+func storyOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey, at time.Time) (story.Story, error) {
 	told, err := director.AskStory(ctx, cfg.Director.DataDir, k, at)
-	if !errors.Is(err, director.ErrNotThere) {
-		return told, err
+	if !errors.Is(err, director.ErrNotThere) || broken != nil {
+		return told, orBroken(err, broken)
 	}
 	book, err := director.ReadBook(ctx, cfg, at)
 	if err != nil {
@@ -129,36 +155,63 @@ func eventsCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "events", Args: cobra.NoArgs, Short: "List what has happened, one line each",
 		Long: "List what has happened, one line each: time, issue and attempt, and what it was. Without a running director the journal in director.data_dir is read.\n" +
-			"Exit 0: listed; 2: it could not be read.",
+			"Exit 0: listed; 1: there is no journal, or it has nothing of the issue; 2: it could not be read.",
 	}
 	c.Flags().StringVar(&issue, "issue", "", "only of this issue: "+issueWanted)
 	c.Flags().StringVar(&since, "since", "24h", "from then on: a time (2006-01-02T15:04:05Z), a time of today (15:04), or how long ago (90m, 2d); \"\" for all that the journal has")
 	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object for each event")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := o.load()
+		cfg, broken, err := o.toAsk()
 		if err != nil {
 			return err
 		}
 		f := director.EventFilter{Follow: follow}
 		if issue != "" {
-			if f.Issue, err = issueKey(issue, cfg.GitHub.Repositories); err != nil {
+			if f.Issue, cfg, broken, err = o.issue(issue); err != nil {
 				return err
 			}
 		}
-		if f.Since, err = timeOf(since, time.Now()); err != nil {
+		if f.Since, err = pastOf(since, time.Now()); err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
-		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, f, asJSON, func(story.Event) bool { return false })
+		shown := false
+		err = followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON, func(story.Event) bool { shown = true; return false })
+		if err != nil || shown || follow {
+			return err
+		}
+		return nothingHappened(cmd.Context(), cmd.ErrOrStderr(), cfg, broken, f, since)
 	}
 	return c
+}
+
+// nothingHappened says why there is no event: there is no journal, or it has none of the issue, or none since then.
+func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f director.EventFilter, since string) error {
+	all := false
+	f.Since = time.Time{}
+	err := followEvents(ctx, io.Discard, cfg, broken, f, false, func(story.Event) bool { all = true; return true })
+	switch {
+	case err != nil:
+		return err
+	case all:
+		_, err = fmt.Fprintf(to, "nothing has happened since %s; --since \"\" shows what was before\n", since)
+		return err
+	case f.Issue != "":
+		return noBecause{errors.New(director.NoStory(f.Issue))}
+	}
+	return noBecause{noJournal(cfg)}
+}
+
+// noJournal says that nothing was ever decided there.
+func noJournal(cfg config.Config) error {
+	return fmt.Errorf("the journal in %s is empty: no director has run with this director.data_dir", cfg.Director.DataDir)
 }
 
 // errSeen: the last event that was wanted is printed.
 var errSeen = errors.New("seen")
 
 // followEvents prints events, up to the last one that is wanted, from the running director, or from the journal if none runs.
-func followEvents(ctx context.Context, to io.Writer, cfg config.Config, f director.EventFilter, asJSON bool, last func(story.Event) bool) error {
+func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f director.EventFilter, asJSON bool, last func(story.Event) bool) error {
 	out := json.NewEncoder(to)
 	show := func(e story.Event) (err error) {
 		if asJSON {
@@ -175,8 +228,8 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, f direct
 	if errors.Is(err, errSeen) {
 		return nil
 	}
-	if !errors.Is(err, director.ErrNotThere) {
-		return err
+	if !errors.Is(err, director.ErrNotThere) || broken != nil {
+		return orBroken(err, broken)
 	}
 	if f.Follow {
 		return fmt.Errorf("there is nothing to follow: %w", err)
@@ -186,7 +239,9 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, f direct
 		return fmt.Errorf("no director runs, and its journal cannot be read: %w", err)
 	}
 	for _, e := range director.BookEvents(book, f) {
-		if err := show(e); err != nil {
+		if err := show(e); errors.Is(err, errSeen) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}

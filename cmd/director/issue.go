@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"retake/internal/config"
 	"retake/internal/fsm"
 )
 
@@ -15,13 +16,15 @@ const issueWanted = "owner/repo#21, repo#21, or 21 if the configuration has one 
 // issueForm is every way to name an issue: its address, or a repository in front of its number, or the number alone.
 var issueForm = regexp.MustCompile(`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
 
-// issue reads the argument ISSUE with the repositories of the configuration.
-func (o *options) issue(name string) (fsm.IssueKey, error) {
-	c, err := o.load()
-	if err != nil {
-		return "", err
+// issue reads the argument ISSUE with the repositories of the configuration, and returns that, as toAsk does.
+func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broken, err error) {
+	if cfg, broken, err = o.toAsk(); err != nil {
+		return "", cfg, broken, err
 	}
-	return issueKey(name, c.GitHub.Repositories)
+	if key, err = issueKey(name, cfg.GitHub.Repositories); err != nil && broken != nil {
+		err = broken // with a whole file the name may be one
+	}
+	return key, cfg, broken, err
 }
 
 // issueKey reads ISSUE, the one way for all commands: see issueWanted; an issue's address is good, too. GitHub compares names

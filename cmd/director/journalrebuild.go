@@ -31,11 +31,11 @@ func journalRebuildCommand(o *options) *cobra.Command {
 		if err := cfg.CheckRun(os.LookupEnv).Err(); err != nil {
 			return err
 		}
-		log, err := logger(level, logAuto)
+		log, hides, err := logger(level, logAuto)
 		if err != nil {
 			return err
 		}
-		with, err := credential(cfg, log, director.Options{Config: cfg, WorkerBinary: worker, Log: log})
+		with, err := credential(cfg, log, director.Options{Config: cfg, WorkerBinary: worker, Log: log, HideInLog: hides.know})
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"retake/internal/leak"
 	"retake/internal/redact"
 )
 
@@ -16,12 +19,27 @@ import (
 func TestLogIsRedacted(t *testing.T) {
 	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
 	var out bytes.Buffer
-	sink := redactedLines{zapcore.AddSync(&out), redact.New()}
+	sink := redactedLines{zapcore.AddSync(&out), &hiding{}}
 	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), sink, zap.InfoLevel))
 	log.Info("verdict", zap.String("cause", "fatal: could not read from https://x-access-token:"+token+"@github.com/acme/widgets"))
 	log.Info("verdict "+token, zap.Strings("said", []string{"GH_TOKEN=" + token}))
 	if strings.Contains(out.String(), token) || strings.Count(out.String(), "\n") != 2 {
 		t.Error(out.String())
+	}
+}
+
+// TestLogHidesValues: a value that the director knows is hidden in its log however it is written, once it is known.
+func TestLogHidesValues(t *testing.T) {
+	const value = "correct horse battery 4711"
+	hides := &hiding{}
+	hides.know(func() *redact.Redactor { return leak.Redactor(value) })
+	var out bytes.Buffer
+	log := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), redactedLines{zapcore.AddSync(&out), hides}, zap.InfoLevel))
+	for _, written := range []string{value, hex.EncodeToString([]byte(value)), base64.StdEncoding.EncodeToString([]byte("x" + value)), strings.ReplaceAll(value, " ", "\u200b%20")} {
+		log.Info("verdict", zap.String("cause", "it said "+written))
+	}
+	if found := leak.New(leak.Value{Name: "value", Text: value}).Find(out.String()); len(found) > 0 || strings.Count(out.String(), redact.Marker) != 4 {
+		t.Errorf("%v: %s", found, out.String())
 	}
 }
 
@@ -46,12 +64,12 @@ func TestTextLogIsPlain(t *testing.T) {
 	const token = "ghp_" + "0123456789abcdefghijklmnopqrstuvwxyzAB"
 	var out bytes.Buffer
 	lines := zap.NewProductionEncoderConfig()
-	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), plainLines{zapcore.AddSync(&out), redact.New()}, zap.InfoLevel))
+	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), plainLines{zapcore.AddSync(&out), &hiding{}}, zap.InfoLevel))
 	log.Info("verdict\x1b[2J\nsecond line", zap.String("cause", "x-access-token:"+token+"@github.com \x1b]52;c;eA==\x07"))
 	if text := out.String(); strings.Contains(text, token) || strings.ContainsAny(text, "\x1b\x07") || strings.Count(text, "\n") != 1 || !strings.Contains(text, "second line") {
 		t.Errorf("%q", text)
 	}
-	if _, err := logger("info", "xml"); err == nil || !strings.Contains(err.Error(), "want auto, json or text") {
+	if _, _, err := logger("info", "xml"); err == nil || !strings.Contains(err.Error(), "want auto, json or text") {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -20,13 +22,14 @@ import (
 
 func logsCommand(o *options) *cobra.Command {
 	var f output.Filter
-	var asJSON bool
+	var asJSON, raw bool
 	c := &cobra.Command{
 		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted), Short: "Print what an attempt printed, or prints now",
 		Long: "Print what an attempt printed, or prints now: redacted, each line with its time (UTC), its stage, and ! before what went to stderr.\n" +
 			"Without --attempt it is the newest, and with --follow those that come after it, until the task is over.\n" +
 			"Without a running director the files below director.data_dir are read.\n" +
-			"Exit 0: printed; 1: nothing is known of the issue, or the attempt; 2: it cannot be read.",
+			"Of what the worker says itself the message is printed; --raw prints all of it.\n" +
+			"Exit 0: printed; 1: nothing is known of the issue, the attempt or the stage; 2: it cannot be read.",
 		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs 21 --tail 50 --follow",
 	}
 	c.Flags().IntVar(&f.Attempt, "attempt", 0, "number of the attempt (default: the newest)")
@@ -34,37 +37,58 @@ func logsCommand(o *options) *cobra.Command {
 	c.Flags().IntVar(&f.Last, "tail", 0, "of what is there already print so many lines at most (default: all)")
 	c.Flags().BoolVarP(&f.Follow, "follow", "f", false, "wait for more")
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
+	c.Flags().BoolVar(&raw, "raw", false, "print the worker's own lines as they are, in JSON")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.Attempt < 0 || f.Last < 0 {
 			return errors.New("--attempt and --tail: want a number from 1")
 		}
-		issue, err := o.issue(args[0])
+		issue, cfg, broken, err := o.issue(args[0])
 		if err != nil {
 			return err
 		}
-		dir, err := o.dataDir("")
+		dir, err := filepath.Abs(cfg.Director.DataDir)
 		if err != nil {
 			return err
 		}
-		out := newLogPrinter(cmd.OutOrStdout(), issue, asJSON)
-		err = out.print(director.AskOutput(cmd.Context(), dir, issue, f))
-		if errors.Is(err, director.ErrNotThere) {
+		read := func(f output.Filter, p *logPrinter) error {
+			err := p.print(director.AskOutput(cmd.Context(), dir, issue, f))
+			kept := errors.Is(err, director.ErrNotThere) || errors.Is(err, director.ErrNotNow)
+			if !kept || broken != nil {
+				return orBroken(err, broken)
+			}
 			if f.Follow {
 				fmt.Fprintf(cmd.ErrOrStderr(), "nothing can be followed: %v; this is what is kept\n", err)
 			}
-			err = out.print(director.StoredLines(cmd.Context(), dir, issue, f))
+			return p.print(director.StoredLines(cmd.Context(), dir, issue, f))
 		}
+		out := newLogPrinter(cmd.OutOrStdout(), issue, asJSON)
+		out.raw = raw
+		err = read(f, out)
 		switch {
 		case cmd.Context().Err() != nil: // it was enough
 			return nil //nolint:nilerr // a signal ends it
 		case errors.Is(err, director.ErrNoOutput):
 			return noBecause{err}
+		case err == nil && !out.any && f.Stage != "":
+			all := newLogPrinter(io.Discard, issue, false)
+			if err := read(output.Filter{Attempt: f.Attempt}, all); err != nil {
+				return err
+			}
+			return noBecause{noStage(f.Stage, all.stages)}
 		case err == nil && !out.any:
-			fmt.Fprintln(cmd.ErrOrStderr(), "it has printed nothing like that yet")
+			fmt.Fprintln(cmd.ErrOrStderr(), "it has printed nothing yet")
 		}
 		return err
 	}
 	return c
+}
+
+// noStage says that nothing was printed in a stage, and in which there was.
+func noStage(stage string, stages []string) error {
+	if len(stages) == 0 {
+		return fmt.Errorf("nothing was printed in a stage %s, nor in any other", stage)
+	}
+	return fmt.Errorf("nothing was printed in a stage %s: there is output of %s", stage, strings.Join(stages, ", "))
 }
 
 // logPrinter prints lines of output, for people or for programs.
@@ -74,6 +98,8 @@ type logPrinter struct {
 	issue   fsm.IssueKey
 	attempt string // of the line before
 	any     bool
+	raw     bool     // the worker's own lines stay as they are
+	stages  []string // that have printed, in their order
 }
 
 func newLogPrinter(to io.Writer, issue fsm.IssueKey, asJSON bool) *logPrinter {
@@ -99,6 +125,9 @@ func (p *logPrinter) print(lines iter.Seq2[output.Line, error]) error {
 
 func (p *logPrinter) line(l output.Line) error {
 	p.any = true
+	if l.Stage != "" && !slices.Contains(p.stages, l.Stage) {
+		p.stages = append(p.stages, l.Stage)
+	}
 	if p.json != nil {
 		return p.json.Encode(l)
 	}
@@ -108,11 +137,29 @@ func (p *logPrinter) line(l output.Line) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(p.to, logText(l))
+	_, err := fmt.Fprintln(p.to, logText(l, p.raw))
 	return err
 }
 
-func logText(l output.Line) string {
+// own begins the lines that the worker says itself, and not what runs in it.
+const own = "retake-worker: "
+
+// message is a line without what only programs read: of the worker's own its message, as the page shows it.
+func message(text string) string {
+	said, is := strings.CutPrefix(text, own)
+	var l struct{ Msg, Reason, Error string }
+	if !is || json.Unmarshal([]byte(said), &l) != nil || l.Msg == "" {
+		return text
+	}
+	for _, more := range []string{l.Reason, l.Error} {
+		if more != "" && !strings.Contains(l.Msg, more) {
+			l.Msg += " · " + more
+		}
+	}
+	return own + l.Msg
+}
+
+func logText(l output.Line, raw bool) string {
 	switch {
 	case l.Skipped > 0:
 		return fmt.Sprintf("… %d lines are not kept …", l.Skipped)
@@ -123,7 +170,11 @@ func logText(l output.Line) string {
 	if l.Stream == wire.StreamStderr {
 		mark = "!"
 	}
-	return fmt.Sprintf("%s %-8s %s %s", l.At.UTC().Format("2006-01-02 15:04:05"), dash(l.Stage), mark, forTerminal(l.Text))
+	text := l.Text
+	if !raw {
+		text = message(text)
+	}
+	return fmt.Sprintf("%s %-8s %s %s", l.At.UTC().Format("2006-01-02 15:04:05"), dash(l.Stage), mark, forTerminal(text))
 }
 
 // escapes are what programs send to terminals: colours, titles, the clipboard.

@@ -39,7 +39,7 @@ func TestLogsWithoutADirector(t *testing.T) {
 		"director logs widgets#21 --attempt 1 --tail 1 -c my.toml":  {0, "== acme/widgets#21, attempt 1 (k3v9qx2m-1)\n2026-11-21 12:00:00 -        ! oops\n"},
 		"director logs 21 --json --tail 1 -c my.toml":               {0, `{"at":"2026-11-21T12:00:01.000Z","attempt_id":"k3v9qx2m-2","attempt":2,"stream":"stderr","text":"oops"}` + "\n"},
 		"director logs 21 --follow --tail 1 -c my.toml 2>/dev/null": {0, "== acme/widgets#21, attempt 2 (k3v9qx2m-2)\n2026-11-21 12:00:01 -        ! oops\n"},
-		"director logs 21 --stage CODE -c my.toml":                  {0, "nothing like that"},
+		"director logs 21 --stage CODE -c my.toml":                  {1, "nothing was printed in a stage CODE, nor in any other"},
 		"director logs 21 --attempt 3 -c my.toml":                   {1, "attempt 3"},
 		"director logs 22 -c my.toml":                               {1, "acme/widgets#22"},
 		"director logs -c my.toml":                                  {2, "name one issue"},

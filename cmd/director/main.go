@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"retake/internal/hidden"
 	"retake/internal/redact"
 )
 
@@ -28,6 +29,7 @@ func (noBecause) Is(target error) bool { return target == errNo }
 func main() { os.Exit(run()) }
 
 func run() int {
+	_ = hidden.Process() // at once; the command that stays says what failed
 	root := command()
 	ctx, stop := signalled(hangupReloads(root, os.Args[1:]))
 	defer stop()

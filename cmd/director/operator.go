@@ -25,29 +25,31 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 	return &cobra.Command{
 		Use: use, Args: cobra.NoArgs, Short: short,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := o.load()
+			cfg, broken, err := o.toAsk()
 			if err != nil {
 				return err
 			}
-			return run(cmd.Context(), cmd, cfg.Director.DataDir)
+			return orBroken(run(cmd.Context(), cmd, cfg.Director.DataDir), broken)
 		},
 	}
 }
 
-// evenBroken has a command ask the director although its file has problems: that is what one asks about. Where none answers they are the answer.
-func (o *options) evenBroken(c *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, dataDir string) error) *cobra.Command {
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := o.find(); err != nil {
-			return err
-		}
-		cfg, problems := config.Load(o.file, os.Environ(), o.set)
-		err := run(cmd.Context(), cmd, cfg.Director.DataDir)
-		if broken := problems.Err(); broken != nil && errors.Is(err, director.ErrNotThere) {
-			return broken
-		}
-		return err
+// toAsk is the configuration as far as it can be read: enough to ask the director that runs, which may be what one does about a file with problems. broken
+// are those: they are the answer where nobody else gives one.
+func (o *options) toAsk() (cfg config.Config, broken, err error) {
+	if err := o.find(); err != nil {
+		return config.Default(), nil, err
 	}
-	return c
+	cfg, problems := config.Load(o.file, os.Environ(), o.set)
+	return cfg, problems.Err(), nil
+}
+
+// orBroken is what came of asking; where no director answers, the problems of the file, if it has any.
+func orBroken(err, broken error) error {
+	if broken != nil && errors.Is(err, director.ErrNotThere) {
+		return broken
+	}
+	return err
 }
 
 func operatorCommands(o *options) []*cobra.Command {
@@ -113,7 +115,7 @@ func healthCommand(o *options) *cobra.Command {
 		}
 		return answer(h.OK, err)
 	}
-	c := o.evenBroken(o.asking("health", "Ask the running director for its health: exit 0 healthy, 1 unhealthy, 2 not running", run), run)
+	c := o.asking("health", "Ask the running director for its health: exit 0 healthy, 1 unhealthy, 2 not running", run)
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	return c
 }
@@ -133,7 +135,7 @@ func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot))
 		table(w, s)
 		return w.Flush()
 	}
-	c := o.evenBroken(o.asking(use, short, run), run)
+	c := o.asking(use, short, run)
 	c.Flags().BoolVar(&asJSON, "json", false, "print the project_state_snapshot.v1 payload")
 	return c
 }

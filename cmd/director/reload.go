@@ -27,7 +27,7 @@ func reloadCommand(o *options) *cobra.Command {
 		}
 		return answer(len(r.Problems) == 0, err)
 	}
-	c := o.evenBroken(o.asking("reload", "Have the director read its configuration again: exit 0 read, 1 refused, 2 not running", run), run)
+	c := o.asking("reload", "Have the director read its configuration again: exit 0 read, 1 refused, 2 not running", run)
 	c.Long = "Have the director that runs read its configuration again, as it does at SIGHUP and when the file changes.\n" +
 		"It says which keys have other values from now on and which wait for a restart. What is broken is refused as a whole, and what was read before goes on."
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")

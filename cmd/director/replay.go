@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -29,7 +30,7 @@ func replayCommand(o *options) *cobra.Command {
 			"otherwise, by count and by case. Without any of them, by the configuration as it is now. Nothing is changed; a director may be running.\n" +
 			"After a claim's first verdict that leads elsewhere, its later ones are counted and not compared: it would have had another history.\n" +
 			"ISSUE: " + issueWanted + ".\n" +
-			"Exit 0: nothing would have been decided otherwise; 1: something would; 2: it could not be found out.",
+			"Exit 0: nothing would have been decided otherwise; 1: something would, or there is no journal or nothing of the issue in it; 2: it could not be found out.",
 		Example: "  director replay --policy new.toml --since 30d\n  director replay --set director.max_retries=1 acme/widgets#21\n" +
 			"  director replay --journal journal.jsonl.zst --preset gdd --json",
 	}
@@ -46,16 +47,28 @@ func replayCommand(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		var asked fsm.IssueKey
 		if len(args) == 1 {
 			key, err := issueKey(args[0], q.Config.GitHub.Repositories)
 			if err != nil {
 				return err
 			}
+			asked = key
 			q.Only = func(k fsm.IssueKey) bool { return k.Same(key) }
 		}
+		some, known := false, false
+		q.Seen = func(f fsm.Fact) {
+			some = true
+			known = known || fsm.About(f).Same(asked)
+		}
 		found, err := q.Ask(cmd.Context())
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case !some:
+			return noBecause{noJournal(q.Config)}
+		case len(args) == 1 && !known:
+			return noBecause{errors.New(director.NoStory(asked))}
 		}
 		if r.json {
 			err = json.NewEncoder(cmd.OutOrStdout()).Encode(found)

@@ -12,18 +12,19 @@ import (
 )
 
 // demoJournal returns a folder with the journal of a recorded run of the demo, as `director journal export` wrote it. Its director had the limits of
-// demoLimits; twelve of the thirteen scenarios ran, as plain processes. The verdicts, in their order:
+// demoLimits, and its workers ran in containers. The verdicts:
 //
 //	#2   build_failed       escalate
 //	#3   tests_failed       escalate
 //	#4   network_transient  retry, retry
-//	#8   tool_not_found     escalate
-//	#7   worker_lost        restart_worker
+//	#5   oom_killed         restart_worker, escalate
 //	#6   worker_lost        restart_worker
+//	#7   worker_lost        restart_worker
+//	#8   tool_not_found     escalate
 //	#9   needs_human        escalate, answered
-//	#13  needs_human        escalate, answered
-//	#12  policy_violation   escalate, which no policy is asked about: the work cannot be handed in
 //	#11  validation         fix_attempt, when a check of its pull request failed
+//	#12  policy_violation   escalate, which no policy is asked about: the work cannot be handed in
+//	#13  needs_human        escalate, answered
 func demoJournal(t *testing.T) (dir string) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/demo.jsonl.zst")
@@ -49,19 +50,19 @@ func TestReplayOfTheDemo(t *testing.T) {
 		counts  whatif.Counts
 		cases   []string
 	}{
-		{``, 0, whatif.Counts{Same: 10, NotAsked: 1}, nil},
-		{`--set director.max_retries=2`, 0, whatif.Counts{Same: 10, NotAsked: 1}, nil},
-		{`--set director.max_retries=9`, 0, whatif.Counts{Same: 10, NotAsked: 1}, nil},
-		{`--set director.max_retries=1`, 1, whatif.Counts{Same: 9, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
-		{`--set director.max_retries=0`, 1, whatif.Counts{Same: 5, Differ: 4, Later: 1, NotAsked: 1}, []string{
-			"#4 attempt 1: retry, escalate", "#7 attempt 1: restart_worker, escalate", "#6 attempt 1: restart_worker, escalate", "#11 attempt 1: fix_attempt, escalate",
+		{``, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
+		{`--set director.max_retries=2`, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
+		{`--set director.max_retries=9`, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
+		{`--set director.max_retries=1`, 1, whatif.Counts{Same: 11, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
+		{`--set director.max_retries=0`, 1, whatif.Counts{Same: 5, Differ: 5, Later: 2, NotAsked: 1}, []string{
+			"#4 attempt 1: retry, escalate", "#5 attempt 1: restart_worker, escalate", "#6 attempt 1: restart_worker, escalate", "#7 attempt 1: restart_worker, escalate", "#11 attempt 1: fix_attempt, escalate",
 		}},
 		{`--set director.max_retries=0 demo/widgets#4`, 1, whatif.Counts{Differ: 1, Later: 1}, []string{"#4 attempt 1: retry, escalate"}},
 		{`--set director.max_retries=0 --set github.repositories=demo/widgets 4`, 1, whatif.Counts{Differ: 1, Later: 1}, []string{"#4 attempt 1: retry, escalate"}},
-		{`--set director.max_retries=0 --since 2026-11-24`, 0, whatif.Counts{}, nil},
-		{`--policy once.toml`, 1, whatif.Counts{Same: 9, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
-		{`--config-to once-too.toml`, 1, whatif.Counts{Same: 9, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
-		{`--rules mine.toml`, 0, whatif.Counts{Same: 10, NotAsked: 1, Unread: 7}, nil},
+		{`--set director.max_retries=0 --since 2026-11-25`, 0, whatif.Counts{}, nil},
+		{`--policy once.toml`, 1, whatif.Counts{Same: 11, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
+		{`--config-to once-too.toml`, 1, whatif.Counts{Same: 11, Differ: 1, NotAsked: 1}, []string{"#4 attempt 2: retry, escalate"}},
+		{`--rules mine.toml`, 0, whatif.Counts{Same: 12, NotAsked: 1, Unread: 9}, nil},
 	} {
 		out, exit := shell(t, dir, `printf '[[row]]\non = "network_transient"\nladder = [{action="retry",times=1}]\n' >once.toml; printf '[recovery]\npolicy_file = "once.toml"\n' >once-too.toml
 printf '[[rule]]\nid = "mine.x"\nreason = "timeout"\nband = "failure"\nany = ["xyzzy"]\nwhy = "none"\nexamples = ["xyzzy"]\n' >mine.toml

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director"
 	"retake/internal/fsm"
+	"retake/internal/hidden"
 	"retake/internal/recovery/plaintext"
 	"retake/internal/redact"
 )
@@ -39,10 +41,10 @@ func runCommand(o *options) *cobra.Command {
 	c.Flags().StringVar(&only, "only", "", "take only these issues from the queue, and end when they are over: 12,15 or owner/repo#12")
 	c.Annotations = map[string]string{atHangup: "yes"}
 	read := func() (config.Config, config.Problems) {
-		cfg, problems := config.Load(o.file, os.Environ(), o.set)
+		cfg, problems := config.Load(o.file, hidden.Environ(), o.set)
 		cfg.Recovery.ContinueOnError = cfg.Recovery.ContinueOnError || continueOnError
 		if len(problems) == 0 {
-			problems = cfg.CheckRun(os.LookupEnv)
+			problems = cfg.CheckRun(hidden.Lookup)
 		}
 		return cfg, problems
 	}
@@ -56,14 +58,17 @@ func runCommand(o *options) *cobra.Command {
 		if err := problems.Err(); err != nil {
 			return err
 		}
-		log, err := logger(level, format)
+		log, hides, err := logger(level, format)
 		if err != nil {
 			return err
 		}
-		with := director.Options{Config: cfg, Version: version(), WorkerBinary: worker, Log: log, Read: read, ConfigFile: o.file, Hangups: hangups}
-		if cfg.TakesWebhooks(os.LookupEnv) {
+		if err := errors.Join(hidden.Process(), hidden.Variables(cfg.IsSecretVariable)); err != nil {
+			log.Warn("processes of the same user can read what the director knows", zap.Error(err))
+		}
+		with := director.Options{Config: cfg, Version: version(), WorkerBinary: worker, Log: log, HideInLog: hides.know, Read: read, ConfigFile: o.file, Hangups: hangups}
+		if cfg.TakesWebhooks(hidden.Lookup) {
 			with.WebhookSecret = func() (string, error) {
-				secret, _, err := cfg.WebhookSecret(os.Getenv)
+				secret, _, err := cfg.WebhookSecret(hidden.Getenv)
 				return secret, err
 			}
 		}
@@ -128,10 +133,11 @@ func hangups() (each <-chan struct{}, stop func()) {
 }
 
 // logger writes redacted JSON lines to stderr, for people and collectors alike.
-func logger(level, format string) (*zap.Logger, error) {
+func logger(level, format string) (*zap.Logger, *hiding, error) {
+	by := &hiding{}
 	l, err := zapcore.ParseLevel(level)
 	if err != nil {
-		return nil, fmt.Errorf("--log-level: %w", err)
+		return nil, nil, fmt.Errorf("--log-level: %w", err)
 	}
 	if format == logAuto {
 		format = logJSON
@@ -143,15 +149,15 @@ func logger(level, format string) (*zap.Logger, error) {
 	switch format {
 	case logJSON:
 		lines.TimeKey, lines.EncodeTime = "at", zapcore.RFC3339NanoTimeEncoder
-		sink := zapcore.Lock(redactedLines{os.Stderr, redact.New()})
-		return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(lines), sink, l), zap.ErrorOutput(sink)), nil
+		sink := zapcore.Lock(redactedLines{os.Stderr, by})
+		return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(lines), sink, l), zap.ErrorOutput(sink)), by, nil
 	case logLines:
 		lines.EncodeTime, lines.EncodeLevel, lines.CallerKey = zapcore.TimeEncoderOfLayout(time.TimeOnly), zapcore.CapitalLevelEncoder, ""
 		lines.ConsoleSeparator = "  "
-		sink := zapcore.Lock(plainLines{os.Stderr, redact.New()})
-		return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), sink, l), zap.ErrorOutput(sink)), nil
+		sink := zapcore.Lock(plainLines{os.Stderr, by})
+		return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), sink, l), zap.ErrorOutput(sink)), by, nil
 	}
-	return nil, fmt.Errorf("--log-format: %q is none: want auto, json or text", format)
+	return nil, nil, fmt.Errorf("--log-format: %q is none: want auto, json or text", format)
 }
 
 // What the log's lines look like.
@@ -161,14 +167,29 @@ const (
 	logLines = "text"
 )
 
+// hiding is how a log hides secrets. Which values there are is known only when the director has begun.
+type hiding struct {
+	values atomic.Pointer[func() *redact.Redactor]
+}
+
+// know says who knows the values.
+func (h *hiding) know(values func() *redact.Redactor) { h.values.Store(&values) }
+
+func (h *hiding) by() *redact.Redactor {
+	if values := h.values.Load(); values != nil {
+		return (*values)()
+	}
+	return nil
+}
+
 // plainLines hides what looks like a secret, and leaves a terminal nothing to obey.
 type plainLines struct {
 	zapcore.WriteSyncer
-	by *redact.Redactor
+	hides *hiding
 }
 
 func (p plainLines) Write(line []byte) (int, error) {
-	text := plaintext.WithoutControl(p.by.Text(strings.TrimSuffix(string(line), "\n")))
+	text := plaintext.WithoutControl(p.hides.by().Text(strings.TrimSuffix(string(line), "\n")))
 	_, err := p.WriteSyncer.Write([]byte(strings.ReplaceAll(text, "\n", " ") + "\n"))
 	return len(line), err
 }
@@ -176,10 +197,10 @@ func (p plainLines) Write(line []byte) (int, error) {
 // redactedLines hides what looks like a secret: a log quotes what workers report and outsiders write.
 type redactedLines struct {
 	zapcore.WriteSyncer
-	by *redact.Redactor
+	hides *hiding
 }
 
 func (r redactedLines) Write(line []byte) (int, error) {
-	_, err := r.WriteSyncer.Write([]byte(r.by.JSON(string(line))))
+	_, err := r.WriteSyncer.Write([]byte(r.hides.by().JSON(string(line))))
 	return len(line), err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"retake/internal/director"
 	"retake/internal/fsm"
+	"retake/internal/story"
 )
 
 // steering is one command about a task: what people write on GitHub behind "/agent".
@@ -62,6 +64,7 @@ var steerings = []steering{
 		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20: +2",
 		example: "grant 12 +2",
 		short:   "Let an issue have that many more attempts: `/agent budget` on GitHub",
+		long:    "On a question it is the answer: the first of these attempts begins. Otherwise it begins none, and what is under way goes on.",
 		argument: func(c *director.TaskCommand, word string) (err error) {
 			if c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+")); err != nil || c.Amount < 1 {
 				err = fmt.Errorf("%q: want a number of attempts from 1 to 20: +2", word)
@@ -104,7 +107,7 @@ func (s steering) cobra(o *options) *cobra.Command {
 		c.Flags().StringVar(&text, "text", "", "what the agent is told; the words after ISSUE are the same")
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		key, err := o.issue(args[0])
+		key, cfg, broken, err := o.issue(args[0])
 		if err != nil {
 			return err
 		}
@@ -117,12 +120,8 @@ func (s steering) cobra(o *options) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cfg, err := o.load()
-		if err != nil {
-			return err
-		}
 		a, err := director.CommandTask(cmd.Context(), cfg.Director.DataDir, key, give)
-		return steered(cmd.OutOrStdout(), a, err, asJSON)
+		return steered(cmd.OutOrStdout(), cmd.Name(), a, orBroken(err, broken), asJSON)
 	}
 	return c
 }
@@ -153,31 +152,42 @@ func steerFlags(c *cobra.Command, asJSON *bool, whom *string) {
 }
 
 func addCommand(o *options) *cobra.Command {
-	var asJSON bool
+	var asJSON, again bool
 	var whom string
 	c := &cobra.Command{
 		Use: "add ISSUE", Short: "Offer an issue: the director puts the label of tasks on it, and sees it at once",
-		Long: "Offer an issue: the director puts the label of tasks on it, and sees it at once.\n" + steerExits,
+		Long: "Offer an issue: the director puts the label of tasks on it, and sees it at once.\n" +
+			"An issue whose work was merged is refused without --again, which has it begun anew.\n" + steerExits,
 		Args: needs(cobra.ExactArgs(1), "want ISSUE: "+issueWanted), Example: "  director add 12",
 	}
 	steerFlags(c, &asJSON, &whom)
+	c.Flags().BoolVar(&again, "again", false, "also if Retake's work on it was merged")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		key, err := o.issue(args[0])
+		key, cfg, broken, err := o.issue(args[0])
 		if err != nil {
 			return err
 		}
-		cfg, err := o.load()
-		if err != nil {
-			return err
-		}
-		a, err := director.OfferIssue(cmd.Context(), cfg.Director.DataDir, key, whom)
-		return steered(cmd.OutOrStdout(), a, err, asJSON)
+		a, err := director.OfferIssue(cmd.Context(), cfg.Director.DataDir, key, whom, again)
+		return steered(cmd.OutOrStdout(), cmd.Name(), a, orBroken(err, broken), asJSON)
 	}
 	return c
 }
 
-// steered says what became of a command.
-func steered(out io.Writer, a director.TaskAnswer, err error, asJSON bool) error {
+// commented is a comment that an answer names, as people on GitHub write it.
+var commented = regexp.MustCompile("`(/agent [^`]+)`")
+
+// inCommands says what an answer says with the commands of the command line: whoever reads it has typed one.
+func inCommands(issue, text string) string {
+	return commented.ReplaceAllStringFunc(text, func(quoted string) string {
+		if line := story.CommandLine(fsm.IssueKey(issue), strings.Trim(quoted, "`")); line != "" {
+			return "`" + line + "`"
+		}
+		return quoted
+	})
+}
+
+// steered says what became of a command, by the name that it has here.
+func steered(out io.Writer, name string, a director.TaskAnswer, err error, asJSON bool) error {
 	switch {
 	case err != nil:
 		return err
@@ -185,7 +195,7 @@ func steered(out io.Writer, a director.TaskAnswer, err error, asJSON bool) error
 		err = json.NewEncoder(out).Encode(a)
 		return answer(a.Problem == "", err)
 	case a.Problem != "":
-		return noBecause{errors.New(a.Problem)}
+		return noBecause{errors.New(inCommands(a.Issue, a.Problem))}
 	}
 	stands := "its claim is over"
 	switch {
@@ -197,6 +207,6 @@ func steered(out io.Writer, a director.TaskAnswer, err error, asJSON bool) error
 	if until, err := time.Parse(time.RFC3339, a.Until); err == nil {
 		stands += ", until " + until.Format(time.DateTime)
 	}
-	_, err = fmt.Fprintf(out, "%s: %s by %s: %s\n", a.Issue, a.Command, a.By, stands)
+	_, err = fmt.Fprintf(out, "%s: %s by %s: %s\n", a.Issue, name, a.By, stands)
 	return err
 }

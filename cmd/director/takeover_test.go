@@ -33,7 +33,8 @@ const takeoverLease = 3 * time.Second
 type twin struct {
 	t         *testing.T
 	dir, data string
-	shift     string // of its clock; empty: it is right
+	shift     string   // of its clock; empty: it is right
+	env       []string // more of it
 	cmd       *exec.Cmd
 }
 
@@ -46,7 +47,10 @@ func (d *twin) start() {
 	defer log.Close()
 	bin := filepath.Dir(d.dir)
 	d.cmd = exec.Command(filepath.Join(bin, "director"), "run", "-c", filepath.Join(d.dir, "c.toml"), "--worker-binary", filepath.Join(bin, "worker"))
-	d.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "GITHUB_TOKEN=token"}
+	d.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.dir, "GITHUB_TOKEN=token"}, d.env...)
+	if os.Geteuid() != 0 {
+		d.cmd.Env = append(d.cmd.Env, "RETAKE_CFG_CONTAINERS_PROCESS_SAME_USER=true")
+	}
 	if d.shift != "" {
 		d.cmd.Env = append(d.cmd.Env, clockshift.Variable+"="+d.shift)
 	}

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,12 +101,13 @@ func showTasks(to io.Writer, rows []story.Story, now time.Time, asJSON bool) err
 		_, err := fmt.Fprintln(to, "no tasks")
 		return err
 	}
-	w := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
-	fmt.Fprint(w, "ISSUE\tTITLE\tSTATE\tFOR\tATTEMPT\tWAITS FOR\tADDRESS\n")
+	table := [][]string{{"ISSUE", "TITLE", "STATE", "FOR", "ATTEMPT", "WAITS FOR", "ADDRESS"}}
 	for _, t := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", t.Issue, dash(t.ShortTitle(40)), t.State, story.Span(now.Sub(t.Since)), t.Attempt, waitsFor(t), cmp.Or(t.Work.URL, t.URL, "-"))
+		table = append(table, []string{
+			string(t.Issue), dash(t.ShortTitle(40)), t.State, story.Span(now.Sub(t.Since)), strconv.Itoa(t.Attempt), waitsFor(t), cmp.Or(t.Work.URL, t.URL, "-"),
+		})
 	}
-	return w.Flush()
+	return writeTable(to, table, columnsOf(to), []shrinking{{1, 16}, {5, 24}, {6, 0}})
 }
 
 // waitsFor says what a task waits for, and until when if that is known.

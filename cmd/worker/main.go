@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"retake/internal/container/fence"
 	"retake/internal/container/look"
 	"retake/internal/container/supervisor"
 	"retake/internal/worker"
@@ -25,11 +26,17 @@ func run(args []string) worker.ExitCode {
 	if len(args) > 0 && args[0] == supervisor.Command { // before anything starts a thread or a child
 		return worker.ExitCode(supervisor.Main(args[1:]))
 	}
+	if len(args) > 0 && args[0] == supervisor.ApartCommand {
+		return worker.ExitCode(supervisor.BecomeWorker(args[1:]))
+	}
 	if len(args) > 0 && args[0] == "budget" {
 		return worker.ExitCode(worker.BudgetCommand(args[1:], os.Getenv, os.Stdout, os.Stderr))
 	}
 	if len(args) > 0 && args[0] == look.Command {
 		return worker.ExitCode(look.Main(context.Background(), args[1:], os.Stdout, os.Stderr))
+	}
+	if len(args) > 0 && args[0] == fence.Command {
+		return worker.ExitCode(fence.Main(args[1:], os.Stdout, os.Stderr))
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line, printed below
@@ -74,7 +81,8 @@ func usage(flags *flag.FlagSet) {
 	var text strings.Builder
 	text.WriteString("worker runs the stages of one attempt as PID 1 of its container and reports to the director.\n" +
 		"Programs of a stage ask it for leases on models: see worker budget --help.\n" +
-		"director doctor looks around in a container with it: worker look -dial HOST:PORT -program NAME.\n\nExit codes:\n")
+		"director doctor looks around in a container with it: worker look -dial HOST:PORT -program NAME.\n" +
+		"The director has it put up the firewall of the workers' network: worker fence RULES.\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)
 	}

@@ -3,6 +3,7 @@ package attack
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -263,7 +264,13 @@ var busAttacks = []attack{
 			tried := 0
 			for _, o := range forged(b.me.Plan, b.neighbour.Plan) {
 				tried++
-				nc, err := nats.Connect(b.me.Plan.Bus.URL, append(o, nats.NoReconnect(), nats.Timeout(5*time.Second), nats.SetCustomDialer(elsewhere))...)
+				signIn := func() (*nats.Conn, error) {
+					return nats.Connect(b.me.Plan.Bus.URL, append(o, nats.NoReconnect(), nats.Timeout(5*time.Second), nats.SetCustomDialer(elsewhere))...)
+				}
+				nc, err := signIn()
+				for again := 0; errors.Is(err, io.EOF) && again < 3; again++ { // it was shut out before it could read why
+					nc, err = signIn()
+				}
 				switch {
 				case err == nil:
 					nc.Close()

@@ -115,7 +115,7 @@ var checkoutAttacks = []attack{
 		run: func(b *battle) error {
 			err := b.leave("agent-blocked", []string{"write", ".github/workflows/\x1b]52;c;x\x07@octocat --><img src=x>\r\u202e.yml", "on: push\n"})
 			for _, c := range b.github.Issue(b.me.Task).Comments {
-				if strings.ContainsAny(c.Body, "\x1b\x07\r\u202e") || strings.Contains(c.Body, "<img") {
+				if strings.ContainsAny(c.Body, "\x1b\x07\r\u202e") || effect(c.Body) != "" {
 					return fmt.Errorf("comment: %.200q", c.Body)
 				}
 			}

@@ -21,7 +21,6 @@ import (
 	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
-	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 
 	"retake/internal/container"
@@ -34,6 +33,7 @@ type inside struct {
 	code     [][]string // what the agent does in CODE
 	exit     int        // of CODE
 	validate [][]string // what it does in VALIDATE
+	beside   [][]string // what its neighbour does in VALIDATE: agents wait for each other's leases
 	label    string     // what becomes of its issue; empty: any of review and blocked
 	check    func(s *siege, key, said string) error
 }
@@ -186,8 +186,10 @@ var containerAttacks = []inside{
 // siege is a director with real containers.
 type siege struct {
 	*world
-	api  *client.Client
-	name string // of fleet, network and image
+	api    *client.Client
+	docker *container.Docker
+	worker string
+	name   string // of fleet, network and image
 
 	mu     sync.Mutex
 	orders map[string]order // by issue and stage
@@ -202,14 +204,14 @@ type order struct {
 
 const profileText = `[[agent]]
 name = "hostile"
-program = "/agent"
+program = %q
 args = ["{prompt}"]
 format = "retake"
 provider = "standin"
 log_paths = ["logs/*.log"]
 `
 
-const siegeText = `[containers]
+const wallsText = `[containers]
 runtime = "docker"
 image = %q
 user = "1000:1000"
@@ -217,8 +219,12 @@ network = %q
 memory = "256MiB"
 cpus = 1.0
 pids = 64
-env = { ATTACK_AT = %q, HOME = "/tmp" }
 mounts = [%q]
+reachable = [%q]
+`
+
+const siegeText = `
+%s
 [worker]
 fix_attempts = 1
 [recovery]
@@ -230,37 +236,68 @@ agent = "hostile"
 timeout_seconds = 60
 [[stage]]
 name = "VALIDATE"
-run = ["/agent"]
+run = [%q]
 timeout_seconds = 30
 `
 
+// siegeOptions are what differs between sieges.
+type siegeOptions struct {
+	containers string            // more keys of [containers]
+	program    string            // see world
+	delivery   string            // github.delivery; empty: branch
+	names      map[string]string // see settings
+	ca         string
+	environ    []string // more of the director's
+}
+
 // newSiege makes image and network, and starts the director. All of it is gone with the test.
-func newSiege(t *testing.T, api *client.Client) *siege {
+func newSiege(t *testing.T, api *client.Client, o siegeOptions) *siege {
 	t.Helper()
-	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711))
-	s := &siege{api: api, name: "attack-" + strings.ToLower(fleetOf(dir)[len("attack-"):]), orders: map[string]order{}, begun: map[string]bool{}, said: map[string]string{}}
+	s, dir := emptySiege(t)
+	s.api = api
 	agent, err := agentBinary()
 	must(t, err)
-	worker, err := build("worker", "../../cmd/worker")
-	must(t, err)
-	t.Cleanup(func() { s.clear(t) })
 	s.image(t, agent)
 	docker, err := container.OpenDocker(t.Context(), container.Options{Fleet: s.name, Network: s.name})
 	must(t, err)
 	gateway, err := docker.EnsureNetwork(t.Context())
-	must(t, err, docker.Close())
-	at := s.listen(t, gateway)
-	profile, readonly := filepath.Join(dir, "agents.toml"), filepath.Join(dir, "readonly")
-	must(t, os.WriteFile(profile, []byte(profileText), 0o600), os.Mkdir(readonly, 0o777), os.Chmod(readonly, 0o777))
-	s.world = newWorld(t, worldOptions{
-		dir: dir, fleet: s.name, worker: worker,
-		sections: fmt.Sprintf(siegeText, s.name+":agent", s.name, at, readonly+":/readonly", profile),
-	})
+	must(t, err)
+	s.docker = docker
+	at, readonly := s.listen(t, gateway), filepath.Join(dir, "readonly")
+	must(t, os.Mkdir(readonly, 0o777), os.Chmod(readonly, 0o777))
+	o.containers += fmt.Sprintf("\nenv = { ATTACK_AT = %q, HOME = \"/tmp\" }", at)
+	s.begin(t, dir, "/agent", fmt.Sprintf(wallsText, s.name+":agent", s.name, readonly+":/readonly", strings.TrimPrefix(at, "http://")), o)
 	return s
 }
 
-// image has the agent and nothing else.
+// emptySiege has a folder and the worker's program.
+func emptySiege(t *testing.T) (s *siege, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	must(t, os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711))
+	s = &siege{name: "attack-" + strings.ToLower(fleetOf(dir)[len("attack-"):]), orders: map[string]order{}, begun: map[string]bool{}, said: map[string]string{}}
+	var err error
+	s.worker, err = build("worker", "../../cmd/worker")
+	must(t, err)
+	t.Cleanup(func() { s.clear(t) })
+	return s, dir
+}
+
+// begin starts the director, whose workers run the agent.
+func (s *siege) begin(t *testing.T, dir, agent, walls string, o siegeOptions) {
+	t.Helper()
+	profile := filepath.Join(dir, "agents.toml")
+	must(t, os.WriteFile(profile, fmt.Appendf(nil, profileText, agent), 0o600))
+	s.world = newWorld(t, worldOptions{
+		dir: dir, fleet: s.name, worker: s.worker, names: o.names, ca: o.ca, environ: o.environ, program: o.program, delivery: o.delivery,
+		sections: walls + fmt.Sprintf(siegeText, o.containers, profile, agent),
+	})
+}
+
+// everybodys are files of the image that everybody may write, in folders of that kind.
+var everybodys = []string{"/opt/tools/tool", "/etc/tools/tool.conf"}
+
+// image has the agent and everybodys files.
 func (s *siege) image(t *testing.T, agent string) {
 	data, err := os.ReadFile(agent)
 	must(t, err)
@@ -268,7 +305,12 @@ func (s *siege) image(t *testing.T, agent string) {
 	w := tar.NewWriter(&layer)
 	must(t, w.WriteHeader(&tar.Header{Name: "agent", Mode: 0o755, Size: int64(len(data))}))
 	_, err = w.Write(data)
-	must(t, err, w.Close())
+	must(t, err)
+	for _, path := range everybodys {
+		name := strings.TrimPrefix(path, "/")
+		must(t, w.WriteHeader(&tar.Header{Name: filepath.Dir(name) + "/", Typeflag: tar.TypeDir, Mode: 0o777}), w.WriteHeader(&tar.Header{Name: name, Mode: 0o777}))
+	}
+	must(t, w.Close())
 	said, err := s.api.ImageImport(t.Context(), image.ImportSource{Source: &layer, SourceName: "-"}, s.name+":agent", image.ImportOptions{
 		Changes: []string{"LABEL " + container.LabelFleet + "=" + s.name},
 	})
@@ -310,6 +352,9 @@ func (s *siege) clear(t *testing.T) {
 	if s.world != nil {
 		s.stop()
 	}
+	if s.api == nil {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	ours := filters.NewArgs(filters.Arg("label", container.LabelFleet+"="+s.name))
@@ -318,10 +363,8 @@ func (s *siege) clear(t *testing.T) {
 	for _, c := range list {
 		errs = append(errs, s.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
 	}
-	networks, err := s.api.NetworkList(ctx, network.ListOptions{Filters: ours})
-	errs = append(errs, err)
-	for _, n := range networks {
-		errs = append(errs, s.api.NetworkRemove(ctx, n.ID))
+	if s.docker != nil { // with the firewall that the director has put up
+		errs = append(errs, s.docker.RemoveNetwork(ctx), s.docker.RemoveRules(ctx, s.name+":agent", s.worker), s.docker.Close())
 	}
 	_, err = s.api.ImageRemove(ctx, s.name+":agent", image.RemoveOptions{Force: true, PruneChildren: true})
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -342,6 +385,12 @@ func engine(ctx context.Context) (*client.Client, error) {
 
 // TestContainers runs the attacks from within containers. What got through fails.
 func TestContainers(t *testing.T) {
+	api := needEngine(t)
+	newSiege(t, api, siegeOptions{}).each(t, onContainer, containerAttacks)
+}
+
+// needEngine is Docker, if these attacks are to be made.
+func needEngine(t *testing.T) *client.Client {
 	if testing.Short() || !*all {
 		t.Skip("make attacks runs the attacks from within containers")
 	}
@@ -353,10 +402,14 @@ func TestContainers(t *testing.T) {
 		fmt.Printf("| container | skipped: no engine answers: %v\n", err)
 		t.Skip("no container engine answers:", err)
 	}
-	defer api.Close()
-	s := newSiege(t, api)
-	for _, a := range containerAttacks {
-		a.kind = onContainer
+	t.Cleanup(func() { _ = api.Close() })
+	return api
+}
+
+// each runs a table.
+func (s *siege) each(t *testing.T, k kind, table []inside) {
+	for _, a := range table {
+		a.kind = k
 		if !chosen(a.attack) {
 			continue
 		}
@@ -380,6 +433,7 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 	s.orders[mine+" CODE"] = order{Do: append([][]string{{"write", "work.txt", "attack"}}, a.code...), Exit: a.exit}
 	s.orders[mine+" VALIDATE"] = order{Do: a.validate}
 	s.orders[theirs+" CODE"] = order{Do: [][]string{{"write", "work.txt", "honest"}}}
+	s.orders[theirs+" VALIDATE"] = order{Do: a.beside}
 	s.mu.Unlock()
 	for _, key := range []string{mine, theirs} {
 		s.github.AddLabel(key, person, "agent-task")

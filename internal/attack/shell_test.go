@@ -2,8 +2,13 @@ package attack
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,6 +23,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director"
+	"retake/internal/egress"
 )
 
 // shellVariable names the settings of a director that this program is to be.
@@ -25,9 +31,11 @@ const shellVariable = "RETAKE_ATTACK_DIRECTOR"
 
 // settings of such a director.
 type settings struct {
-	Config string // its file
-	Worker string // binary
-	Played string // folder of played workers; empty: the configured runtime
+	Config string            // its file
+	Worker string            // binary
+	Played string            // folder of played workers; empty: the configured runtime
+	CA     string            // file with the certificate of the hosts that keys are for; empty: the real ones
+	Names  map[string]string // of the internet that workers' proxy sees → address and, after a blank, who answers there; nil: the real one
 }
 
 const token = "attack-token"
@@ -58,10 +66,38 @@ func runShell(path string) error {
 		Config: c, Log: log, WorkerBinary: s.Worker, DriftEvery: time.Minute, LeastBetween: time.Millisecond,
 		Token: func(context.Context) (string, error) { return token, nil },
 	}
+	if s.Names != nil {
+		o.Outside = s.internet
+	}
 	if s.Played != "" {
 		o.Runtime = playedRuntime{s.Played}
 	}
 	return director.Run(ctx, o)
+}
+
+// internet has the proxy see Names only.
+func (s settings) internet(o *egress.Options) {
+	if s.CA != "" {
+		roots := x509.NewCertPool()
+		pem, err := os.ReadFile(s.CA)
+		if err != nil || !roots.AppendCertsFromPEM(pem) {
+			panic(fmt.Sprint(s.CA, ": no certificate: ", err))
+		}
+		o.TLS = &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
+	}
+	o.Lookup = func(_ context.Context, host string) ([]netip.Addr, error) {
+		address, _, _ := strings.Cut(s.Names[host], " ")
+		a, err := netip.ParseAddr(address)
+		return []netip.Addr{a}, err
+	}
+	o.Dial = func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
+		for _, where := range s.Names {
+			if address, answers, ok := strings.Cut(where, " "); ok && address == to.Addr().String() {
+				return (&net.Dialer{}).DialContext(ctx, network, answers)
+			}
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, to.String())
+	}
 }
 
 // playedRuntime is a runtime whose workers are played by the suite, in another process. They meet in a folder: <id>.json is

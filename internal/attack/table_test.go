@@ -24,6 +24,7 @@ const (
 	onWaits     kind = "waits"
 	onCheckout  kind = "checkout"
 	onContainer kind = "container"
+	onNetwork   kind = "network"
 )
 
 // attack is one row.
@@ -91,7 +92,7 @@ func TestAttacks(t *testing.T) {
 func chosen(a attack) bool { return strings.Contains(string(a.kind)+": "+a.name, *only) }
 
 func rows() (all []attack) {
-	for _, table := range [][]attack{busAttacks, lineAttacks, personAttacks, floodAttacks, resultAttacks, waitAttacks, checkoutAttacks} {
+	for _, table := range [][]attack{busAttacks, lineAttacks, personAttacks, peopleAttacks, floodAttacks, resultAttacks, textAttacks, waitAttacks, checkoutAttacks} {
 		all = append(all, table...)
 	}
 	return all

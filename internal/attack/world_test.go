@@ -40,6 +40,8 @@ type world struct {
 	github *githubtest.Server
 
 	settings settings
+	environ  []string    // more of the director's
+	program  string      // the director itself; empty: the suite is one, which is faster with GitHub
 	pairs    []chan pair // being made ready
 	last     pair        // that fought
 	mu       sync.Mutex
@@ -59,6 +61,11 @@ type worldOptions struct {
 	keys     string // folder of a server that was joined
 	worker   string // binary; empty: played workers
 	files    map[string]string
+	names    map[string]string // see settings
+	ca       string
+	environ  []string // more of the director's
+	program  string   // see world
+	delivery string   // github.delivery; empty: branch
 }
 
 const playedStage = "[[stage]]\nname = \"CODE\"\nrun = [\"played\"]\ntimeout_seconds = 600\n"
@@ -89,7 +96,7 @@ repositories = [%q]
 api_url = %q
 writes = true
 poll_seconds = 1
-delivery = "branch"
+delivery = %q
 [escalation]
 incident_issues = false
 %s`
@@ -118,13 +125,14 @@ func newWorld(t *testing.T, o worldOptions) *world {
 		data = filepath.Join(w.dir, "data")
 		must(t, os.MkdirAll(data, 0o711))
 	}
-	w.settings = settings{Config: filepath.Join(w.dir, "config.toml"), Worker: o.worker}
+	w.settings = settings{Config: filepath.Join(w.dir, "config.toml"), Worker: o.worker, Names: o.names, CA: o.ca}
+	w.environ, w.program = o.environ, o.program
 	if o.worker == "" {
 		w.settings.Worker, w.settings.Played = filepath.Join(w.dir, "worker"), filepath.Join(w.dir, "played")
 		must(t, os.Mkdir(w.settings.Played, 0o700), os.WriteFile(w.settings.Worker, []byte("\x7fELFplayed"), 0o755))
 		o.sections += playedStage
 	}
-	text := fmt.Sprintf(configText, cmp.Or(o.fleet, fleetOf(w.dir)), data, o.director, o.bus, repository, web.URL+githubtest.APIPath, o.sections)
+	text := fmt.Sprintf(configText, cmp.Or(o.fleet, fleetOf(w.dir)), data, o.director, o.bus, repository, web.URL+githubtest.APIPath, cmp.Or(o.delivery, "branch"), o.sections)
 	if os.Getuid() != 0 && o.worker == "" {
 		text += fmt.Sprintf("[containers]\nuser = \"%d:%d\"\n", os.Getuid(), os.Getgid())
 	}
@@ -167,7 +175,11 @@ func (w *world) start() {
 	log, err := os.OpenFile(filepath.Join(w.dir, "director.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	must(w.t, err)
 	cmd := exec.Command(self)
+	if w.program != "" {
+		cmd = exec.Command(w.program, "run", "--config", w.settings.Config, "--worker-binary", w.settings.Worker)
+	}
 	cmd.Env = append(os.Environ(), shellVariable+"="+file, "GITHUB_TOKEN="+token)
+	cmd.Env = append(cmd.Env, w.environ...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	must(w.t, cmd.Start())

@@ -102,7 +102,7 @@ func example(t *testing.T) string {
 	f := NewFailure(
 		recovery.Finding{Reason: recovery.TestsFailed, Cause: "--- FAIL: TestParse (0.00s)", Rule: "go.test", Confidence: 0.95, Signature: "sig:5f0c2b7a91d3e644"},
 		recovery.Verdict{Action: recovery.Escalate, Why: "tests_failed: the change breaks a test; the same again fails the same way", Row: "director.tests_failed"})
-	f.ErrorID, f.Assertion = id+"/VALIDATE-3", "tests_failed"
+	f.ErrorID, f.Assertion, f.DecidedAt = id+"/VALIDATE-3", "tests_failed", wire.At(over)
 	w.Attempt(id, func(m *Meta) {
 		m.Issue, m.Title, m.URL, m.Attempt, m.RunID = issue, "Parse ISO dates", "https://github.com/acme/widgets/issues/21", 1, run
 		m.Agent, m.Model, m.Image, m.Branch, m.StartedAt = "claude-code", "sonnet", "retake-dev:main", "retake/21-a1", wire.At(noon)

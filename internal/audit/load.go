@@ -224,11 +224,12 @@ func (s *Store) Report(o ReportOptions) ReportData {
 				d.Continued++
 			}
 			d.Timeline = append(d.Timeline, TimelineEntry{
-				At: wire.At(entryOf(m).at()), ID: m.Issue, Attempt: m.Attempt, Stage: m.Stage, Reason: m.Failure.Reason, Cause: m.Failure.Cause,
+				At: wire.At(cmp.Or(m.Failure.DecidedAt.Time, entryOf(m).at())), ID: m.Issue, Attempt: m.Attempt, Stage: m.Stage, Reason: m.Failure.Reason, Cause: m.Failure.Cause,
 				Signature: m.Failure.Signature, Action: m.Failure.Action,
 			})
 		}
 	}
+	slices.SortStableFunc(d.Timeline, func(a, b TimelineEntry) int { return a.At.Compare(b.At.Time) }) // what is handed in may fail long after its attempt
 	d.Incidents = incidents(d.Timeline)
 	return d
 }

@@ -80,26 +80,27 @@ func (m *Meta) UnmarshalJSON(data []byte) error {
 
 // Failure is what a failure means and what was decided about it.
 type Failure struct {
-	ErrorID           string  `json:"error_id,omitempty"`
-	Reason            string  `json:"reason"`
-	Class             string  `json:"class"` // whose fault: rate_limit, infrastructure, agent, human
-	Retryable         bool    `json:"retryable"`
-	Cause             string  `json:"cause"`
-	Rule              string  `json:"rule"`
-	Confidence        float64 `json:"confidence"`
-	Signature         string  `json:"signature"`
-	RetryAfterSeconds float64 `json:"retry_after_seconds,omitempty"`
-	Assertion         string  `json:"assertion,omitempty"` // what the worker asserts that it is
-	Action            string  `json:"action,omitempty"`
-	DelaySeconds      float64 `json:"delay_seconds"`
-	Charges           string  `json:"charges,omitempty"`
-	Why               string  `json:"why,omitempty"`
-	Row               string  `json:"row,omitempty"`
-	Was               string  `json:"was,omitempty"`  // the reason before its retries were used up
-	Veto              string  `json:"veto,omitempty"` // the guard that forbade what the row wanted
-	Fatal             bool    `json:"fatal,omitempty"`
-	Continued         bool    `json:"continued,omitempty"` // its policy calls it fatal, and the run went on as continue_on_error asks
-	Ask               string  `json:"ask,omitempty"`       // what a person is asked, where the policy differs from the reason's own
+	DecidedAt         wire.Time `json:"decided_at,omitzero"` // when it failed; older records do not say
+	ErrorID           string    `json:"error_id,omitempty"`
+	Reason            string    `json:"reason"`
+	Class             string    `json:"class"` // whose fault: rate_limit, infrastructure, agent, human
+	Retryable         bool      `json:"retryable"`
+	Cause             string    `json:"cause"`
+	Rule              string    `json:"rule"`
+	Confidence        float64   `json:"confidence"`
+	Signature         string    `json:"signature"`
+	RetryAfterSeconds float64   `json:"retry_after_seconds,omitempty"`
+	Assertion         string    `json:"assertion,omitempty"` // what the worker asserts that it is
+	Action            string    `json:"action,omitempty"`
+	DelaySeconds      float64   `json:"delay_seconds"`
+	Charges           string    `json:"charges,omitempty"`
+	Why               string    `json:"why,omitempty"`
+	Row               string    `json:"row,omitempty"`
+	Was               string    `json:"was,omitempty"`  // the reason before its retries were used up
+	Veto              string    `json:"veto,omitempty"` // the guard that forbade what the row wanted
+	Fatal             bool      `json:"fatal,omitempty"`
+	Continued         bool      `json:"continued,omitempty"` // its policy calls it fatal, and the run went on as continue_on_error asks
+	Ask               string    `json:"ask,omitempty"`       // what a person is asked, where the policy differs from the reason's own
 }
 
 // NewFailure puts a finding and its verdict down. The caller adds ErrorID and Assertion.

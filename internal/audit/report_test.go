@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +118,31 @@ func TestNothingToReport(t *testing.T) {
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "nowhere")); err == nil {
 		t.Error("a folder that is not there was read")
+	}
+}
+
+// A failure stands in the timeline where it was decided: what an attempt handed in may fail long after the attempt.
+func TestTheTimelineHasTheFailuresTime(t *testing.T) {
+	w, dir, _ := opened(t, Options{Now: func() time.Time { return noon.Add(3 * time.Hour) }})
+	for n, decided := range []time.Time{noon.Add(2 * time.Hour), noon.Add(time.Hour), {}} {
+		f := someFailure()
+		if !decided.IsZero() {
+			f.DecidedAt = wire.At(decided)
+		}
+		finish(w, Meta{AttemptID: fmt.Sprintf("k%d-1", n), Issue: fmt.Sprintf("a/b#%d", n), Attempt: 1, EndedAt: wire.At(noon.Add(time.Duration(n) * time.Minute)), Outcome: OutcomeFailed, Failure: f}, Output{})
+	}
+	closed(t, w)
+	s, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range s.Report(ReportOptions{}).Timeline {
+		got = append(got, e.ID+" "+e.At.UTC().Format("15:04"))
+	}
+	want := []string{"a/b#2 " + noon.Add(2*time.Minute).UTC().Format("15:04"), "a/b#1 " + noon.Add(time.Hour).UTC().Format("15:04"), "a/b#0 " + noon.Add(2*time.Hour).UTC().Format("15:04")}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

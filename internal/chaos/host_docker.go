@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,8 +24,9 @@ import (
 
 // engine is Docker.
 type engine struct {
-	api   *client.Client
-	fleet string // in the label of everything that belongs to this world; name of its network and of its image
+	api    *client.Client
+	fleet  string // in the label of everything that belongs to this world; name of its network and of its image
+	worker string // the program in workers' containers; empty: none was made
 }
 
 func openEngine(ctx context.Context, fleet string) (*engine, error) {
@@ -37,22 +39,23 @@ func openEngine(ctx context.Context, fleet string) (*engine, error) {
 	if _, err := api.Ping(ctx); err != nil {
 		return nil, errors.Join(err, api.Close())
 	}
-	return &engine{api, fleet}, nil
+	return &engine{api: api, fleet: fleet}, nil
 }
 
 func (e *engine) image() string { return "retake-chaos:" + e.fleet }
 
 // install makes the image: the agent and nothing else.
-func (e *engine) install(ctx context.Context, _ *world, agent string) (path string, err error) {
+func (e *engine) install(ctx context.Context, w *world, agent string) (path string, err error) {
+	e.worker = filepath.Join(w.programs, "worker")
 	data, err := os.ReadFile(agent)
 	if err != nil {
 		return "", err
 	}
 	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	header := w.WriteHeader(&tar.Header{Name: "agent", Mode: 0o755, Size: int64(len(data)), ModTime: time.Unix(0, 0)})
-	_, body := w.Write(data)
-	if err := errors.Join(header, body, w.Close()); err != nil {
+	out := tar.NewWriter(&layer)
+	header := out.WriteHeader(&tar.Header{Name: "agent", Mode: 0o755, Size: int64(len(data)), ModTime: time.Unix(0, 0)})
+	_, body := out.Write(data)
+	if err := errors.Join(header, body, out.Close()); err != nil {
 		return "", err
 	}
 	said, err := e.api.ImageImport(ctx, image.ImportSource{Source: &layer, SourceName: "-"}, e.image(), image.ImportOptions{
@@ -154,6 +157,13 @@ func (e *engine) clear(ctx context.Context) error {
 	note(err)
 	for _, n := range networks {
 		note(e.api.NetworkRemove(ctx, n.ID))
+	}
+	if e.worker != "" { // a director may have put up their firewall
+		d, err := container.OpenDocker(ctx, container.Options{Fleet: e.fleet, Network: e.fleet})
+		note(err)
+		if err == nil {
+			note(errors.Join(d.RemoveRules(ctx, e.image(), e.worker), d.Close()))
+		}
 	}
 	_, err = e.api.ImageRemove(ctx, e.image(), image.RemoveOptions{Force: true, PruneChildren: true})
 	note(err)

@@ -17,7 +17,7 @@ import (
 type processes struct{ dir, fleet string }
 
 func (p processes) open(ctx context.Context) (*container.Processes, error) {
-	return container.OpenProcesses(ctx, container.Options{Fleet: p.fleet, Dir: p.dir})
+	return container.OpenProcesses(ctx, container.Options{Fleet: p.fleet, Dir: p.dir, SameUser: true})
 }
 
 // install copies the agent: the workers' user may not look into the folder that it comes from.
@@ -31,7 +31,8 @@ func (p processes) install(_ context.Context, w *world, agent string) (string, e
 }
 
 func (p processes) settings(w *world) string {
-	return fmt.Sprintf("runtime = %q\nuser = %q\nmounts = [%q]\n", runtimeProcess, workerUser(), w.runs()+":"+w.runs()+":rw")
+	return fmt.Sprintf("runtime = %q\nprocess_same_user = %t\nuser = %q\nmounts = [%q]\n",
+		runtimeProcess, container.CanKeepApart() != nil, workerUser(), w.runs()+":"+w.runs()+":rw")
 }
 
 func (p processes) workers(ctx context.Context) (all []worker, err error) {

@@ -43,8 +43,9 @@ var errLate = errors.New("demo: time is up")
 
 // Run runs the scenarios. ok reports that each ended as promised, err that the demo could not be set up or cleaned up.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
+	without := ""
 	if o.Runtime == "" {
-		o.Runtime = runtimeDocker
+		o.Runtime, without = whatIsHere(ctx)
 	}
 	chosen, err := choose(o.Only, o.Runtime)
 	if err != nil {
@@ -70,6 +71,9 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	defer prepared()
 	if err := removeLeftovers(preparing, n); err != nil {
 		n.print("what an earlier demo left could not be removed: %v", err)
+	}
+	if without != "" {
+		n.print("this asks for plain processes, which is for work that one trusts, as this demo's agent is: %s", without)
 	}
 	n.print("preparing: worker, agent, image, repository")
 	s, err := setUp(preparing, o)

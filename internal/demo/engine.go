@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,9 +26,10 @@ import (
 
 // engine is Docker as the demo uses it, beside the director: to make an image, to inject faults, to look, and to clean up.
 type engine struct {
-	api   *client.Client
-	fleet string // in the label of everything that belongs to this run
-	image string
+	api    *client.Client
+	fleet  string // in the label of everything that belongs to this run
+	image  string
+	worker string // the program in workers' containers; empty: none was made
 }
 
 // agentPath is where the image has the agent.
@@ -49,6 +52,7 @@ func imageOf(fleet string) string { return "retake-demo:" + strings.TrimPrefix(f
 
 // installAgent makes the image: the agent and nothing else.
 func (e *engine) installAgent(ctx context.Context, agent string) (path string, err error) {
+	e.worker = filepath.Join(filepath.Dir(agent), "worker")
 	data, err := os.ReadFile(agent)
 	if err != nil {
 		return "", fmt.Errorf("demo: agent: %w", err)
@@ -91,8 +95,17 @@ func (e *engine) gateway(ctx context.Context) (address string, err error) {
 const memoryLimit = "1GiB"
 
 func (e *engine) settings(s *testbed) string {
-	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nnetwork = %q\nmemory = %q\ncpus = 1.0\nmounts = [%s]\n",
-		runtimeDocker, e.image, s.user, e.fleet, memoryLimit, s.mounts("/cache"))
+	return fmt.Sprintf("runtime = %q\nimage = %q\nuser = %q\nnetwork = %q\nmemory = %q\ncpus = 1.0\nmounts = [%s]\nreachable = [%q, %q]\n",
+		runtimeDocker, e.image, s.user, e.fleet, memoryLimit, s.mounts("/cache"), hostOf(s.model.url), hostOf(s.providerURL))
+}
+
+// hostOf is where a stand-in answers, which is this machine: workers reach only what is named of it.
+func hostOf(at string) string {
+	u, err := url.Parse(at)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // env: the image has nothing that says where home is.
@@ -135,6 +148,13 @@ func (e *engine) clear(ctx context.Context) error {
 	note(err)
 	for _, n := range networks {
 		note(e.api.NetworkRemove(ctx, n.ID))
+	}
+	if e.worker != "" { // a director may have put up their firewall
+		d, err := retake.OpenDocker(ctx, retake.Options{Fleet: e.fleet, Network: e.fleet})
+		note(err)
+		if err == nil {
+			note(errors.Join(d.RemoveRules(ctx, e.image, e.worker), d.Close()))
+		}
 	}
 	_, err = e.api.ImageRemove(ctx, e.image, image.RemoveOptions{Force: true, PruneChildren: true})
 	note(err)

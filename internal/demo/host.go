@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"fmt"
+
+	retake "retake/internal/container"
 )
 
 // The runtimes, as containers.runtime has them.
@@ -44,6 +46,16 @@ func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
 		return nil, err
 	}
 	return hosts[runtime](ctx, fleet, dir)
+}
+
+// whatIsHere is the runtime that this machine has, and why it is not Docker.
+func whatIsHere(ctx context.Context) (runtime, without string) {
+	d, err := retake.OpenDocker(ctx, retake.Options{Fleet: "demo", Network: "demo"})
+	if err != nil {
+		return runtimeProcess, err.Error()
+	}
+	_ = d.Close()
+	return runtimeDocker, ""
 }
 
 func checkRuntime(runtime string) error {

@@ -24,7 +24,7 @@ type processes struct {
 func processesDir(dir string) string { return filepath.Join(dir, "data", "processes") }
 
 func openProcesses(ctx context.Context, fleet, dir string) (*processes, error) {
-	p, err := retake.OpenProcesses(ctx, retake.Options{Fleet: fleet, Dir: dir})
+	p, err := retake.OpenProcesses(ctx, retake.Options{Fleet: fleet, Dir: dir, SameUser: true})
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
@@ -47,7 +47,7 @@ func (p *processes) installAgent(_ context.Context, agent string) (string, error
 func (p *processes) gateway(ctx context.Context) (string, error) { return p.EnsureNetwork(ctx) }
 
 func (p *processes) settings(s *testbed) string {
-	return fmt.Sprintf("runtime = %q\nuser = %q\nmounts = [%s]\n", runtimeProcess, s.user, s.mounts(s.cache.dir))
+	return fmt.Sprintf("runtime = %q\nprocess_same_user = %t\nuser = %q\nmounts = [%s]\n", runtimeProcess, retake.CanKeepApart() != nil, s.user, s.mounts(s.cache.dir))
 }
 
 // env: home and temporary files are the runtime's.

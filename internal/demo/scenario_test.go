@@ -74,7 +74,7 @@ func TestConfigurationHasNoProblems(t *testing.T) {
 		runtimeDocker: &engine{fleet: fleet, image: imageOf(fleet)}, runtimeProcess: &processes{},
 	} {
 		s := &testbed{
-			fleet: fleet, dir: t.TempDir(), host: h, url: "http://127.0.0.1:1234", model: &model{url: "http://127.0.0.1:5678"},
+			fleet: fleet, dir: t.TempDir(), host: h, url: "http://127.0.0.1:1234", model: &model{url: "http://127.0.0.1:5678"}, providerURL: "http://127.0.0.1:5679",
 			user: "1000:1000", agent: agentPath, cache: cache{dir: "/home/somebody/.cache/retake-demo/go-build"},
 			tools: toolchain{root: "/usr/local/go", mounts: []string{"/usr/share/go/src"}},
 		}

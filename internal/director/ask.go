@@ -10,6 +10,7 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/bus/wire"
+	"retake/internal/config"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/recovery"
@@ -22,7 +23,7 @@ import (
 func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
 	q, c := e.Escalation, d.setup()
 	stage := c.failedStage(q, report)
-	words := c.words(e, report, stage)
+	words := c.words(e, report, stage, d.reading.file)
 	text := github.Escalation{
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
 		Title: words.Title, Ask: words.Ask, Reply: words.Command,
@@ -44,9 +45,8 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 			text.Facts = []string{"signal: " + r.Signal}
 		}
 	}
-	if len(q.Alike) > 1 {
-		text.Facts = slices.Insert(text.Facts, 0, alike(e.Task, q.Alike))
-	}
+	text.Alike = q.Alike
+	text.Facts = append(text.Facts, d.outside.denied(e.Worker)...)
 	return text
 }
 
@@ -54,6 +54,8 @@ func (d *daemon) escalation(e fsm.Effect, report *wire.WorkerError) github.Escal
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
+	case strings.HasPrefix(q.Cause, recovery.Unapproved):
+		return "Agents get nothing that nobody with rights has approved."
 	case !strings.HasSuffix(q.Why, policy.NotRepeated):
 		return q.Why
 	case q.Reason == recovery.NeedsHuman && report != nil && report.Question != "":
@@ -78,11 +80,15 @@ func answerLines(said []fsm.Hint) (lines []github.AnswerLine) {
 }
 
 // words are what is said and asked. What the operator's policy asks is said instead of the table's sentence.
-func (in *setup) words(e fsm.Effect, report *wire.WorkerError, stage wire.StagePlan) recovery.Words {
+func (in *setup) words(e fsm.Effect, report *wire.WorkerError, stage wire.StagePlan, file string) recovery.Words {
 	q := e.Escalation
 	c := recovery.Case{
 		Reason: q.Reason, Stage: q.Stage, Stale: q.Stale, Guard: policy.GuardThatAsks(q.Ask), Cause: q.Cause,
 		Command: plaintext.CommandLine(stage.Run), Image: in.Containers.Image, Limit: in.limit(q.Reason, stage), Alike: len(q.Alike),
+		AtOnce: config.HoldsAtOnce,
+	}
+	if file != "" {
+		c.File = filepath.Base(file) // the comment is for everybody: where it is is not
 	}
 	if e.Work != nil {
 		c.Pull = e.Work.PullRequest

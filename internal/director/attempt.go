@@ -16,6 +16,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/shown"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
@@ -75,6 +76,7 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if s.alive(ctx, e.Worker) { // an earlier process started it: nobody touches a checkout that a worker is in
 		s.bus.Admit(e.Worker)
+		s.outside.admit(e.Worker)
 		s.outputs.Begin(s.recording(e.Task, e.Worker, e.Attempt))
 		return fsm.EffectEnded{}
 	}
@@ -84,10 +86,11 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	s.reports.drop(fsm.AttemptID(e.Nonce, e.Attempt-1))
 	s.reports.begin(e.Worker)
-	issue, err := s.github.Issue(ctx, string(e.Task))
+	issue, err := s.approvedIssue(ctx, e)
 	if err != nil {
 		return failed(err)
 	}
+	e.Start = withShownHints(*e.Start)
 	git, done := s.withdrawals.during(ctx, e.Task)
 	defer done()
 	c := s.setup() // all of the plan is of one configuration
@@ -128,6 +131,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			return failed(err)
 		}
 	}
+	spec.Env = s.outside.environ(e.Worker, spec.Env, !e.Start.Validate)
 	plan := wire.Plan{
 		WorkerID: e.Worker, AttemptID: e.Worker, RunID: s.runID, Issue: ref, Attempt: e.Attempt,
 		Branch: branchOf(e), BaseBranch: c.GitHub.BaseBranch, BaseSHA: checkout.BaseSHA, ImageTag: s.image(),
@@ -139,7 +143,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		Workdir: s.runtime.Workdir(spec), Stages: c.stagesOf(e.Start), Rejected: rejected, ValidateOnly: e.Start.Validate,
 		FixAttempts: c.Worker.FixAttempts, PaidCallsLeft: e.Start.PaidCallsLeft,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
-		WatchdogSeconds: watchdogOf(e, c).Seconds(), Secrets: s.secrets,
+		WatchdogSeconds: watchdogOf(e, c).Seconds(), Secrets: slices.Concat(s.secrets, s.outside.secrets(e.Worker)),
 		StatePaths: c.Agents.StatePaths(c.Stages), Tracked: tracked, Unchanged: unchanged && all && !e.Start.Validate,
 		MarkStages:    true,
 		TraceParent:   s.telemetry.parent(e.Worker),
@@ -155,12 +159,63 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failed(err)
 	}
 	spec.Stdin = data
-	s.recorder.starts(e, plan)
+	s.recorder.starts(e, plan, c)
+	s.outside.admit(e.Worker)
 	if err := s.runtime.Ensure(ctx, spec); err != nil {
 		return failed(err)
 	}
 	s.outputs.Begin(s.recording(e.Task, e.Worker, e.Attempt))
 	return fsm.EffectEnded{}
+}
+
+// approvedIssue is the issue with the text that somebody with rights has approved.
+func (s *session) approvedIssue(ctx context.Context, e fsm.Effect) (github.Issue, error) {
+	issue, err := s.github.Issue(ctx, string(e.Task))
+	if err != nil {
+		return issue, err
+	}
+	a, err := s.github.Approved(ctx, issue)
+	if err != nil {
+		return issue, err
+	}
+	if len(a.Without) > 0 {
+		s.sayEdited(ctx, issue.Key, a)
+	}
+	var hidden int
+	if issue.Title, issue.Body, hidden = shownText(a.Title, a.Body); hidden > 0 {
+		s.log.Info("what GitHub does not show of the issue is kept from agents", zap.String("issue", issue.Key), zap.Int("passages", hidden))
+	}
+	return issue, nil
+}
+
+// shownText is what people see of an issue on GitHub. That something was left out is said at its end, to agents and to whoever reads what they were given.
+func shownText(title, body string) (string, string, int) {
+	title, n := shown.Markdown(title)
+	body, more := shown.Markdown(body)
+	if n += more; n > 0 {
+		body = strings.TrimRight(body, "\n") + "\n\n" + leftOut(n)
+	}
+	return title, strings.TrimLeft(body, "\n"), n
+}
+
+func leftOut(passages int) string {
+	if passages == 1 {
+		return "(Retake: 1 hidden passage was left out, which GitHub does not show.)"
+	}
+	return fmt.Sprintf("(Retake: %d hidden passages were left out, which GitHub does not show.)", passages)
+}
+
+// withShownHints is an order whose hints are what people see of them on GitHub.
+func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
+	order.Hints = slices.Clone(order.Hints)
+	for i, h := range order.Hints {
+		text, n := shown.Markdown(h.Text)
+		if n > 0 {
+			text = strings.TrimRight(text, "\n") + "\n" + leftOut(n)
+		}
+		order.Hints[i].Text = text
+	}
+	return &order
 }
 
 // watchdogOf is the longest life of the attempt, as it was decided when it began. Old journals do not say when that was.
@@ -181,6 +236,10 @@ func (s *session) spec(in *setup, e fsm.Effect, checkout string) container.Spec 
 		AttemptID: e.Worker, Task: string(e.Task), Image: c.Image, Workdir: c.Workdir, Checkout: checkout,
 		Entrypoint: []string{container.WorkerPath, "--plan", "-"}, WorkerBinary: s.workerBinary,
 		Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, Env: s.environ,
+		ReadOnly: c.ReadOnly, Scratch: slices.Clone(c.Scratch),
+	}
+	if c.Runtime == "process" { // it has the machine's folders
+		spec.Scratch = nil
 	}
 	for _, m := range c.ParsedMounts() {
 		spec.Mounts = append(spec.Mounts, container.Mount(m))
@@ -212,6 +271,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	exit = unmarked(exit)
 	s.revoke(ctx, e.Worker)
+	s.outside.dismiss(e.Worker)
 	s.broker.drop(e.Worker)
 	stored, err := s.endReports(ctx, e, exit)
 	if err != nil {

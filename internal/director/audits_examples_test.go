@@ -32,7 +32,7 @@ func documentedExample(t *testing.T, name string) string {
 
 // perRun are the values of the examples that differ from run to run: they are there, and not empty.
 var perRun = []string{
-	"path", "sha256", "bytes", "attempt_id", "issue", "url", "run_id", "branch", "started_at", "ended_at", "error_id", "signature", "task", "timestamp", "updated_at",
+	"path", "sha256", "bytes", "attempt_id", "issue", "url", "run_id", "branch", "started_at", "ended_at", "decided_at", "error_id", "signature", "task", "timestamp", "updated_at",
 	"sessionId", "cycle", "first_seen", "last_seen",
 }
 

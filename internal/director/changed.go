@@ -44,6 +44,7 @@ func (s *session) meetTasks(m *fsm.Machine) error {
 		for _, t := range m.Tasks() {
 			s.met.attempts[t.Key] = t.AttemptID()
 		}
+		s.daemon.met = s.met // for the sessions to come
 	}
 	for _, t := range m.Tasks() {
 		if fate := fateOf(m, t, before, now); fate != "" {

@@ -185,7 +185,7 @@ func TestPlainProcessesCannotValidateCleanly(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
 	s.config.Worker.Validate, s.config.Containers.Runtime = "fresh", "process"
-	runtime, err := container.OpenProcesses(t.Context(), container.Options{Fleet: "default", Dir: filepath.Join(t.TempDir(), "processes"), Log: zap.NewNop()})
+	runtime, err := container.OpenProcesses(t.Context(), container.Options{Fleet: "default", Dir: filepath.Join(t.TempDir(), "processes"), Log: zap.NewNop(), SameUser: os.Geteuid() != 0})
 	must(t, err)
 	err = Run(t.Context(), Options{
 		Config: s.config, Log: zap.NewNop(), Runtime: runtime, Token: func(context.Context) (string, error) { return "token", nil },

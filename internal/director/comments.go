@@ -3,9 +3,7 @@ package director
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -51,12 +49,6 @@ func asPersonsWord(q *github.Escalation) {
 	q.Facts = append(q.Facts, personsWord)
 }
 
-// alike says which issues failed in the same way, this one among them; those of its own repository by their number.
-func alike(k fsm.IssueKey, issues []string) string {
-	list := strings.ReplaceAll(", "+strings.Join(issues, ", "), " "+k.Repo()+"#", " #")
-	return fmt.Sprintf("%d issues are held up by the same failure:%s", len(issues), list[1:])
-}
-
 func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	view := progressView(e.Progress)
 	// A limit must not leave a comment that is false; a newer state, or the last word, ends the waiting.
@@ -64,16 +56,13 @@ func (s *session) progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 }
 
 func progressView(p *fsm.ProgressView) github.ProgressView {
-	view := github.ProgressView{State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Attempts: attemptLines(p.History)}
+	view := github.ProgressView{State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Incident: string(p.Incident), Attempts: attemptLines(p.History)}
 	view.Validates = p.Validates
 	if p.State == fsm.Parked {
 		view.PutOff = p.Until
 	}
 	if view.Commanded = p.Commanded; view.Note == p.Commanded { // once is enough
 		view.Note = ""
-	}
-	if p.Incident != "" {
-		view.Note += fmt.Sprintf("\n\nIt waits for the outage that %s is about.", p.Incident)
 	}
 	return view
 }

@@ -100,12 +100,19 @@ func TestPauseHoldsIntake(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 }
 
+// orphan is an issue whose label for tasks a claim has taken off.
+func (s *harness) orphan() string {
+	key := s.github.CreateIssue(repo, "octocat", "Orphan", "", "agent-claimed", "agent-task")
+	s.github.RemoveLabel(key, "retake-bot", "agent-task")
+	return key
+}
+
 // A claim of this fleet that no task knows is given back once it is stale, and worked on again.
 func TestLostJournalIsNotTheEndOfAClaim(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
 	s.config.Timeouts.IssueClaimStale = 1 // anything is stale
-	key := s.github.CreateIssue(repo, "octocat", "Orphan", "", "agent-claimed")
+	key := s.orphan()
 	s.github.AddComment(key, "retake-bot", `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v7qx2m","run":"run_1"} -->`+"\n**Retake** is working on this, attempt 1")
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
@@ -121,7 +128,7 @@ func TestOrphansAreGivenBackWithoutARestart(t *testing.T) {
 	s.config.Timeouts.IssueClaimStale, s.whole = 5*time.Second, time.Second
 	s.start()
 	s.until("started", func() bool { return s.logs.FilterMessage("director started").Len() > 0 })
-	claimed := s.github.CreateIssue(repo, "octocat", "Orphan", "", "agent-claimed")
+	claimed := s.orphan()
 	s.github.AddComment(claimed, "retake-bot", `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v7qx2m","run":"run_1"} -->`+"\n**Retake** is working on this, attempt 1")
 	labelled := s.github.CreateIssue(repo, "octocat", "A label alone", "", "agent-task")
 	s.github.RemoveLabel(labelled, "retake-bot", "agent-task")

@@ -188,6 +188,11 @@ func asks(ctx context.Context, a *fakeWorker) int {
 	if len(a.plan.AttemptFile.Hints) > 0 {
 		return a.work(ctx)
 	}
+	return askAgain(ctx, a)
+}
+
+// askAgain asks whatever was answered.
+func askAgain(ctx context.Context, a *fakeWorker) int {
 	if os.WriteFile(filepath.Join(a.checkout, "half.txt"), []byte("half of it\n"), 0o644) != nil {
 		return 1
 	}

@@ -18,12 +18,14 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/container"
+	"retake/internal/egress"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/leak"
 	"retake/internal/metrics"
 	"retake/internal/output"
 	"retake/internal/page"
+	"retake/internal/redact"
 	"retake/internal/workspace"
 )
 
@@ -46,20 +48,24 @@ type Options struct {
 	// Only are the issues that are taken from the queue: the run ends when they are over, with ErrNotDone if they are not done. Empty: all, and it runs on.
 	Only []fsm.IssueKey
 	Log  *zap.Logger
+	// HideInLog is told who knows the values that the log must not have; nil: nobody asks.
+	HideInLog func(values func() *redact.Redactor)
 
 	// For tests; zero: the configured runtime, the network, driftEvery, GitHub's second between two writes, and what the system says.
 	Runtime      container.Runtime
 	Transport    http.RoundTripper
 	DriftEvery   time.Duration
 	LeastBetween time.Duration
-	firstProbe   time.Duration // of GitHub that is away; zero: the gate's own
-	wholeEvery   time.Duration // zero: wholeEvery
+	Outside      func(*egress.Options) // changes how the proxy of workers sees the internet
+	firstProbe   time.Duration         // of GitHub that is away; zero: the gate's own
+	wholeEvery   time.Duration         // zero: wholeEvery
 	// between two looks at comments that nothing points to; zero: commentsEvery
 	commentsEvery time.Duration
 	findPatience  time.Duration // zero: findPatience
 	diskUse       func(dir string) (diskUse, error)
 	journalBytes  int64         // of the live journal; zero: the bus's own
 	badDiskFor    time.Duration // zero: leadsOnBadDisk
+	filesEvery    time.Duration // zero: filesEvery
 }
 
 // daemon is what outlives a session: the adapters.
@@ -118,6 +124,9 @@ type daemon struct {
 	looking    chan diskState            // the look at the disk that is under way; nil: none is
 	lookedAt   time.Time                 // when it began
 	only       *onlyRun                  // nil: all issues are taken from the queue
+	outside    outside                   // what workers reach
+	keys       map[string]egress.Key     // that workers use and do not have, by variable
+	internet   func(*egress.Options)     // Options.Outside; nil: as it is
 	aborted    string                    // why the policy has stopped the run; the owner's while a session lives
 }
 

@@ -26,9 +26,12 @@ func failed(err error) fsm.EffectEnded {
 	var gh *github.Error
 	var ws *workspace.Error
 	var unsafe *scope.Violation
+	var unapproved *github.NotApproved
 	switch {
 	case errors.As(err, &unsafe): // its own text, that people can act on; without where it came up
 		f.Reason, f.Text = unsafe.Reason, unsafe.Text
+	case errors.As(err, &unapproved):
+		f.Reason, f.Text = recovery.NeedsHuman, recovery.Unapproved+unapproved.Why
 	case errors.Is(err, github.ErrWritesDisabled):
 		f.Reason = recovery.InvalidConfig
 	case errors.As(err, &gh):

@@ -19,8 +19,10 @@ import (
 
 	"retake/internal/bus/keys"
 	"retake/internal/config"
+	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/github/githubtest"
+	"retake/internal/redact"
 )
 
 const repo = "acme/widgets"
@@ -49,9 +51,12 @@ type harness struct {
 	badDiskFor   time.Duration
 	noWebhooks   bool // there is no secret for them
 
-	read    func() (config.Config, config.Problems) // again; nil: it cannot be
-	file    string                                  // that is watched
-	hangups <-chan struct{}
+	read       func() (config.Config, config.Problems) // again; nil: it cannot be
+	file       string                                  // that is watched
+	hangups    <-chan struct{}
+	filesEvery time.Duration // zero: the director's own
+
+	hideInLog func(values func() *redact.Redactor)
 
 	cancel context.CancelCauseFunc
 	ended  chan error
@@ -72,6 +77,7 @@ func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int)
 	must(t, os.WriteFile(worker, []byte(elfMagic+"played"), 0o755))
 
 	c := config.Default()
+	c.Containers.SameUser = container.CanKeepApart() != nil // where it is refused otherwise
 	c.Director.DataDir, c.Director.Interval = filepath.Join(dir, "data"), 500*time.Millisecond
 	c.Containers.User = userOf(os.Getuid(), os.Getgid())
 	c.AgentBus.ListenPort, c.AgentBus.HeartbeatInterval = 0, 200*time.Millisecond
@@ -126,12 +132,14 @@ func (s *harness) options() Options {
 		findPatience:  s.patience,
 		journalBytes:  s.journalBytes,
 		badDiskFor:    s.badDiskFor,
+		filesEvery:    s.filesEvery,
 		WebhookSecret: ourSecret,
 		Transport:     s.transport,
 		firstProbe:    s.firstProbe,
 		Read:          s.read,
 		ConfigFile:    s.file,
 		Hangups:       s.hangups,
+		HideInLog:     s.hideInLog,
 	}
 	if s.noWebhooks {
 		o.WebhookSecret = nil

@@ -170,24 +170,14 @@ func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) erro
 
 // replayTo applies the batches behind a head, up to a sequence.
 func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, last uint64) (bus.Head, error) {
-	enough := errors.New("all is read")
-	head, err := j.Records(ctx, at, func(r chain.Record) error {
-		if r.Seq > last {
-			return enough
-		}
-		records, err := fsm.ReadBatch(r.Data)
-		if err != nil {
-			return fmt.Errorf("director: journal at %d: %w", r.Seq, err)
+	err := readBehind(ctx, j, at, func(seq uint64, records []fsm.Record) error {
+		if seq > last {
+			return errEnough
 		}
 		m.Replay(records)
-		at = bus.Head{Seq: r.Seq}
+		at = bus.Head{Seq: seq}
 		return nil
 	})
-	if errors.Is(err, enough) {
-		err = nil
-	} else if err == nil {
-		at = head
-	}
 	return at, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 
@@ -74,14 +73,11 @@ func (s *session) tellReport(w http.ResponseWriter, r *http.Request) {
 
 // streamedBatches reads the journal of the director that runs on a data directory.
 func streamedBatches(ctx context.Context, dataDir string, take func(data []byte) error) error {
-	resp, err := send(ctx, dataDir, http.MethodGet, "/journal", http.NoBody)
+	resp, err := question{method: http.MethodGet, path: "/journal"}.send(ctx, dataDir)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	if err := answered(resp); err != nil {
-		return err
-	}
+	defer resp.Body.Close()
 	lines := bufio.NewReaderSize(resp.Body, 1<<16)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -106,35 +102,10 @@ func streamedBatches(ctx context.Context, dataDir string, take func(data []byte)
 }
 
 // streamedReport asks it for a stored report.
-func streamedReport(ctx context.Context, dataDir string, seq uint64) (r bus.StoredReport, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	resp, err := send(ctx, dataDir, http.MethodGet, "/journal/reports/"+strconv.FormatUint(seq, 10), http.NoBody)
-	if err != nil {
-		return r, err
+func streamedReport(ctx context.Context, dataDir string, seq uint64) (bus.StoredReport, error) {
+	r, err := ask[bus.StoredReport](ctx, dataDir, question{method: http.MethodGet, path: "/journal/reports/" + strconv.FormatUint(seq, 10)})
+	if _, gone := refusedWith(err, http.StatusNotFound); gone {
+		err = bus.ErrNoReport
 	}
-	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode == http.StatusNotFound {
-		return r, bus.ErrNoReport
-	}
-	if err := answered(resp); err != nil {
-		return r, err
-	}
-	return r, json.NewDecoder(resp.Body).Decode(&r)
-}
-
-// answered is nil for an answer that is what was asked for.
-func answered(resp *http.Response) error {
-	switch resp.StatusCode {
-	case http.StatusOK:
-		return nil
-	case http.StatusNotFound:
-		return errors.New("director: the director that runs is of an older version, which cannot be asked for its journal: restart it, or stop it for this")
-	}
-	said, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	var no refusal
-	if json.Unmarshal(said, &no) == nil && no.Problem != "" {
-		return errors.New("director: " + no.Problem)
-	}
-	return fmt.Errorf("director: the running director answers %s", resp.Status)
+	return r, err
 }

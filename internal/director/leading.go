@@ -308,7 +308,7 @@ func (b *standby) leads() *wire.SnapshotLeadership {
 	return nil
 }
 
-// refusal answers what only a leader does, with http.StatusConflict.
+// refusal is what is answered instead of what was asked for.
 type refusal struct {
 	Problem string `json:"problem"`
 }

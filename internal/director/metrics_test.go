@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -74,6 +75,25 @@ func TestMetricsAreServed(t *testing.T) {
 	}
 	if socket := s.scraped(s.onSocket(), "http://director"+metricsPath); !strings.Contains(socket, `retake_attempts_total{outcome="ok"} 1`) {
 		t.Errorf("the operator's socket says\n%s", socket)
+	}
+}
+
+// A foreign site that has had its own name resolved to this machine reads no metrics in a browser here, whatever headers it sends.
+func TestMetricsAreForThisMachine(t *testing.T) {
+	d := &daemon{}
+	for address, want := range map[string]map[string]int{
+		"127.0.0.1:8730": {"localhost:8730": http.StatusOK, "127.0.0.1:8730": http.StatusOK, "[::1]:8730": http.StatusOK, "evil.example:8730": http.StatusForbidden, "evil.example": http.StatusForbidden},
+		"0.0.0.0:8730":   {"retake.example.com": http.StatusOK},
+	} {
+		d.config.Director.HTTPListen = address
+		for host, status := range want {
+			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, metricsPath, http.NoBody), httptest.NewRecorder()
+			r.Host = host
+			d.byLocalName(func(http.ResponseWriter, *http.Request) {})(w, r)
+			if w.Code != status {
+				t.Errorf("at %s, asked for as %s: %d, want %d", address, host, w.Code, status)
+			}
+		}
 	}
 }
 

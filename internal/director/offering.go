@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
 	"retake/internal/config"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/story"
 )
 
 // putTask offers an issue: it puts the label on, once for all who ask.
@@ -27,7 +29,7 @@ func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
 	}
 	by := requester(r, c.By)
 	a := TaskAnswer{Issue: string(key), Command: string(fsm.CommandAdd), By: by}
-	status, problem := s.offerIssue(r.Context(), key, by, cmp.Or(c.ID, NewRequestID()))
+	status, problem := s.offerIssue(r.Context(), key, by, cmp.Or(c.ID, NewRequestID()), c.Again)
 	if a.Problem = problem; problem == "" {
 		s.tell(r.Context(), &a)
 	}
@@ -35,7 +37,7 @@ func (s *session) putTask(w http.ResponseWriter, r *http.Request) {
 }
 
 // offerIssue puts the label of tasks on an issue, and shows it to the machine at once. That it was asked for, and by whom, is in the journal before.
-func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id string) (status int, problem string) {
+func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id string, again bool) (status int, problem string) {
 	now, err := look(ctx, s.owner, func(d *fsm.Driver) (o offering) {
 		if t := d.Machine().Task(key); t != nil {
 			o.state = t.State.String()
@@ -51,6 +53,9 @@ func (s *session) offerIssue(ctx context.Context, key fsm.IssueKey, by, id strin
 	case !now.asked:
 		if status, problem := s.mayOffer(ctx, key, now.state); problem != "" {
 			return status, problem
+		}
+		if problem := s.doneBefore(ctx, key); problem != "" && !again {
+			return http.StatusConflict, problem
 		}
 		asked := fsm.CommentView{Task: key, CommandRef: fsm.CommandRef{Request: id}, By: by, Command: fsm.CommandAdd}
 		if _, decided := s.request(ctx, asked); !decided {
@@ -74,7 +79,7 @@ func (s *session) showOffered(ctx context.Context, key fsm.IssueKey) (status int
 		left := lookupsPerPoll
 		var v fsm.IssueView
 		if v, err = s.offered(ctx, i, &left); err == nil && len(v.Labels) == 0 {
-			return http.StatusConflict, "the label is on, but the issue is left alone because of who wrote it: see github.issue_authors and github.trusted_authors"
+			return http.StatusConflict, "the label is on, but the issue is left alone because of who wrote it and who has put the label on: see github.issue_authors and github.trusted_authors"
 		}
 		if err == nil {
 			s.decided(ctx, fsm.IssuesSeen{Repo: key.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}})
@@ -105,6 +110,17 @@ func (s *session) mayOffer(ctx context.Context, key fsm.IssueKey, state string) 
 		return http.StatusBadGateway, "GitHub does not show " + string(key) + ": " + err.Error()
 	}
 	return http.StatusConflict, s.notToOffer(i)
+}
+
+// doneBefore says that Retake's work on an issue was taken, which nobody wants done twice unawares; empty: none was.
+func (s *session) doneBefore(ctx context.Context, key fsm.IssueKey) string {
+	var told story.Story
+	known := false
+	err := s.viewed(ctx, func(b *story.Book, now time.Time) { told, known = b.Story(key, now) })
+	if err != nil || !known || told.State != fsm.Done.String() { // what the read model has forgotten is long ago
+		return ""
+	}
+	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, say in a comment what, and offer it once more with: director add %s --again", key, cmp.Or(told.Why, "it was handed in"), key)
 }
 
 // cannotOffer says why the director can offer no issue, or not this one; empty: it can.

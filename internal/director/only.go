@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"retake/internal/fsm"
@@ -54,8 +55,6 @@ func (o *onlyRun) names() (all []string) {
 	return all
 }
 
-func lowerKey(k fsm.IssueKey) fsm.IssueKey { return fsm.IssueKey(strings.ToLower(string(k))) }
-
 // note follows the issues by what the journal has taken.
 func (o *onlyRun) note(f fsm.Fact) {
 	if o == nil {
@@ -63,9 +62,9 @@ func (o *onlyRun) note(f fsm.Fact) {
 	}
 	switch f := f.(type) {
 	case fsm.TaskQueued:
-		o.last[lowerKey(f.Task)] = fsm.Queued
+		o.last[f.Task.Fold()] = fsm.Queued
 	case fsm.Moved:
-		o.last[lowerKey(f.Task)] = f.To
+		o.last[f.Task.Fold()] = f.To
 	}
 }
 
@@ -88,13 +87,13 @@ func (o onlyState) why() error {
 
 func (o *onlyRun) state(m *fsm.Machine) (now onlyState) {
 	for _, k := range o.keys {
-		state, busy := o.last[lowerKey(k)], false
+		state, busy := o.last[k.Fold()], false
 		if t := m.Task(k); t != nil {
 			state, busy = t.State, len(t.Outbox) > 0
-			o.last[lowerKey(k)] = state
+			o.last[k.Fold()] = state
 		}
 		done, over := restsDone[state]
-		switch why := o.absent[lowerKey(k)]; {
+		switch why := o.absent[k.Fold()]; {
 		case state == 0 && why != "":
 			now.undone = append(now.undone, why)
 		case !over || busy:
@@ -140,41 +139,58 @@ func (s *session) watchOnly(ctx context.Context) error {
 	}
 }
 
-// findAbsent looks up the issues that have no task: one that nobody has offered would be waited for in vain.
+// Pauses between two questions of GitHub about an issue of the run.
+const (
+	absentFirst = time.Second
+	absentMost  = time.Minute
+)
+
+// findAbsent looks up the issues that have no task: one that nobody has offered would be waited for in vain. It asks until GitHub has answered for each.
 func (s *session) findAbsent(ctx context.Context) error {
 	for _, k := range s.only.keys {
-		there, err := look(ctx, s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(k) != nil || s.only.last[lowerKey(k)] != 0 })
+		err := retry(ctx, pauses(absentFirst, absentMost), 0, func() error { return s.noteAbsent(ctx, k) }, func(err error, pause time.Duration) {
+			s.log.Warn("GitHub does not say whether an issue of this run is offered: the run waits for that", zap.String("issue", string(k)), zap.Duration("asks_again_in", pause), zap.Error(err))
+		})
 		if err != nil {
-			return err
-		}
-		why := ""
-		if !there {
-			why = s.whyAbsent(ctx, k)
-		}
-		if why == "" {
-			continue
-		}
-		s.log.Warn("an issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
-		if _, err := look(ctx, s.owner, func(*fsm.Driver) bool { s.only.absent[lowerKey(k)] = why; return true }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// noteAbsent looks up an issue, unless it has a task. An error that may pass is GitHub's.
+func (s *session) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
+	there, err := look(ctx, s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(k) != nil || s.only.last[k.Fold()] != 0 })
+	if err != nil {
+		return backoff.Permanent(err)
+	}
+	if there {
+		return nil
+	}
+	why, err := s.whyAbsent(ctx, k)
+	if err != nil || why == "" {
+		return err
+	}
+	s.log.Warn("an issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
+	if _, err := look(ctx, s.owner, func(*fsm.Driver) bool { s.only.absent[k.Fold()] = why; return true }); err != nil {
+		return backoff.Permanent(err)
+	}
+	return nil
+}
+
 // whyAbsent says why no task of an issue will come by itself; empty: one may.
-func (s *session) whyAbsent(ctx context.Context, k fsm.IssueKey) string {
+func (s *session) whyAbsent(ctx context.Context, k fsm.IssueKey) (string, error) {
 	i, err := s.github.Issue(ctx, string(k))
 	why, gone := isIssueGone(err)
 	switch names := s.config.GitHub.Labels; {
 	case gone:
-		return string(k) + ": " + why
+		return string(k) + ": " + why, nil
 	case err != nil:
-		return ""
+		return "", err
 	case i.State != "open":
-		return string(k) + " is closed"
+		return string(k) + " is closed", nil
 	case !i.Has(names.Task) && !i.Has(names.Claimed):
-		return fmt.Sprintf("%s is not offered: it needs the label %s", k, names.Task)
+		return fmt.Sprintf("%s is not offered: it needs the label %s", k, names.Task), nil
 	}
-	return ""
+	return "", nil
 }

@@ -3,12 +3,16 @@ package director
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"retake/internal/fsm"
+	"retake/internal/github/githubtest"
 )
 
 // ends waits for the end of a run that ends by itself.
@@ -81,4 +85,22 @@ func TestRunForSomeIssuesThatAreNotDone(t *testing.T) {
 		t.Errorf("labels %q and %q", s.labels(asked), s.labels(silent))
 	}
 	s.comment(asked, "Format A or B?")
+}
+
+// GitHub that fails while it is asked for an issue of such a run is asked again, and the log says what is waited for.
+func TestRunForSomeIssuesAsksGitHubAgain(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, rests)
+	silent := s.github.CreateIssue(repo, "octocat", "Nobody offers it", "")
+	if err := s.github.Inject(githubtest.ServerError(http.StatusBadGateway).On(http.MethodGet, `/issues/1$`)); err != nil {
+		t.Fatal(err)
+	}
+	s.only = []fsm.IssueKey{fsm.IssueKey(silent)}
+	s.start()
+	if err := s.ends(); !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(), silent+" is not offered: it needs the label agent-task") {
+		t.Errorf("ended with %v", err)
+	}
+	if said := s.logs.FilterMessageSnippet("does not say whether an issue of this run is offered").FilterField(zap.String("issue", silent)); said.Len() != 1 {
+		t.Errorf("the log says %d times what is waited for", said.Len())
+	}
 }

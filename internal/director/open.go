@@ -24,6 +24,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/github"
+	"retake/internal/hidden"
 	"retake/internal/leak"
 	"retake/internal/output"
 	"retake/internal/safefile"
@@ -35,6 +36,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	now := time.Now().UTC()
 	d := &daemon{
 		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
+		internet:   o.Outside,
 		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
 		findPatience: cmp.Or(o.findPatience, findPatience), badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
@@ -79,7 +81,13 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	if err := errors.Join(d.openContainersAndBus(ctx), d.openLocal(o), d.openGitHub(ctx, o)); err != nil {
 		return nil, err
 	}
+	if err := d.openEgress(ctx); err != nil {
+		return nil, err
+	}
 	d.telemetry.hide(d.github.Redact)
+	if o.HideInLog != nil {
+		o.HideInLog(d.github.Secrets)
+	}
 	d.startReading(o)
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
 	d.metrics.ReadWith(d.readings)
@@ -127,6 +135,11 @@ func (d *daemon) openLocal(o Options) error {
 	d.workerBinary, binary = FindWorker(o.WorkerBinary)
 	passed, environ := passedOn(d.config.Containers.Env, d.config.Containers.EnvPassthrough, d.config.Containers.Secrets)
 	d.environ, d.secrets, d.known = passed.environ, passed.secrets, passed.known
+	var proxied error
+	d.keys, proxied = proxiedKeys(first.Containers.ProxiedKeys)
+	for _, name := range sortedKeys(d.keys) {
+		d.known = append(d.known, leak.Value{Name: name, Text: d.keys[name].Value})
+	}
 	// Docker mounts a checkout without going through its parents; another user's plain process has to pass them.
 	plain := d.plainProcesses()
 	if plain {
@@ -138,7 +151,7 @@ func (d *daemon) openLocal(o Options) error {
 		Auth: d.gitAuth(o), Log: d.log, StatePaths: first.Agents.StatePaths(first.Stages), Limits: limits(d.config.Checkout), Quota: d.config.Checkout.QuotaBytes(),
 	})
 	d.configured.Store(first)
-	return errors.Join(tables, access, binary, environ, checkouts)
+	return errors.Join(tables, access, binary, environ, proxied, checkouts)
 }
 
 // limits are what an agent may leave in its checkout.
@@ -195,8 +208,8 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 		var runtime container.Runtime
 		if err := d.awaitEngine(ctx, func() (err error) {
 			runtime, err = container.Open(ctx, container.Options{
-				Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet, Network: d.config.Containers.Network,
-				Dir: filepath.Join(d.sharedDir(), "processes"), Log: d.log,
+				Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet, Network: d.config.Containers.Network, OCI: d.config.Containers.OCIRuntime,
+				Dir: filepath.Join(d.sharedDir(), "processes"), Log: d.log, SameUser: d.config.Containers.SameUser, Hide: d.config.Private(),
 			})
 			return err
 		}); err != nil {
@@ -260,7 +273,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 		TrustedAuthors:  c.TrustedAuthors,
 		MaxConcurrent:   d.config.RateLimits.GitHub.MaxConcurrentRequests,
 		CooldownDefault: d.config.RateLimits.GitHub.CooldownOnRateLimit,
-		Writes:          c.Writes, Secrets: append(slices.Clone(d.secrets), token), Known: d.known, Transport: leaseTransport{cmp.Or(o.Transport, http.DefaultTransport), &d.term},
+		Writes:          c.Writes, Secrets: append(append(slices.Clone(d.secrets), d.keyValues()...), token), Known: d.known, Transport: leaseTransport{cmp.Or(o.Transport, http.DefaultTransport), &d.term},
 		OnCooldown: d.coolDown, OnAnswer: d.requested, Log: d.log,
 	})
 	if err != nil {
@@ -296,6 +309,9 @@ func (d *daemon) close() {
 	errs := []error{d.operator.close(), d.web.close()}
 	if d.audit != nil {
 		errs = append(errs, d.audit.Close(ctx))
+	}
+	if d.outside.proxy != nil {
+		errs = append(errs, d.outside.proxy.Close())
 	}
 	if d.bus != nil {
 		errs = append(errs, d.bus.Close(ctx))
@@ -370,7 +386,7 @@ func passedOn(env map[string]string, names, declared []string) (p passed, err er
 		add(name, env[name], false)
 	}
 	for _, name := range names {
-		v, ok := os.LookupEnv(name)
+		v, ok := hidden.Lookup(name)
 		if !ok {
 			return passed{}, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export it, or take it off the list", name)
 		}

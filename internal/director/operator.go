@@ -1,16 +1,13 @@
 package director
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,9 +106,11 @@ func (s *session) operate(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if s.decided(r.Context(), fsm.OperatorCommanded{Command: command}) {
-		respond(w, http.StatusOK, s.health(r.Context()))
+	if !s.decided(r.Context(), fsm.OperatorCommanded{Command: command}) {
+		respond(w, http.StatusServiceUnavailable, refusal{notWritten})
+		return
 	}
+	respond(w, http.StatusOK, s.health(r.Context()))
 }
 
 // resetBudget sets what a task has used up of its paid calls.
@@ -124,16 +123,19 @@ func (s *session) resetBudget(w http.ResponseWriter, r *http.Request) {
 	key := fsm.IssueKey(b.Issue)
 	switch known, err := look(r.Context(), s.owner, func(d *fsm.Driver) bool { return d.Machine().Task(key) != nil }); {
 	case err != nil:
+		respond(w, http.StatusServiceUnavailable, refusal{tooBusy})
 		return
 	case !known:
 		b.Problem = "the director has no task " + b.Issue + " (any more); director tasks lists those that it has"
 		respond(w, http.StatusNotFound, b)
 		return
 	}
-	if s.decided(r.Context(), fsm.BudgetEdited{Task: key, PaidCalls: b.PaidCallsUsed}) {
-		s.log.Info("budget reset", zap.String("issue", b.Issue), zap.Int64("paid_calls_used", b.PaidCallsUsed))
-		respond(w, http.StatusOK, b)
+	if !s.decided(r.Context(), fsm.BudgetEdited{Task: key, PaidCalls: b.PaidCallsUsed}) {
+		respond(w, http.StatusServiceUnavailable, refusal{notWritten})
+		return
 	}
+	s.log.Info("budget reset", zap.String("issue", b.Issue), zap.Int64("paid_calls_used", b.PaidCallsUsed))
+	respond(w, http.StatusOK, b)
 }
 
 // liftCooldowns opens resources. All that are named must be closed, or nothing is done.
@@ -145,6 +147,7 @@ func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	}
 	closed, err := look(r.Context(), s.owner, func(d *fsm.Driver) []fsm.Cooldown { return d.Machine().Cooldowns() })
 	if err != nil {
+		respond(w, http.StatusServiceUnavailable, refusal{tooBusy})
 		return
 	}
 	l.Lifted = []wire.SnapshotCooldown{}
@@ -162,6 +165,7 @@ func (s *session) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, c := range l.Lifted {
 		if !s.decided(r.Context(), fsm.LiftCommanded{Resource: c.Resource}) {
+			respond(w, http.StatusServiceUnavailable, refusal{notWritten})
 			return
 		}
 	}
@@ -210,9 +214,6 @@ func (s *session) unwell(err error, journal string) string {
 	return cmp.Or(s.diskNow().problem(), journal)
 }
 
-// ErrNotThere: no director answers on the data directory.
-var ErrNotThere = errors.New("director: no answer")
-
 // String is one line for a person.
 func (h Health) String() string {
 	if !h.OK {
@@ -234,91 +235,6 @@ func (h Health) Summary() string {
 		tasks = fmt.Sprintf("%d tasks", h.Tasks)
 	}
 	return fmt.Sprintf("%s, phase %s, %s", h.RunID, cmp.Or(h.Phase, "unknown"), tasks)
-}
-
-// AskHealth asks the director that runs on a data directory how it is.
-func AskHealth(ctx context.Context, dataDir string) (Health, error) {
-	return ask[Health](ctx, dataDir, http.MethodGet, "/healthz", nil)
-}
-
-// AskSnapshot asks it for its state.
-func AskSnapshot(ctx context.Context, dataDir string) (wire.Snapshot, error) {
-	return ask[wire.Snapshot](ctx, dataDir, http.MethodGet, "/snapshot", nil)
-}
-
-// SendCommand gives it a command. It returns when the command is in the journal.
-func SendCommand(ctx context.Context, dataDir string, c fsm.OperatorCommand) (Health, error) {
-	return ask[Health](ctx, dataDir, http.MethodPost, "/"+string(c), nil)
-}
-
-// ResetBudget sets what a task has used up of its paid calls. It returns when that is in the journal.
-func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) error {
-	b, err := ask[BudgetReset](ctx, dataDir, http.MethodPost, "/budget/reset", BudgetReset{Issue: issue, PaidCallsUsed: int64(paidCalls)})
-	if err == nil && b.Problem != "" {
-		err = errors.New("director: " + b.Problem)
-	}
-	return err
-}
-
-// LiftCooldowns opens resources that are closed; none named: all of them. It returns, when that is in the journal, what was closed. An
-// answer with a problem says why nothing was lifted.
-func LiftCooldowns(ctx context.Context, dataDir string, resources []string) (CooldownLift, error) {
-	return ask[CooldownLift](ctx, dataDir, http.MethodPost, "/cooldown/lift", CooldownLift{Resources: resources})
-}
-
-// askTimeout bounds one question to a director on the same machine.
-const askTimeout = 5 * time.Second
-
-// ask sends one request over the operator's socket and reads the JSON that comes back.
-func ask[T any](ctx context.Context, dataDir, method, path string, body any) (answer T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	text, err := json.Marshal(body)
-	if err != nil {
-		return answer, err
-	}
-	resp, err := send(ctx, dataDir, method, path, bytes.NewReader(text))
-	if err != nil {
-		return answer, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusConflict {
-		var no refusal
-		if err := json.NewDecoder(resp.Body).Decode(&no); err == nil {
-			return answer, errors.New("director: " + no.Problem)
-		}
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("director: answer to %s %s: %w", method, path, err)
-	}
-	return answer, nil
-}
-
-// send sends a request over the operator's socket. The caller closes the answer's body.
-func send(ctx context.Context, dataDir, method, path string, body io.Reader) (*http.Response, error) {
-	socket := filepath.Join(dataDir, SocketName)
-	req, err := http.NewRequestWithContext(ctx, method, "http://director"+path, body)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := socketClient(socket).Do(req)
-	if asked, ok := errors.AsType[*url.Error](err); ok { // the address is made up
-		err = asked.Err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w at %s: is a director running with this director.data_dir? (%w)", ErrNotThere, socket, err)
-	}
-	return resp, nil
-}
-
-// socketClient asks whoever answers on a Unix socket.
-func socketClient(path string) *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", path)
-		},
-		DisableKeepAlives: true,
-	}}
 }
 
 // snapshot is the state as the bus and the operator get it.

@@ -12,7 +12,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -25,21 +24,22 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/leak"
 	"retake/internal/output"
-	"retake/internal/redact"
+	"retake/internal/page"
 )
 
 // recording is what is kept of an attempt's output, and what of it is never written down.
 func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output.Recording {
 	key := d.bus.AttemptKey(worker)
-	known := append(slices.Clone(d.known), leak.Value{Name: "key of the attempt", Text: string(key)})
-	values := append(slices.Clone(d.secrets), base64.StdEncoding.EncodeToString(key))
-	if seed, err := d.bus.Seed(worker); err == nil { // another director's key made it
-		known, values = append(known, leak.Value{Name: "bus credential", Text: seed}), append(values, seed)
+	values := append(append(slices.Clone(d.secrets), d.keyValues()...), string(key), base64.StdEncoding.EncodeToString(key))
+	for _, v := range d.known {
+		values = append(values, v.Text)
 	}
-	find := leak.New(known...)
+	if seed, err := d.bus.Seed(worker); err == nil { // another director's key made it
+		values = append(values, seed)
+	}
 	return output.Recording{
 		Issue: string(task), ID: worker, N: attempt, Key: key,
-		Secrets: redact.New(values...), Mask: func(text string) string { return find.Mask(d.github.Redact(text)) },
+		Secrets: leak.Redactor(values...), Mask: d.github.Redact,
 		Source: func(ctx context.Context, take func(output.Chunk)) error {
 			return d.runtime.FollowOutput(ctx, worker, func(p container.Printed) { take(output.Chunk(p)) })
 		},
@@ -145,8 +145,8 @@ func number(text string) (int, error) {
 // ErrNoOutput: nothing is kept of what was asked for.
 var ErrNoOutput = errors.New("director: no output")
 
-// AskOutput asks the director that runs on a data directory for the output of an issue, oldest line first. An error ends it: ErrNotThere if no
-// director can answer, ErrNoOutput if nothing is known of the issue, or the attempt.
+// AskOutput asks the director that runs on a data directory for the output of an issue, oldest line first. An error ends it: ErrNotThere or
+// ErrNotNow if no director can answer, ErrNoOutput if nothing is known of the issue, or the attempt.
 func AskOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
 	return func(yield func(output.Line, error) bool) {
 		if err := askOutput(ctx, dataDir, issue, f, func(l output.Line) bool { return yield(l, nil) }); err != nil {
@@ -156,33 +156,18 @@ func AskOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output
 }
 
 func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter, take func(output.Line) bool) error {
-	socket := filepath.Join(dataDir, SocketName)
-	client := socketClient(socket)
 	asked := url.Values{"attempt": {strconv.Itoa(f.Attempt)}, "last": {strconv.Itoa(f.Last)}, "stage": {f.Stage}}
 	if f.Follow {
 		asked.Set("follow", "1")
 	}
-	address := fmt.Sprintf("http://director/tasks/%s/%d/output?%s", issue.Repo(), issue.Number(), asked.Encode())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	resp, err := question{method: http.MethodGet, path: page.TaskPath(issue) + "/output?" + asked.Encode()}.send(ctx, dataDir)
+	if nothing, ok := refusedWith(err, http.StatusNotFound); ok {
+		return fmt.Errorf("%w: %s", ErrNoOutput, nothing)
+	}
 	if err != nil {
 		return err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("%w at %s (%w)", ErrNotThere, socket, err)
-	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		var no refusal
-		_ = json.NewDecoder(resp.Body).Decode(&no) // whatever it says, the status is an answer
-		switch {
-		case resp.StatusCode == http.StatusNotFound && no.Problem != "":
-			return fmt.Errorf("%w: %s", ErrNoOutput, no.Problem)
-		case resp.StatusCode == http.StatusInternalServerError:
-			return errors.New("director: " + no.Problem)
-		}
-		return fmt.Errorf("%w at %s: it cannot answer now (%s)", ErrNotThere, socket, cmp.Or(no.Problem, resp.Status)) // it begins, or stands by
-	}
 	lines := json.NewDecoder(resp.Body)
 	for {
 		var l outputProblem

@@ -69,7 +69,7 @@ func measurePageLoad(ctx context.Context, t *testing.T, h *harness, j *bus.Journ
 	config.MaxWorkers, config.HeartbeatTTL = loadWorkers, time.Hour
 	m := crowded(t, config)
 	driver := fsm.NewDriver(m, j.Head().Seq, "load")
-	s := &session{daemon: &daemon{config: h.config, log: zap.NewNop(), met: &meeting{attempts: map[fsm.IssueKey]string{}}}, owner: newOwner(driver, j, zap.NewNop())}
+	s := &session{daemon: &daemon{config: h.config, log: zap.NewNop()}, met: &meeting{attempts: map[fsm.IssueKey]string{}}, owner: newOwner(driver, j, zap.NewNop())}
 	s.owner.effects, s.owner.onDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	var err error
 	s.views, err = newViews(driver, j, config, zap.NewNop())

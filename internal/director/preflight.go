@@ -201,22 +201,21 @@ func (g githubSeen) Repository(ctx context.Context, name string) (doctor.Reposit
 func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	c := p.o.Config
 	if c.Containers.Runtime == "process" {
-		return processesSeen{}, nil
+		if err := container.CanKeepApart(); err != nil && !c.Containers.SameUser {
+			return nil, err
+		}
+		return processesSeen{sameUser: c.Containers.SameUser}, nil
 	}
 	docker, err := p.docker(ctx, c.Containers.Network, newNonce())
-	if err == nil {
-		return &dockerSeen{Docker: docker, p: p}, nil
-	}
-	processes := filepath.Join(cmp.Or(c.Director.SharedDir, c.Director.DataDir), "processes")
-	if c.Containers.Runtime == "docker" || !errors.Is(err, container.ErrDaemon) || container.UsedDocker(processes) {
+	if err != nil {
 		return nil, err
 	}
-	return processesSeen{why: err.Error()}, nil
+	return &dockerSeen{Docker: docker, p: p}, nil
 }
 
 // docker opens the engine for a fleet of its own, so that nobody takes what is made here for an attempt.
 func (p preflight) docker(ctx context.Context, network, nonce string) (*container.Docker, error) {
-	return container.OpenDocker(ctx, container.Options{Fleet: trialFleet + nonce, Owner: trialFleet + nonce, Network: network})
+	return container.OpenDocker(ctx, container.Options{Fleet: trialFleet + nonce, Owner: trialFleet + nonce, Network: network, OCI: p.o.Config.Containers.OCIRuntime})
 }
 
 const trialFleet = "doctor-"
@@ -224,14 +223,17 @@ const trialFleet = "doctor-"
 // processesSeen stands for plain processes: there is nothing to look into.
 type processesSeen struct {
 	doctor.Engine
-	why string
+	sameUser bool
 }
 
 // Name is theirs.
 func (processesSeen) Name() string { return "plain processes" }
 
 // Confines says that they do not.
-func (p processesSeen) Confines() (yes bool, why string) { return false, p.why }
+func (processesSeen) Confines() bool { return false }
+
+// Cannot lists what they do not keep.
+func (p processesSeen) Cannot() []string { return container.CannotConfine(p.sameUser) }
 
 // Close has nothing to leave.
 func (processesSeen) Close() error { return nil }
@@ -243,13 +245,11 @@ type dockerSeen struct {
 
 var _ doctor.Engine = (*dockerSeen)(nil)
 
-// Name is where it is, and what it cannot do.
-func (d *dockerSeen) Name() string {
-	return strings.Join(append([]string{"Docker at " + d.Host()}, d.Cannot()...), "; ")
-}
+// Name is where it is.
+func (d *dockerSeen) Name() string { return "Docker at " + d.Host() }
 
 // Confines says that it does.
-func (*dockerSeen) Confines() (yes bool, why string) { return true, "" }
+func (*dockerSeen) Confines() bool { return true }
 
 // Try starts our own worker, which looks and ends, in a container of the image.
 func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
@@ -305,6 +305,28 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 	return found, nil
 }
 
+// Confine puts the firewall up on a network that is made for it.
+func (d *dockerSeen) Confine(ctx context.Context) (err error) {
+	binary, err := FindWorker(d.p.o.WorkerBinary)
+	if err != nil {
+		return err
+	}
+	nonce := newNonce()
+	made, err := d.p.docker(ctx, "retake-doctor-"+nonce, nonce)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, made.RemoveNetwork(ctx), made.Close())
+	}()
+	if _, err := made.EnsureNetwork(ctx); err != nil {
+		return err
+	}
+	return made.Confine(ctx, container.Egress{Closed: true, Image: d.p.o.Config.Containers.Image, WorkerBinary: binary})
+}
+
 // network is the workers' own if it is there, else one that is made for the trial, and removed when done is called.
 func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name string, done func() error, err error) {
 	at, err := d.Gateway(ctx)
@@ -342,6 +364,7 @@ func trialSpec(c config.Config, id, dir, binary string, entry []string) containe
 	spec := container.Spec{
 		AttemptID: id, Task: "doctor", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: dir, Entrypoint: entry, WorkerBinary: binary,
 		Memory: c.Containers.MemoryBytes(), CPUs: c.Containers.CPUs, Pids: int64(c.Containers.PIDs), User: c.Containers.User,
+		ReadOnly: c.Containers.ReadOnly, Scratch: c.Containers.Scratch,
 	}
 	for _, name := range sortedKeys(c.Containers.Env) {
 		spec.Env = append(spec.Env, name+"="+c.Containers.Env[name])

@@ -194,6 +194,11 @@ func TestPreflightLooksFromInside(t *testing.T) {
 			t.Errorf("%s: want %q in\n%s", check, want, of(check))
 		}
 	}
+	s.config.Containers.OCIRuntime = "no-such-runtime"
+	if _, of := s.looked(s.options(), doctor.NeedsEngine); !strings.HasPrefix(of("engine"), "problem: ") || !strings.Contains(of("engine"), "runtime no-such-runtime") {
+		t.Error(of("engine"))
+	}
+	s.config.Containers.OCIRuntime = ""
 	s.config.Stages[0].Run, s.config.AgentBus.ListenAddr = []string{"nothing-like-it"}, "192.0.2.1" // which this machine does not have
 	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.Contains(of("container"), "has no program nothing-like-it") || !strings.Contains(of("container"), "nobody can listen there") {
 		t.Error(of("container"))

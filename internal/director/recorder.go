@@ -29,15 +29,29 @@ type recorder struct {
 	image  string
 	guards policy.Guards
 	preset string
-	stages []string // of a whole attempt, in their order
-	judges int      // so many of them, the last, are VALIDATE and what follows
+	course course // of the attempts to come
 	log    *zap.Logger
 	stats  map[fsm.IssueKey]audit.Stats // as last written
 
 	judgments []judgment // of the record that is followed
 
-	ends   sync.Map // attempt → attemptEnd, until the next one begins or the task is over
-	unread sync.Map // what cannot be read at GitHub → for which reasons, as written; each is one caller's
+	ends    sync.Map // attempt → attemptEnd, until the next one begins or the task is over
+	courses sync.Map // attempt → its course, for as long; of one that an earlier process has begun there is none
+	unread  sync.Map // what cannot be read at GitHub → for which reasons, as written; each is one caller's
+}
+
+// course is what a whole attempt runs.
+type course struct {
+	stages []string // in their order
+	judges int      // so many of them, the last, are VALIDATE and what follows
+}
+
+func courseOf(in *setup) (all course) {
+	for _, g := range in.stages {
+		all.stages = append(all.stages, g.Name)
+	}
+	all.judges = len(in.validateStages())
+	return all
 }
 
 // judgment is a verdict that is written down with the state that it leads to.
@@ -83,10 +97,7 @@ func (d *daemon) newRecorder(m *fsm.Machine) (c *recorder, edits []fsm.BudgetEdi
 
 // follow takes another configuration for what is written from now on.
 func (c *recorder) follow(now *setup) {
-	c.judges, c.stages = len(now.validateStages()), nil
-	for _, g := range now.stages {
-		c.stages = append(c.stages, g.Name)
-	}
+	c.course = courseOf(now)
 	c.preset, c.guards = now.Recovery.Preset, now.policy.With(now.Limits()).Guards()
 }
 
@@ -160,15 +171,20 @@ func (c *recorder) record(r fsm.Record) {
 
 // reached notes at which stage a task's attempt is, and which stages are behind it. They run in their order.
 func (c *recorder) reached(k fsm.IssueKey, stage string) {
-	s := c.stats[k]
+	s, t, of := c.stats[k], c.state.Task(k), c.course
+	if t != nil {
+		if its, known := c.courses.Load(fsm.AttemptID(t.Nonce, t.Attempt)); known {
+			of = its.(course)
+		}
+	}
 	s.Stage = stage
-	switch i := slices.Index(c.stages, stage); {
+	switch i := slices.Index(of.stages, stage); {
 	case i >= 0:
-		s.StagesCompleted = slices.Clone(c.stages[:i])
+		s.StagesCompleted = slices.Clone(of.stages[:i])
 	case stage == wire.StageDone:
-		done := c.stages
-		if t := c.state.Task(k); t != nil && t.LeavesValidation {
-			done = done[:len(done)-c.judges]
+		done := of.stages
+		if t != nil && t.LeavesValidation {
+			done = done[:len(done)-of.judges]
 		}
 		s.StagesCompleted = slices.Clone(done)
 	}
@@ -191,7 +207,7 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 	if t == nil {
 		return
 	}
-	c.ends.Delete(fsm.AttemptID(t.Nonce, f.N-1))
+	c.forget(fsm.AttemptID(t.Nonce, f.N-1))
 	if s := c.stats[f.Task]; !f.Next.Validate { // else it goes on with what the last attempt has done
 		s.StagesCompleted = nil
 		c.stats[f.Task] = s
@@ -206,8 +222,15 @@ func (c *recorder) began(at time.Time, f fsm.AttemptBegan) {
 	})
 }
 
-// starts says who works in an attempt, as its plan has it.
-func (c *recorder) starts(e fsm.Effect, p wire.Plan) {
+// forget leaves out what is known of an attempt that is over.
+func (c *recorder) forget(attempt string) {
+	c.ends.Delete(attempt)
+	c.courses.Delete(attempt)
+}
+
+// starts says who works in an attempt, as its plan has it, and keeps the course of it: another configuration changes nothing of an attempt that has begun.
+func (c *recorder) starts(e fsm.Effect, p wire.Plan, in *setup) {
+	c.courses.Store(e.Worker, courseOf(in))
 	who, model := workerOf(p)
 	c.out.Attempt(e.Worker, func(m *audit.Meta) {
 		m.Issue, m.Attempt, m.Agent, m.Model = string(e.Task), e.Attempt, who, model
@@ -259,7 +282,7 @@ func (c *recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 		c.task(at, t)
 	}
 	if f.To.Info().Final || f.To == fsm.Forgotten {
-		c.ends.Delete(fsm.AttemptID(t.Nonce, f.Attempt))
+		c.forget(fsm.AttemptID(t.Nonce, f.Attempt))
 		delete(c.stats, f.Task)
 	}
 }
@@ -276,7 +299,7 @@ func (c *recorder) judged(at time.Time, f fsm.VerdictMade) {
 		end = known.(attemptEnd)
 	}
 	failure := audit.NewFailure(f.Finding, f.Verdict)
-	failure.ErrorID, failure.Assertion = end.errorID, end.assertion
+	failure.ErrorID, failure.Assertion, failure.DecidedAt = end.errorID, end.assertion, wire.At(at)
 	c.out.Classified(at, c.runID, f.Stage, audit.Classified{
 		Caller: fsm.Caller(f.Stage), Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
 	})

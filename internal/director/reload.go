@@ -41,7 +41,9 @@ type reading struct {
 	file    string                                  // that it is read from; empty: none
 	mu      sync.Mutex                              // one at a time
 	last    atomic.Pointer[Reading]
-	sum     string        // of the files at the last reading
+	files   []string      // that it consists of, in force or as read last
+	sum     string        // of those before the last reading: what has changed while they were read has changed since
+	every   time.Duration // between two looks at the files, whatever the watch notices
 	changed chan struct{} // room for one: another setup is in force
 }
 
@@ -51,20 +53,36 @@ const atStart = "start"
 // startReading notes what the start has read.
 func (d *daemon) startReading(o Options) {
 	d.reading.again, d.reading.file, d.reading.changed = o.Read, o.ConfigFile, make(chan struct{}, 1)
-	d.reading.sum = sumOf(d.configFiles(d.setup().read))
+	d.reading.files, d.reading.every = d.configFiles(d.setup().read), cmp.Or(o.filesEvery, filesEvery)
 	d.reading.last.Store(&Reading{At: d.since, By: atStart, Digest: d.setup().digest, Since: d.since})
 }
 
-// configFiles are the files that a configuration consists of.
-func (d *daemon) configFiles(c config.Config) (files []string) {
+// configFiles are the files that configurations consist of.
+func (d *daemon) configFiles(of ...config.Config) (files []string) {
 	if d.reading.file != "" {
 		files = append(files, d.reading.file)
 	}
-	own := c.OwnFiles()
-	for _, key := range sortedKeys(own) {
-		files = append(files, own[key])
+	for _, c := range of {
+		own := c.OwnFiles()
+		for _, key := range sortedKeys(own) {
+			if !slices.Contains(files, own[key]) {
+				files = append(files, own[key])
+			}
+		}
 	}
 	return files
+}
+
+// readFiles reads the configuration, and notes what its files held before that.
+func (d *daemon) readFiles() (next config.Config, problems config.Problems) {
+	for known := false; !known; {
+		d.reading.sum = sumOf(d.reading.files)
+		next, problems = d.reading.again()
+		files := d.configFiles(d.setup().read, next)
+		known = slices.Equal(files, d.reading.files) // otherwise it names files that were not summed
+		d.reading.files = files
+	}
+	return next, problems
 }
 
 // sumOf is the sum of what files hold. One that cannot be read has a sum, too.
@@ -95,8 +113,7 @@ func (d *daemon) reread(by string) Reading {
 		r.Digest, r.Problems = d.setup().digest, []string{"this director was started without a way to read its configuration again: restart it"}
 		return r
 	}
-	next, problems := d.reading.again()
-	d.reading.sum = sumOf(d.configFiles(d.setup().read))
+	next, problems := d.readFiles()
 	now, change, err := d.next(next, problems)
 	if err != nil {
 		r.Problems = strings.Split(err.Error(), "\n")
@@ -105,7 +122,6 @@ func (d *daemon) reread(by string) Reading {
 	if err == nil && len(r.Changed) > 0 {
 		d.putInForce(now, by, change)
 		r.Since = r.At
-		d.reading.sum = sumOf(d.configFiles(now.read))
 	}
 	r.Digest = d.setup().digest
 	d.reading.last.Store(&r)
@@ -231,11 +247,6 @@ func (d *daemon) reload(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	respond(w, status, r)
-}
-
-// Reload has the director that runs on a data directory read its configuration again.
-func Reload(ctx context.Context, dataDir string) (Reading, error) {
-	return ask[Reading](ctx, dataDir, http.MethodPost, "/reload", nil)
 }
 
 // configState is the reading for who asks how the director is.

@@ -3,12 +3,13 @@ package director
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -313,8 +314,67 @@ func TestReloadWithoutAFile(t *testing.T) {
 	s := newHarness(t, working)
 	s.start()
 	s.runs()
-	r, err := ask[Reading](t.Context(), s.config.Director.DataDir, http.MethodPost, "/reload", nil)
+	r, err := Reload(t.Context(), s.config.Director.DataDir)
 	if must(t, err); len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "restart it") {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// readsNumbers has the director watch a file with director.max_workers alone, and returns what was read of it last.
+func (s *harness) readsNumbers(file string, each func()) (last func() int64) {
+	var n atomic.Int64
+	s.file, s.read = file, func() (config.Config, config.Problems) {
+		c := s.config
+		data, err := os.ReadFile(file)
+		if err == nil {
+			c.Director.MaxWorkers, err = strconv.Atoi(string(data))
+		}
+		if err != nil { // it is half written, or there is none
+			return c, config.Problems{{Where: file, Text: err.Error()}}
+		}
+		each()
+		n.Store(int64(c.Director.MaxWorkers))
+		return c, nil
+	}
+	return n.Load
+}
+
+// A file that is written while it is read is read once more, without anybody's word.
+func TestAChangeDuringTheReadingIsNotMissed(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, working)
+	file := filepath.Join(t.TempDir(), "c.txt")
+	must(t, os.WriteFile(file, []byte("3"), 0o600))
+	last := s.readsNumbers(file, sync.OnceFunc(func() { // somebody is faster than what comes after the reading
+		must(t, os.WriteFile(file, []byte("4"), 0o600))
+	}))
+	s.filesEvery = time.Hour
+	s.start()
+	s.runs()
+	s.until("what was written meanwhile is read", func() bool { return last() == 4 })
+}
+
+// The folder of the configuration is replaced by another one: what is written there is read.
+func TestAFolderThatIsReplacedIsWatchedAnew(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, working)
+	dir := filepath.Join(t.TempDir(), "etc")
+	file := filepath.Join(dir, "c.txt")
+	put := func(n int) {
+		must(t, os.MkdirAll(dir, 0o755))
+		must(t, os.WriteFile(file, []byte(strconv.Itoa(n)), 0o600))
+	}
+	put(3)
+	last := s.readsNumbers(file, func() {})
+	s.filesEvery = 100 * time.Millisecond
+	s.start()
+	s.runs()
+	s.until("it is read", func() bool { return last() == 3 })
+	must(t, os.Rename(dir, dir+".old"))
+	s.until("it is said", func() bool {
+		return s.logs.FilterMessageSnippet("cannot be watched").Len() == 1 && strings.Contains(s.health(), "is refused")
+	})
+	put(5)
+	s.until("the new folder is read", func() bool { return last() == 5 })
+	s.until("and watched", func() bool { return s.logs.FilterMessageSnippet("are watched again").Len() == 1 })
 }

@@ -16,17 +16,20 @@ const (
 	fileMost = 2 * time.Second
 )
 
+// filesEvery is how often the files are looked at although the watch has noticed nothing: it may have missed something, or be no more.
+const filesEvery = 30 * time.Second
+
 // watchConfig reads the configuration again at a hangup, and when one of its files changes, until ctx ends.
 func (d *daemon) watchConfig(ctx context.Context, hangups <-chan struct{}) {
 	if d.reading.again == nil {
 		return
 	}
-	w := newFileWatch(d.configFiles(d.setup().read))
+	w := newFileWatch(d.watchedFiles())
 	defer func() { w.close() }()
-	if w.err != nil {
-		d.log.Warn("changes of the configuration's files are not noticed by themselves: send SIGHUP, or use `director reload`", zap.Error(w.err))
-	}
+	d.sayWatch(nil, w.err)
 	d.reread(atStart) // it may have changed since the start has read it
+	look := time.NewTicker(d.reading.every)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -34,29 +37,50 @@ func (d *daemon) watchConfig(ctx context.Context, hangups <-chan struct{}) {
 		case <-hangups:
 			d.reread("SIGHUP")
 		case err := <-w.errors():
-			d.log.Warn("changes of the configuration's files may be missed: send SIGHUP, or use `director reload`", zap.Error(err))
-			continue
+			d.log.Warn("the watch of the configuration's files has failed, and begins anew", zap.Error(err))
+			w.close()
+			w = newFileWatch(d.watchedFiles())
+			d.rereadChanged()
+		case <-look.C:
+			d.rereadChanged()
 		case <-w.events():
 			if !w.rest(ctx) {
 				return
 			}
-			if files := d.changedSince(); len(files) > 0 {
-				d.reread(changedFiles(files))
-			}
+			d.rereadChanged()
 		}
-		w.follow(d.configFiles(d.setup().read))
+		before := w.err
+		w.follow(d.watchedFiles())
+		d.sayWatch(before, w.err)
 	}
 }
 
-// changedSince are the files of the configuration, if any of them has changed since the last reading.
-func (d *daemon) changedSince() []string {
+// sayWatch logs that changes are noticed late from now on, or at once again.
+func (d *daemon) sayWatch(before, now error) {
+	switch {
+	case now != nil && before == nil:
+		d.log.Warn("the configuration's files cannot be watched: they are looked at now and then; send SIGHUP, or use `director reload`, to have a change at once",
+			zap.Duration("every", d.reading.every), zap.Error(now))
+	case now == nil && before != nil:
+		d.log.Info("the configuration's files are watched again")
+	}
+}
+
+func (d *daemon) watchedFiles() []string {
 	d.reading.mu.Lock()
 	defer d.reading.mu.Unlock()
-	files := d.configFiles(d.setup().read)
-	if sumOf(files) == d.reading.sum {
-		return nil
+	return d.reading.files
+}
+
+// rereadChanged reads the configuration again if any of its files has changed since the last reading.
+func (d *daemon) rereadChanged() {
+	d.reading.mu.Lock()
+	files := d.reading.files
+	changed := sumOf(files) != d.reading.sum
+	d.reading.mu.Unlock()
+	if changed {
+		d.reread(changedFiles(files))
 	}
-	return files
 }
 
 // fileWatch notices that something happens in the folders of files: editors and others replace files, so that what is watched would be the old one.
@@ -68,16 +92,17 @@ type fileWatch struct {
 
 func newFileWatch(files []string) *fileWatch {
 	w := &fileWatch{}
-	if w.notify, w.err = fsnotify.NewWatcher(); w.err == nil {
-		w.follow(files)
-	}
+	w.follow(files)
 	return w
 }
 
 // follow watches the folders of files, and no others.
 func (w *fileWatch) follow(files []string) {
 	if w.notify == nil {
-		return
+		if w.notify, w.err = fsnotify.NewWatcher(); w.err != nil {
+			w.notify = nil
+			return
+		}
 	}
 	dirs := folders(files)
 	w.err = nil

@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,10 +16,12 @@ import (
 	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
+	"retake/internal/redact"
 )
 
 // reported hands a report to the machine; it is acknowledged once it is in the journal.
 func (s *session) reported(ctx context.Context, r bus.Report) {
+	r = withoutSecrets(r, s.github.Secrets())
 	s.reports.add(r)
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Signed {
 		s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage), zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
@@ -28,6 +31,29 @@ func (s *session) reported(ctx context.Context, r bus.Report) {
 			s.log.Debug("report not acknowledged; it comes again", zap.String("worker", r.Worker), zap.Error(err))
 		}
 	})
+}
+
+// withoutSecrets is a report without secrets, before anything is made of it. The worker has looked for what it was given; who reports in its place has not.
+func withoutSecrets(r bus.Report, by *redact.Redactor) bus.Report {
+	data, err := json.Marshal(r.Body)
+	if err != nil {
+		return r // it came as JSON
+	}
+	switch body := r.Body.(type) {
+	case *wire.WorkerError:
+		clean := &wire.WorkerError{}
+		if json.Unmarshal([]byte(by.JSON(string(data))), clean) == nil {
+			clean.ErrorID, clean.WorkerID, clean.AttemptID = body.ErrorID, body.WorkerID, body.AttemptID
+			r.Body = clean
+		}
+	case *wire.WorkerResult:
+		clean := &wire.WorkerResult{}
+		if json.Unmarshal([]byte(by.JSON(string(data))), clean) == nil {
+			clean.ResultID, clean.AttemptID = body.ResultID, body.AttemptID
+			r.Body = clean
+		}
+	}
+	return r
 }
 
 // personsWord marks what an unsigned report leads to, wherever people read of it.
@@ -146,6 +172,20 @@ func (s *session) takeSpooled(ctx context.Context, e fsm.Effect) error {
 // reportStore is where reports are kept.
 type reportStore interface {
 	ReportsOf(ctx context.Context, worker string, after uint64) ([]bus.Report, error)
+}
+
+// hiddenReports are those of a store, without secrets.
+type hiddenReports struct {
+	reportStore
+	by func() *redact.Redactor
+}
+
+func (h hiddenReports) ReportsOf(ctx context.Context, worker string, after uint64) ([]bus.Report, error) {
+	list, err := h.reportStore.ReportsOf(ctx, worker, after)
+	for i, r := range list {
+		list[i] = withoutSecrets(r, h.by())
+	}
+	return list, err
 }
 
 // reportCache keeps what was read of a worker's reports, so that each is read from the stream and decoded once: by the consumer,

@@ -61,13 +61,6 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 	}
 }
 
-func TestAlikeNamesTheIssues(t *testing.T) {
-	got := alike("acme/widgets#3", []string{"acme/widgets#1", "acme/gadgets#2", "big/acme/widgets#2", "acme/widgets#3"})
-	if want := "4 issues are held up by the same failure: #1, acme/gadgets#2, big/acme/widgets#2, #3"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 func TestSnapshotNamesTheTasksOfAnIncident(t *testing.T) {
 	m, at := fsm.New(fsm.Config{}), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	open := recovery.Breaker{}

@@ -158,13 +158,8 @@ func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
 			return exit
 		}
 	}
-	b := a.plan.Bus
-	o := bus.ClientOptions{
-		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: a.plan.WorkerID, MaxMessageBytes: b.MaxMessageBytes,
-		Key: a.plan.SignKey,
-	}
-	client, err := bus.Dial(o)
-	for ; err != nil; client, err = bus.Dial(o) {
+	client, err := a.dial()
+	for ; err != nil; client, err = a.dial() {
 		select {
 		case <-ctx.Done():
 			return 1
@@ -173,18 +168,6 @@ func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
 	}
 	defer client.Close()
 	a.client = client
-	if err := client.OnControl(func(c bus.Command) {
-		switch p := c.Payload.(type) {
-		case *wire.Stop:
-			a.stop <- p.Reason
-		case *wire.Probe:
-			_ = c.Reply(a.heartbeat())
-		case *wire.SyncRequired:
-			a.behind <- *p
-		}
-	}); err != nil {
-		return 1
-	}
 	hello := wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID}}
 	for {
 		ask, cancel := context.WithTimeout(ctx, time.Second)
@@ -211,6 +194,33 @@ func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
 		}
 	})
 	return h.play(ctx, a)
+}
+
+// dial connects and listens to its director. An error is worth another try, as it is for a real worker: the bus may go away in between.
+func (a *fakeWorker) dial() (*bus.Client, error) {
+	b := a.plan.Bus
+	client, err := bus.Dial(bus.ClientOptions{
+		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: a.plan.WorkerID, MaxMessageBytes: b.MaxMessageBytes,
+		Key: a.plan.SignKey,
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = client.OnControl(func(c bus.Command) {
+		switch p := c.Payload.(type) {
+		case *wire.Stop:
+			a.stop <- p.Reason
+		case *wire.Probe:
+			_ = c.Reply(a.heartbeat())
+		case *wire.SyncRequired:
+			a.behind <- *p
+		}
+	})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return client, nil
 }
 
 func (a *fakeWorker) heartbeat() wire.Heartbeat {

@@ -2,10 +2,9 @@ package director
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"iter"
-	"net"
-	"os"
+	"net/http"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"retake/internal/advise"
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
+	"retake/internal/hidden"
 	"retake/internal/output"
 	"retake/internal/page"
 	"retake/internal/story"
@@ -68,9 +68,15 @@ func (s seat) Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.
 	return s.outputs.Lines(ctx, string(k), f)
 }
 
-func (s seat) Command(ctx context.Context, c page.Command) (refused string, err error) {
-	_, answer := s.commandTask(ctx, c.Issue, TaskCommand{Command: string(c.Command), Text: c.Text}, c.By)
-	return answer.Problem, nil
+func (s seat) Command(ctx context.Context, c page.Command) error {
+	status, answer := s.commandTask(ctx, c.Issue, TaskCommand{ID: c.ID, Command: string(c.Command), Text: c.Text}, c.By)
+	switch {
+	case answer.Problem == "":
+		return nil
+	case answer.Busy || status == http.StatusServiceUnavailable:
+		return page.Undecided(answer.Problem)
+	}
+	return errors.New(answer.Problem)
 }
 
 // Tables are the policy's rows and guards, and the classifier's rules.
@@ -78,9 +84,9 @@ func (s seat) Tables() []page.Table {
 	in := s.setup()
 	rows, guards := advise.PolicyTable(in.policy.With(in.Limits()))
 	return []page.Table{
-		{Name: "Policy: what a failure leads to", About: "director policy show prints the same.", Head: advise.PolicyHead, Rows: rows},
+		{Name: "Policy: what a failure leads to", About: "`director policy show` prints the same.", Head: advise.PolicyHead, Rows: rows},
 		{Name: "Guards: what bounds a task", About: "What a verdict may use up before a person is asked.", Head: []string{"guard"}, Rows: guards},
-		{Name: "Rules: what a line of output means", About: "director classify --explain shows which of them was met.", Head: []string{"rule", "reason", "matches a line with", "why"}, Rows: in.classifier.Table()},
+		{Name: "Rules: what a line of output means", About: "`director classify --explain` shows which of them was met.", Head: []string{"rule", "reason", "matches a line with", "why"}, Rows: in.classifier.Table()},
 	}
 }
 
@@ -89,13 +95,8 @@ func (d *daemon) openPage() (*page.Page, error) {
 	if d.config.Director.HTTPListen == "" {
 		return nil, nil
 	}
-	host, _, err := net.SplitHostPort(d.config.Director.HTTPListen)
-	if err != nil {
-		return nil, fmt.Errorf("director: director.http_listen: %w", err)
-	}
-	ip := net.ParseIP(host)
-	open := host == "localhost" || ip != nil && ip.IsLoopback()
-	token := func() (string, error) { return d.config.PageToken(os.LookupEnv) }
+	open := d.loopback()
+	token := func() (string, error) { return d.config.PageToken(hidden.Lookup) }
 	if value, err := token(); !open && (err != nil || value == "") {
 		d.log.Warn("the page is not shown: director.http_listen is not an address of this machine only, and director.page_token_env or page_token_file names no token", zap.Error(err))
 		return nil, nil
@@ -107,6 +108,6 @@ func (d *daemon) openPage() (*page.Page, error) {
 			}
 			return nil
 		},
-		Token: token, Open: open, Fleet: d.config.Director.Fleet, Log: d.log,
+		Token: token, CheckName: checkRequester, Open: open, Fleet: d.config.Director.Fleet, Log: d.log,
 	})
 }

@@ -2,19 +2,14 @@ package director
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"retake/internal/bus"
-	"retake/internal/bus/wire"
 	"retake/internal/fsm"
-	"retake/internal/github"
 )
 
 // A snapshot is saved after so many batches, which bounds what a restart replays, or after so much time with any: only what is behind
@@ -33,6 +28,8 @@ const (
 // session is one life of a machine: from reading the journal until the context ends or the journal refuses.
 type session struct {
 	*daemon
+	bus         *bus.Bus // the daemon's, and met its: a request may outlast the session, and the next one has others
+	met         *meeting
 	owner       *owner
 	runner      *effectRunner
 	hellos      hellos
@@ -48,7 +45,8 @@ type session struct {
 	relists     chan struct{}
 	bells       map[string]bell // of the polls, by repository in lower case
 	reviewBell  bell
-	untrusted   sync.Map  // issues of which the log says that they are left alone
+	untrusted   sync.Map  // issues, or what was edited in them, of which the log says that they are left alone
+	explained   hourly    // issues that say so themselves
 	checkouts   []string  // that were there before the journal was read: what it does not know of them nobody needs
 	fleetKept   string    // the fleet's file as it was written last; the housekeeper's own
 	begun       *setup    // that its machine decides by; followSettings' own once the session has begun
@@ -61,8 +59,8 @@ type session struct {
 
 func (d *daemon) newSession() *session {
 	return &session{
-		daemon: d, relists: make(chan struct{}, 1), refusals: newPostponed(postponedFor), reclaims: newPostponed(min(postponedFor, d.wholeEvery)),
-		savedAt: time.Now(), reports: newReportCache(d.bus), reviews: newReviewWatch(), withdrawals: newWithdrawals(),
+		daemon: d, bus: d.bus, met: d.met, relists: make(chan struct{}, 1), refusals: newPostponed(postponedFor), reclaims: newPostponed(min(postponedFor, d.wholeEvery)),
+		savedAt: time.Now(), reports: newReportCache(hiddenReports{d.bus, d.github.Secrets}), reviews: newReviewWatch(), withdrawals: newWithdrawals(),
 		bells: map[string]bell{}, reviewBell: newBell(),
 	}
 }
@@ -142,120 +140,6 @@ func (s *session) damaged(err error) error {
 	return fmt.Errorf("director: %w: nothing was changed. Look with `director journal verify`; then bring back an export with `director journal import FILE`, or what GitHub, the containers and the reports still know with `director journal rebuild`", err)
 }
 
-// run is the session. It returns nil when ctx ended.
-func (s *session) run(ctx context.Context) (err error) {
-	if s.checkouts, err = s.workspace.Found(); err != nil {
-		return err
-	}
-	if err := s.bus.ShareSecret(ctx); err != nil {
-		return fmt.Errorf("%w: %w", errBus, err)
-	}
-	driver, err := s.load(ctx)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errBus, err)
-	}
-	for _, c := range driver.Machine().Cooldowns() {
-		s.github.Prime(github.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
-	}
-	if err := s.openRepositories(ctx); err != nil { // the gate knows by now what the journal says of limits
-		return err
-	}
-	s.sayWhoWeAre(ctx)
-	if err := s.meetTasks(driver.Machine()); err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	s.owner = newOwner(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
-	t := s.term.Load()
-	s.owner.clock = t.clock.Load()
-	s.owner.clock.atLeast(driver.Machine().Now())
-	s.runner = newEffectRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.send(ctx, e, nil) }, s.log)
-	s.runner.may = t.leads
-	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
-		return err
-	}
-	s.owner.effects, s.owner.onDurable, s.owner.onBatch = s.runner.submit, s.onDurable, s.views.batch
-	var edits []fsm.BudgetEdited
-	s.recorder, edits, err = s.newRecorder(driver.Machine())
-	if err != nil {
-		return err
-	}
-	s.metrics.Begin(driver.Machine(), s.begun.Director.MaxWorkers)
-	defer s.metrics.End()
-	s.traces = s.newTraces(driver.Machine(), driver.Last())
-	if err := s.adopt(ctx, driver.Machine(), edits); err != nil {
-		return err
-	}
-	watched := s.watched(driver.Machine())
-	s.keepFleet(s.fleetOf(driver.Machine()))
-	s.broker = s.newBroker(ctx, driver.Machine())
-	if err := s.listenOperator(ctx); err != nil {
-		return err
-	}
-	s.seat.Store(s)
-	defer s.seat.Store(nil)
-	s.started = true
-	s.log.Info("director started", zap.String("run", s.runID), zap.String("fleet", s.config.Director.Fleet),
-		zap.Strings("repositories", s.config.GitHub.Repositories), zap.Bool("writes", s.config.GitHub.Writes),
-		zap.String("bus", s.bus.WorkerURL(s.gateway)), zap.String("data_dir", s.config.Director.DataDir),
-		zap.String("image", s.image()))
-	if d := s.machineConfig(s.begun); d.Policy.ContinuesOnError() {
-		s.log.Warn(continuesText)
-	}
-	group.Go(func() error { return s.owner.run(ctx) })
-	group.Go(func() error { return s.bus.ConsumeReports(ctx, func(r bus.Report) { s.reported(ctx, r) }) })
-	group.Go(func() error {
-		s.traces.run(ctx)
-		return nil
-	})
-	group.Go(func() error { return s.watchWorkers(ctx) })
-	group.Go(func() error { return s.serveHello(ctx) })
-	group.Go(func() error { return s.runtime.Watch(ctx, s.relist) })
-	group.Go(func() error { return s.listContainers(ctx) })
-	group.Go(func() error { return s.followSettings(ctx) })
-	group.Go(func() error { return s.watchGate(ctx) })
-	group.Go(func() error { return s.watchOffences(ctx) })
-	group.Go(func() error { return s.watchDrift(ctx) })
-	group.Go(func() error { return s.watchDisk(ctx) })
-	group.Go(func() error { return s.guardDisk(ctx) })
-	group.Go(func() error { return s.watchReviews(ctx) })
-	group.Go(func() error { return s.showIncidents(ctx) })
-	group.Go(func() error { return s.bus.ServeBudget(ctx, s.broker) })
-	snapshot := s.saved // the housekeeper's from now on
-	group.Go(func() error {
-		s.verifyJournal(ctx, snapshot)
-		return nil
-	})
-	group.Go(func() error { return s.views.follow(ctx) })
-	group.Go(func() error { return s.housekeeping(ctx) })
-	group.Go(func() error { return s.watchOnly(ctx) })
-	group.Go(func() error { return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) }) })
-	for _, repo := range watched {
-		b := newBell()
-		s.bells[strings.ToLower(repo)] = b
-		group.Go(func() error { return s.poll(ctx, repo, b) })
-	}
-	group.Go(func() error { return s.serveOperator(ctx) }) // it may ring the bells, as webhooks do
-	group.Go(func() error { return s.serveWebhooks(ctx) })
-	group.Go(func() error {
-		s.metrics.Follow(ctx)
-		return nil
-	})
-	err = group.Wait()
-	s.traces.finish()
-	s.runner.wait()
-	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if t.leads() {
-		s.save(late, s.stateToSave(s.owner.driver, true)) // nobody decides any more
-		s.keepFleet(s.fleetOf(s.owner.driver.Machine()))
-	}
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
-}
-
 // sayWhoWeAre logs which account is used, and what that means for whoever owns it.
 func (s *session) sayWhoWeAre(ctx context.Context) {
 	switch login, bot, err := s.github.Account(ctx); {
@@ -275,6 +159,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	for _, t := range m.Tasks() {
 		if t.State.Info().Live && t.Attempt > 0 {
 			s.bus.Admit(t.AttemptID())
+			s.outside.admit(t.AttemptID())
 		}
 	}
 	if err := s.sweep(ctx, m); err != nil {

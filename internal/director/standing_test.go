@@ -52,8 +52,8 @@ func TestQueueIsOrderedByGitHub(t *testing.T) {
 	}
 	s.github.Close(first, "octocat")
 	s.until("what depended on it is delivered", s.labelled(late, "agent-review", "urgent"))
-	if got := s.labels(strange); !slices.Equal(got, []string{"agent-task"}) || s.logs.FilterMessageSnippet("an untrusted author has written").Len() != 1 {
-		t.Errorf("the untrusted author's issue is labelled %v, and %d lines say so", got, s.logs.FilterMessageSnippet("an untrusted author has written").Len())
+	if got := s.labels(strange); !slices.Equal(got, []string{"agent-task"}) || s.logs.FilterMessageSnippet("an issue is left alone").Len() != 1 {
+		t.Errorf("the untrusted author's issue is labelled %v, and %d lines say so", got, s.logs.FilterMessageSnippet("an issue is left alone").Len())
 	}
 	s.github.RemoveLabel(strange, "octocat", "agent-task")
 	s.github.AddLabel(strange, "octocat", "agent-task")

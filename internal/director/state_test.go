@@ -127,7 +127,7 @@ func newNovelHarness(t *testing.T, script string) *harness {
 func (s *harness) endWorkers() {
 	s.stop()
 	ctx := context.Background()
-	p, err := container.OpenProcesses(ctx, container.Options{Fleet: s.config.Director.Fleet, Dir: filepath.Join(s.config.Director.DataDir, "processes")})
+	p, err := container.OpenProcesses(ctx, container.Options{Fleet: s.config.Director.Fleet, Dir: filepath.Join(s.config.Director.DataDir, "processes"), SameUser: os.Geteuid() != 0})
 	must(s.t, err)
 	all, err := p.List(ctx)
 	must(s.t, err)

@@ -94,7 +94,7 @@ func TestCommandIsNotRepeatedAfterAnAnswer(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if _, err := OfferIssue(t.Context(), t.TempDir(), "acme/widgets#1", ""); !errors.Is(err, ErrNotThere) || time.Since(began) > 0 {
+		if _, err := OfferIssue(t.Context(), t.TempDir(), "acme/widgets#1", "", false); !errors.Is(err, ErrNotThere) || time.Since(began) > 0 {
 			t.Errorf("without a director: %v, after %s", err, time.Since(began))
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -24,6 +25,8 @@ type TaskCommand struct {
 	For     string `json:"for,omitempty"`    // snooze: 30m, 2h, 1d; 1 minute to 30 days
 	Amount  int    `json:"amount,omitempty"` // budget: 1 to 20 attempts
 	By      string `json:"by,omitempty"`     // for whom; who opened the socket is known anyway
+	// Again: an issue whose work is done is worked on once more; of an offer alone.
+	Again bool `json:"again,omitempty"`
 	// ID names the request: repeated with it, it counts once. Empty: each counts.
 	ID string `json:"id,omitempty"`
 }
@@ -45,6 +48,14 @@ var (
 	requesterForm = regexp.MustCompile(`^[\pL\pN][\pL\pN ._@+-]{0,63}$`)
 	requestForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 )
+
+// checkRequester returns what is wrong with a name under which a command is recorded.
+func checkRequester(name string) error {
+	if !requesterForm.MatchString(name) {
+		return errors.New("want a name of at most 64 letters, digits, spaces and . _ @ + -, the first a letter or a digit")
+	}
+	return nil
+}
 
 // commandPatience is for how long a request waits for an effect on its issue, which has to end before anything else is decided. Whoever asks does so for
 // askTimeout.
@@ -88,8 +99,8 @@ func (s *session) postCommand(w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `want POST /tasks/owner/repo/12/commands with {"command": "retry", "text": "…", "id": "…"}`})
 		return
 	}
-	if c.By != "" && !requesterForm.MatchString(c.By) {
-		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"by": want a name of at most 64 letters, digits, spaces and . _ @ + -`})
+	if err := checkRequester(c.By); c.By != "" && err != nil {
+		respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"by": ` + err.Error()})
 		return
 	}
 	status, a := s.commandTask(r.Context(), key, c, requester(r, c.By))

@@ -191,7 +191,7 @@ func TestAddOffersAnIssue(t *testing.T) {
 	s.start()
 	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy") })
 	add := func(key string) TaskAnswer {
-		a, err := OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), "")
+		a, err := OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), "", false)
 		must(t, err)
 		return a
 	}

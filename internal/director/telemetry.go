@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/fsm"
+	"retake/internal/hidden"
 	"retake/internal/trace"
 )
 
@@ -56,12 +56,14 @@ func openTelemetry(c config.Config, runID string, log *zap.Logger) (*telemetry, 
 		otlptracehttp.WithEndpointURL(u.String()), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}), // the queue tries again
 	}
-	if name := c.Telemetry.OTLPHeadersEnv; name != "" && name != config.StandardHeadersEnv { // that one the exporter reads itself
-		headers, err := otlpHeaders(os.Getenv(name))
+	if name := c.Telemetry.OTLPHeadersEnv; name != "" {
+		headers, err := otlpHeaders(hidden.Getenv(name))
 		if err != nil {
 			return nil, fmt.Errorf("director: telemetry.otlp_headers_env names %s: %w", name, err)
 		}
-		options = append(options, otlptracehttp.WithHeaders(headers))
+		if len(headers) > 0 {
+			options = append(options, otlptracehttp.WithHeaders(headers))
+		}
 	}
 	exporter, err := otlptracehttp.New(context.Background(), options...)
 	if err != nil {

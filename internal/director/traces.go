@@ -2,15 +2,12 @@ package director
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
-	"retake/internal/bus/chain"
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
 	"retake/internal/trace"
@@ -31,7 +28,7 @@ const (
 type traces struct {
 	*telemetry
 	log     *zap.Logger
-	journal *bus.Journal
+	journal batches
 	reports func(ctx context.Context, worker string) ([]bus.Report, error)
 	book    *trace.Book
 
@@ -118,23 +115,16 @@ func (f *traces) finish() {
 
 // load tells the book what began before this session. What cannot be read costs the beginnings of tasks that are under way, and nothing else.
 func (f *traces) load(ctx context.Context) {
-	begin, err := f.journal.Begin(ctx)
-	if err == nil {
-		_, err = f.journal.Records(ctx, begin, func(r chain.Record) error {
-			if r.Seq > f.before {
-				return errEnough
-			}
-			records, err := fsm.ReadBatch(r.Data)
-			if err != nil {
-				return fmt.Errorf("journal at %d: %w", r.Seq, err)
-			}
-			for _, one := range records {
-				f.follow(ctx, one)
-			}
-			return nil
-		})
-	}
-	if err != nil && !errors.Is(err, errEnough) && ctx.Err() == nil {
+	err := readJournal(ctx, f.journal, func(seq uint64, records []fsm.Record) error {
+		if seq > f.before {
+			return errEnough
+		}
+		for _, r := range records {
+			f.follow(ctx, r)
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
 		f.log.Info("traces of tasks that are under way begin late: the journal was not read from its beginning", zap.Error(err))
 	}
 	for _, k := range f.known {

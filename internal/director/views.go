@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
 	"retake/internal/bus"
-	"retake/internal/bus/chain"
 	"retake/internal/fsm"
 	"retake/internal/story"
 )
@@ -18,17 +18,20 @@ import (
 // views keep the read model of a session: all that people look at, be it by command, page or report, comes from its book. A goroutine of its own
 // follows the journal, so that whoever looks never makes the owner wait.
 //
-//	journal, to where the session begins ──Records──▶ follow ──▶ book ◀── read ── commands, page
-//	owner, each durable batch ──batch────▶ queue ───▶ follow
+//	journal, to where the session begins ──readJournal──▶ follow ──▶ book ◀── read ── commands, page
+//	owner, each durable batch ──batch──▶ queue ─────────▶ follow
+//	journal, what the queue had no room for ──readBehind─▶ follow
 type views struct {
 	log     *zap.Logger
-	journal *bus.Journal
+	journal batches
 	config  fsm.Config // follow's own; for others under mu
 	begin   uint64     // what the journal had when the session began
-	state   []byte     // of the machine then
+	state   []byte     // of the machine then; nil: the book has it. follow's own
 
 	queueMu sync.Mutex
-	queue   []decidedBatch // decided since, and not in the book yet
+	queue   []decidedBatch // decided since, and not in the book yet; at most queueMost
+	newest  uint64         // of all that were decided, in the queue or not; 0: none since the beginning
+	decides *fsm.Config    // what decides from now on, instead; nil: the same
 	more    chan struct{}  // the queue has something; room for one
 
 	mu      sync.Mutex    // never the owner's
@@ -38,14 +41,22 @@ type views struct {
 	whole   chan struct{} // one reading of the whole journal at a time; room for one
 }
 
+// queueMost bounds what waits for the follower: some minutes of a busy fleet. The rest is read from the journal.
+const queueMost = 4096
+
+// The pauses between tries to read what could not be read.
+const (
+	rereadFirst = 10 * time.Second
+	rereadMost  = 10 * time.Minute
+)
+
 type decidedBatch struct {
 	seq     uint64
 	records []fsm.Record
-	config  *fsm.Config // what decides from now on, instead
 }
 
 // newViews begins with the machine as it is before it decides anything.
-func newViews(d *fsm.Driver, j *bus.Journal, config fsm.Config, log *zap.Logger) (*views, error) {
+func newViews(d *fsm.Driver, j batches, config fsm.Config, log *zap.Logger) (*views, error) {
 	state, err := d.Machine().Snapshot()
 	if err != nil {
 		return nil, err
@@ -55,89 +66,161 @@ func newViews(d *fsm.Driver, j *bus.Journal, config fsm.Config, log *zap.Logger)
 
 // batch takes what has become durable. It is the owner's.
 func (v *views) batch(seq uint64, records []fsm.Record) {
-	v.add(decidedBatch{seq: seq, records: records})
+	v.queueMu.Lock()
+	v.newest = seq
+	if len(v.queue) < queueMost {
+		v.queue = append(v.queue, decidedBatch{seq, records})
+	}
+	v.queueMu.Unlock()
+	v.wake()
 }
 
 // configure takes the configuration that the machine decides by from now on.
-func (v *views) configure(c fsm.Config) { v.add(decidedBatch{config: &c}) }
-
-func (v *views) add(b decidedBatch) {
+func (v *views) configure(c fsm.Config) {
 	v.queueMu.Lock()
-	v.queue = append(v.queue, b)
+	v.decides = &c
 	v.queueMu.Unlock()
+	v.wake()
+}
+
+func (v *views) wake() {
 	select {
 	case v.more <- struct{}{}:
 	default:
 	}
 }
 
-// follow reads what was before, and then takes what is decided, until ctx ends.
+// follow reads what was before, and then takes what is decided, until ctx ends. What cannot be read is missing in the book, and read again.
 func (v *views) follow(ctx context.Context) error {
 	defer close(v.ended)
-	book := story.NewBook(v.config, story.DefaultLimits)
-	if err := readBook(ctx, v.journal, book, func(r chain.Record, _ []fsm.Record) bool { return r.Seq <= v.begin }); err != nil && ctx.Err() == nil {
-		v.log.Warn("what happened before this run cannot be read; explain and events know less", zap.Error(err))
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var again chan *story.Book // what is read again; nil: nothing is missing
+	readAgain := func(state []byte) {
+		again = make(chan *story.Book, 1)
+		into, config := again, v.config
+		reading.Go(func() { v.readAgain(ctx, config, state, into) })
 	}
-	if err := book.Adopt(v.state); err != nil {
+	book, missing, err := v.load(ctx, v.config, v.state)
+	switch {
+	case err != nil:
 		return err
+	case missing == nil:
+		v.state = nil
+	case ctx.Err() == nil:
+		v.log.Warn("what happened before this run cannot be read; explain and events know less", zap.Error(missing))
+		if !errors.Is(missing, bus.ErrDamaged) { // that does not heal
+			readAgain(v.state)
+		}
 	}
 	for {
-		v.queueMu.Lock()
-		queue := v.queue
-		v.queue = nil
-		v.queueMu.Unlock()
-		v.mu.Lock()
-		for _, b := range queue {
-			if b.config != nil {
-				v.config = *b.config
-				book.Configure(v.config)
-			} else {
-				book.Add(b.seq, b.records)
-			}
-		}
-		v.book = book
-		close(v.changed)
-		v.changed = make(chan struct{})
-		v.mu.Unlock()
+		late := v.takeQueue(ctx, book)
 		select {
+		case next := <-again:
+			if err := v.catchUp(ctx, next, book.Last().Seq); err != nil {
+				readAgain(v.state)
+				continue
+			}
+			next.Configure(v.config)
+			book, again, v.state = next, nil, nil
+			v.log.Info("what happened before this run is read after all")
 		case <-v.more:
+		case <-late:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// errViewOver: who looks has to begin anew.
-var errViewOver = errors.New("the director reads its journal anew, or another one leads now: ask again")
+// load makes a book of what was before the session. missing says why some of that is not in it; the book stands where the machine does all the same.
+func (v *views) load(ctx context.Context, config fsm.Config, state []byte) (book *story.Book, missing, err error) {
+	book = story.NewBook(config, story.DefaultLimits)
+	missing = readJournal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
+		if seq > v.begin {
+			return errEnough
+		}
+		book.Add(seq, records)
+		return nil
+	})
+	return book, missing, book.Adopt(v.begin, state)
+}
 
-// errEnough ends a reading.
-var errEnough = errors.New("enough is read")
-
-// readBook adds what a journal has, archived and live, for as long as wanted says so.
-func readBook(ctx context.Context, j *bus.Journal, book *story.Book, wanted func(chain.Record, []fsm.Record) bool) error {
-	at, err := j.Begin(ctx)
-	if err != nil {
-		return err
+// readAgain makes the book that could not be made, until that works, ctx ends, or it turns out that it never will.
+func (v *views) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *story.Book) {
+	var book *story.Book
+	select {
+	case <-time.After(rereadFirst):
+	case <-ctx.Done():
+		return
 	}
-	_, err = j.Records(ctx, at, func(r chain.Record) error { return addBatch(book, r, wanted) })
-	if errors.Is(err, errEnough) {
+	err := retry(ctx, pauses(rereadFirst, rereadMost), 0, func() error {
+		b, missing, err := v.load(ctx, config, state)
+		if err := errors.Join(missing, err); errors.Is(err, bus.ErrDamaged) {
+			return backoff.Permanent(err)
+		} else if err != nil {
+			return err
+		}
+		book = b
+		return nil
+	}, func(err error, pause time.Duration) {
+		v.log.Debug("what happened before this run still cannot be read", zap.Error(err), zap.Duration("in", pause))
+	})
+	if err == nil {
+		into <- book
+	}
+}
+
+// takeQueue adds to the book what was decided, and shows it. What the queue has not, the journal has; if that cannot be read, the book stays as it is, and the
+// channel says when it is time to try again.
+func (v *views) takeQueue(ctx context.Context, book *story.Book) (late <-chan time.Time) {
+	v.queueMu.Lock()
+	queue, newest, decides := v.queue, v.newest, v.decides
+	v.queue, v.decides = nil, nil
+	v.queueMu.Unlock()
+	v.mu.Lock()
+	for _, b := range queue {
+		if b.seq > book.Last().Seq+1 {
+			break
+		}
+		book.Add(b.seq, b.records)
+	}
+	if decides != nil {
+		v.config = *decides
+		book.Configure(v.config)
+	}
+	v.mu.Unlock()
+	if err := v.catchUp(ctx, book, newest); err != nil && ctx.Err() == nil {
+		v.log.Warn("views are behind the journal, which cannot be read; it is tried again", zap.Error(err), zap.Duration("in", rereadFirst))
+		late = time.After(rereadFirst)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.book = book
+	close(v.changed)
+	v.changed = make(chan struct{})
+	return late
+}
+
+// catchUp adds to a book what the journal has up to a sequence.
+func (v *views) catchUp(ctx context.Context, book *story.Book, to uint64) error {
+	if book.Last().Seq >= to {
 		return nil
 	}
-	return err
+	return readBehind(ctx, v.journal, bus.Head{Seq: book.Last().Seq}, func(seq uint64, records []fsm.Record) error {
+		if seq > to {
+			return errEnough
+		}
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		book.Add(seq, records)
+		return nil
+	})
 }
 
-// addBatch adds one batch, or returns errEnough.
-func addBatch(book *story.Book, r chain.Record, wanted func(chain.Record, []fsm.Record) bool) error {
-	records, err := fsm.ReadBatch(r.Data)
-	if err != nil {
-		return fmt.Errorf("journal at %d: %w", r.Seq, err)
-	}
-	if !wanted(r, records) {
-		return errEnough
-	}
-	book.Add(r.Seq, records)
-	return nil
-}
+// errViewOver: who looks has to begin anew.
+var errViewOver = errors.New("the director reads its journal anew, or another one leads now: ask again")
 
 // read lets f look at the book, at least as of a place in the journal. It waits for that, and returns why it gave up.
 func (v *views) read(ctx context.Context, seq uint64, f func(*story.Book)) error {
@@ -180,7 +263,7 @@ func (v *views) next(ctx context.Context, after story.Place) error {
 	}
 }
 
-// asOf makes a book of what the journal had at a time. It reads all of the journal.
+// asOf makes a book of what the journal had at a time; zero: of all of it. It reads all of the journal.
 func (v *views) asOf(ctx context.Context, at time.Time) (*story.Book, error) {
 	select {
 	case v.whole <- struct{}{}:
@@ -192,10 +275,51 @@ func (v *views) asOf(ctx context.Context, at time.Time) (*story.Book, error) {
 	config := v.config
 	v.mu.Unlock()
 	book := story.NewBook(config, story.Limits{})
-	return book, readBook(ctx, v.journal, book, before(at))
+	return book, readJournal(ctx, v.journal, before(book, at))
 }
 
-// before wants what was decided up to a time.
-func before(at time.Time) func(chain.Record, []fsm.Record) bool {
-	return func(_ chain.Record, records []fsm.Record) bool { return len(records) == 0 || !records[0].At.After(at) }
+// before adds to a book what was decided up to a time; zero: everything.
+func before(book *story.Book, at time.Time) takeBatch {
+	return func(seq uint64, records []fsm.Record) error {
+		if !at.IsZero() && len(records) > 0 && records[0].At.After(at) {
+			return errEnough
+		}
+		book.Add(seq, records)
+		return nil
+	}
+}
+
+// events hands out what has happened, at least up to a place in the journal, a list at a time, and then, if it is to follow, what happens until ctx ends. Nothing is left
+// out: what the book has dropped by the time that it is asked is read from the journal.
+func (v *views) events(ctx context.Context, seq uint64, f EventFilter, each func([]story.Event) error) error {
+	for last := f.After; ; {
+		var all []story.Event
+		var gap bool
+		soon, cancel := context.WithTimeout(ctx, viewTime)
+		next := last
+		err := v.read(soon, seq, func(b *story.Book) {
+			all, gap = b.Events(last, f.Issue)
+			gap = gap && !b.Covers(f.Since)
+			next = b.Last()
+		})
+		cancel()
+		if err != nil {
+			return err
+		}
+		if gap {
+			b, err := v.asOf(ctx, time.Time{})
+			if err != nil {
+				return fmt.Errorf("what happened after %s can only be read from the journal: %w", last, err)
+			}
+			all, _ = b.Events(last, f.Issue)
+			next = b.Last()
+		}
+		if err := each(f.since(all)); err != nil || !f.Follow {
+			return err
+		}
+		last, seq = next, 0
+		if err := v.next(ctx, last); err != nil {
+			return err // whoever follows has gone, or the session is over
+		}
+	}
 }

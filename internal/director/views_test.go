@@ -61,7 +61,7 @@ func TestTheStoryIsTold(t *testing.T) {
 	check("as it runs", told, finished)
 
 	rows, err := AskTasks(t.Context(), s.config.Director.DataDir)
-	if err != nil || len(rows) != 2 || rows[0].Issue != fsm.IssueKey(asked) || rows[1].Issue != fsm.IssueKey(done) {
+	if err != nil || len(rows) != 2 || rows[1].Attempts == nil || rows[1].Events == nil || rows[0].Issue != fsm.IssueKey(asked) || rows[1].Issue != fsm.IssueKey(done) {
 		t.Fatalf("tasks %+v, %v; want the one that waits, and the one that is done", rows, err)
 	}
 	v, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
@@ -91,6 +91,18 @@ func TestTheStoryIsTold(t *testing.T) {
 		return err == nil
 	})
 	check("after a restart", s.story(asked), s.story(done))
+
+	offer := func(again bool) TaskAnswer {
+		a, err := OfferIssue(t.Context(), s.config.Director.DataDir, fsm.IssueKey(done), "", again)
+		must(t, err)
+		return a
+	}
+	if a := offer(false); !strings.Contains(a.Problem, "the work on "+done+" is done") || !strings.Contains(a.Problem, "director add "+done+" --again") {
+		t.Errorf("what is done is offered: %+v", a)
+	}
+	if a := offer(true); a.Problem != "" {
+		t.Errorf("what is done is offered again: %+v", a)
+	}
 }
 
 // Whoever follows is told of everything once, in order, also across the place where the reading of the journal meets what is decided live.

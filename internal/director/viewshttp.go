@@ -16,11 +16,6 @@ import (
 // viewTime bounds how long a view waits for the read model.
 const viewTime = 10 * time.Second
 
-// problem is what a view answers instead of what was asked for.
-type problem struct {
-	Problem string `json:"problem"`
-}
-
 // issueOf is the issue that a path names.
 func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
@@ -64,7 +59,7 @@ func (s *session) viewed(ctx context.Context, f func(*story.Book, time.Time)) er
 func (s *session) listTasks(w http.ResponseWriter, r *http.Request) {
 	rows, err := s.Rows(r.Context())
 	if err != nil {
-		respond(w, http.StatusServiceUnavailable, problem{err.Error()})
+		respond(w, http.StatusServiceUnavailable, refusal{err.Error()})
 		return
 	}
 	if rows == nil {
@@ -84,11 +79,13 @@ func (s *session) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (told
 		if err != nil || ok {
 			return told, ok, err
 		}
-		at = time.Now() // it may be long over: the journal still has it
 	}
-	b, err := s.views.asOf(ctx, at)
+	b, err := s.views.asOf(ctx, at) // it may be long over: the journal still has it
 	if err != nil {
 		return told, false, err
+	}
+	if at.IsZero() {
+		at = time.Now()
 	}
 	told, ok = b.Story(k, at)
 	return told, ok, nil
@@ -99,16 +96,16 @@ func (s *session) tellStory(w http.ResponseWriter, r *http.Request) {
 	var at time.Time
 	if text := r.URL.Query().Get("at"); text != "" {
 		if err := at.UnmarshalText([]byte(text)); err != nil {
-			respond(w, http.StatusBadRequest, problem{"at: want a time like 2026-11-21T12:00:00Z"})
+			respond(w, http.StatusBadRequest, refusal{"at: want a time like 2026-11-21T12:00:00Z"})
 			return
 		}
 	}
 	key := issueOf(r)
 	switch told, ok, err := s.Story(r.Context(), key, at); {
 	case err != nil:
-		respond(w, http.StatusServiceUnavailable, problem{err.Error()})
+		respond(w, http.StatusServiceUnavailable, refusal{err.Error()})
 	case !ok:
-		respond(w, http.StatusNotFound, problem{NoStory(key)})
+		respond(w, http.StatusNotFound, refusal{NoStory(key)})
 	default:
 		respond(w, http.StatusOK, told)
 	}
@@ -124,7 +121,7 @@ func (s *session) listEvents(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	filter, err := eventFilterOf(q)
 	if err != nil {
-		respond(w, http.StatusBadRequest, problem{err.Error()})
+		respond(w, http.StatusBadRequest, refusal{err.Error()})
 		return
 	}
 	w.Header().Set("Content-Type", "application/jsonl")
@@ -138,7 +135,7 @@ func (s *session) listEvents(w http.ResponseWriter, r *http.Request) {
 		return http.NewResponseController(w).Flush()
 	})
 	if err != nil && r.Context().Err() == nil {
-		_ = out.Encode(problem{err.Error()})
+		_ = out.Encode(refusal{err.Error()})
 	}
 }
 
@@ -180,39 +177,13 @@ func (f EventFilter) query() string {
 
 // Events hands out what has happened, in order, a list at a time, and then, if it is to follow, what happens until ctx ends.
 func (s *session) Events(ctx context.Context, f EventFilter, each func([]story.Event) error) error {
-	var all []story.Event
-	var last story.Place
-	var gap bool
-	err := s.viewed(ctx, func(b *story.Book, _ time.Time) {
-		all, gap = b.Events(f.After, f.Issue)
-		gap = gap && !b.Covers(f.Since)
-		last = b.Last()
-	})
+	soon, cancel := context.WithTimeout(ctx, viewTime)
+	seq, err := look(soon, s.owner, func(d *fsm.Driver) uint64 { return d.Last() })
+	cancel()
 	if err != nil {
 		return err
 	}
-	if gap { // what the book has dropped is in the journal
-		b, err := s.views.asOf(ctx, time.Now())
-		if err != nil {
-			return err
-		}
-		all, _ = b.Events(f.After, f.Issue)
-		last = b.Last()
-	}
-	for {
-		if err := each(f.since(all)); err != nil || !f.Follow {
-			return err
-		}
-		if err := s.views.next(ctx, last); err != nil {
-			return err // whoever follows has gone, or the session is over
-		}
-		if err := s.viewed(ctx, func(b *story.Book, _ time.Time) {
-			all, _ = b.Events(last, f.Issue)
-			last = b.Last()
-		}); err != nil {
-			return err
-		}
-	}
+	return s.views.events(ctx, seq, f, each)
 }
 
 func (f EventFilter) since(all []story.Event) (kept []story.Event) {

@@ -12,6 +12,8 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/net/netutil"
+
+	"retake/internal/page"
 )
 
 // Bounds of the HTTP server, whoever asks. A route whose answer takes longer than webTime lifts its own deadline: http.ResponseController.
@@ -28,7 +30,7 @@ type route struct {
 
 // routes is the table of what is served at director.http_listen, by a leader and a standby alike: what only one of them can do says so itself.
 func (d *daemon) routes() []route {
-	all := []route{{"GET " + metricsPath, http.HandlerFunc(d.serveMetrics)}}
+	all := []route{{"GET " + metricsPath, d.byLocalName(d.serveMetrics)}}
 	if d.webhooks.secret != nil {
 		all = append(all, route{"POST " + webhookPath, d.webhooks})
 	}
@@ -36,6 +38,24 @@ func (d *daemon) routes() []route {
 		all = append(all, route{"/", d.page})
 	}
 	return all
+}
+
+// loopback reports whether only this machine reaches director.http_listen.
+func (d *daemon) loopback() bool {
+	host, _, _ := net.SplitHostPort(d.config.Director.HTTPListen)
+	return page.LocalName(host)
+}
+
+// byLocalName answers, at an address of this machine, only who asks for it by a name of this machine: another one is that of a foreign site that has had it resolved to
+// here, to read in somebody's browser what only this machine should.
+func (d *daemon) byLocalName(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if d.loopback() && !page.LocalName(r.Host) {
+			http.Error(w, "ask for it by the name of this machine, localhost or 127.0.0.1: a proxy sets that as the Host", http.StatusForbidden)
+			return
+		}
+		next(w, r)
+	}
 }
 
 // web is the HTTP server at director.http_listen, for all sessions.

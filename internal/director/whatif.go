@@ -25,6 +25,7 @@ type WhatIf struct {
 	Reread bool           // stored reports are read again, with Other's rules; an export has none
 	Since  time.Time      // verdicts before it are not reported; zero: all are
 	Only   func(fsm.IssueKey) bool
+	Seen   func(fsm.Fact) // is called with each fact that is read; may be nil
 }
 
 // Ask follows the journal, archived batches included, and says what would have been decided otherwise. It changes nothing. If a director runs on the data
@@ -105,6 +106,11 @@ func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take func
 	err := batches(func(data []byte) error {
 		records, err := fsm.ReadBatch(data)
 		for _, r := range records {
+			for _, fact := range r.Facts {
+				if q.Seen != nil {
+					q.Seen(fact)
+				}
+			}
 			for _, f := range f {
 				f.Record(r)
 			}

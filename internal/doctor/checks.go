@@ -32,7 +32,7 @@ var checks = []check{
 	{name: "work", needs: Offline, about: "Repositories and stages are named.", look: lookNeeds("github.repositories", "stage")},
 	{name: "credential", needs: Offline, about: "The token, the App's key and the webhooks' secret are there, and not readable for everybody.", look: lookCredential},
 	{name: "variables", needs: Offline, about: "Variables that workers get are set, and agents get one that they can log in with.", look: lookVariables},
-	{name: "data_dir", needs: Offline, about: "`director.data_dir` can be written to or created.", look: lookNeeds("director.data_dir")},
+	{name: "data_dir", needs: Offline, about: "`director.data_dir` can be written to or created, and others cannot look into it.", look: lookDataDir},
 
 	{name: "programs", needs: OnMachine, about: "git and the worker's program are here; without containers also the stages' programs.", look: lookPrograms},
 	{name: "disk", needs: OnMachine, about: "Free space and files of the disks of `data_dir` and `shared_dir`, against `director.disk_watermark`.", look: lookDisk},
@@ -47,8 +47,10 @@ var checks = []check{
 	{name: "labels", needs: NeedsGitHub, about: "Our four labels are in each repository.", look: lookLabels},
 
 	{name: "engine", needs: NeedsEngine, opens: true, about: "Docker answers, or workers are to be plain processes.", look: lookEngine},
+	{name: "isolation", needs: NeedsEngine, about: "What stands between containers and the engine's host: user namespaces, the filter of system calls, a read-only root file system.", look: lookIsolation},
 	{name: "image", needs: NeedsEngine, about: "`containers.image` is here, or its registry would give it.", look: lookImage},
 	{name: "network", needs: NeedsEngine, about: "`containers.network` is there and can serve.", look: lookNetwork},
+	{name: "egress", needs: NeedsEngine, about: "The kernel of the engine's host keeps what workers reach, as `containers.egress` says; tried on a network made for it.", limit: 3 * time.Minute, look: lookEgress},
 	{name: "container", needs: NeedsEngine, about: "From inside of a container of the image: the bus is reached, the stages' programs are there. Nothing is pulled for it.", limit: 3 * time.Minute, look: lookInside},
 	{name: "ports", needs: OnMachine, about: "`agent_bus.listen_port` and `director.http_listen` are free.", look: lookPorts},
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -39,12 +41,14 @@ type played struct {
 	lacksRights  []string
 	engineFails  error
 	plain        bool
-	why          string
+	cannot       []string
+	lacks        []string // of isolation
 	has          bool
 	notPullable  error
 	gateway      string
 	badNetwork   error
 	trialFails   error
+	notConfined  error
 	reached      map[string]string
 	missingThere []string
 
@@ -54,7 +58,7 @@ type played struct {
 
 func newPlayed(t *testing.T) *played {
 	t.Helper()
-	file := []byte("[director]\ndata_dir = \"" + t.TempDir() + "\"\n[github]\nrepositories = [\"acme/widgets\"]\nwrites = true\n[containers]\nenv_passthrough = [\"ANTHROPIC_API_KEY\"]\n" +
+	file := []byte("[director]\ndata_dir = \"" + filepath.Join(t.TempDir(), "data") + "\"\n[github]\nrepositories = [\"acme/widgets\"]\nwrites = true\n[containers]\nenv_passthrough = [\"ANTHROPIC_API_KEY\"]\n" +
 		"[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"go\", \"test\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"./check.sh\"]\n")
 	c, problems := config.Parse("c.toml", file, nil, nil)
 	if err := problems.Err(); err != nil {
@@ -111,11 +115,16 @@ func (p *playedGitHub) MayRead(context.Context, string, string) ([]string, error
 
 type playedEngine played
 
-func (p *playedEngine) Name() string                                   { return "Docker" }
-func (p *playedEngine) Confines() (bool, string)                       { return !p.plain, p.why }
+func (p *playedEngine) Name() string   { return "Docker" }
+func (p *playedEngine) Confines() bool { return !p.plain }
+func (p *playedEngine) Isolation(context.Context) (holds, lacks []string, err error) {
+	return []string{"rootless"}, p.lacks, nil
+}
+func (p *playedEngine) Cannot() []string                               { return p.cannot }
 func (p *playedEngine) HasImage(context.Context, string) (bool, error) { return p.has, nil }
 func (p *playedEngine) Pullable(context.Context, string) error         { return p.notPullable }
 func (p *playedEngine) Gateway(context.Context) (string, error)        { return p.gateway, p.badNetwork }
+func (p *playedEngine) Confine(context.Context) error                  { return p.notConfined }
 func (p *playedEngine) Close() error                                   { p.closed++; return nil }
 func (p *playedEngine) Try(_ context.Context, t Trial) (Tried, error) {
 	p.asked = t
@@ -200,15 +209,26 @@ func TestWhatIsFound(t *testing.T) {
 		"labels unwritten": {func(p *played) { p.lacksLabels, p.config.GitHub.Writes = []string{"agent-task"}, false }, "labels", Warning, "lacks agent-task"},
 		"no engine":        {func(p *played) { p.engineFails = errors.New("start Docker") }, "engine", Problem, "start Docker"},
 		"no engine: image": {func(p *played) { p.engineFails = errors.New("start Docker") }, "image", NotTried, "see engine"},
-		"plain":            {func(p *played) { p.plain, p.why = true, "Docker is away" }, "engine", Warning, "without isolation and limits: Docker is away"},
-		"plain, fresh":     {func(p *played) { p.plain, p.why, p.config.Worker.Validate = true, "x", "fresh" }, "engine", Problem, `set worker.validate = "inside"`},
+		"plain":            {func(p *played) { p.plain = true }, "engine", Warning, "without isolation and limits"},
+		"no namespaces":    {func(p *played) { p.lacks = []string{"no user namespaces"} }, "isolation", Warning, "no user namespaces"},
+		"changeable image": {func(p *played) { p.config.Containers.ReadOnly = false }, "isolation", Warning, "containers.read_only = false"},
+		"open data_dir":    {func(p *played) { p.config.Director.DataDir = os.TempDir() }, "data_dir", Warning, "chmod o-rw"},
+		"no limits":        {func(p *played) { p.cannot = []string{"no memory limit"} }, "engine", Warning, ": no memory limit"},
 		"no image":         {func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image", Problem, "no such host; to do: build it"},
 		"pulled":           {func(p *played) { p.has = false }, "image", OK, "is pulled at the first start"},
 		"pulled: trial":    {func(p *played) { p.has = false }, "container", NotTried, "nothing is pulled for this"},
 		"no network":       {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
 		"bad network":      {func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem, "macvlan"},
-		"firewall":         {func(p *played) { p.reached = map[string]string{":8731": "i/o timeout"} }, "container", Problem, "does not reach the bus at this machine, port 8731: i/o timeout; to do: let the firewall"},
-		"no program":       {func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem, "has no program claude"},
+		"egress":           {func(p *played) { p.notConfined = errors.New("no nf_tables") }, "egress", Warning, "services of this machine and private networks: no nf_tables"},
+		"egress: a list": {func(p *played) {
+			p.notConfined, p.config.Containers.Egress = errors.New("no nf_tables"), []string{"api.anthropic.com"}
+		}, "egress", Problem, "cannot be kept: no nf_tables"},
+		"egress: image": {func(p *played) { p.has = false }, "egress", NotTried, "nothing is pulled for this"},
+		"proxy's port": {func(p *played) {
+			p.config.Containers.Egress, p.taken = []string{"api.anthropic.com"}, map[string]bool{"172.30.0.1:8732": true}
+		}, "ports", Problem, "containers.proxy_listen: nobody can listen at 172.30.0.1:8732"},
+		"firewall":   {func(p *played) { p.reached = map[string]string{":8731": "i/o timeout"} }, "container", Problem, "does not reach the bus at this machine, port 8731: i/o timeout; to do: let the firewall"},
+		"no program": {func(p *played) { p.missingThere = []string{"claude"} }, "container", Problem, "has no program claude"},
 		"on a volume": {func(p *played) {
 			p.missingThere, p.config.Containers.Mounts = []string{"claude"}, []string{"volume:v:/v"}
 		}, "container", Warning, "unless it is on a volume"},

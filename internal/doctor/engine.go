@@ -17,27 +17,42 @@ func lookEngine(ctx context.Context, e *exam) {
 		return
 	}
 	e.engine = engine
-	confines, why := engine.Confines()
-	switch {
-	case confines:
+	if engine.Confines() {
 		e.ok(engine.Name())
-	case e.Config.ValidatesFresh():
-		e.problem(`worker.validate = "fresh" needs containers, and workers would be plain processes: `+why, `give it Docker, or set worker.validate = "inside"`)
-	case why != "":
-		e.warn("workers would be plain processes, without isolation and limits: "+why, "start Docker, unless you trust the work")
-		e.programsHere()
-	default:
-		e.warn("workers are plain processes, without isolation and limits, as containers.runtime says", "")
+	} else {
+		e.warn("workers are plain processes, without isolation and limits, as containers.runtime says", `containers.runtime = "docker", unless you trust the work`)
+	}
+	for _, what := range engine.Cannot() {
+		e.warn(engine.Name()+": "+what, "")
 	}
 }
 
 // inContainers reports whether there are any, and says so if not.
 func (e *exam) inContainers() bool {
-	yes, _ := e.engine.Confines()
+	yes := e.engine.Confines()
 	if !yes {
 		e.notTried("workers are no containers")
 	}
 	return yes
+}
+
+func lookIsolation(ctx context.Context, e *exam) {
+	if !e.inContainers() {
+		return
+	}
+	holds, lacks, err := e.engine.Isolation(ctx)
+	if err != nil {
+		e.problem(err.Error(), "")
+	}
+	for _, what := range holds {
+		e.ok(what)
+	}
+	for _, what := range lacks {
+		e.warn(what, "")
+	}
+	if !e.Config.Containers.ReadOnly {
+		e.warn("containers.read_only = false: an agent can change the image's programs for what runs behind it, and fill the engine's disk", "containers.scratch for the folders that it needs")
+	}
 }
 
 func lookImage(ctx context.Context, e *exam) {
@@ -75,6 +90,27 @@ func lookNetwork(ctx context.Context, e *exam) {
 		e.ok(name + " is not there yet, and is made at the first start")
 	default:
 		e.ok(name + ", where containers reach this machine at " + at)
+	}
+}
+
+func lookEgress(ctx context.Context, e *exam) {
+	if !e.inContainers() {
+		return
+	}
+	if !e.image {
+		e.notTried("the image is not here, and nothing is pulled for this")
+		return
+	}
+	open, err := e.Config.Containers.EgressOpen(), e.engine.Confine(ctx)
+	switch {
+	case err == nil && open:
+		e.ok("workers reach public addresses, and neither neighbours nor this machine nor private networks")
+	case err == nil:
+		e.ok("workers reach nothing but the bus, containers.reachable and containers.egress: " + strings.Join(e.Config.Containers.Egress, ", "))
+	case open:
+		e.warn("workers reach neighbours, services of this machine and private networks: "+err.Error(), "")
+	default:
+		e.problem("containers.egress cannot be kept: "+err.Error(), "")
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/docker/go-units"
+
+	"retake/internal/config"
 )
 
 func lookPrograms(_ context.Context, e *exam) {
@@ -149,6 +151,14 @@ func (e *exam) addresses() (out []listening) {
 		}
 		for _, h := range hosts {
 			out = append(out, listening{"agent_bus.listen_port", net.JoinHostPort(h, strconv.Itoa(bus.ListenPort))})
+		}
+	}
+	if at := e.Config.Containers.ProxyListen; len(e.Config.Containers.EgressHosts()) > 0 {
+		if at == "auto" && e.gateway != "" {
+			at = net.JoinHostPort(e.gateway, strconv.Itoa(config.ProxyPort))
+		}
+		if at != "auto" {
+			out = append(out, listening{"containers.proxy_listen", at})
 		}
 	}
 	if e.Config.Director.HTTPListen != "" {

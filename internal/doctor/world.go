@@ -86,13 +86,18 @@ type Repository struct {
 type Engine interface {
 	// Name says which it is.
 	Name() string
-	// Confines reports whether workers run in containers; Why is the reason if they do not although nobody asked for that.
-	Confines() (yes bool, why string)
+	// Confines reports whether workers run in containers, Cannot lists what workers are promised and it does not keep.
+	Confines() bool
+	Cannot() []string
+	// Isolation says what stands between a container and the engine's host, and what does not.
+	Isolation(ctx context.Context) (holds, lacks []string, err error)
 	// HasImage reports whether an image is on the engine's host, Pullable fails if its registry would not give it to the engine.
 	HasImage(ctx context.Context, image string) (bool, error)
 	Pullable(ctx context.Context, image string) error
 	// Gateway is the address at which containers reach this machine; empty: their network is not there yet.
 	Gateway(ctx context.Context) (address string, err error)
+	// Confine tries, on a network that is made for it, whether the engine's host keeps what workers reach, and removes all that it made.
+	Confine(ctx context.Context) error
 	// Try runs our own program in a container like those of attempts, and removes all that it made.
 	Try(ctx context.Context, t Trial) (Tried, error)
 	Close() error

@@ -26,7 +26,7 @@ var phases = []string{
 
 var commands = []string{
 	string(fsm.CommandRetry), string(fsm.CommandResume), string(fsm.CommandFresh), string(fsm.CommandFix), string(fsm.CommandSnooze),
-	string(fsm.CommandBudget), string(fsm.CommandStop), string(fsm.CommandTake), string(fsm.CommandWhy), string(fsm.CommandHelp),
+	string(fsm.CommandBudget), string(fsm.CommandStop), string(fsm.CommandTake), string(fsm.CommandWhy), string(fsm.CommandHelp), string(fsm.CommandAdd),
 }
 
 // budgets are GitHub's names for what it counts requests in.

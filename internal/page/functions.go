@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"html/template"
+	"regexp"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // functions are what the templates call.
 var functions = template.FuncMap{
-	"path":    path,
+	"path":    TaskPath,
 	"time":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
 	"date":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"clock":   clock,
@@ -20,6 +21,8 @@ var functions = template.FuncMap{
 	"span":    story.Span,
 	"since":   func(now, t time.Time) string { return story.Span(max(now.Sub(t), 0)) },
 	"plain":   story.Plain,
+	"prose":   prose,
+	"code":    code,
 	"lower":   strings.ToLower,
 	"usd":     func(v float64) string { return fmt.Sprintf("%.2f", v) },
 	"percent": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
@@ -34,10 +37,41 @@ var functions = template.FuncMap{
 	"dict":     func(pairs ...any) map[string]any { return asMap(pairs) },
 	"incident": func(resource string) bool { return strings.HasPrefix(resource, "incident/") },
 	"link":     safeLink,
-	"typed":    func(do string) bool { return strings.HasPrefix(do, "director ") },
+	"typed":    func(do string) bool { return strings.HasPrefix(do, "director ") || strings.HasPrefix(do, "/agent ") },
 	"sans":     func(reason any, why string) string { return strings.TrimPrefix(why, fmt.Sprint(reason)+": ") },
 	"phase":    func(name string) string { return phases[name] },
 	"does":     func(c fsm.Command) string { return does[c] },
+}
+
+// codeMarks are code between backticks; proseMarks are that, and addresses.
+var (
+	codeMarks  = regexp.MustCompile("`[^`]+`")
+	proseMarks = regexp.MustCompile("`[^`]+`|https?://[^\\s`,;<>\"]*[^\\s`,;<>\".:)]")
+)
+
+// prose is plain text, in which what stands between backticks is code, and an address a link.
+func prose(s string) template.HTML { return marked(s, proseMarks) }
+
+// code is prose without links: it stands in one.
+func code(s string) template.HTML { return marked(s, codeMarks) }
+
+func marked(s string, marks *regexp.Regexp) template.HTML {
+	s = story.Plain(s)
+	var out strings.Builder
+	at := 0
+	for _, m := range marks.FindAllStringIndex(s, -1) {
+		out.WriteString(template.HTMLEscapeString(s[at:m[0]]))
+		switch mark := s[m[0]:m[1]]; mark[0] {
+		case '`':
+			out.WriteString("<code>" + template.HTMLEscapeString(mark[1:len(mark)-1]) + "</code>")
+		default:
+			address := template.HTMLEscapeString(mark)
+			out.WriteString(`<a href="` + address + `">` + address + "</a>")
+		}
+		at = m[1]
+	}
+	out.WriteString(template.HTMLEscapeString(s[at:]))
+	return template.HTML(out.String())
 }
 
 // clock is a time of day, with the day if that is not today's.
@@ -62,6 +96,9 @@ var does = map[fsm.Command]string{
 	fsm.CommandFix:   "begins another attempt at the pull request; say what to change",
 	fsm.CommandStop:  "gives the issue up; its branch stays",
 }
+
+// takesText reports whether a command's text is for the agent.
+func takesText(c fsm.Command) bool { return c != fsm.CommandStop }
 
 // asMap makes a template's arguments a map.
 func asMap(pairs []any) map[string]any {

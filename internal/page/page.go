@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
@@ -32,19 +33,25 @@ type Source interface {
 	Next(ctx context.Context, after story.Place) (story.Place, error)
 	// Output are the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
-	// Command carries out a person's command. refused is the director's reason for not doing so.
-	Command(ctx context.Context, c Command) (refused string, err error)
+	// Command carries out a person's command, once for all that have its ID. An error is a sentence for people: it was not carried out. Undecided: not yet.
+	Command(ctx context.Context, c Command) error
 	// Tables are the policy and the rules that decide.
 	Tables() []Table
 }
 
 // Command is what somebody who has signed in wants done about a task.
 type Command struct {
+	ID      string // of the request, 26 letters and digits: a form that is sent twice has it twice
 	Issue   fsm.IssueKey
 	Command fsm.Command
 	Text    string // for the agent; may be empty
 	By      string // who has signed in
 }
+
+// Undecided says why a command was not decided yet: sent again, it is the same request.
+type Undecided string
+
+func (u Undecided) Error() string { return string(u) }
 
 // Table is one of the tables that decide.
 type Table struct {
@@ -55,11 +62,12 @@ type Table struct {
 
 // Options make a page.
 type Options struct {
-	Source func() Source          // nil: this director does not lead, or only begins
-	Token  func() (string, error) // empty: nobody can sign in
-	Open   bool                   // the address is of this machine only: whoever reaches it may look
-	Fleet  string
-	Log    *zap.Logger
+	Source    func() Source           // nil: this director does not lead, or only begins
+	Token     func() (string, error)  // empty: nobody can sign in
+	CheckName func(name string) error // an error is a sentence for people: nobody may sign in under that name
+	Open      bool                    // the address is of this machine only: whoever reaches it may look
+	Fleet     string
+	Log       *zap.Logger
 }
 
 //go:embed templates assets
@@ -71,7 +79,7 @@ type Page struct {
 	templates *template.Template
 	mux       http.Handler
 	sessions  sessions
-	board     drawing
+	drawings  drawings
 	streams   chan struct{} // one for each browser that is kept informed
 }
 
@@ -84,7 +92,7 @@ func New(o Options) (*Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	p := &Page{options: o, templates: t, sessions: newSessions(), streams: make(chan struct{}, streamsAtOnce)}
+	p := &Page{options: o, templates: t, sessions: newSessions(), drawings: drawings{all: map[fsm.IssueKey]*drawing{}}, streams: make(chan struct{}, streamsAtOnce)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/", http.FileServerFS(files))
 	mux.HandleFunc("GET /signin", p.showSignIn)
@@ -140,13 +148,26 @@ type frame struct {
 	Problem            string
 	Again              bool   // the page asks again by itself
 	Said               string // about the last action
+	Refused            bool   // that is why nothing was done
+	Form, Text         string // the id of the form, and what is written in it
 	Part               any
 }
 
-// show writes a page. Whatever goes wrong in making its part is said instead.
+func (p *Page) frameOf(r *http.Request, here, title string) frame {
+	return frame{Title: title, Fleet: p.options.Fleet, Here: here, Who: p.sessions.who(r), CanSignIn: p.canSignIn(), Form: rand.Text()}
+}
+
+// show writes a page.
 func (p *Page) show(w http.ResponseWriter, r *http.Request, name, title string, part func(context.Context, Source) (any, error)) {
-	f := frame{Title: title, Fleet: p.options.Fleet, Here: name, Who: p.sessions.who(r), CanSignIn: p.canSignIn(), Said: r.URL.Query().Get("said")}
-	status := http.StatusOK
+	p.showFrame(w, r, p.frameOf(r, name, title), part)
+}
+
+// showFrame writes a page with its part. Whatever goes wrong in making that is said instead.
+func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame, part func(context.Context, Source) (any, error)) {
+	name, status := f.Here, http.StatusOK
+	if f.Refused {
+		status = http.StatusConflict
+	}
 	s, err := p.source()
 	if err == nil {
 		f.Part, err = part(r.Context(), s)

@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -33,11 +33,17 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type played struct {
 	rows     []story.Story
 	commands chan Command
-	refuses  string
+	refuses  error
 	next     chan struct{} // something happens
 }
 
-const hostile = `</script><script>alert(1)</script>"onload="x`
+const (
+	markup  = `</script><script>alert(1)</script>"onload="x`
+	hostile = markup + turning
+)
+
+// turning are characters that nobody sees, and that turn around or hide what stands beside them.
+const turning = "\u202e\u2066\u200b\U000E0041\u2028"
 
 func newPlayed() *played {
 	attempt := story.Attempt{ID: "n-1", N: 1, Began: now, Ended: now.Add(time.Minute), Outcome: story.OutcomeFailed, Decided: []story.Decision{{
@@ -105,13 +111,13 @@ func (p *played) Output(ctx context.Context, _ fsm.IssueKey, f output.Filter) it
 	}
 }
 
-func (p *played) Command(_ context.Context, c Command) (string, error) {
+func (p *played) Command(_ context.Context, c Command) error {
 	p.commands <- c
-	return p.refuses, nil
+	return p.refuses
 }
 
 func (p *played) Tables() []Table {
-	return []Table{{Name: "Policy", Head: []string{"failure"}, Rows: [][]string{{hostile}}}}
+	return []Table{{Name: "Policy", Head: []string{"failure"}, Rows: [][]string{{markup}}}}
 }
 
 // browser is a browser with cookies.
@@ -127,6 +133,12 @@ func serve(t *testing.T, o Options) *browser {
 		o.Token = func() (string, error) { return token, nil }
 	}
 	o.Log = zap.NewNop()
+	o.CheckName = func(name string) error {
+		if strings.ContainsAny(name, "<\u202e") || name == "" || len(name) > 64 {
+			return errors.New("want a name")
+		}
+		return nil
+	}
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +191,9 @@ func TestPagesShowTextAsText(t *testing.T) {
 		if status != http.StatusOK || strings.Contains(text, "<script>alert") || strings.Contains(text, `"onload="x`) || strings.Contains(text, "javascript:") || !strings.Contains(text, "</html>") {
 			t.Errorf("%s: %d\n%s", path, status, text)
 		}
+		if strings.ContainsAny(text, turning) {
+			t.Errorf("%s has characters that nobody sees:\n%q", path, text)
+		}
 		if strings.Contains(text, "//cdn") || strings.Contains(text, `src="http`) || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s is not whole by itself: %v", path, header)
 		}
@@ -211,7 +226,7 @@ func TestWhoMayLookAndAct(t *testing.T) {
 			t.Errorf("by a proxy that says so in %s: %d", name, status)
 		}
 	}
-	act := url.Values{"command": {"retry"}, "text": {"use B"}}
+	act := url.Values{"form": {"a form"}, "command": {"retry"}, "text": {"use B"}}
 	if status, _, _ := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act, nil); status != http.StatusForbidden {
 		t.Errorf("an action without a session: %d", status)
 	}
@@ -226,10 +241,11 @@ func TestWhoMayLookAndAct(t *testing.T) {
 		t.Errorf("an action from another site: %d", status)
 	}
 	status, _, header := open.send(http.MethodPost, "/tasks/acme/widgets/21/commands", act, nil)
-	if status != http.StatusSeeOther || !strings.HasPrefix(header.Get("Location"), "/tasks/acme/widgets/21?said=retry") {
+	if status != http.StatusSeeOther || !strings.HasPrefix(header.Get("Location"), "/tasks/acme/widgets/21?did=retry") {
 		t.Errorf("an action: %d to %s", status, header.Get("Location"))
 	}
-	if c := <-source.commands; c != (Command{"acme/widgets#21", fsm.CommandRetry, "use B", "alice a. (page)"}) {
+	c := <-source.commands
+	if c.ID = ""; c != (Command{Issue: "acme/widgets#21", Command: fsm.CommandRetry, Text: "use B", By: "alice a. (page)"}) {
 		t.Errorf("what was done: %+v", c)
 	}
 	if status, text, _ := open.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil); status != http.StatusOK || !strings.Contains(text, `value="retry"`) {
@@ -294,7 +310,7 @@ func TestBrowsersAreKeptInformed(t *testing.T) {
 	}
 	source.next <- struct{}{}
 	follow("/tasks/acme/widgets/21/live", "event: task")
-	if text := follow("/tasks/acme/widgets/21/output", "event: output"); !strings.Contains(text, `"err":true`) || strings.Contains(text, "\\u001b") {
+	if text := follow("/tasks/acme/widgets/21/output", "event: output"); !strings.Contains(text, `"err":true`) || strings.Contains(text, "\\u001b") || strings.Contains(text, "\\u2028") || strings.ContainsAny(text, turning) {
 		t.Error(text)
 	}
 	leads = nil
@@ -304,22 +320,110 @@ func TestBrowsersAreKeptInformed(t *testing.T) {
 	}
 }
 
-// A drawing that others have had made a moment ago may lack what has just happened; who is shown it is told where it is, and asks for the rest.
-func TestADrawingSaysHowOldItIs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var d drawing
-		drawn := 0
-		draw := func() ([]byte, error) { drawn++; return nil, nil }
-		first, second := story.Place{Seq: 1}, story.Place{Seq: 2}
-		if at, _, _ := d.get(first, draw); at != first || drawn != 1 {
-			t.Errorf("the first one is at %v, drawn %d times", at, drawn)
+var drawnForm = regexp.MustCompile(`name="form" value="([^"]+)"`)
+
+// signIn signs somebody in.
+func (b *browser) signIn(name string) {
+	b.Helper()
+	if status, text, _ := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}}, nil); status != http.StatusSeeOther {
+		b.Fatalf("signing in: %d %s", status, text)
+	}
+}
+
+// A form that is sent twice is one request; another button, other words and another drawing of the form are others.
+func TestAFormSentTwiceIsOneRequest(t *testing.T) {
+	source := newPlayed()
+	source.commands = make(chan Command, 10)
+	b := serve(t, Options{Source: func() Source { return source }, Open: true})
+	b.signIn("alice")
+	form := func() string {
+		_, text, _ := b.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil)
+		found := drawnForm.FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("the form has no id:\n%s", text)
 		}
-		if at, _, _ := d.get(second, draw); at != first || drawn != 1 {
-			t.Errorf("at once it is at %v, drawn %d times", at, drawn)
+		return found[1]
+	}
+	id := func(form, command, text string) string {
+		b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{"form": {form}, "command": {command}, "text": {text}}, nil)
+		return (<-source.commands).ID
+	}
+	first := form()
+	was := id(first, "retry", "use B")
+	if again := id(first, "retry", "use B"); was == "" || again != was {
+		t.Errorf("sent twice it has the ids %q and %q", was, again)
+	}
+	for what, other := range map[string]string{"another button": id(first, "stop", "use B"), "other words": id(first, "retry", "use C"), "another drawing": id(form(), "retry", "use B")} {
+		if other == was {
+			t.Errorf("%s has the same id %q", what, other)
 		}
-		time.Sleep(drawEvery)
-		if at, _, _ := d.get(second, draw); at != second || drawn != 2 {
-			t.Errorf("a second later it is at %v, drawn %d times", at, drawn)
+	}
+	if status, text, _ := b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{"command": {"retry"}}, nil); status != http.StatusConflict || !strings.Contains(text, "load this page anew") {
+		t.Errorf("without an id: %d %s", status, text)
+	}
+}
+
+// What is not carried out is said above the form, which has the words that were written. It is still the same request only if nothing was decided: what was refused once may
+// be allowed a moment later.
+func TestWhatWasRefusedIsStillThere(t *testing.T) {
+	source := newPlayed()
+	source.commands = make(chan Command, 2)
+	b := serve(t, Options{Source: func() Source { return source }, Open: true})
+	b.signIn("alice")
+	for refuses, same := range map[error]bool{errors.New("attempt 1 is under way"): false, Undecided("ask again"): true} {
+		source.refuses = refuses
+		status, text, _ := b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{"form": {"f-1"}, "command": {"retry"}, "text": {"use <B>"}}, nil)
+		if status != http.StatusConflict || !strings.Contains(text, refuses.Error()) || !strings.Contains(text, "use &lt;B&gt;</textarea>") ||
+			strings.Contains(text, `name="form" value="f-1"`) != same || drawnForm.FindString(text) == "" {
+			t.Errorf("%v: %d\n%s", refuses, status, text)
 		}
-	})
+	}
+}
+
+// The page says what it was told to do, and nothing that a link has put into its mouth.
+func TestALinkPutsNoWordsIntoThePage(t *testing.T) {
+	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
+	for query, says := range map[string]bool{"did=retry": true, "did=call+0900": false, "said=call+0900": false} {
+		if _, text, _ := b.send(http.MethodGet, "/tasks/acme/widgets/21?"+query, nil, nil); strings.Contains(text, `class="said"`) != says || strings.Contains(text, "0900") {
+			t.Errorf("%s:\n%s", query, text)
+		}
+	}
+}
+
+// A name that may not be recorded signs nobody in.
+func TestSigningInTakesNoOtherNames(t *testing.T) {
+	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
+	for _, name := range []string{"", "<b>bob</b>", "bob\u202e", strings.Repeat("b", 65)} {
+		if status, text, header := b.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {name}}, nil); status != http.StatusBadRequest || header.Get("Set-Cookie") != "" || !strings.Contains(text, "want a name") {
+			t.Errorf("%q: %d\n%s", name, status, text)
+		}
+	}
+}
+
+// The text box is there only where a command takes words; without one it is hidden, and what comes of the task later shows it.
+func TestWordsOnlyWhereTheyAreRead(t *testing.T) {
+	source := newPlayed()
+	b := serve(t, Options{Source: func() Source { return source }, Open: true})
+	b.signIn("alice")
+	for command, hidden := range map[fsm.Command]bool{fsm.CommandRetry: false, fsm.CommandFix: false, fsm.CommandStop: true} {
+		source.rows[0].Can = []story.Remedy{{Do: "/agent " + string(command)}, {Do: "director " + string(command) + " acme/widgets#21"}, {Do: "director snooze acme/widgets#21 2h"}}
+		if _, text, _ := b.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil); strings.Contains(text, `<div id="words" hidden>`) != hidden || strings.Count(text, `<button name="command"`) != 2 { // one in what replaces it
+			t.Errorf("%s:\n%s", command, text)
+		}
+	}
+}
+
+// What stands between backticks is code, an address is a link, and everything else is text.
+func TestCodeInProse(t *testing.T) {
+	if got := code("`a` https://x.example"); got != "<code>a</code> https://x.example" {
+		t.Errorf("in a link: %q", got)
+	}
+	for text, want := range map[string]string{
+		"answer `/agent retry`, or <b>": "answer <code>/agent retry</code>, or &lt;b&gt;", "`<b>`": "<code>&lt;b&gt;</code>", "one ` alone": "one ` alone", "": "", "``": "``",
+		"see https://x.example/a?b=1&c. Then": `see <a href="https://x.example/a?b=1&amp;c">https://x.example/a?b=1&amp;c</a>. Then`, "javascript:alert(1)": "javascript:alert(1)",
+	} {
+		if got := string(prose(text)); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
 }

@@ -17,7 +17,6 @@ import (
 const (
 	sessionTime = 12 * time.Hour
 	maxSessions = 100
-	maxName     = 40 // characters of who signs in
 	cookieName  = "retake_session"
 )
 
@@ -95,7 +94,7 @@ func (p *Page) canSignIn() bool {
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case p.sessions.who(r) != "" || p.options.Open && localName(r.Host) && !forwarded(r):
+		case p.maySee(r):
 			next(w, r)
 		case r.Header.Get("Accept") == "text/event-stream":
 			http.Error(w, "sign in first", http.StatusUnauthorized)
@@ -103,6 +102,10 @@ func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 			http.Redirect(w, r, "/signin", http.StatusSeeOther)
 		}
 	}
+}
+
+func (p *Page) maySee(r *http.Request) bool {
+	return p.sessions.who(r) != "" || p.options.Open && LocalName(r.Host) && !forwarded(r)
 }
 
 // forwarded reports whether a proxy hands the request on: whoever asks is elsewhere, and the name that is asked for is theirs to choose.
@@ -115,8 +118,8 @@ func forwarded(r *http.Request) bool {
 	return false
 }
 
-// localName reports whether a Host header names this machine.
-func localName(host string) bool {
+// LocalName reports whether a Host header names this machine. Another name that leads here is a foreign site's.
+func LocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -178,11 +181,9 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := strings.Join(strings.Fields(r.PostFormValue("name")), " ")
-	if n := []rune(name); len(n) > maxName {
-		name = string(n[:maxName])
-	}
-	if name == "" {
-		name = "somebody"
+	if err := p.options.CheckName(name); err != nil {
+		p.askToken(w, r, http.StatusBadRequest, "Your name: "+err.Error()+".")
+		return
 	}
 	http.SetCookie(w, &http.Cookie{
 		Name: cookieName, Value: p.sessions.begin(name + " (page)"), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: int(sessionTime.Seconds()),

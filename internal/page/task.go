@@ -2,11 +2,15 @@ package page
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"retake/internal/fsm"
@@ -19,62 +23,66 @@ func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
 }
 
-// path is where a task's page is.
-func path(k fsm.IssueKey) string {
-	_, number, _ := cutLast(string(k), '#')
-	return "/tasks/" + k.Repo() + "/" + number
-}
-
-func cutLast(s string, sep byte) (before, after string, ok bool) {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == sep {
-			return s[:i], s[i+1:], true
-		}
-	}
-	return s, "", false
-}
+// TaskPath is where a task's page is. The operator's socket has the task's command at the same path.
+func TaskPath(k fsm.IssueKey) string { return "/tasks/" + k.Repo() + "/" + strconv.Itoa(k.Number()) }
 
 // taskPart is a task's page.
 type taskPart struct {
 	At time.Time
 	story.Story
 	Path     string
-	Who      string
 	Recent   []story.Event   // the newest first
 	Newest   []story.Attempt // the newest first
-	Commands []story.Remedy
+	Commands []fsm.Command   // that have a button
+
+	TakesText bool // one of them does
+}
+
+// commandOf is the command that a remedy's line gives, also one that needs words, for which the page has a box; empty: it gives none.
+func commandOf(r story.Remedy) fsm.Command {
+	words := strings.Fields(r.Do)
+	if r.Command == "" && len(words) > 1 && words[0] == "director" {
+		return fsm.Command(words[1])
+	}
+	return r.Command
 }
 
 // eventsShown bounds the timeline; explain and events have the rest.
 const eventsShown = 150
 
-func (p *Page) drawnTask(ctx context.Context, s Source, r *http.Request) (taskPart, error) {
-	told, ok, err := s.Story(ctx, issueOf(r), time.Time{})
+func drawnTask(ctx context.Context, s Source, k fsm.IssueKey) (taskPart, error) {
+	told, ok, err := s.Story(ctx, k, time.Time{})
 	if err == nil && !ok {
 		err = errUnknown
 	}
-	part := taskPart{At: time.Now(), Story: told, Path: path(told.Issue), Who: p.sessions.who(r)}
+	part := taskPart{At: time.Now(), Story: told, Path: TaskPath(told.Issue)}
 	part.Recent = slices.Clone(told.Events[max(0, len(told.Events)-eventsShown):])
 	slices.Reverse(part.Recent)
 	part.Newest = slices.Clone(told.Attempts)
 	slices.Reverse(part.Newest)
-	for _, c := range told.Can {
-		if c.Command != "" {
+	for _, r := range told.Can {
+		if c := commandOf(r); does[c] != "" && !slices.Contains(part.Commands, c) {
 			part.Commands = append(part.Commands, c)
+			part.TakesText = part.TakesText || takesText(c)
 		}
 	}
 	return part, err
 }
 
 func (p *Page) showTask(w http.ResponseWriter, r *http.Request) {
-	p.show(w, r, "task", string(issueOf(r)), func(ctx context.Context, s Source) (any, error) { return p.drawnTask(ctx, s, r) })
+	f := p.frameOf(r, "task", string(issueOf(r)))
+	if did := fsm.Command(r.URL.Query().Get("did")); does[did] != "" {
+		f.Said = string(did) + ": it is in the journal"
+	}
+	p.showTaskIn(w, r, f)
+}
+
+func (p *Page) showTaskIn(w http.ResponseWriter, r *http.Request, f frame) {
+	p.showFrame(w, r, f, func(ctx context.Context, s Source) (any, error) { return drawnTask(ctx, s, issueOf(r)) })
 }
 
 func (p *Page) streamTask(w http.ResponseWriter, r *http.Request) {
-	p.stream(w, r, "task", func(ctx context.Context, s Source, next story.Place) (story.Place, []byte, error) {
-		text, err := p.draw("task-live", func() (any, error) { return p.drawnTask(ctx, s, r) })
-		return next, text, err
-	})
+	p.stream(w, r, "task", issueOf(r), func(ctx context.Context, s Source) (any, error) { return drawnTask(ctx, s, issueOf(r)) })
 }
 
 // printed is a line of output for the browser.
@@ -97,11 +105,13 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	out, leave := p.events(w)
+	out, ctx, leave := p.events(w, r)
 	if out == nil {
 		return
 	}
 	defer leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var lines []printed
 	flush := func() error {
 		if len(lines) == 0 {
@@ -114,49 +124,67 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 		}
 		return out.send("output", text)
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
 	filter := output.Filter{Last: linesShown, Follow: true, Idle: func() {
 		if flush() != nil {
 			cancel()
 		}
 	}}
 	for l, err := range s.Output(ctx, issueOf(r), filter) {
+		if ctx.Err() != nil {
+			break
+		}
 		if err != nil {
-			if !errors.Is(err, output.ErrNoTask) && ctx.Err() == nil {
+			if !errors.Is(err, output.ErrNoTask) {
 				text, _ := json.Marshal(err.Error())
 				_ = out.send("problem", text)
 			}
 			break
 		}
+		text, _ := plaintext.Seen(plaintext.WithoutControl(l.Text))
 		lines = append(lines, printed{
-			At: l.At.UTC().Format(time.TimeOnly), Attempt: l.Attempt, Stage: l.Stage, Err: l.Stream == "stderr", Text: plaintext.WithoutControl(l.Text), Skipped: l.Skipped,
+			At: l.At.UTC().Format(time.TimeOnly), Attempt: l.Attempt, Stage: l.Stage, Err: l.Stream == "stderr", Text: text, Skipped: l.Skipped,
 		})
 		if len(lines) >= linesShown && flush() != nil {
 			return
 		}
 	}
-	if flush() == nil {
+	switch {
+	case ctx.Err() != nil:
+		out.sendOver(ctx)
+	case flush() == nil:
 		_ = out.send("end", []byte(`""`))
 	}
 }
 
-// command carries out what a form asks for, and returns to the task.
+// errNoForm: nobody could tell whether it is sent for the second time.
+var errNoForm = errors.New("the form is of an older page: load this page anew")
+
+// requestID names what a form asks for: sent twice it is one request, and another button or other words are another one.
+func requestID(form string, c Command) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{form, string(c.Issue), string(c.Command), c.Text, c.By}, "\x00")))
+	return base32.StdEncoding.EncodeToString(sum[:])[:26]
+}
+
+// command carries out what a form asks for, and returns to the task. What is not carried out stays in the form.
 func (p *Page) command(w http.ResponseWriter, r *http.Request, by string) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
+	c, form := Command{Issue: issueOf(r), Command: fsm.Command(r.PostFormValue("command")), Text: r.PostFormValue("text"), By: by}, r.PostFormValue("form")
+	c.ID = requestID(form, c)
 	s, err := p.source()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	switch {
+	case err == nil && form == "":
+		err = errNoForm
+	case err == nil:
+		err = s.Command(r.Context(), c)
+	}
+	if err == nil {
+		http.Redirect(w, r, TaskPath(c.Issue)+"?did="+url.QueryEscape(string(c.Command)), http.StatusSeeOther)
 		return
 	}
-	c := Command{Issue: issueOf(r), Command: fsm.Command(r.PostFormValue("command")), Text: r.PostFormValue("text"), By: by}
-	refused, err := s.Command(r.Context(), c)
-	said := string(c.Command) + ": it is in the journal"
-	switch {
-	case err != nil:
-		said = string(c.Command) + ": " + err.Error()
-	case refused != "":
-		said = string(c.Command) + " is refused: " + refused
+	f := p.frameOf(r, "task", string(c.Issue))
+	f.Said, f.Refused, f.Text = string(c.Command)+" was not carried out: "+err.Error(), true, c.Text
+	if errors.As(err, new(Undecided)) {
+		f.Form = form
 	}
-	http.Redirect(w, r, path(c.Issue)+"?said="+url.QueryEscape(said), http.StatusSeeOther)
+	p.showTaskIn(w, r, f)
 }

@@ -23,6 +23,9 @@ type Case struct {
 	Asked    bool   // the agent asks something in its own words
 	Pull     int    // the pull request that has the work; 0: none
 	Alike    int    // tasks that failed alike, this one among them
+	File     string // name of the director's configuration file
+
+	AtOnce func(key string) bool // a new value of the key holds without a restart of the director; nil: nobody knows
 }
 
 // Words are what a person is told and asked.
@@ -59,6 +62,7 @@ const (
 
 	isOutOfTurns = "turns" // an agent's own limit
 	isCutOff     = "cut off"
+	isUnapproved = "unapproved" // the issue's text
 )
 
 // OwnSecret begins what is said of a value in a patch that Retake was given for itself or for its workers; its name follows.
@@ -73,6 +77,9 @@ const TooMuch = "the checkout is beyond a limit: "
 // CutOff begins the cause of an attempt whose worker was cut off from the bus; what it did follows.
 const CutOff = "the worker was cut off from the bus: it "
 
+// Unapproved begins the cause of an issue whose text agents must not be given; why follows.
+const Unapproved = "the text of the issue is not approved: "
+
 // wording is what a person is told of a reason at a place. Placeholders: see fill and plainWords.
 type wording struct {
 	Reason  Reason // "": any
@@ -84,12 +91,26 @@ type wording struct {
 
 // Comments that a person is recommended.
 const (
-	goOn     = "/agent resume" // what was missing is there now
+	goOn     = "/agent resume"
+	onceDone = "once done: " + goOn // the same, where it is no use before what is asked is done
 	yourWord = "/agent retry <what the agent should do differently>"
 )
 
-// Words picks the row of the wordings that says most, and fills it in.
-func (c Case) Words() Words { return c.fill(c.wording(c.places()...)) }
+// inConfig is where a setting stands.
+const inConfig = "the director's configuration[ {file}]"
+
+// Words picks the row of the wordings that says most, and fills it in. What has to be done before the comment is a step of its own.
+func (c Case) Words() Words {
+	row := c.wording(c.places()...)
+	w := c.fill(row)
+	if strings.HasPrefix(row.Command, onceDone) {
+		w.Ask = "Step 1: " + w.Ask + " Step 2: comment `" + w.Command + "`; without step 1 it fails again."
+	}
+	if c.Alike > 1 {
+		w.Ask += " " + strconv.Itoa(c.Alike) + " issues are held up by the same failure: one repair helps them all."
+	}
+	return w
+}
 
 // ownWords are a reason's words wherever it comes up.
 func ownWords(r Reason) Words {
@@ -98,17 +119,26 @@ func ownWords(r Reason) Words {
 }
 
 func (c *Case) fill(row wording) Words {
-	text := filler{values: c.values(), quote: "`", limit: 80}
-	w := Words{Ask: text.fill(row.Ask), Command: filler{values: text.values, onlyNames: true, limit: 60}.fill(row.Command)}
+	text := filler{values: c.values(), holds: c.holds, quote: "`", limit: 60}
+	comment := filler{values: text.values, onlyNames: true, limit: 60}
+	w := Words{Ask: text.fill(row.Ask), Command: comment.fill(strings.TrimPrefix(row.Command, "once done: "))}
 	for _, text.limit = range []int{40, 28, 18, 10} {
 		if w.Title = text.fill(row.Title); len([]rune(w.Title)) <= TitleLimit {
 			break
 		}
 	}
-	if c.Alike > 1 {
-		w.Ask += " " + strconv.Itoa(c.Alike) + " issues are held up by the same failure: one repair helps them all."
-	}
 	return w
+}
+
+// holds says what makes a new value of a key hold.
+func (c *Case) holds(key string) string {
+	switch {
+	case c.AtOnce == nil:
+		return "then reload or restart the director"
+	case c.AtOnce(key):
+		return "saving it is enough; running workers go on"
+	}
+	return "needs a restart of the director; running workers go on"
 }
 
 // wording finds the row of the first place that has one.
@@ -153,6 +183,9 @@ func (c *Case) places() []string {
 	if strings.HasPrefix(c.Cause, CutOff) {
 		places = append(places, isCutOff)
 	}
+	if strings.HasPrefix(c.Cause, Unapproved) {
+		places = append(places, isUnapproved)
+	}
 	if words := strings.ReplaceAll(c.Cause, "_", " "); c.Reason == NeedsHuman && strings.Contains(words, "max turns") {
 		places = append(places, isOutOfTurns)
 	}
@@ -184,7 +217,7 @@ func (c *Case) values() map[string]string {
 	name, renewal := provider(c.Provider)
 	return map[string]string{
 		"command": c.Command, "provider": name, "renewal": renewal, "variable": c.Variable, "image": c.Image, "limit": c.Limit,
-		"path": c.path(), "label": c.label(), "pull": c.pull(), "program": c.missing(), "agent": c.agent(),
+		"file": c.File, "path": c.path(), "label": c.label(), "pull": c.pull(), "program": c.missing(), "agent": c.agent(),
 	}
 }
 
@@ -302,6 +335,7 @@ var plainWords = map[string]string{
 // filler fills placeholders in.
 type filler struct {
 	values    map[string]string
+	holds     func(key string) string
 	quote     string // around a value that is no word of ours
 	limit     int    // of a value, in characters
 	onlyNames bool   // for a comment that is copied: what could be read as more than a name counts as missing
@@ -362,6 +396,9 @@ func (f filler) complete(text string) bool {
 
 // show is a value as it stands in a sentence: words of ours as they are, anything else between quotes.
 func (f filler) show(name string) string {
+	if key, ok := strings.CutPrefix(name, "holds "); ok {
+		return f.holds(key)
+	}
 	value := f.value(name)
 	if value == "" {
 		return plainWords[name]

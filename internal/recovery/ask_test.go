@@ -27,6 +27,7 @@ func askCases() (all []Case) {
 				{Cause: NotPushed + ".github/workflows/x.yml: scope.deny has \".github/\" (the label \"ci-ok\" lets it through)"},
 				{Cause: TooMuch + "a path is longer than 1024 bytes (checkout.max_path_bytes): a/b"},
 				{Cause: CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once", Command: "claude -p", Program: "claude"},
+				{Cause: Unapproved + "mallory has opened it with the label agent-task"},
 				{Cause: "Error: Reached max turns (2)", Command: "claude -p", Program: "claude", Pull: 22},
 				{Guard: "iteration_budget"},
 				{Guard: "paid_call_budget"},
@@ -54,8 +55,8 @@ func TestEveryCaseHasWords(t *testing.T) {
 			fault = "title"
 		case !strings.HasSuffix(w.Ask, ".") || strings.ContainsAny(w.Ask, "\n{}[]"):
 			fault = "ask"
-		case utf8.RuneCountInString(w.Ask) > 400:
-			fault = "ask is longer than three lines"
+		case utf8.RuneCountInString(w.Ask) > 450:
+			fault = "ask is longer than four lines"
 		case !strings.HasPrefix(w.Command, "/agent ") || strings.ContainsAny(w.Command, "\n{}[]`"):
 			fault = "command"
 		case strings.Count(w.Command, "/agent") != 1 || strings.Count(w.Command, "<") > 1:
@@ -95,8 +96,8 @@ func TestWordsOfACase(t *testing.T) {
 		{Case{Reason: TestsFailed, Stage: "VALIDATE", Command: "go test ./...", Program: "go"}, "your check `go test ./...` failed: a broken test", nil},
 		{
 			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: check, Program: check, Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`},
-			"`./check.sh` is missing in the repository",
-			[]string{"base branch", goOn},
+			"`./check.sh` is missing in the checkout",
+			[]string{"`stage.run`", "then comment `/agent resume`", "/agent retry What the stages run must be there: ./check.sh"},
 		},
 		{
 			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "make lint", Program: "make", Cause: "make: golangci-lint: No such file or directory", Image: "img:1"},
@@ -110,7 +111,7 @@ func TestWordsOfACase(t *testing.T) {
 		},
 		{
 			Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "make", Program: "make", Cause: "sh: 1: scripts/x: not found"},
-			"`scripts/x` is missing in the repository",
+			"`scripts/x` is missing in the checkout",
 			[]string{"`make`"},
 		},
 		{
@@ -126,7 +127,7 @@ func TestWordsOfACase(t *testing.T) {
 		{
 			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "conf/prod.env:2: a secret (rule aws-access-token) (remove it, or name the file in scope.allow_secrets)"},
 			"a secret in `conf/prod.env` must not be pushed",
-			[]string{"/agent retry Take the secret in conf/prod.env out", "scope.allow_secrets"},
+			[]string{"Revoke it at its provider now", "/agent retry Take the secret in conf/prod.env out", "scope.allow_secrets", "then comment `/agent resume`"},
 		},
 		{
 			Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.md:2: " + OwnSecret + "MODEL_KEY, base64 (remove it)"},
@@ -137,6 +138,11 @@ func TestWordsOfACase(t *testing.T) {
 			Case{Reason: PolicyViolation, Stage: "CODE", Program: "claude", Cause: CutOff + "said hello 21 times within 4ms, and may do so 10 times a minute"},
 			"the attempt was ended: its worker flooded the director",
 			[]string{yourWord},
+		},
+		{
+			Case{Reason: NeedsHuman, Stage: "START", Cause: Unapproved + "mallory has opened it with the label agent-task"},
+			"the text of this issue has to be approved",
+			[]string{goOn, "puts the label for tasks on it"},
 		},
 		{
 			Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + `.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
@@ -162,7 +168,7 @@ func TestWordsOfACase(t *testing.T) {
 			[]string{"put the label `ci-ok` on this issue"},
 		},
 		{Case{Reason: TestsFailed, Guard: "cost_budget"}, "the money for this issue is used up", []string{"recovery.cost_budget_usd"}},
-		{Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: check, Program: check, Limit: "10m"}, "your check `./check.sh` takes too long", []string{"(it is `10m`)"}},
+		{Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: check, Program: check, Limit: "10m"}, "your check `./check.sh` takes too long", []string{"now `10m`,"}},
 		{Case{Reason: Overloaded, Stage: "CODE", Provider: "openai", Alike: 3}, "OpenAI is overloaded", []string{"3 issues are held up"}},
 		{Case{Reason: Unknown, Stage: "CODE", Command: "/opt/agent/run.sh", Program: "/opt/agent/run.sh"}, "`run.sh` failed and did not say why", nil},
 		{Case{Reason: "nonsense"}, "an unknown failure", nil},
@@ -194,5 +200,23 @@ func TestEveryWordingIsUsed(t *testing.T) {
 		if !used[w] {
 			t.Errorf("nobody reads %s at %q", w.Reason, w.Where)
 		}
+	}
+}
+
+// Whoever is asked to change something first reads in which file, whether a restart is needed, and that the comment alone is no use.
+func TestWhatComesBeforeTheCommentIsAStep(t *testing.T) {
+	c := Case{Reason: OOMKilled, Stage: "CODE", Limit: "1g", File: "retake.toml", AtOnce: func(key string) bool { return key == "containers.memory" }}
+	want := "Step 1: Raise `containers.memory`, now `1g`, in the director's configuration `retake.toml` (saving it is enough; running workers go on); " +
+		"or make the issue smaller. Step 2: comment `/agent resume`; without step 1 it fails again."
+	if w := c.Words(); w.Ask != want || w.Command != "/agent resume" {
+		t.Errorf("%+v, want %s", w, want)
+	}
+	c.AtOnce = func(string) bool { return false }
+	if w := c.Words(); !strings.Contains(w.Ask, "needs a restart of the director") {
+		t.Errorf("%+v lacks the restart", w)
+	}
+	c = Case{Reason: Overloaded, Stage: "CODE", AtOnce: c.AtOnce}
+	if w := c.Words(); strings.Contains(w.Ask, "Step") {
+		t.Errorf("%+v: nothing has to be changed first", w)
 	}
 }

@@ -44,11 +44,11 @@ var Actions = []AboutAction{
 	{FixAttempt, true, false, true, "another attempt that is given the check's output to fix", "asked the agent to fix it"},
 	{Revalidate, true, false, false, "another attempt that validates the work before any agent is asked", "validated it again"},
 	{Reprobe, true, false, true, "look for the missing thing once more, then another attempt", "looked for it once more"},
-	{RestartWorker, true, false, true, "another attempt, because the worker and not the work was at fault", "started a fresh worker on the same checkout"},
+	{RestartWorker, true, false, true, "another attempt by a fresh worker, on the same checkout", "started a fresh worker on the same checkout"},
 	{CoolDown, true, true, true, "close the resource for everybody, then try again", "waited until it was over for everybody"},
 	{Skip, false, false, false, "leave this one out and go on with the others", "left it out"},
 	{Reclaim, false, false, false, "give the issue back", "gave the issue back"},
-	{Escalate, false, false, false, "block the issue and ask a human", "asked a human"},
+	{Escalate, false, false, false, "block the issue and ask a person", "asked a person"},
 	{Stop, false, false, false, "stop this task and report", "stopped"},
 	{Abort, false, false, false, "stop everything and report", "stopped the run"},
 }

@@ -34,17 +34,17 @@ var wordings = []wording{
 	// What may not be pushed.
 	{
 		PolicyViolation, isSecret, "a secret in {path} must not be pushed",
-		"Have the secret taken out with this comment; or, if it is none, name the file in `scope.allow_secrets`. A real one must be replaced at its provider.",
+		"Is it a real secret? Revoke it at its provider now, then have it taken out with this comment. Is it not a real one? Name the file in `scope.allow_secrets` in " + inConfig + " ({holds scope.allow_secrets}), then comment `/agent resume`: another attempt begins on what is kept.",
 		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, isOwnSecret, "a secret of Retake's own in {path} must not be pushed",
-		"Have it taken out with this comment; or, if that variable is no secret, put it with ! in front into `containers.secrets`. An agent that writes down what it was given may have sent it elsewhere, too: if in doubt, replace it at its provider.",
+		"Have it taken out with this comment; or, if that variable is no secret, put it with ! in front into `containers.secrets` ({holds containers.secrets}), then comment `/agent resume`. An agent that writes down what it was given may have sent it elsewhere, too: if in doubt, replace it at its provider.",
 		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
 	},
 	{
 		PolicyViolation, isLarge, "{path} is too large to be pushed",
-		"Have the file taken out with this comment, or raise `scope.max_file_bytes`.",
+		"Have the file taken out with this comment. Or raise `scope.max_file_bytes` in " + inConfig + " ({holds scope.max_file_bytes}), then comment `/agent resume`.",
 		"/agent retry Take large files[ such as {path}] out of the change.",
 	},
 	{
@@ -69,7 +69,7 @@ var wordings = []wording{
 	},
 	{
 		ScopeViolation, isNotPushed, "{path} may not be changed by Retake",
-		"Have the file left alone with this comment. Or, if the change is wanted, whoever runs Retake allows the path in `scope.allow`, for issues with a label.",
+		"Have the file left alone with this comment. Or, if the change is wanted, whoever runs Retake allows the path in `scope.allow`, for issues with a label ({holds scope.allow}).",
 		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
 	},
 	{
@@ -78,7 +78,7 @@ var wordings = []wording{
 	},
 	{
 		QuotaExhausted, anywhere, "a quota of {provider} is used up",
-		"Add credit, or wait for the quota's reset.", goOn,
+		"Add credit, or wait for the quota's reset.", onceDone,
 	},
 	{
 		Overloaded, anywhere, "{provider} is overloaded",
@@ -86,7 +86,7 @@ var wordings = []wording{
 	},
 	{
 		NetworkTransient, inCommand, "the connections of {command} keep failing",
-		"See whether workers can reach the host in the cause (`containers.network`).", goOn,
+		"See whether workers can reach the host in the cause (`containers.network`).", onceDone,
 	},
 	{
 		NetworkTransient, inDirector, "the director's connections keep failing",
@@ -102,11 +102,11 @@ var wordings = []wording{
 	},
 	{
 		NetworkPermanent, inCommand, "{command} cannot reach a host",
-		"Correct the address, the DNS entry or the certificate in the cause.", goOn,
+		"Correct the address, the DNS entry or the certificate in the cause.", onceDone,
 	},
 	{
 		NetworkPermanent, anywhere, "a host cannot be reached",
-		"Correct the address, the DNS entry or the certificate in the cause.", goOn,
+		"Correct the address, the DNS entry or the certificate in the cause.", onceDone,
 	},
 	{
 		ContextOverflow, anywhere, "the task does not fit the model's context",
@@ -115,68 +115,68 @@ var wordings = []wording{
 	},
 	{
 		AuthError, inAgent, "{provider} refuses the login of {agent}",
-		"Renew the key in {variable} at {renewal}, and restart the director with it.", goOn,
+		"Renew the key in {variable} at {renewal}, and restart the director with it.", onceDone,
 	},
 	{
 		AuthError, inCommand, "a login of {command} is refused",
-		"Renew the credential that the command uses[: {variable}], and restart the director with it. Workers see what `containers.env_passthrough` names.", goOn,
+		"Renew the credential that the command uses[: {variable}], and restart the director with it. Workers see what `containers.env_passthrough` names.", onceDone,
 	},
 	{
 		AuthError, inDirector, "GitHub refuses the director's token",
-		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then restart the director with it.", goOn,
+		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then restart the director with it.", onceDone,
 	},
 	{
 		AuthError, inDelivery, "the work is done, but GitHub refuses the director's token",
-		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then restart the director with it.", goOn,
+		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then restart the director with it.", onceDone,
 	},
 	{
 		AuthError, anywhere, "a login is refused",
-		"Renew the credential in the cause, and restart the director with it.", goOn,
+		"Renew the credential in the cause, and restart the director with it.", onceDone,
 	},
 	{
 		PermissionDenied, inAgent, "{agent} lacks a permission",
-		"Grant what the cause names: to the key[ in {variable}], or to the agent's user in the worker.", goOn,
+		"Grant what the cause names: to the key[ in {variable}], or to the agent's user in the worker.", onceDone,
 	},
 	{
 		PermissionDenied, inCommand, "{command} lacks a permission",
-		"Grant what the cause names, or correct the command in the configuration.", goOn,
+		"Grant what the cause names, or correct the command in the configuration.", onceDone,
 	},
 	{
 		PermissionDenied, inDirector, "GitHub does not let the director do this",
-		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.", goOn,
+		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.", onceDone,
 	},
 	{
 		PermissionDenied, inDelivery, "the work is done, but GitHub does not let it be delivered",
-		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.", goOn,
+		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.", onceDone,
 	},
 	{
 		PermissionDenied, anywhere, "a permission is missing",
-		"Grant what the cause names, or change the issue so that it needs none.", goOn,
+		"Grant what the cause names, or change the issue so that it needs none.", onceDone,
 	},
 	{
-		ToolNotFound, inCheckout, "{program} is missing in the repository",
-		"The configuration runs {command}. Put {program} on the base branch and make it executable, or correct the command.",
-		goOn,
+		ToolNotFound, inCheckout, "{program} is missing in the checkout",
+		"The stage runs {command}, and neither the change nor an earlier stage has made {program}. Is the change right? Correct the command (`stage.run`, for all issues) in " + inConfig + " ({holds stage.run}), then comment `/agent resume`. Is it not? This comment has it kept.",
+		"/agent retry What the stages run must be there[: {program}]",
 	},
 	{
 		ToolNotFound, anywhere, "{program} is missing in the worker image",
-		"Add {program} to {image} (`containers.image`), or correct the stage's command in the configuration.", goOn,
+		"Add {program} to {image} (`containers.image`: {holds containers.image}). Or correct the stage's command (`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
 	},
 	{
 		InvalidConfig, inAgent, "{agent} is configured wrongly",
-		"Correct the model, flag or address in the cause, in the CODE stage of the configuration, and restart the director.", goOn,
+		"Correct the model, flag or address in the cause, in the CODE stage in " + inConfig + " ({holds stage.agent}).", onceDone,
 	},
 	{
 		InvalidConfig, inCommand, "{command} is called or configured wrongly",
-		"Correct the stage's command, or the file that the cause names, and restart the director.", goOn,
+		"Correct the stage's command in " + inConfig + " ({holds stage.run}), or the file that the cause names.", onceDone,
 	},
 	{
 		InvalidConfig, anywhere, "a setting is wrong",
-		"Correct the setting in the cause, and restart the director.", goOn,
+		"Correct the setting in the cause, and restart the director.", onceDone,
 	},
 	{
 		Validation, inAgent, "the model's provider rejects what {agent} sends",
-		"The request is malformed, which is a fault between agent and model: another model, or another version in {image}, helps.", goOn,
+		"The request is malformed, which is a fault between agent and model: another model, or another version in {image}, helps.", onceDone,
 	},
 	{
 		Validation, inCheck, "your check {command} failed",
@@ -184,7 +184,7 @@ var wordings = []wording{
 	},
 	{
 		Validation, inSetup, "your step {command} failed",
-		"Read below what it objects to, and correct the command or the repository.", goOn,
+		"Read below what it objects to, and correct the command or the repository.", onceDone,
 	},
 	{
 		Validation, inReview, "the checks of {pull} fail",
@@ -200,7 +200,7 @@ var wordings = []wording{
 	},
 	{
 		BuildFailed, inSetup, "your step {command} failed: a build error",
-		"Repair the base branch, its dependencies, or the command: this failed before the agent began.", goOn,
+		"This failed before the agent began. Repair the command or its dependencies; or repair the base branch, and comment `/agent fresh` instead, which begins from there.", onceDone,
 	},
 	{
 		BuildFailed, inReview, "the build of {pull} fails",
@@ -216,7 +216,7 @@ var wordings = []wording{
 	},
 	{
 		TestsFailed, inSetup, "your step {command} failed: a broken test",
-		"Repair the base branch or the command: this failed before the agent began.", goOn,
+		"This failed before the agent began. Repair the command; or repair the base branch, and comment `/agent fresh` instead, which begins from there.", onceDone,
 	},
 	{
 		TestsFailed, inReview, "the tests of {pull} fail",
@@ -232,7 +232,7 @@ var wordings = []wording{
 	},
 	{
 		LintFailed, inSetup, "your step {command} failed: a linter objects",
-		"Repair the base branch or relax the rule: this failed before the agent began.", goOn,
+		"This failed before the agent began. Relax the rule; or repair the base branch, and comment `/agent fresh` instead, which begins from there.", onceDone,
 	},
 	{
 		LintFailed, inReview, "the linter objects to {pull}",
@@ -259,47 +259,47 @@ var wordings = []wording{
 	},
 	{
 		DockerDaemon, inCommand, "{command} needs a container engine",
-		"Workers have none of their own. Take it out of the command, or give them one (`containers.mounts`).", goOn,
+		"Workers have none of their own. Take it out of the command, or give them one (`containers.mounts`), in " + inConfig + " ({holds containers.mounts}).", onceDone,
 	},
 	{
 		DockerDaemon, anywhere, "the container engine fails",
-		"Check the container engine on the director's machine: `docker info`.", goOn,
+		"Check the container engine on the director's machine: `docker info`.", onceDone,
 	},
 	{
 		ImagePullFailed, inAgent, "{agent} cannot pull a container image",
-		"Make the image in the cause available to workers, or take the option that needs it out of the stage.", goOn,
+		"Make the image in the cause available to workers, or take the option that needs it out of the stage.", onceDone,
 	},
 	{
 		ImagePullFailed, inCommand, "{command} cannot pull a container image",
-		"Make the image in the cause available to workers, or correct the command.", goOn,
+		"Make the image in the cause available to workers, or correct the command.", onceDone,
 	},
 	{
 		ImagePullFailed, anywhere, "the worker image cannot be pulled",
-		"Build or pull {image} on the director's machine, or correct `containers.image`.", goOn,
+		"Build or pull {image} on the director's machine. Or correct `containers.image` in " + inConfig + " ({holds containers.image}).", onceDone,
 	},
 	{
 		OOMKilled, anywhere, "the work runs out of memory",
-		"Raise `containers.memory`[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+		"Raise `containers.memory`[, now {limit},] in " + inConfig + " ({holds containers.memory}); or make the issue smaller.", onceDone,
 	},
 	{
 		DiskFull, anywhere, "a disk is full",
-		"Free space on the director's machine. `docker system df` shows what images and containers take.", goOn,
+		"Free space on the director's machine. `docker system df` shows what images and containers take.", onceDone,
 	},
 	{
 		Timeout, inAgent, "{agent} takes too long",
-		"Raise `timeout_seconds` of the CODE stage[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+		"Raise `timeout_seconds` of the CODE stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}); or make the issue smaller.", onceDone,
 	},
 	{
 		Timeout, inCheck, "your check {command} takes too long",
-		"If it hangs, have that mended with `/agent retry`. If it is slow, raise `timeout_seconds` of the stage[ (it is {limit})].", goOn,
+		"If it hangs, have that mended with `/agent retry`. If it is slow, raise `timeout_seconds` of the stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).", onceDone,
 	},
 	{
 		Timeout, inSetup, "your step {command} takes too long",
-		"Raise `timeout_seconds` of the stage[ (it is {limit})] and restart the director.", goOn,
+		"Raise `timeout_seconds` of the stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).", onceDone,
 	},
 	{
 		Timeout, anywhere, "the work takes too long",
-		"Raise `timeouts.worker_watchdog_seconds`[ (it is {limit})] and restart the director, or make the issue smaller.", goOn,
+		"Raise `timeouts.worker_watchdog_seconds`[, now {limit},] in " + inConfig + " ({holds timeouts.worker_watchdog_seconds}); or make the issue smaller.", onceDone,
 	},
 	{
 		WorkerLost, anywhere, "the worker keeps disappearing",
@@ -316,7 +316,7 @@ var wordings = []wording{
 	},
 	{
 		PolicyViolation, inDelivery, "the work is done, but GitHub's rules refuse it",
-		"Either have the work changed with `/agent retry`, or change the rule of the repository that the cause names.", goOn,
+		"Either have the work changed with `/agent retry`, or change the rule of the repository that the cause names.", onceDone,
 	},
 	{
 		PolicyViolation, anywhere, "a safety rule stops the work",
@@ -330,11 +330,16 @@ var wordings = []wording{
 	},
 	{
 		ContractViolation, anywhere, "worker and director do not understand each other",
-		"Give {image} the same version of Retake as the director, and restart it.", goOn,
+		"Give {image} the same version of Retake as the director, and restart it.", onceDone,
+	},
+	{
+		NeedsHuman, isUnapproved, "the text of this issue has to be approved",
+		"Read the issue as it is now. If it is to be worked on so, somebody with triage rights or more puts the label for tasks on it. Where GitHub does not show who has edited an issue that is not enough: open one of your own with the same text, and close this one.",
+		goOn,
 	},
 	{
 		NeedsHuman, inCommand, "{command} waits for an answer",
-		"Nobody sits at a worker's terminal. Give the command an option that asks nothing, such as `--yes`.", goOn,
+		"Nobody sits at a worker's terminal. Give the command an option that asks nothing, such as `--yes`.", onceDone,
 	},
 	{
 		NeedsHuman, inReview, "reviewers ask for changes in {pull}",
@@ -346,7 +351,7 @@ var wordings = []wording{
 	},
 	{
 		NeedsHuman, isOutOfTurns, "{agent} reached its limit of turns",
-		"Raise the limit in the CODE stage of the configuration, or just let it go on with what it has done so far.", goOn,
+		"Raise the limit in the CODE stage in " + inConfig + " ({holds stage.agent}), or just let it go on with what it has done so far.", goOn,
 	},
 	{
 		NeedsHuman, inAgent, "{agent} stopped for a decision",
@@ -358,7 +363,7 @@ var wordings = []wording{
 	},
 	{
 		CorruptState, inAgent, "stored data of {agent} is damaged",
-		"Look at the file in the cause: if it is in a folder that workers share (`containers.mounts`), move it away.", goOn,
+		"Look at the file in the cause: if it is in a folder that workers share (`containers.mounts`), move it away.", onceDone,
 	},
 	{
 		CorruptState, inDelivery, "the work is done, but cannot be delivered",
@@ -370,7 +375,7 @@ var wordings = []wording{
 	},
 	{
 		CorruptState, anywhere, "stored data is damaged",
-		"Look at the file or repository in the cause, and repair or remove it.", goOn,
+		"Look at the file or repository in the cause, and repair or remove it.", onceDone,
 	},
 	{
 		WorkLost, anywhere, "the work is lost: what is stored of it is damaged",
@@ -403,11 +408,11 @@ var wordings = []wording{
 	},
 	{
 		Unknown, inSetup, "your step {command} failed",
-		"Read below what it printed, and correct the command or the repository.", goOn,
+		"Read below what it printed, and correct the command or the repository.", onceDone,
 	},
 	{
 		Unknown, inDelivery, "the work is done, but cannot be delivered",
-		"Read the cause, and remove what stands in the way.", goOn,
+		"Read the cause, and remove what stands in the way.", onceDone,
 	},
 	{
 		Unknown, inReview, "the checks of {pull} fail",

@@ -11,13 +11,14 @@ import (
 
 // Limits bound what a book keeps.
 type Limits struct {
-	Over   int // stories of issues that are over
-	Events int // of one story
-	News   int // events of all stories and the fleet
+	Over     int // stories of issues that are over
+	Events   int // of one story
+	Attempts int // of one story, and verdicts of one attempt
+	News     int // events of all stories and the fleet
 }
 
 // DefaultLimits keep what a page and its readers look at: some 50 MB if all of it is full.
-var DefaultLimits = Limits{Over: 1000, Events: 250, News: 5000}
+var DefaultLimits = Limits{Over: 1000, Events: 250, Attempts: 50, News: 5000}
 
 // Book follows the journal. It is not safe for concurrent use.
 type Book struct {
@@ -70,10 +71,14 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 		}
 		over := s.Over
 		s.follow(at, f, t, was)
+		s.shorten(b.limits.Attempts)
 		b.keep(s, over)
 		b.numbers.follow(at, key, f)
 	}
 	attempt, text := line(at, f, t)
+	if s != nil {
+		text = s.withAnswer(f, text)
+	}
 	if text == "" {
 		return
 	}
@@ -83,25 +88,36 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	}
 	if _, ok := f.(fsm.VerdictMade); ok && s != nil {
 		if a := s.attempt(attempt); a != nil && len(a.Decided) > 0 {
-			e.Decision = &a.Decided[len(a.Decided)-1]
+			e.Decision = new(a.Decided[len(a.Decided)-1])
 		}
 	}
-	n := len(b.news) + 1
-	b.news = bounded(append(b.news, e), b.limits.News)
-	b.dropped = b.dropped || len(b.news) < n
+	b.tell(e)
 	if s != nil {
-		n = len(s.Events) + 1
-		s.Events = bounded(append(s.Events, e), b.limits.Events)
-		s.Dropped += n - len(s.Events)
+		b.tellOf(s, e)
 	}
 }
 
-// bounded drops the oldest tenth when there are too many, so that not every event moves all others.
-func bounded(all []Event, most int) []Event {
+// tell adds an event to the news.
+func (b *Book) tell(e Event) {
+	var dropped int
+	b.news, dropped = bounded(append(b.news, e), b.limits.News)
+	b.dropped = b.dropped || dropped > 0
+}
+
+// tellOf adds an event to a story.
+func (b *Book) tellOf(s *Story, e Event) {
+	var dropped int
+	s.Events, dropped = bounded(append(s.Events, e), b.limits.Events)
+	s.Dropped += dropped
+}
+
+// bounded drops the oldest tenth when there are too many, so that not every new one moves all others.
+func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	if most <= 0 || len(all) <= most {
-		return all
+		return all, 0
 	}
-	return append([]Event(nil), all[len(all)-most+most/10:]...)
+	dropped = len(all) - most + most/10
+	return slices.Clone(all[dropped:]), dropped
 }
 
 // storyOf is the story that a fact belongs to; nil: there is none, and it begins none.
@@ -137,24 +153,6 @@ func (b *Book) keep(s *Story, before bool) {
 	}
 }
 
-// Adopt takes the machine's state from a snapshot, where the book ends: what is older than the journal's first batch is only there.
-func (b *Book) Adopt(state []byte) error {
-	m := fsm.New(b.config)
-	if err := m.Restore(state); err != nil {
-		return err
-	}
-	b.m = m
-	for _, t := range m.Tasks() {
-		s := b.story(t.Key)
-		if s.State == "" { // the journal does not say how it came
-			s.Title, s.URL, s.Attempt, s.Claims, s.Queued, s.Work = t.Title, t.URL, t.Attempt, 1, t.Since, workOf(t.Work)
-			s.enter(t.State, t.Since)
-			s.Meters, s.Spent = metersOf(t.Tally), t.Spent
-		}
-	}
-	return nil
-}
-
 // Configure tells the book by which configuration the machine decides from now on.
 func (b *Book) Configure(c fsm.Config) {
 	b.config = c
@@ -184,8 +182,8 @@ func (b *Book) Story(k fsm.IssueKey, now time.Time) (Story, bool) {
 // present adds to a story what the machine says of it now; without attempts and events.
 func (b *Book) present(s *Story, now time.Time) Story {
 	out := *s
-	out.Attempts, out.Events = nil, nil
-	if b.config.Policy == nil { // whoever reads a journal alone has none
+	out.Attempts, out.Events = []Attempt{}, []Event{} // of --json empty lists, not null
+	if b.config.Policy == nil {                       // whoever reads a journal alone has none
 		return b.placed(out, s, now)
 	}
 	guards := b.config.Policy.Guards()
@@ -198,16 +196,18 @@ func (b *Book) present(s *Story, now time.Time) Story {
 
 // placed adds what the machine says.
 func (b *Book) placed(out Story, s *Story, now time.Time) Story {
+	out.Why, out.Cause = s.why()
 	t := b.m.Task(s.Issue)
 	if t == nil {
+		out.Next = s.next(fsm.Waiting{})
 		return out
 	}
 	w := b.m.WaitsAt(t, now)
-	out.Waits = w.For
+	out.Waits, out.Next = w.For, s.next(w)
 	if w.Until.After(now) {
 		out.Until = w.Until
 	}
-	out.Can = can(s.Issue, t.State, t.Work)
+	out.Can = s.can(t.State)
 	return out
 }
 

@@ -90,20 +90,23 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	case fsm.ClaimWentStale:
 		return attempt, "Nothing happened in this claim for too long"
 	}
-	return lineOfAttempt(at, f, attempt)
+	return lineOfAttempt(at, f, t, attempt)
 }
 
 // lineOfAttempt is line for what is about an attempt or a person's word about it.
-func lineOfAttempt(at time.Time, f fsm.Fact, attempt int) (int, string) {
+func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, string) {
 	switch f := f.(type) {
 	case fsm.Moved:
 		return f.Attempt, movedText(at, f)
 	case fsm.AttemptBegan:
-		return f.N, fmt.Sprintf("Attempt %d begins%s", f.N, nextText(f.Next))
+		return f.N, beganText(f, t)
 	case fsm.ContainerStarted:
+		if t != nil && t.State != fsm.Starting { // its worker was quicker, and has spoken
+			return attempt, ""
+		}
 		return attempt, "Its worker is started"
 	case fsm.ReportAccepted:
-		return attempt, reportText(f)
+		return attempt, reportText(f, t)
 	case fsm.EndingSet:
 		return attempt, endingText(f)
 	case fsm.ValidationDue:
@@ -115,11 +118,14 @@ func lineOfAttempt(at time.Time, f fsm.Fact, attempt int) (int, string) {
 	case fsm.HintsGiven:
 		return attempt, hintsText(f.Hints)
 	case fsm.TallyReset:
+		if f.Redispatches > 0 {
+			return attempt, fmt.Sprintf("All meters begin at zero, but %s: %s", countsAsUsed(f.Redispatches), f.By)
+		}
 		return attempt, "All meters begin at zero: " + f.By
 	case fsm.CommandTaken:
 		return attempt, commandText(f)
 	case fsm.ReviewNoted:
-		return attempt, "The review of its pull request is read"
+		return attempt, "What GitHub says of its pull request is read: reviews, comments and checks"
 	case fsm.WorkDelivered:
 		return attempt, "The work is delivered: " + workText(f.Delivery)
 	case fsm.WorkPushed:
@@ -128,7 +134,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, attempt int) (int, string) {
 		return attempt, plannedText(f.Effect)
 	case fsm.EffectDone:
 		if f.Asked != nil {
-			return attempt, "The comment asks: " + f.Asked.Title
+			return attempt, "The question stands on the issue: " + f.Asked.Title
 		}
 		if f.Failed != "" {
 			return attempt, effectName(f.Effect) + " is given up: " + f.Failed
@@ -137,4 +143,12 @@ func lineOfAttempt(at time.Time, f fsm.Fact, attempt int) (int, string) {
 		return attempt, fmt.Sprintf("%s has not worked (%s) and is tried again at %s", effectName(f.Effect), f.Why, clock(f.Until))
 	}
 	return attempt, "" // bookkeeping
+}
+
+// countsAsUsed says what a person has not given back.
+func countsAsUsed(redispatches int) string {
+	if redispatches == 1 {
+		return "1 re-dispatch counts as used"
+	}
+	return fmt.Sprintf("%d re-dispatches count as used", redispatches)
 }

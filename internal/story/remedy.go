@@ -3,50 +3,131 @@ package story
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"retake/internal/fsm"
+	"retake/internal/recovery/plaintext"
 )
 
 // Remedy is something that a person can do about a task now.
 type Remedy struct {
-	Do    string `json:"do"`    // a command to type, or a thing to do on GitHub
+	Do    string `json:"do"`    // a comment or a command to copy, or a thing to do on GitHub
 	Means string `json:"means"` // what comes of it
 
-	Command fsm.Command `json:"command,omitempty"` // that Do gives; empty: it gives none
+	Advised bool        `json:"advised,omitempty"` // it is what the question asks for; such remedies come first
+	Command fsm.Command `json:"command,omitempty"` // that Do gives, and that needs nothing more; empty: it gives none
 }
 
 // remedies is the table of commands that the operator has for a task, and what comes of them. Which of them work in a state the machine says.
 var remedies = []struct {
 	command fsm.Command
+	use     string               // of the command line, with %s for the issue; empty: the command's name and the issue
 	means   map[fsm.State]string // by state; the zero state: any other
 }{
-	{fsm.CommandRetry, map[fsm.State]string{
-		0: "begins the next attempt now, with all meters at zero", fsm.Blocked: "answers it: another attempt; --text \"…\" tells the agent what you know",
+	{fsm.CommandRetry, "", map[fsm.State]string{
+		0: "begins the next attempt now, in the checkout as it is, with all meters at zero", fsm.Blocked: "answers it: another attempt in the checkout as it is; --text \"…\" tells the agent what you know",
 	}},
-	{fsm.CommandFresh, map[fsm.State]string{0: "begins the next attempt on a fresh checkout of the base branch"}},
-	{fsm.CommandFix, map[fsm.State]string{fsm.InReview: "begins another attempt at the pull request; --text \"…\" says what to change"}},
-	{fsm.CommandStop, map[fsm.State]string{0: "gives the issue up; what was pushed stays", fsm.Queued: "takes it out of the queue"}},
+	{fsm.CommandFresh, "", map[fsm.State]string{0: "begins the next attempt on a fresh checkout of the base branch: what is not pushed is thrown away"}},
+	{fsm.CommandFix, "director fix %s --text \"…\"", map[fsm.State]string{fsm.InReview: "begins another attempt at the pull request; the text says what to change"}},
+	{fsm.CommandSnooze, "director snooze %s 2h", map[fsm.State]string{0: "puts it off for so long, and then begins the next attempt"}},
+	{fsm.CommandBudget, "director grant %s +2", map[fsm.State]string{0: "lets it have 2 more attempts", fsm.Blocked: "answers it: lets it have 2 more attempts, and no more"}},
+	{fsm.CommandTake, "director take %s", map[fsm.State]string{0: "hands it to you: Retake stops working on this issue, and names the branch with the work so far"}},
+	{fsm.CommandStop, "", map[fsm.State]string{0: "gives the issue up; what was pushed stays, a pull request stays open", fsm.Queued: "takes it out of the queue"}},
 }
 
-// can lists what a person can do about a task in a state.
-func can(k fsm.IssueKey, s fsm.State, work fsm.DeliverResult) (all []Remedy) {
+// can lists what a person can do about a task in a state; what its question asks for comes first.
+func (s *Story) can(in fsm.State) (all []Remedy) {
+	k := string(s.Issue)
 	switch {
-	case s.Info().Live:
-		all = append(all, Remedy{Do: "director logs " + string(k) + " --follow", Means: "shows what it prints"})
-	case s == fsm.InReview:
-		all = append(all, Remedy{Do: fmt.Sprintf("merge or review pull request #%d", work.PullRequest), Means: "merging ends the task; a review says what to change"})
-	case s == fsm.Blocked:
-		all = append(all, Remedy{Do: "answer on the issue, as its last comment recommends", Means: "Retake goes on as you say"})
+	case in.Info().Live:
+		all = append(all, Remedy{Do: "director logs " + k + " --follow", Means: "shows what it prints"})
+	case in == fsm.Blocked:
+		all = s.answers()
 	}
-	works := fsm.CommandsIn(s)
+	works := fsm.CommandsIn(in)
 	for _, r := range remedies {
-		means := r.means[s]
+		means := r.means[in]
 		if means == "" {
 			means = r.means[0]
 		}
-		if means != "" && slices.Contains(works, r.command) {
-			all = append(all, Remedy{Do: "director " + string(r.command) + " " + string(k), Means: means, Command: r.command})
+		if means == "" || !slices.Contains(works, r.command) || slices.ContainsFunc(all, func(a Remedy) bool { return a.Command == r.command }) {
+			continue
+		}
+		if r.use != "" { // it needs an argument, or nobody can take it back
+			all = append(all, Remedy{Do: fmt.Sprintf(r.use, k), Means: means})
+		} else {
+			all = append(all, Remedy{Do: "director " + string(r.command) + " " + k, Means: means, Command: r.command})
 		}
 	}
+	if !in.Info().Live && s.Attempt > 0 {
+		all = append(all, Remedy{Do: "director logs " + k, Means: "shows what the last attempt printed"})
+	}
 	return all
+}
+
+// answers are the two ways to give the answer that a question recommends: the comment, and the command that is the same.
+func (s *Story) answers() []Remedy {
+	reply := "/agent retry <what the agent should know>"
+	if s.Asked != nil && s.Asked.Reply != "" {
+		reply = whole(s.Asked.Reply)
+	}
+	where := "comment this on the issue"
+	if s.URL != "" {
+		where += ", " + s.URL
+	}
+	if strings.Contains(reply, "<") {
+		where += ", with your own words in place of <…>"
+	}
+	all := []Remedy{{Do: reply, Means: where, Advised: true}}
+	if line, command := typed(s.Issue, reply); line != "" {
+		same := "or type this, which is the same"
+		if strings.Contains(line, "'<") { // what a shell ends the text at
+			same += " (an apostrophe in your words is '\\'' here)"
+		}
+		all = append(all, Remedy{Do: line, Means: same, Advised: true, Command: command})
+	}
+	return all
+}
+
+// CommandLine is the command line that does what a comment does ("/agent retry use B"); empty: there is none.
+func CommandLine(k fsm.IssueKey, comment string) string {
+	line, _ := typed(k, comment)
+	return line
+}
+
+// typed is the command line that does what a comment does, and the command of it that needs nothing more; empty: there is none.
+func typed(k fsm.IssueKey, comment string) (line string, command fsm.Command) {
+	words := strings.Fields(comment)
+	if len(words) < 2 {
+		return "", ""
+	}
+	name, rest := fsm.Command(words[1]), strings.Join(words[2:], " ")
+	argv := []string{"director", string(name), string(k)}
+	switch name {
+	case fsm.CommandResume: // on the command line that ends a pause of the director
+		argv[1], name = string(fsm.CommandRetry), fsm.CommandRetry
+	case fsm.CommandRetry, fsm.CommandFresh, fsm.CommandFix:
+		if rest != "" {
+			argv = append(argv, "--text", rest)
+		}
+	case fsm.CommandSnooze:
+		argv = append(argv, rest)
+	case fsm.CommandBudget:
+		argv = append(argv, "+"+strings.TrimPrefix(rest, "+"))
+		argv[1] = "grant"
+	case fsm.CommandStop, fsm.CommandTake:
+	default:
+		return "", ""
+	}
+	if name != fsm.CommandRetry && name != fsm.CommandFresh && name != fsm.CommandStop {
+		command = ""
+	} else {
+		command = name
+	}
+	for i, w := range argv { // an issue's name holds nothing that a shell reads
+		if i != 2 {
+			argv[i] = plaintext.CommandLine([]string{w})
+		}
+	}
+	return strings.Join(argv, " "), command
 }

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ type Story struct {
 
 	Attempt  int       `json:"attempt"` // of the last claim; 0: none yet
 	Priority int       `json:"priority,omitempty"`
+	Why      string    `json:"why,omitempty"`       // it stands there: a sentence without its full stop
+	Cause    string    `json:"cause,omitempty"`     // the line that Why was read from
+	Next     string    `json:"next,omitempty"`      // what a person has to do now, in sentences
 	Waits    string    `json:"waits_for,omitempty"` // what for, in words
 	Until    time.Time `json:"until,omitzero"`      // zero: for as long as it takes
 	Asked    *Question `json:"asked,omitempty"`     // of a person, who has not answered yet
@@ -34,9 +38,12 @@ type Story struct {
 	Limits Meters         `json:"limits"` // of the policy; 0: none
 	Spent  recovery.Usage `json:"spent,omitzero"`
 
-	Attempts []Attempt `json:"attempts"`          // of all claims, oldest first
-	Events   []Event   `json:"events"`            // oldest first
-	Dropped  int       `json:"dropped,omitempty"` // events that are only in the journal by now
+	Attempts []Attempt `json:"attempts"`                   // of all claims, oldest first
+	Earlier  int       `json:"earlier_attempts,omitempty"` // that are only in the journal by now
+	Events   []Event   `json:"events"`                     // oldest first
+	Dropped  int       `json:"dropped,omitempty"`          // events that are only in the journal by now
+	came     came
+	said     fsm.Hint  // a person's last words since the last question
 	answered time.Time // when a person last gave all meters back: what failed before matters no more
 }
 
@@ -82,6 +89,7 @@ type Attempt struct {
 	Stage    string         `json:"stage,omitempty"` // of its last report
 	Usage    recovery.Usage `json:"usage,omitzero"`
 	Decided  []Decision     `json:"decided,omitempty"`
+	Dropped  int            `json:"decided_dropped,omitempty"` // decisions that are only in the journal by now, the oldest
 	asserted string
 }
 
@@ -115,6 +123,7 @@ const (
 	OutcomeOK        = "ok"
 	OutcomeFailed    = "failed"
 	OutcomeWithdrawn = "withdrawn"
+	OutcomeUnknown   = "unknown" // it has ended, and the journal that says how could not be read
 )
 
 func metersOf(t recovery.Tally) Meters {
@@ -135,7 +144,7 @@ type known struct {
 func (s *Story) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 	switch f := f.(type) {
 	case fsm.TaskQueued:
-		s.Title, s.URL, s.Queued, s.Attempt, s.Work, s.Asked = f.Title, f.URL, at, 0, Work{}, nil
+		s.Title, s.URL, s.Queued, s.Attempt, s.Work, s.Asked, s.said = f.Title, f.URL, at, 0, Work{}, nil, fsm.Hint{}
 		s.Claims++
 		s.enter(fsm.Queued, at)
 	case fsm.TaskRebuilt:
@@ -157,8 +166,13 @@ func (s *Story) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 		s.judged(at, f, t, was)
 	case fsm.TallyReset:
 		s.answered = at
+	case fsm.HintsGiven:
+		if n := len(f.Hints); n > 0 {
+			s.said = f.Hints[n-1]
+		}
 	case fsm.EffectPlanned:
 		if e := f.Effect.Escalation; e != nil {
+			s.said = fsm.Hint{}
 			s.Asked = &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
 		}
 	case fsm.EffectDone:
@@ -195,6 +209,10 @@ var outcomes = map[fsm.Trigger]string{fsm.OnGoneOK: OutcomeOK, fsm.OnValidate: O
 func (s *Story) moved(at time.Time, f fsm.Moved) {
 	asked := s.Asked
 	s.enter(f.To, at)
+	s.came = cameBy(at, f)
+	if f.On == fsm.OnMerged && s.Work.PullRequest > 0 {
+		s.Means = fmt.Sprintf("pull request #%d is merged", s.Work.PullRequest)
+	}
 	if f.To == fsm.Blocked {
 		s.Asked = asked
 	}
@@ -262,6 +280,8 @@ func observed(f fsm.VerdictMade, was known) string {
 		return "what Retake did itself"
 	case e.Known != "" && (e.Known == f.Finding.Reason || e.KnownCause == f.Finding.Cause):
 		return "what Retake saw of the attempt"
+	case e.Report != nil && strings.HasSuffix(e.Report.ID, "/exit"): // which the director writes itself
+		return "how the container ended"
 	case e.Report != nil:
 		return "the worker's report " + e.Report.ID
 	}
@@ -276,4 +296,16 @@ func (s *Story) attempt(n int) *Attempt {
 		}
 	}
 	return nil
+}
+
+// shorten forgets the oldest attempts, and of each the oldest verdicts, beyond a number; 0: none.
+func (s *Story) shorten(most int) {
+	var dropped int
+	s.Attempts, dropped = bounded(s.Attempts, most)
+	s.Earlier += dropped
+	if n := len(s.Attempts); n > 0 {
+		a := &s.Attempts[n-1]
+		a.Decided, dropped = bounded(a.Decided, most)
+		a.Dropped += dropped
+	}
 }

@@ -136,7 +136,7 @@ func TestTheSameRecordsAreTheSameStory(t *testing.T) {
 			if i == len(batches)/2 {
 				state, err := one.Machine().Snapshot()
 				if err == nil {
-					err = late.Adopt(state)
+					err = late.Adopt(uint64(i+1), state)
 				}
 				if err != nil {
 					t.Fatal(name, err)

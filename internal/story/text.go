@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/recovery/plaintext"
+	"retake/internal/recovery/policy"
 )
 
 // Kinds of events that are shown in a way of their own.
@@ -42,28 +44,27 @@ func (s Story) Explain(to io.Writer, now time.Time) error {
 
 // standing is where it stands, what it waits for, and what a person can do.
 func (s Story) standing(w *lines, now time.Time) {
-	w.field("NOW", "%s since %s (%s): %s", s.State, clock(s.Since), ago(now.Sub(s.Since)), s.Means)
+	w.field("NOW", "%s for %s (since %s): %s", s.State, Span(max(now.Sub(s.Since), 0)), clock(s.Since), s.Means)
+	if s.Why != "" {
+		w.field("WHY", "%s", Plain(s.Why))
+		if s.Cause != "" {
+			w.field("", "%s", quoted(s.Cause))
+		}
+	}
+	first, second, _ := strings.Cut(whole(s.Next), " Step 2: ")
+	w.field("DO NEXT", "%s", first)
+	if second != "" {
+		w.field("", "Step 2: %s", second)
+	}
+	advised := s.advised(w)
 	switch {
-	case s.Waits == "":
+	case s.Waits == "" || s.Over || s.Asked != nil, s.State == fsm.InReview.String() && s.Until.IsZero(): // which was said
 	case s.Until.IsZero():
 		w.field("WAITS", "for %s", Plain(s.Waits))
 	default:
 		w.field("WAITS", "for %s, until %s (%s)", Plain(s.Waits), clock(s.Until), in(s.Until.Sub(now)))
 	}
-	if q := s.Asked; q != nil {
-		w.field("WHY", "%s", because(q.Reason, q.Why))
-		w.field("CAUSE", "%s", quoted(q.Cause))
-		w.field("ASKED", "%s", Plain(q.Ask))
-		if q.Reply != "" {
-			w.field("", "recommended comment: %s", Plain(q.Reply))
-		}
-	} else if d := s.lastDecision(); d != nil && s.goesOn() && d.At.After(s.answered) {
-		w.field("LAST", "failure: %s", because(d.Reason, d.Why))
-		w.field("CAUSE", "%s", quoted(d.Cause))
-	}
-	for i, r := range s.Can {
-		w.field([]string{"YOU CAN", ""}[min(i, 1)], "%s  %s", r.Do, r.Means)
-	}
+	s.others(w, advised)
 	if s.Work.Branch != "" {
 		text := "branch " + s.Work.Branch
 		if s.Work.PullRequest > 0 {
@@ -74,16 +75,43 @@ func (s Story) standing(w *lines, now time.Time) {
 		}
 		w.field("WORK", "%s", Plain(text))
 	}
+	if s.Work.Branch == "" && strings.HasPrefix(s.Cause, recovery.NotPushed) {
+		w.field("WORK", "not pushed: it is kept in the issue's checkout, below director.data_dir on the director's machine")
+	}
 	w.field("METERS", "%s", s.meters())
 }
 
-// goesOn reports whether what failed last explains where the task stands: not once its work is being shown.
-func (s Story) goesOn() bool {
-	return !s.Over && s.State != fsm.InReview.String() && s.State != fsm.Delivering.String()
+// advised writes what is to be copied, and returns how many of the remedies that are.
+func (s Story) advised(w *lines) (n int) {
+	for ; n < len(s.Can) && s.Can[n].Advised; n++ {
+		w.field("", "  %s", Plain(s.Can[n].Do))
+		w.field("", "      %s", Plain(s.Can[n].Means))
+	}
+	return n
 }
+
+// others writes what else a person can do, in two columns.
+func (s Story) others(w *lines, from int) {
+	width := 0
+	for _, r := range s.Can[from:] {
+		width = max(width, len([]rune(r.Do)))
+	}
+	for i, r := range s.Can[from:] {
+		w.field([]string{"YOU CAN", ""}[min(i, 1)], "%-*s  %s", width, r.Do, r.Means)
+	}
+}
+
+// plainly says what verdicts in the journal say so that it needs no knowledge of policies.
+var plainly = strings.NewReplacer(
+	policy.NotRepeated, "; trying again unchanged would fail in the same way", "the one retry is used up", "the one retry for this reason is used up",
+)
 
 // because is why something was decided, with the reason in front if the words do not have it.
 func because(r recovery.Reason, why string) string {
+	if r == recovery.NeedsHuman { // an answer helps
+		why = strings.TrimSuffix(why, policy.NotRepeated)
+	}
+	why = plainly.Replace(why)
 	if strings.HasPrefix(why, string(r)) {
 		return Plain(why)
 	}
@@ -95,7 +123,20 @@ func (s Story) meters() string {
 	m, l := s.Meters, s.Limits
 	parts := []string{
 		of(m.Redispatches, l.Redispatches) + " re-dispatches", of(m.Iterations, l.Iterations) + " iterations", of(m.Errors, l.Errors) + " errors in a row",
-		of(m.PaidCalls, l.PaidCalls) + " paid calls", fmt.Sprintf("%d tokens", m.Tokens), cost(m.CostUSD, l.CostUSD),
+		of(m.PaidCalls, l.PaidCalls) + " paid calls",
+	}
+	if m.Tokens > 0 { // else nobody has counted them
+		parts = append(parts, fmt.Sprintf("%d tokens", m.Tokens))
+	}
+	if m.CostUSD > 0 || l.CostUSD > 0 {
+		parts = append(parts, cost(m.CostUSD, l.CostUSD))
+	}
+	if s.answered.After(s.Queued) {
+		text := "counted from zero since " + clock(s.answered)
+		if s.Spent != (recovery.Usage{}) {
+			text += "; in all " + usage(s.Spent)
+		}
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, " · ")
 }
@@ -128,7 +169,11 @@ func (s Story) course(w *lines) {
 	if s.Dropped > 0 {
 		w.add("(%d earlier events are in the journal: director events --issue %s --since …)", s.Dropped, s.Issue)
 	}
+	if s.Earlier > 0 {
+		w.add("(%s only in the journal by now)", plural(s.Earlier, "earlier attempt"))
+	}
 	day, attempt := "", 0
+	told := causes{}
 	for _, e := range s.Events {
 		if d := e.At.UTC().Format(time.DateOnly); d != day {
 			day = d
@@ -137,23 +182,53 @@ func (s Story) course(w *lines) {
 		if e.Kind == attemptBegan && e.Attempt != attempt {
 			attempt = e.Attempt
 			w.add("")
+			told = causes{}
 		}
 		if e.Decision == nil && e.Kind == moved && strings.HasPrefix(e.Text, askedMove) { // the question above says it
 			continue
 		}
-		w.add("%s  %s", e.At.UTC().Format(time.TimeOnly), Plain(e.Text))
+		text := told.once(Plain(e.Text), s.Attempts)
+		if d := e.Decision; d != nil {
+			text = fmt.Sprintf("%s: %s%s", d.Reason, cmp.Or(d.Action.About().Means, string(d.Action)), pauseText(d.Delay))
+		}
+		w.add("%s  %s", e.At.UTC().Format(time.TimeOnly), text)
 		if e.Decision != nil {
-			e.Decision.exPlain(w)
+			e.Decision.explain(w, told)
 		}
 	}
 }
 
+// causes are the errors that were told of an attempt: each is told once.
+type causes map[string]bool
+
+// once leaves an error that was told out at the end of a line, and notes the errors that a line tells.
+func (told causes) once(line string, of []Attempt) string {
+	var tells []string
+	for _, a := range of {
+		for _, d := range a.Decided {
+			if cause := Plain(d.Cause); cause != "" && strings.Contains(line, cause) && !slices.Contains(tells, cause) {
+				tells = append(tells, cause)
+			}
+		}
+	}
+	for _, cause := range tells {
+		if told[cause] {
+			line = strings.TrimSuffix(line, ": "+cause)
+		}
+		told[cause] = true
+	}
+	return line
+}
+
 // explain is what a verdict rests on: observed, read, decided, paid.
-func (d *Decision) exPlain(w *lines) {
+func (d *Decision) explain(w *lines, told causes) {
 	w.add(indent+"observed  %s%s", d.Observed, stageText(d.Stage))
-	w.add(indent+"          %s", quoted(d.Cause))
+	if cause := Plain(d.Cause); !told[cause] {
+		w.add(indent+"          %s", quoted(cause))
+		told[cause] = true
+	}
 	w.add(indent+"read as   %s: %s (rule %s, %.0f %% certain%s)", d.Reason, d.Means, d.Rule, 100*d.Certain, assertedText(d))
-	w.add(indent+"decided   %s by row %s: %s", d.Action, d.Row, Plain(d.Why))
+	w.add(indent+"decided   %s by row %s: %s", d.Action, d.Row, Plain(plainly.Replace(d.Why)))
 	if d.Veto != "" {
 		w.add(indent+"          the guard %s forbade what the row wanted", d.Veto)
 	}
@@ -163,11 +238,7 @@ func (d *Decision) exPlain(w *lines) {
 	if changes := d.paid(); changes != "" {
 		w.add(indent+"meters    %s", changes)
 	}
-	did := d.Done
-	if d.Delay > 0 {
-		did += ", after a pause of " + d.Delay.Round(time.Second).String()
-	}
-	w.add(indent+"then      %s", did)
+	w.add(indent+"then      %s", d.Done+pauseText(d.Delay))
 }
 
 func stageText(stage string) string {
@@ -201,9 +272,9 @@ func (d *Decision) paid() string {
 	}
 	switch {
 	case d.Charges != "":
-		parts = append(parts, "charged to "+d.Charges)
+		parts = append(parts, "counted against "+d.Charges)
 	case d.Action.Again():
-		parts = append(parts, "charged to nothing")
+		parts = append(parts, "counted against nothing")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -224,8 +295,11 @@ func (e Event) Line() string {
 	return clock(e.At) + "  " + about + "  " + Plain(text)
 }
 
-// Plain leaves of a text what a terminal may show in one line.
-func Plain(s string) string { return plaintext.OneLine(s) }
+// Plain leaves of a text what a terminal or a page may show in one line: nothing in it hides, or turns around, what stands beside it.
+func Plain(s string) string { return plaintext.OneLine(plaintext.Shown(s)) }
+
+// whole is the same of our own advice. It is not cut: half of it would be wrong.
+func whole(s string) string { return plaintext.Shown(s) }
 
 // ShortTitle is the title in at most so many characters.
 func (s Story) ShortTitle(most int) string {
@@ -241,13 +315,6 @@ func quoted(s string) string {
 		return "(nothing was printed)"
 	}
 	return "│ " + s
-}
-
-func ago(d time.Duration) string {
-	if d < time.Second {
-		return "just now"
-	}
-	return Span(d) + " ago"
 }
 
 func in(d time.Duration) string { return "in " + Span(d) }

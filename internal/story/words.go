@@ -3,6 +3,7 @@ package story
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,17 +45,42 @@ func standingText(s fsm.Standing) string {
 	return ", behind " + strings.Join(names, ", ")
 }
 
+// saidBefore are moves that another fact of the same batch has told already: what begins, what was reported, what was handed in.
+var saidBefore = []fsm.Trigger{fsm.OnWon, fsm.OnStillOurs, fsm.OnReport, fsm.OnDelivered, fsm.OnInReview}
+
+// toldAlone is the move's own reason, where that says all of it; empty: it does not.
+func toldAlone(f fsm.Moved) string {
+	switch f.On {
+	case fsm.OnMerged, fsm.OnRejected:
+		return capital(f.Why)
+	case fsm.OnWithdrawn:
+		if f.Why != "" {
+			return "The claim ends: " + f.Why
+		}
+	}
+	return ""
+}
+
+func capital(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
 func movedText(at time.Time, f fsm.Moved) string {
 	text := f.On.Info().Means
 	switch {
-	case f.Why == "" || f.On == fsm.OnDispatch || f.On == fsm.OnStillOurs:
-	case f.On == fsm.OnWithdrawn:
-		return "The claim ends: " + f.Why
+	case slices.Contains(saidBefore, f.On):
+		return ""
+	case toldAlone(f) != "":
+		return toldAlone(f)
+	case f.Why == "" || f.On == fsm.OnDispatch:
 	case f.On == fsm.OnRetry || f.On == fsm.OnEscalate || f.On == fsm.OnReclaim: // the verdict has said it
 	default:
 		text += ": " + f.Why
 	}
-	if (f.To == fsm.Backoff || f.To == fsm.Parked) && f.Until.After(at) {
+	if (f.To == fsm.Backoff || f.To == fsm.Parked) && f.Until.Sub(at) >= time.Second {
 		text += ", not before " + clock(f.Until)
 	}
 	return text
@@ -71,7 +97,7 @@ func nextText(n fsm.Next) string {
 		how = append(how, "on a fresh checkout")
 	}
 	if n.Charges != "" {
-		how = append(how, "charged to "+string(n.Charges))
+		how = append(how, "counted against "+string(n.Charges))
 	}
 	if how == nil {
 		return ""
@@ -79,7 +105,7 @@ func nextText(n fsm.Next) string {
 	return ": " + strings.Join(how, ", ")
 }
 
-func reportText(f fsm.ReportAccepted) string {
+func reportText(f fsm.ReportAccepted, t *fsm.Task) string {
 	switch {
 	case f.OK && f.Final:
 		return "The worker reports success"
@@ -88,7 +114,10 @@ func reportText(f fsm.ReportAccepted) string {
 	case f.Finding == nil:
 		return "The worker reports a failure in stage " + cmp.Or(f.Stage, "?")
 	}
-	if f.Exit {
+	switch {
+	case f.Exit && t != nil && t.Ending.KnownCause != "": // it was Retake who ended it
+		return "Its container is stopped, and the worker has left no report: " + f.Finding.Cause
+	case f.Exit:
 		return "The worker has ended without a report: " + f.Finding.Cause
 	}
 	text := fmt.Sprintf("The worker reports a failure in stage %s: %s", cmp.Or(f.Stage, "?"), f.Finding.Cause)
@@ -159,14 +188,20 @@ func workText(w fsm.DeliverResult) string {
 	return text
 }
 
-func plannedText(e fsm.Effect) string {
-	switch {
-	case e.Escalation != nil:
-		return "A person is asked: " + e.Escalation.Ask
-	case e.Release != nil:
-		return "The claim is given up: " + e.Release.Why
+// beganText says that an attempt begins: the first when the claim was won, the others when a wait is over.
+func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
+	text := fmt.Sprintf("Attempt %d begins%s", f.N, nextText(f.Next))
+	if t != nil && t.State == fsm.Claiming { // the move to Starting follows
+		return "The claim was won. " + text
 	}
-	return ""
+	return text
+}
+
+func plannedText(e fsm.Effect) string {
+	if e.Escalation != nil {
+		return "A person is asked" // what, the question says
+	}
+	return "" // of a release the move says why
 }
 
 // effects name durable effects for people.
@@ -184,11 +219,18 @@ func effectName(id string) string {
 }
 
 func decidedText(v recovery.Verdict) string {
-	text := cmp.Or(v.Action.About().Means, string(v.Action))
-	if v.Delay > 0 {
-		text += ", after " + v.Delay.Round(time.Second).String()
+	return cmp.Or(v.Action.About().Means, string(v.Action)) + pauseText(v.Delay)
+}
+
+// pauseText says after which pause something is done; nothing is said of no pause.
+func pauseText(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return ""
+	case d.Round(time.Second) == 0:
+		return ", at once"
 	}
-	return text
+	return ", after a pause of " + d.Round(time.Second).String()
 }
 
 func shortened(s string) string {

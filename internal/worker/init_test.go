@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"retake/internal/redact"
 )
 
 // beInit is the other half of TestAsPID1: PID 1 of a new namespace that runs programs as the worker does.
@@ -30,7 +28,7 @@ func beInit() int {
 		return 1
 	}
 	r := startReaper()
-	p := &processRunner{reaper: r, mask: redact.New(), stdout: io.Discard, stderr: io.Discard, memory: uncounted}
+	p := &processRunner{reaper: r, masks: newMasks(), stdout: io.Discard, stderr: io.Discard, memory: uncounted}
 	for name, want := range map[string]int{"orphans": 3, "daemon": 0} {
 		env := environment{programEnv: name, "TEST_DIR": os.Getenv("TEST_DIR")}
 		e := p.run(context.Background(), command{argv: []string{"/proc/self/exe"}, dir: "/", env: env.list(), timeout: time.Minute, grace: 100 * time.Millisecond})

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
 	"retake/internal/ring"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +40,7 @@ type command struct {
 	path    string        // PATH of env
 	timeout time.Duration // 0: none
 	grace   time.Duration // SIGTERM → SIGKILL
+	stage   string
 
 	stdout, stderr io.Writer // who listens to its streams, unredacted; nil: nobody
 }
@@ -80,7 +80,7 @@ func (e exit) outOfMemory(stage string) bool {
 // processRunner runs commands as processes of the operating system.
 type processRunner struct {
 	reaper         *reaper
-	mask           *redact.Redactor
+	masks          *masks
 	stdout, stderr io.Writer // where the streams go on to
 	memory         func() (memory, bool)
 }
@@ -90,11 +90,12 @@ type processRunner struct {
 // context's cause states (see stopCause), or the command's.
 func (p *processRunner) run(ctx context.Context, c command) exit {
 	began := time.Now()
-	out, err := newCapture(p.mask, p.stdout, c.stdout)
+	p.masks.begin(c.stage)
+	out, err := newCapture(p.masks, p.stdout, c.stdout)
 	if err != nil {
 		return exit{err: err}
 	}
-	errs, err := newCapture(p.mask, p.stderr, c.stderr)
+	errs, err := newCapture(p.masks, p.stderr, c.stderr)
 	if err != nil {
 		out.abandon()
 		return exit{err: err}
@@ -235,12 +236,12 @@ func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 type capture struct {
 	read, write *os.File
 	ring        *ring.Buffer
-	lines       *redact.Writer
+	lines       *maskLines
 	listener    io.Writer // nil: nobody listens
 	done        chan struct{}
 }
 
-func newCapture(m *redact.Redactor, onward, listener io.Writer) (*capture, error) {
+func newCapture(m *masks, onward, listener io.Writer) (*capture, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -248,7 +249,7 @@ func newCapture(m *redact.Redactor, onward, listener io.Writer) (*capture, error
 	keep := ring.New(tailBytes)
 	return &capture{
 		read: r, write: w, ring: keep, listener: listener, done: make(chan struct{}),
-		lines: m.NewWriter(io.MultiWriter(keep, onward)),
+		lines: &maskLines{masks: m, to: m.redactor().NewWriter(io.MultiWriter(keep, onward))},
 	}, nil
 }
 

@@ -49,7 +49,7 @@ func newBench(t *testing.T, secrets ...string) *bench {
 	r := startReaper()
 	t.Cleanup(r.stop)
 	b := &bench{t: t, dir: t.TempDir(), out: &buffer{}, err: &buffer{}}
-	b.processRunner = &processRunner{reaper: r, mask: redact.New(secrets...), stdout: b.out, stderr: b.err, memory: uncounted}
+	b.processRunner = &processRunner{reaper: r, masks: newMasks(secrets...), stdout: b.out, stderr: b.err, memory: uncounted}
 	return b
 }
 

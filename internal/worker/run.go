@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"retake/internal/bus/wire"
-	"retake/internal/redact"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -46,7 +46,8 @@ func Run(ctx context.Context, o Options) ExitCode {
 		return ExitBadPlan
 	}
 	own := ownSecrets(plan)
-	mask := redact.New(append(own, plan.Secrets...)...)
+	hides := newMasks(append(slices.Clone(own), plan.Secrets...)...)
+	mask := hides.redactor()
 	stdout, stderr := &console{to: o.Stdout}, &console{to: o.Stderr}
 	log := newLog(plan, logLines{stderr, mask})
 	if removeErr != nil {
@@ -61,7 +62,7 @@ func Run(ctx context.Context, o Options) ExitCode {
 	w := newWorker(plan, o.Dial, log)
 	w.mask, w.env = mask, childEnvironment(o.Environ, own...)
 	w.runner = &processRunner{
-		reaper: reaper, mask: mask, stdout: stdout, stderr: stderr, memory: containerMemory,
+		reaper: reaper, masks: hides, stdout: stdout, stderr: stderr, memory: containerMemory,
 	}
 	w.offersLeases = !plan.ValidateOnly
 	if plan.MarkStages {

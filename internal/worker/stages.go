@@ -297,7 +297,7 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 		env[wire.TraceEnv] = attempt.ForStage(s.Name, f.number).String()
 	}
 	return command{
-		argv: s.Run, dir: a.plan.Workdir, env: env.list(), path: env["PATH"], timeout: f.timeout,
+		argv: s.Run, stage: s.Name, dir: a.plan.Workdir, env: env.list(), path: env["PATH"], timeout: f.timeout,
 		grace: duration(a.plan.StopGraceSeconds, defaultGrace),
 	}
 }

@@ -368,6 +368,8 @@ func question(args []string) (string, error) {
 		return "", syscall.Mkfifo(path, 0o644)
 	case "link":
 		return "", os.Symlink(args[1], path)
+	case "text":
+		return "", os.WriteFile(path, []byte(args[1]), 0o644)
 	}
 	return "", errors.New("no such kind")
 }

@@ -21,7 +21,7 @@ import (
 var actions = map[string]func(args []string) (string, error){}
 
 func init() {
-	for _, more := range []map[string]func(args []string) (string, error){onCheckout, onMachine} {
+	for _, more := range []map[string]func(args []string) (string, error){onCheckout, onMachine, onHost, onNetwork} {
 		for name, do := range more {
 			actions[name] = do
 		}

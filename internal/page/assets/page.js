@@ -8,25 +8,34 @@ function say(text) {
   link.hidden = !text;
 }
 
-// A part that is replaced as a whole; what has the focus keeps it, and what was scrolled stays where it was.
+// A part is replaced as a whole; what has the focus keeps it, and what was scrolled stays where it was.
+function put(part, html) {
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  const same = focused && focused !== part ? (focused.getAttribute("href") ? `[href="${CSS.escape(focused.getAttribute("href"))}"]` : `[aria-label="${CSS.escape(focused.getAttribute("aria-label") || "")}"][tabindex]`) : "";
+  const scrolled = [...part.querySelectorAll(".timeline ol")].map((x) => x.scrollTop);
+  part.innerHTML = html;
+  part.querySelectorAll(".timeline ol").forEach((x, i) => { x.scrollTop = scrolled[i] || 0; });
+  if (same) part.querySelector(same)?.focus({ preventScroll: true });
+}
+
 function live(part) {
   const source = new EventSource(part.dataset.live);
   source.addEventListener(part.dataset.event, (e) => {
     say("");
-    const focused = part.contains(document.activeElement) ? document.activeElement : null;
-    const same = focused && focused !== part ? (focused.getAttribute("href") ? `[href="${CSS.escape(focused.getAttribute("href"))}"]` : `[aria-label="${CSS.escape(focused.getAttribute("aria-label") || "")}"][tabindex]`) : "";
-    const scrolled = [...part.querySelectorAll(".timeline ol")].map((x) => x.scrollTop);
-    part.innerHTML = JSON.parse(e.data);
-    part.querySelectorAll(".timeline ol").forEach((x, i) => { x.scrollTop = scrolled[i] || 0; });
-    if (same) part.querySelector(same)?.focus({ preventScroll: true });
+    put(part, JSON.parse(e.data));
     for (const other of part.querySelectorAll("template[data-for]")) {
       const place = document.getElementById(other.dataset.for);
-      if (place && place.innerHTML !== other.innerHTML) place.innerHTML = other.innerHTML;
+      if (place && place.innerHTML !== other.innerHTML) put(place, other.innerHTML);
+      const words = document.getElementById("words");
+      if (words && other.dataset.words) words.hidden = other.dataset.words !== "true";
     }
     clocks();
   });
   source.addEventListener("problem", (e) => say(JSON.parse(e.data)));
-  source.onerror = () => say("The director does not answer. What you see may be old; this page tries again by itself.");
+  source.addEventListener("over", (e) => { source.close(); say(JSON.parse(e.data)); });
+  source.onerror = () => say(source.readyState === EventSource.CLOSED
+    ? "This page is not kept up to date any more: load it anew."
+    : "The director does not answer. What you see may be old; this page tries again by itself.");
 }
 
 // Output is text, whatever it looks like.
@@ -46,7 +55,7 @@ function output(pre) {
     while (pre.childElementCount > most) pre.firstElementChild.remove();
     if (end) pre.scrollTop = pre.scrollHeight;
   });
-  source.addEventListener("end", () => source.close());
+  for (const last of ["end", "over"]) source.addEventListener(last, () => source.close());
 }
 
 // The worker's own log has JSON, of which people want the message; pointing at the line shows all of it.
@@ -95,14 +104,15 @@ document.addEventListener("keydown", (e) => {
   cards[Math.min(Math.max(at + step, 0), cards.length - 1)].focus();
 });
 
-// Who points at a state of the machine sees its arrows.
+// Who points at a state of the machine, or reaches it with the keyboard, sees its arrows.
 document.querySelectorAll(".machine .node").forEach((node) => {
   const drawing = node.closest(".machine");
-  node.addEventListener("pointerenter", () => {
+  const show = () => {
     drawing.classList.add("pointed");
     for (const x of drawing.querySelectorAll(".edge")) x.classList.toggle("shown", x.dataset.from === node.dataset.state || x.dataset.to === node.dataset.state);
-  });
-  node.addEventListener("pointerleave", () => drawing.classList.remove("pointed"));
+  };
+  const hide = () => drawing.classList.remove("pointed");
+  for (const [event, what] of Object.entries({ pointerenter: show, focus: show, pointerleave: hide, blur: hide })) node.addEventListener(event, what);
 });
 
 document.querySelectorAll("[data-live]").forEach(live);

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// onHost are attacks on programs of the image, and on the director beside which it runs as a plain process.
+var onHost = map[string]func(args []string) (string, error){
+	"root":   root,
+	"beside": beside,
+	"files":  files,
+}
+
+// root writes to the root file system, to its own program and the worker's. Paths are files that everybody may write, in folders of that kind: only a root that
+// is read-only keeps those as they are.
+func root(paths []string) (string, error) {
+	var out strings.Builder
+	readonly, others := 0, 0
+	tried := func(what, path string, err error) {
+		switch {
+		case err == nil:
+			fmt.Fprintf(&out, "through: %s %s\n", what, path)
+		case errors.Is(err, syscall.EROFS):
+			readonly++
+		case slices.Contains(paths, path):
+			fmt.Fprintf(&out, "through: %s %s is not refused for the whole file system: %v\n", what, path, err)
+		default:
+			others++
+		}
+	}
+	appendTo := func(path string) error {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+		if err == nil {
+			_, err = f.WriteString("x")
+			err = errors.Join(err, f.Close())
+		}
+		return err
+	}
+	for _, dir := range []string{"/", "/usr", "/usr/bin", "/etc", "/lib", "/root", "/opt"} {
+		tried("a file in", dir, os.WriteFile(filepath.Join(dir, "planted"), nil, 0o755))
+		tried("a folder in", dir, os.Mkdir(filepath.Join(dir, "planted.d"), 0o755))
+	}
+	for _, path := range append([]string{"/agent", "/retake/worker", "/etc/passwd", "/etc/ld.so.preload"}, paths...) {
+		tried("more in", path, appendTo(path))
+		tried("other rights of", path, os.Chmod(path, 0o777))
+		tried("another name for", path, os.Rename(path, path+".old"))
+		tried("the end of", path, os.Remove(path))
+		tried("a link to", path, os.Link(path, filepath.Dir(path)+"/linked"))
+	}
+	for _, path := range paths {
+		tried("a file beside", path, os.WriteFile(filepath.Dir(path)+"/planted", nil, 0o755))
+	}
+	tried("a mount of", "/", syscall.Mount("", "/", "", syscall.MS_REMOUNT, ""))
+	fmt.Fprintf(&out, "%d refused as read-only, %d for other reasons\n", readonly, others)
+	return out.String(), nil
+}
+
+// beside PID looks for a process of this machine: in /proc, by signals and ptrace; and for the text, given backwards, in what /proc shows of all.
+func beside(args []string) (string, error) {
+	var out strings.Builder
+	pid := int(count(args[0]))
+	for _, name := range []string{"environ", "mem", "maps", "auxv", "cmdline", "task", "fd", "root", "cwd", "exe"} {
+		path := fmt.Sprintf("/proc/%d/%s", pid, name)
+		f, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		_ = f.Close()
+		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if bytes.Contains(comm, []byte("director")) { // others may have this number in namespaces of their own
+			fmt.Fprintf(&out, "through: opened %s\n", path)
+		}
+	}
+	for name, err := range map[string]error{
+		"SIGSTOP": syscall.Kill(pid, syscall.SIGSTOP), "SIGTERM": syscall.Kill(pid, syscall.SIGTERM), "PTRACE_ATTACH": syscall.PtraceAttach(pid),
+	} {
+		if err == nil {
+			fmt.Fprintf(&out, "through: %s\n", name)
+		}
+	}
+	looked, token := 0, []byte(args[1])
+	slices.Reverse(token)
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range all {
+		for _, name := range []string{"environ", "cmdline"} {
+			data, err := os.ReadFile(filepath.Join(p, name))
+			if err != nil {
+				continue
+			}
+			if looked++; bytes.Contains(data, token) {
+				fmt.Fprintf(&out, "through: the token is in %s/%s\n", p, name)
+			}
+		}
+	}
+	fmt.Fprintf(&out, "%d processes, %d environments and arguments read\n", len(all), looked)
+	return out.String(), nil
+}
+
+// files PATH... reads, writes and connects to all that lies at and below paths, but for what is its own: its checkout, and what its home lies in.
+func files(args []string) (string, error) {
+	var out strings.Builder
+	checkout, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	own := []string{checkout, filepath.Dir(os.Getenv("HOME"))}
+	seen := 0
+	for _, top := range args {
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if slices.Contains(own, path) {
+				return fs.SkipDir
+			}
+			if d == nil {
+				return err
+			}
+			seen++
+			for _, way := range touch(path, d) {
+				fmt.Fprintf(&out, "through: %s %s\n", way, path)
+			}
+			return nil // what it may not list is no finding
+		})
+		if err != nil {
+			fmt.Fprintln(&out, err)
+		}
+	}
+	fmt.Fprintf(&out, "%d seen\n", seen)
+	return out.String(), nil
+}
+
+// touch says what could be done with a file or folder.
+func touch(path string, d fs.DirEntry) (ways []string) {
+	if d.IsDir() {
+		if os.WriteFile(filepath.Join(path, "planted"), []byte("x"), 0o644) == nil {
+			ways = append(ways, "wrote into")
+		}
+		return ways
+	}
+	if f, err := os.Open(path); err == nil {
+		if n, _ := f.Read(make([]byte, 1)); n > 0 {
+			ways = append(ways, "read")
+		}
+		_ = f.Close()
+	}
+	info, err := os.Stat(path)
+	if f, failed := os.OpenFile(path, os.O_WRONLY, 0); failed == nil {
+		_ = f.Close()
+		if err == nil && info.Mode()&fs.ModeDevice == 0 { // /dev/null stands in the place of what is hidden
+			ways = append(ways, "opened for writing")
+		}
+	}
+	if c, err := net.Dial("unix", path); err == nil {
+		_ = c.Close()
+		ways = append(ways, "connected to")
+	}
+	return ways
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// onNetwork are attacks on what is beyond the container's network.
+var onNetwork = map[string]func(args []string) (string, error){
+	"answer":     answer,
+	"neighbours": neighbours,
+	"reach":      reach,
+	"resolve":    resolve,
+	"browse":     browse,
+	"proxy":      proxy,
+	"model":      model,
+	"hunt":       hunt,
+}
+
+// answer says a word at a port for a time, to whoever comes.
+func answer(args []string) (string, error) {
+	most, err := time.ParseDuration(args[1])
+	if err != nil {
+		return "", err
+	}
+	l, err := net.Listen("tcp", ":"+args[0])
+	if err != nil {
+		return "", err
+	}
+	time.AfterFunc(most, func() { _ = l.Close() })
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return "", nil //nolint:nilerr // it is over
+		}
+		_, _ = c.Write([]byte("x"))
+		_ = c.Close()
+	}
+}
+
+// word gets a word from an address.
+func word(address string, patience time.Duration) error {
+	c, err := net.DialTimeout("tcp", address, patience)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	_, _ = c.Write([]byte("GET / HTTP/1.0\r\n\r\n"))
+	_, err = c.Read(make([]byte, 1))
+	return err
+}
+
+// neighbours looks for somebody at a port on its own network, for a time.
+func neighbours(args []string) (string, error) {
+	most, err := time.ParseDuration(args[1])
+	if err != nil {
+		return "", err
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	tries := 0
+	for end := time.Now().Add(most); time.Now().Before(end); {
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		found := ""
+		for _, a := range own {
+			p, ok := a.(*net.IPNet)
+			if !ok || p.IP.To4() == nil || p.IP.IsLoopback() {
+				continue
+			}
+			for last := range byte(16) {
+				ip := net.IPv4(p.IP.To4()[0], p.IP.To4()[1], p.IP.To4()[2], last+1)
+				if ip.Equal(p.IP) {
+					continue
+				}
+				tries++
+				all.Go(func() {
+					if word(net.JoinHostPort(ip.String(), args[0]), time.Second) == nil {
+						mu.Lock()
+						found = ip.String()
+						mu.Unlock()
+					}
+				})
+			}
+		}
+		all.Wait()
+		if found != "" {
+			return "through: a neighbour at " + found, nil
+		}
+	}
+	return fmt.Sprintf("%d tries", tries), nil
+}
+
+// reach connects to addresses.
+func reach(args []string) (string, error) {
+	var out strings.Builder
+	for _, a := range args {
+		if err := word(a, 2*time.Second); err != nil {
+			fmt.Fprintf(&out, "%s: %v\n", a, err)
+		} else {
+			fmt.Fprintf(&out, "through: %s\n", a)
+		}
+	}
+	return out.String(), nil
+}
+
+// resolve asks for names: a resolver that answers carries words out.
+func resolve(args []string) (string, error) {
+	var out strings.Builder
+	for _, name := range args {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		found, err := net.DefaultResolver.LookupHost(ctx, name)
+		cancel()
+		if err == nil {
+			fmt.Fprintf(&out, "through: %s is %v\n", name, found)
+		} else {
+			fmt.Fprintf(&out, "%v\n", err)
+		}
+	}
+	return out.String(), nil
+}
+
+// browse gets pages as any program does, with what the environment says of proxies.
+func browse(args []string) (string, error) {
+	var out strings.Builder
+	for _, at := range args {
+		answer, err := (&http.Client{Timeout: 10 * time.Second}).Get(at)
+		if err != nil {
+			fmt.Fprintf(&out, "%s: %v\n", at, err)
+			continue
+		}
+		text, _ := bufio.NewReader(answer.Body).ReadString('\n')
+		_ = answer.Body.Close()
+		fmt.Fprintf(&out, "%s: %d %s\n", at, answer.StatusCode, strings.TrimSpace(text))
+	}
+	return out.String(), nil
+}
+
+// proxy sends the proxy a request as nobody's library would: METHOD TARGET HOST, and whom it says it is. What is answered with 200 got through.
+func proxy(args []string) (string, error) {
+	at, err := url.Parse(os.Getenv("HTTP_PROXY"))
+	if err != nil || at.Host == "" {
+		return "", fmt.Errorf("HTTP_PROXY %q: %w", at, err)
+	}
+	c, err := net.DialTimeout("tcp", at.Host, 5*time.Second)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(15 * time.Second))
+	password, _ := at.User.Password()
+	r := &http.Request{Header: http.Header{}}
+	switch args[3] {
+	case "me":
+		r.SetBasicAuth(at.User.Username(), password)
+	case "another": // its neighbour's name, which it can guess; its own token
+		r.SetBasicAuth(at.User.Username()+"x", password)
+	case "nobody":
+	}
+	signed := ""
+	if auth := r.Header.Get("Authorization"); auth != "" {
+		signed = "Proxy-Authorization: " + auth + "\r\n"
+	}
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n", args[0], args[1], args[2], signed)
+	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return args[1] + ": " + err.Error(), nil
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		return "through: " + strings.Join(args, " "), nil
+	}
+	return args[1] + ": " + answer.Status, nil
+}
+
+// model asks its model as an agent does, and the proxy for another path with the same word.
+func model([]string) (string, error) {
+	var out strings.Builder
+	base, key := os.Getenv("ANTHROPIC_BASE_URL"), os.Getenv("ANTHROPIC_API_KEY")
+	body := `{"model":"m","stream":true,"max_tokens":10,"messages":[{"role":"user","content":"hello"}]}`
+	for name, at := range map[string]string{"model": base + "/v1/messages", "another path": strings.Replace(base, "ANTHROPIC_API_KEY", "GITHUB_TOKEN", 1) + "/v1/messages"} {
+		r, err := http.NewRequest(http.MethodPost, at, strings.NewReader(body))
+		if err != nil {
+			return "", err
+		}
+		r.Header.Set("X-Api-Key", key)
+		answer, err := (&http.Client{Timeout: 20 * time.Second}).Do(r)
+		if err != nil {
+			return out.String(), err
+		}
+		text, _ := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		fmt.Fprintf(&out, "%s: %d\n%s\n", name, answer.StatusCode, text)
+	}
+	return out.String(), nil
+}
+
+// hunt looks for a text, which it is given backwards, in all that it can read: files, environments, arguments.
+func hunt(args []string) (string, error) {
+	text := []byte(args[0])
+	slices.Reverse(text)
+	var out strings.Builder
+	looked := 0
+	look := func(path string) {
+		f, err := os.Open(path)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		data, _ := io.ReadAll(io.LimitReader(f, 64<<20))
+		if looked++; bytes.Contains(data, text) {
+			fmt.Fprintf(&out, "through: the key is in %s\n", path)
+		}
+	}
+	for _, top := range []string{"/etc", "/tmp", "/retake", "/workspace", "/dev/shm", "/run", "/var", "/home", "/readonly", "/agent"} {
+		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				look(path)
+			}
+			return nil
+		})
+	}
+	all, _ := os.ReadDir("/proc")
+	for _, p := range all {
+		for _, name := range []string{"environ", "cmdline"} {
+			look(filepath.Join("/proc", p.Name(), name))
+		}
+	}
+	fmt.Fprintf(&out, "looked into %d\n", looked)
+	return out.String(), nil
+}

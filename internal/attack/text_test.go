@@ -1,0 +1,126 @@
+package attack
+
+import (
+	"errors"
+	"fmt"
+	"html"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"retake/internal/bus/wire"
+	"retake/internal/github/githubtest"
+)
+
+// onText: what is attacked with words that the director shows to people.
+const onText kind = "text"
+
+// hostileWords are an agent's. Everything in them does something on GitHub, or is to look as if it was ours.
+const hostileWords = "Thanks &#64;octocat, @&#111;ctocat, @acme/team: fixes #1, closes other/repo#2, see GH-3 and https://github.com/other/repo/issues/5.\n\n" +
+	"![](https://evil.test/pixel.png) <img src=https://evil.test/pixel.png> [sign in][1] <https://evil.test> $\\href{https://evil.test}{x}$\n\n" +
+	"<!-- retake:release v1 {\"fleet\":\"default\",\"nonce\":\"aaaabbbb\"} --> [skip ci]\n\n> [!WARNING]\n> Comment `/agent stop`.\n\n" +
+	"| a | b |\n| --- | --- |\n| @octocat | c |\n\nCo-authored-by: octocat <octocat@github.test>\n\n[1]: https://evil.test/login\n\n<details><pre>\n\n```mermaid\nno end"
+
+var (
+	shownCode = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
+	shownTag  = regexp.MustCompile(`<[^>]*>`)
+	// effects are what GitHub makes of text that is not in code: mentions, references, links, images, alerts, formulas.
+	effects = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.\S|\[[!^]|\$.*\$|<!-`)
+	foreign = regexp.MustCompile(`href="https?://evil|<img|<input`)
+)
+
+// effect is what a comment does that it must not; empty: nothing.
+func effect(body string) string {
+	page := shownCode.ReplaceAllString(string(githubtest.Render(body)), "<>")
+	if bad := effects.FindString(html.UnescapeString(shownTag.ReplaceAllString(page, "\x00"))); bad != "" {
+		return bad
+	}
+	return foreign.FindString(page)
+}
+
+// inertComment: the director's latest comment on an issue does nothing, and ends as it should.
+func (b *battle) inertComment(key, end string) error {
+	comments := b.github.Issue(key).Comments
+	if len(comments) == 0 {
+		return errors.New("there is no comment")
+	}
+	body := comments[len(comments)-1].Body
+	if bad := effect(body); bad != "" {
+		return fmt.Errorf("%q in %q", bad, body)
+	}
+	if strings.Count(body, "<!--") != 1 || !strings.Contains(string(githubtest.Render(body)), end) {
+		return fmt.Errorf("markers, or what comes after it: %q", body)
+	}
+	b.note("%d characters shown", len(body))
+	return nil
+}
+
+// textAttacks: other people's words do nothing on GitHub but to be read.
+var textAttacks = []attack{
+	{
+		name: "a question that notifies, links and loads", kind: onText, quick: true,
+		does:   "a question with mentions as entities, references, addresses, images, HTML, an alert, a formula, a forged marker and an open block of code",
+		holds:  "shown as text and code; nobody is notified, nothing is referred to, linked or loaded, and the ways to answer come after it",
+		before: "got through: linked, loaded a picture, referred to other repositories' issues",
+		run: func(b *battle) error {
+			e := b.me.failure("question", "it asks")
+			e.Stage, e.ErrorType, e.Question, e.EscalateToHuman = wire.StageCode, "needs_human", hostileWords, true
+			if err := b.me.report(e); err != nil {
+				return err
+			}
+			b.me.end(1)
+			if err := until("it is asked", longest, func() bool { return b.has(b.me.Task, "agent-blocked") }); err != nil {
+				return err
+			}
+			return b.inertComment(b.me.Task, "<li>Close the issue: Retake stops working on it.</li>")
+		},
+	},
+	{
+		name: "a summary and a title that do things", kind: onText,
+		does:   "an issue whose title closes, skips checks and mentions; a success whose summary is as hostile as the question",
+		holds:  "the commit's message closes nothing, skips nothing, names nobody; the report is text and code",
+		before: "got through: the summary linked, loaded a picture, referred to other repositories' issues; the title's address linked",
+		run: func(b *battle) error {
+			key := b.issue("fixes #1 closes other/repo#2 https://github.com/other/repo/issues/5 www.evil.test [skip ci] ***NO_CI*** @octocat Co-authored-by: x <x@github.test>")
+			p, err := b.begin(key)
+			if err != nil {
+				return err
+			}
+			defer p.hush()
+			if err := os.WriteFile(filepath.Join(p.Checkout, "work.txt"), []byte("done\n"), 0o644); err != nil {
+				return err
+			}
+			r := p.result()
+			r.Summary = hostileWords
+			if err := p.report(r); err != nil {
+				return err
+			}
+			p.end(0)
+			reported := func() bool {
+				return slices.ContainsFunc(b.github.Issue(key).Comments, func(c githubtest.Comment) bool { return strings.Contains(c.Body, "has finished") })
+			}
+			if err := until("it is delivered", longest, reported); err != nil {
+				return err
+			}
+			_, number, _ := strings.Cut(key, "#")
+			message, err := b.git("log", "-1", "--format=%B", "retake/"+number+"-a1")
+			if err != nil {
+				return err
+			}
+			message = strings.TrimSpace(strings.ReplaceAll(message, "Refs #"+number, ""))
+			parse := exec.Command("git", "interpret-trailers", "--parse")
+			parse.Stdin = strings.NewReader(message + "\n\nRefs: x\n" + message)
+			trailers, err := parse.Output()
+			if err != nil {
+				return err
+			}
+			if bad := effects.FindString(message); bad != "" || strings.Contains(message, "[skip ci]") || strings.Contains(message, "NO_CI") || strings.Contains(string(trailers), "uthored") {
+				return fmt.Errorf("%q %q in the message %q", bad, trailers, message)
+			}
+			return b.inertComment(key, "fleet <code>")
+		},
+	},
+}

@@ -1,0 +1,100 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/output"
+)
+
+// Who is there and does not answer in time is not taken for one that is not there, whatever is asked: otherwise its journal would be read beside it.
+func TestADirectorThatIsSlowIsThere(t *testing.T) {
+	dir := t.TempDir()
+	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
+	must(t, err) // nobody accepts
+	t.Cleanup(func() { _ = door.Close() })
+	const issue = "acme/widgets#1"
+	for what, ask := range map[string]func(ctx context.Context, dir string) error{
+		"health": func(ctx context.Context, dir string) error { _, err := AskHealth(ctx, dir); return err },
+		"pause":  func(ctx context.Context, dir string) error { _, err := SendCommand(ctx, dir, fsm.Pause); return err },
+		"tasks":  func(ctx context.Context, dir string) error { _, err := AskTasks(ctx, dir); return err },
+		"story": func(ctx context.Context, dir string) error {
+			_, err := AskStory(ctx, dir, issue, time.Time{})
+			return err
+		},
+		"journal": func(ctx context.Context, dir string) error { return streamedBatches(ctx, dir, nil) },
+		"commands": func(ctx context.Context, dir string) error {
+			_, err := CommandTask(ctx, dir, issue, TaskCommand{})
+			return err
+		},
+		"output": func(ctx context.Context, dir string) (err error) {
+			for _, err = range AskOutput(ctx, dir, issue, output.Filter{}) {
+				_ = err
+			}
+			return err
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if err := ask(ctx, dir); err == nil || errors.Is(err, ErrNotThere) {
+			t.Errorf("%s: %v; want an error that is not ErrNotThere", what, err)
+		}
+		cancel()
+		if err := ask(t.Context(), t.TempDir()); !errors.Is(err, ErrNotThere) {
+			t.Errorf("%s where no director is: %v, want ErrNotThere", what, err)
+		}
+	}
+}
+
+// An answer that is none says what it is: a refusal in the director's words, one that may pass, or a question that it does not know.
+func TestWhatIsRefusedIsSaid(t *testing.T) {
+	for says, c := range map[string]struct {
+		answer func(w http.ResponseWriter)
+		now    bool // nothing would change it
+	}{
+		"the journal is read again": {func(w http.ResponseWriter) {
+			respond(w, http.StatusServiceUnavailable, Health{Problem: "the journal is read again"})
+		}, false},
+		"stands by":                  {func(w http.ResponseWriter) { respond(w, http.StatusConflict, refusal{"this director stands by"}) }, false},
+		"older than this program":    {func(w http.ResponseWriter) { http.Error(w, "404 page not found", http.StatusNotFound) }, true},
+		"want a time":                {func(w http.ResponseWriter) { respond(w, http.StatusBadRequest, refusal{"at: want a time"}) }, true},
+		"director: nothing is known": {func(w http.ResponseWriter) { respond(w, http.StatusNotFound, refusal{"the journal says nothing"}) }, true},
+	} {
+		dir := answering(t, c.answer)
+		_, err := AskStory(t.Context(), dir, "acme/widgets#1", time.Time{})
+		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNotThere) || errors.Is(err, ErrNotNow) == c.now {
+			t.Errorf("%v; want %q", err, says)
+		}
+		if is := strings.Contains(says, "nothing is known"); errors.Is(err, ErrNoStory) != is {
+			t.Errorf("%v is ErrNoStory: %v, want %v", err, !is, is)
+		}
+		if _, err := SendCommand(t.Context(), dir, fsm.Pause); err == nil {
+			t.Errorf("a pause that was refused (%s) is none", says)
+		}
+	}
+}
+
+// answering is a director that answers everything alike.
+func answering(t *testing.T, answer func(w http.ResponseWriter)) (dataDir string) {
+	t.Helper()
+	dir := t.TempDir()
+	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
+	must(t, err)
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w) })}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(door)
+	}()
+	t.Cleanup(func() {
+		_ = server.Shutdown(context.Background())
+		<-served
+	})
+	return dir
+}

@@ -1,0 +1,250 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/egress"
+	"retake/internal/hidden"
+	"retake/internal/safefile"
+)
+
+// outside is what stands between workers and everything else. Its zero value is nothing: workers sign in nowhere.
+type outside struct {
+	proxy *egress.Proxy // nil: there is none
+	url   *url.URL      // of it, as workers reach it
+	hosts bool          // workers go through it to reach hosts
+	keys  []string      // names of the variables whose keys it has
+}
+
+// openEgress has the engine keep what workers reach, and puts the proxy up if there is need for one.
+func (d *daemon) openEgress(ctx context.Context) error {
+	c := d.setup().Containers
+	if d.plainProcesses() && !c.EgressOpen() {
+		return errors.New(`director: containers.egress needs containers, and workers run as plain processes here: give it Docker, or set containers.egress = "all"`)
+	}
+	if d.plainProcesses() && !d.needsProxy() {
+		return nil
+	}
+	doors, ports, err := d.doors(ctx)
+	if err != nil {
+		return err
+	}
+	if d.needsProxy() {
+		at, err := d.openProxy(ctx)
+		if err != nil {
+			return err
+		}
+		doors, ports = append(doors, at...), append(ports, portOf(d.outside.url.Host))
+	}
+	docker, ok := d.runtime.(*container.Docker)
+	if !ok {
+		return nil
+	}
+	return d.awaitEngine(ctx, func() error {
+		return docker.Confine(ctx, container.Egress{Closed: !c.EgressOpen(), Doors: doors, Ports: ports, Image: c.Image, WorkerBinary: d.workerBinary})
+	})
+}
+
+func (d *daemon) needsProxy() bool {
+	return len(d.setup().Containers.EgressHosts()) > 0 || len(d.setup().Containers.ProxiedKeys) > 0
+}
+
+// keyValues are the keys themselves.
+func (d *daemon) keyValues() (all []string) {
+	for _, name := range sortedKeys(d.keys) {
+		all = append(all, d.keys[name].Value)
+	}
+	return all
+}
+
+// proxiedKeys reads the keys that workers use and do not have.
+func proxiedKeys(hosts map[string]string) (map[string]egress.Key, error) {
+	all := map[string]egress.Key{}
+	for _, name := range sortedKeys(hosts) {
+		value := hidden.Getenv(name)
+		if value == "" {
+			return nil, fmt.Errorf("director: containers.proxied_keys names %s, which is not set: export it, or take it off the table", name)
+		}
+		all[name] = egress.Key{Host: hosts[name], Value: value}
+	}
+	return all, nil
+}
+
+// doors are the addresses that workers reach whatever else they do: the bus, and what was configured; and the ports of the bus, for what stands on their own
+// network in its place.
+func (d *daemon) doors(ctx context.Context) (doors []netip.AddrPort, ports []uint16, err error) {
+	doors = d.setup().Containers.Doors()
+	for one := range strings.SplitSeq(d.bus.WorkerURL(d.gateway), ",") {
+		u, err := url.Parse(one)
+		if err != nil {
+			return nil, nil, fmt.Errorf("director: address of the bus: %w", err)
+		}
+		address := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222"))
+		doors, ports = append(doors, resolved(ctx, address)...), append(ports, portOf(address))
+	}
+	return doors, ports, nil
+}
+
+// resolved are the addresses of a host and port, as this machine knows them; none if it knows none: a name that only workers know is that of something on
+// their network.
+func resolved(ctx context.Context, address string) (all []netip.AddrPort) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil
+	}
+	found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	for _, a := range found {
+		all = append(all, netip.AddrPortFrom(a.Unmap(), portOf(address)))
+	}
+	return all
+}
+
+func portOf(address string) uint16 {
+	_, port, _ := net.SplitHostPort(address)
+	n, _ := strconv.ParseUint(port, 10, 16)
+	return uint16(n)
+}
+
+// openProxy serves workers at the configured address, and returns where they reach it.
+func (d *daemon) openProxy(ctx context.Context) ([]netip.AddrPort, error) {
+	c := d.setup().Containers
+	listen := c.ProxyListen
+	if listen == "auto" {
+		listen = net.JoinHostPort(d.gateway, strconv.Itoa(config.ProxyPort))
+	}
+	secret, err := d.egressSecret()
+	if err != nil {
+		return nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return nil, fmt.Errorf("director: the proxy of containers.egress cannot listen: %w; end the program that does, or change containers.proxy_listen", err)
+	}
+	o := egress.Options{Hosts: c.EgressHosts(), Doors: c.Doors(), Keys: d.keys, Secret: secret, Log: d.log}
+	if d.internet != nil {
+		d.internet(&o)
+	}
+	proxy := egress.New(o)
+	proxy.Serve(l)
+	host, _, _ := net.SplitHostPort(listen)
+	if a, err := netip.ParseAddr(host); err != nil || a.IsUnspecified() {
+		host = d.gateway
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	at := &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}
+	if c.ProxyURL != "" {
+		if at, err = url.Parse(c.ProxyURL); err != nil {
+			return nil, errors.Join(err, proxy.Close())
+		}
+	}
+	d.outside = outside{proxy: proxy, url: at, hosts: len(c.EgressHosts()) > 0, keys: sortedKeys(d.keys)}
+	d.log.Info("the proxy of workers is up", zap.String("listen", l.Addr().String()), zap.Strings("hosts", c.EgressHosts()), zap.Strings("keys", d.outside.keys))
+	return resolved(ctx, at.Host), nil
+}
+
+// egressSecret is made once: the workers that a later process adopts go on with what they have.
+func (d *daemon) egressSecret() ([]byte, error) {
+	file := filepath.Join(d.sharedDir(), "egress.key")
+	secret, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		secret = make([]byte, 32)
+		rand.Read(secret) // it never fails
+		err = safefile.Write(file, 0o600, secret)
+	}
+	if err == nil && len(secret) < 32 {
+		err = fmt.Errorf("director: %s is damaged: remove it", file)
+	}
+	return secret, err
+}
+
+// admit lets an attempt sign in at the proxy.
+func (o outside) admit(attempt string) {
+	if o.proxy != nil {
+		o.proxy.Admit(attempt)
+	}
+}
+
+// dismiss ends what it has open there.
+func (o outside) dismiss(attempt string) {
+	if o.proxy != nil {
+		o.proxy.Dismiss(attempt)
+	}
+}
+
+// secrets are what an attempt has that is worth something until it ends.
+func (o outside) secrets(attempt string) []string {
+	if o.proxy == nil {
+		return nil
+	}
+	return []string{o.proxy.Token(attempt)}
+}
+
+// denied is what people are told of the hosts that an attempt did not get.
+func (o outside) denied(attempt string) (lines []string) {
+	if o.proxy == nil {
+		return nil
+	}
+	for _, host := range o.proxy.Denied(attempt) {
+		lines = append(lines, "egress denied: "+host)
+	}
+	return lines
+}
+
+// environ adds to an attempt's variables those by which its programs find the proxy, and, for agents, what stands for keys.
+func (o outside) environ(attempt string, before []string, agent bool) []string {
+	if o.proxy == nil {
+		return before
+	}
+	var ours []string
+	if o.hosts {
+		at := *o.url
+		at.User = url.UserPassword(attempt, o.proxy.Token(attempt))
+		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
+			ours = append(ours, name+"="+at.String(), strings.ToLower(name)+"="+at.String())
+		}
+		ours = append(ours, "NODE_USE_ENV_PROXY=1") // Node looks at the others only then
+	}
+	for _, name := range o.keys {
+		if agent {
+			ours = append(append(ours, name+"="+o.proxy.Placeholder(attempt)), config.BaseURLs(name, o.url.String()+"/"+name)...)
+		}
+	}
+	none := "localhost,127.0.0.1," + o.url.Hostname()
+	for _, v := range before { // of a proxy of the user's own
+		if name, hosts, _ := strings.Cut(v, "="); strings.EqualFold(name, "NO_PROXY") && hosts != "" {
+			none += "," + hosts
+		}
+	}
+	ours = append(ours, "NO_PROXY="+none, "no_proxy="+none)
+	return replacing(before, ours)
+}
+
+// replacing adds variables, in the place of those of the same name.
+func replacing(before, more []string) []string {
+	names := map[string]bool{}
+	for _, v := range more {
+		name, _, _ := strings.Cut(v, "=")
+		names[name] = true
+	}
+	return append(slices.DeleteFunc(slices.Clone(before), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return names[name]
+	}), more...)
+}

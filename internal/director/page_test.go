@@ -1,0 +1,77 @@
+package director
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const testPageToken = "a-token-of-more-than-sixteen-characters"
+
+// visitor is a browser in front of the director's page.
+type visitor struct {
+	s      *harness
+	client *http.Client
+}
+
+// visited is a visitor, of a director that begins with a page whose token is testPageToken.
+func (s *harness) visited() visitor {
+	s.config.Director.HTTPListen = "127.0.0.1:0"
+	s.config.Director.PageTokenFile = filepath.Join(s.t.TempDir(), "token")
+	must(s.t, os.WriteFile(s.config.Director.PageTokenFile, []byte(testPageToken+"\n"), 0o600))
+	jar, err := cookiejar.New(nil)
+	must(s.t, err)
+	return visitor{s, &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// get is the text of a page; post that of where a form leads.
+func (v visitor) get(path string) string { return v.send(v.client.Get(v.s.address(path))) }
+
+func (v visitor) post(path string, form url.Values) string {
+	return v.send(v.client.PostForm(v.s.address(path), form))
+}
+
+func (v visitor) send(resp *http.Response, err error) string {
+	v.s.t.Helper()
+	must(v.s.t, err)
+	text, err := io.ReadAll(resp.Body)
+	must(v.s.t, err)
+	must(v.s.t, resp.Body.Close())
+	return string(text)
+}
+
+// A form of the page that is sent twice, and once more from what the browser has kept, is one command in the journal.
+func TestAFormSentTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, asksOnce)
+	v := s.visited()
+	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	if text := v.post("/signin", url.Values{"name": {"alice"}, "token": {testPageToken}}); !strings.Contains(text, "alice (page)") {
+		t.Fatalf("signing in:\n%s", text)
+	}
+	form := regexp.MustCompile(`name="form" value="([^"]+)"`).FindStringSubmatch(v.get("/tasks/acme/widgets/1"))
+	if form == nil {
+		t.Fatalf("the form has no id:\n%s", v.get("/tasks/acme/widgets/1"))
+	}
+	for range 3 {
+		text := v.post("/tasks/acme/widgets/1/commands", url.Values{"form": {form[1]}, "command": {"retry"}, "text": {"Format B"}})
+		if !strings.Contains(text, "retry: it is in the journal") {
+			t.Errorf("it says\n%s", text)
+		}
+	}
+	if got := s.commands(); !slices.Equal(got, []string{"retry, alice (page), "}) {
+		t.Errorf("in the journal: %q, want it once", got)
+	}
+	if text := v.post("/signin", url.Values{"name": {"bob\u202e"}, "token": {testPageToken}}); !strings.Contains(text, "want a name of at most 64 letters") {
+		t.Errorf("a name that no command takes:\n%s", text)
+	}
+}

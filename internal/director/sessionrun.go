@@ -1,0 +1,169 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/github"
+)
+
+// run is the session. It returns nil when ctx ended.
+func (s *session) run(ctx context.Context) error {
+	driver, err := s.recall(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	t := s.term.Load()
+	edits, err := s.assemble(ctx, driver, t)
+	if err != nil {
+		return err
+	}
+	s.metrics.Begin(driver.Machine(), s.begun.Director.MaxWorkers)
+	defer s.metrics.End()
+	s.traces = s.newTraces(driver.Machine(), driver.Last())
+	if err := s.adopt(ctx, driver.Machine(), edits); err != nil {
+		return err
+	}
+	watched := s.watched(driver.Machine())
+	s.keepFleet(s.fleetOf(driver.Machine()))
+	s.broker = s.newBroker(ctx, driver.Machine())
+	if err := s.listenOperator(ctx); err != nil {
+		return err
+	}
+	s.seat.Store(s)
+	defer s.seat.Store(nil)
+	s.started = true
+	s.sayHowWeBegin()
+	for _, part := range append(s.parts(), s.polls(watched)...) {
+		group.Go(func() error { return part(ctx) })
+	}
+	err = group.Wait()
+	s.finish(t)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// recall reads what the journal, the workspace and GitHub know; nothing is decided yet.
+func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
+	if s.checkouts, err = s.workspace.Found(); err != nil {
+		return nil, err
+	}
+	if err := s.bus.ShareSecret(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBus, err)
+	}
+	if driver, err = s.load(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBus, err)
+	}
+	for _, c := range driver.Machine().Cooldowns() {
+		s.github.Prime(github.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
+	}
+	if err := s.openRepositories(ctx); err != nil { // the gate knows by now what the journal says of limits
+		return nil, err
+	}
+	s.sayWhoWeAre(ctx)
+	return driver, s.meetTasks(driver.Machine())
+}
+
+// assemble puts the owner together with those who carry out, show and record what it decides.
+func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *term) (edits []fsm.BudgetEdited, err error) {
+	s.owner = newOwner(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
+	s.owner.clock = t.clock.Load()
+	s.owner.clock.atLeast(driver.Machine().Now())
+	s.runner = newEffectRunner(ctx, s.executors(), func(e fsm.EffectEnded) { s.owner.send(ctx, e, nil) }, s.log)
+	s.runner.may = t.leads
+	if s.views, err = newViews(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
+		return nil, err
+	}
+	s.owner.effects, s.owner.onDurable, s.owner.onBatch = s.runner.submit, s.onDurable, s.views.batch
+	s.recorder, edits, err = s.newRecorder(driver.Machine())
+	return edits, err
+}
+
+// sayHowWeBegin logs what the session begins with.
+func (s *session) sayHowWeBegin() {
+	s.log.Info("director started", zap.String("run", s.runID), zap.String("fleet", s.config.Director.Fleet),
+		zap.Strings("repositories", s.config.GitHub.Repositories), zap.Bool("writes", s.config.GitHub.Writes),
+		zap.String("bus", s.bus.WorkerURL(s.gateway)), zap.String("data_dir", s.config.Director.DataDir),
+		zap.String("image", s.image()))
+	if d := s.machineConfig(s.begun); d.Policy.ContinuesOnError() {
+		s.log.Warn(continuesText)
+	}
+}
+
+// sessionPart is a goroutine of the session: it ends with ctx, or the session with its error.
+type sessionPart func(context.Context) error
+
+// parts is the table of what runs beside the polls.
+func (s *session) parts() []sessionPart {
+	snapshot := s.saved // the housekeeper's from now on
+	return []sessionPart{
+		s.owner.run,
+		func(ctx context.Context) error {
+			return s.bus.ConsumeReports(ctx, func(r bus.Report) { s.reported(ctx, r) })
+		},
+		endless(s.traces.run),
+		s.watchWorkers,
+		s.serveHello,
+		func(ctx context.Context) error { return s.runtime.Watch(ctx, s.relist) },
+		s.listContainers,
+		s.followSettings,
+		s.watchGate,
+		s.watchOffences,
+		s.watchDrift,
+		s.watchDisk,
+		s.guardDisk,
+		s.watchReviews,
+		s.showIncidents,
+		func(ctx context.Context) error { return s.bus.ServeBudget(ctx, s.broker) },
+		endless(func(ctx context.Context) { s.verifyJournal(ctx, snapshot) }),
+		s.views.follow,
+		s.housekeeping,
+		s.watchOnly,
+		func(ctx context.Context) error {
+			return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.snapshot(ctx) })
+		},
+		endless(s.metrics.Follow),
+	}
+}
+
+// polls are those of the repositories, and who may ring their bells: the operator and webhooks, so they come behind them.
+func (s *session) polls(repositories []string) (all []sessionPart) {
+	for _, repo := range repositories {
+		b := newBell()
+		s.bells[strings.ToLower(repo)] = b
+		all = append(all, func(ctx context.Context) error { return s.poll(ctx, repo, b) })
+	}
+	return append(all, s.serveOperator, s.serveWebhooks)
+}
+
+// endless is a part that cannot fail.
+func endless(run func(context.Context)) sessionPart {
+	return func(ctx context.Context) error {
+		run(ctx)
+		return nil
+	}
+}
+
+// finish saves what the next session begins with, once nobody decides any more.
+func (s *session) finish(t *term) {
+	s.traces.finish()
+	s.runner.wait()
+	late, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if t.leads() {
+		s.save(late, s.stateToSave(s.owner.driver, true))
+		s.keepFleet(s.fleetOf(s.owner.driver.Machine()))
+	}
+}

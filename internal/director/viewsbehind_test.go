@@ -1,0 +1,260 @@
+package director
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/chain"
+	"retake/internal/fsm"
+	"retake/internal/story"
+)
+
+// storedBatches is a journal in memory, which a test has fail.
+type storedBatches struct {
+	mu      sync.Mutex
+	batches []chain.Record
+	fails   func(seq uint64) error
+	reads   int
+}
+
+func (j *storedBatches) Begin(context.Context) (bus.Head, error) { return bus.Head{}, nil }
+
+func (j *storedBatches) Records(_ context.Context, after bus.Head, fn func(chain.Record) error) (bus.Head, error) {
+	j.mu.Lock()
+	batches, fails := slices.Clone(j.batches), j.fails
+	j.reads++
+	j.mu.Unlock()
+	for _, r := range batches {
+		if r.Seq <= after.Seq {
+			continue
+		}
+		if fails != nil && fails(r.Seq) != nil {
+			return after, fails(r.Seq)
+		}
+		if err := fn(r); err != nil {
+			return after, err
+		}
+		after.Seq = r.Seq
+	}
+	return after, nil
+}
+
+// viewed is a read model with a journal of its own, and the machine that the journal leads to.
+type viewed struct {
+	t       *testing.T
+	journal *storedBatches
+	machine *fsm.Machine
+	views   *views
+	at      time.Time
+}
+
+func newViewed(t *testing.T) *viewed {
+	return &viewed{t: t, journal: &storedBatches{}, machine: fsm.New(testConfig()), at: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+}
+
+// decide puts facts into the journal as one batch and, if a session has begun, tells the views.
+func (v *viewed) decide(facts ...fsm.Fact) {
+	v.t.Helper()
+	v.at = v.at.Add(time.Second)
+	records := []fsm.Record{{At: v.at, Facts: facts}}
+	data, err := json.Marshal(records[0])
+	must(v.t, err)
+	v.machine.Replay(records)
+	v.journal.mu.Lock()
+	seq := uint64(len(v.journal.batches) + 1)
+	v.journal.batches = append(v.journal.batches, chain.Record{Seq: seq, Data: append(bytes.TrimSpace(data), '\n')})
+	v.journal.mu.Unlock()
+	if v.views != nil {
+		v.views.batch(seq, records)
+	}
+}
+
+func (v *viewed) queue(n int) fsm.IssueKey {
+	k := fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))
+	v.decide(fsm.TaskQueued{Task: k, Nonce: fmt.Sprint("n", n), Title: "first"})
+	return k
+}
+
+func (v *viewed) rename(k fsm.IssueKey, times int) {
+	for n := range times {
+		v.decide(fsm.TaskRenamed{OfTask: fsm.OfTask{Task: k}, Title: fmt.Sprint("title ", n)})
+	}
+}
+
+// begin begins a session, whose views follow the journal from now on until the test ends.
+func (v *viewed) begin() {
+	v.t.Helper()
+	var err error
+	v.views, err = newViews(fsm.NewDriver(v.machine, uint64(len(v.journal.batches)), "test"), v.journal, testConfig(), zap.NewNop())
+	must(v.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	followed := make(chan error, 1)
+	go func() { followed <- v.views.follow(ctx) }()
+	v.t.Cleanup(func() {
+		cancel()
+		if err := <-followed; err != nil {
+			v.t.Error(err)
+		}
+	})
+	synctest.Wait()
+}
+
+// look shows the book.
+func (v *viewed) look(f func(*story.Book)) {
+	v.t.Helper()
+	synctest.Wait()
+	must(v.t, v.views.read(v.t.Context(), 0, f))
+}
+
+// Somebody follows, and is busy while more happens than the book remembers: every event comes all the same.
+func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newViewed(t)
+		k := v.queue(1)
+		v.begin()
+		titles, busy, goOn := map[string]int{}, make(chan struct{}), make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		followed := make(chan error, 1)
+		go func() {
+			first := true
+			followed <- v.views.events(ctx, 0, EventFilter{Follow: true}, func(all []story.Event) error {
+				for _, e := range all {
+					titles[e.Text]++
+				}
+				if first {
+					first = false
+					close(busy)
+					<-goOn
+				}
+				return nil
+			})
+		}()
+		<-busy
+		most := 2 * story.DefaultLimits.News
+		v.rename(k, most)
+		v.look(func(b *story.Book) {
+			if _, gap := b.Events(story.Place{Seq: 1}, ""); !gap {
+				t.Error("the book remembers everything: this test shows nothing")
+			}
+		})
+		close(goOn)
+		synctest.Wait()
+		v.rename(k, 1)
+		synctest.Wait()
+		cancel()
+		if err := <-followed; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		missed := 0
+		for n := range most {
+			if titles[fmt.Sprint("The issue is now called: title ", n)] == 0 {
+				missed++
+			}
+		}
+		if again := titles["The issue is now called: title 0"]; missed > 0 || again != 2 {
+			t.Errorf("%d of %d events were not handed out; the one that came again was handed out %d times, want 2", missed, most, again)
+		}
+	})
+}
+
+// The follower of the journal stands still while more is decided than it has room for. Memory is bounded, and when it goes on it has everything.
+func TestWhatTheQueueHasNoRoomForIsReadFromTheJournal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newViewed(t)
+		k := v.queue(1)
+		v.begin()
+		v.views.mu.Lock()        // whoever looks at the book takes long
+		v.rename(k, 3*queueMost) // of which the follower takes the queue at most twice, before and after that
+		v.views.queueMu.Lock()
+		if n := len(v.views.queue); n > queueMost {
+			t.Errorf("%d batches wait, want at most %d", n, queueMost)
+		}
+		v.views.queueMu.Unlock()
+		v.journal.mu.Lock()
+		v.journal.fails = func(uint64) error { return errors.New("the bus is away") }
+		v.journal.mu.Unlock()
+		v.views.mu.Unlock()
+		v.look(func(*story.Book) {})
+		v.rename(k, 1) // what is decided now must not hide the gap
+		v.look(func(b *story.Book) {
+			if last := b.Last().Seq; last > 2*queueMost+1 {
+				t.Errorf("the book is at %d, and has not read what is missing", last)
+			}
+		})
+		v.journal.mu.Lock()
+		v.journal.fails = nil
+		v.journal.mu.Unlock()
+		time.Sleep(2 * rereadFirst)
+		v.look(func(b *story.Book) {
+			want := len(v.journal.batches)
+			told, _ := b.Story(k, v.at)
+			if n := len(told.Events) + told.Dropped; b.Last().Seq != uint64(want) || n != want {
+				t.Errorf("the book is at %d and has had %d events, want %d", b.Last().Seq, n, want)
+			}
+		})
+	})
+}
+
+// What the journal cannot give at the start is marked, does not make a story stand where it stood once, and is there when the journal can be read.
+func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
+	for _, heals := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			v := newViewed(t)
+			k := v.queue(1)
+			v.rename(k, 3)
+			gone := v.queue(2)
+			v.decide(fsm.Moved{OfTask: fsm.OfTask{Task: k}, From: fsm.Queued, To: fsm.Claiming, On: fsm.OnDispatch})
+			v.decide(fsm.Moved{OfTask: fsm.OfTask{Task: gone}, From: fsm.Queued, To: fsm.Forgotten, On: fsm.OnWithdrawn})
+			why := errors.New("the bus is away")
+			if !heals {
+				why = bus.ErrDamaged
+			}
+			v.journal.fails = func(seq uint64) error {
+				if seq == 6 {
+					return why
+				}
+				return nil
+			}
+			v.begin()
+			v.rename(k, 1)
+			check := func(whole bool) {
+				t.Helper()
+				v.look(func(b *story.Book) {
+					told, _ := b.Story(k, v.at)
+					over, _ := b.Story(gone, v.at)
+					all, _ := b.Events(story.Place{}, "")
+					marked := slices.ContainsFunc(all, func(e story.Event) bool { return e.Kind == story.KindMissing })
+					if told.State != "Claiming" || told.Title != "title 0" || !over.Over || marked == whole || b.Last().Seq != uint64(len(v.journal.batches)) {
+						t.Errorf("whole %v: %s %q, over %v, marked %v, at %s", whole, told.State, told.Title, over.Over, marked, b.Last())
+					}
+				})
+			}
+			check(false)
+			v.journal.mu.Lock()
+			v.journal.fails = nil
+			reads := v.journal.reads
+			v.journal.mu.Unlock()
+			v.rename(k, 1)
+			time.Sleep(3 * rereadMost)
+			check(heals)
+			v.rename(k, 1)
+			check(heals)
+			v.journal.mu.Lock()
+			defer v.journal.mu.Unlock()
+			if !heals && v.journal.reads != reads {
+				t.Error("a damaged journal is read again and again")
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package page
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+	"retake/internal/story"
+)
+
+// A drawing that others have had made a moment ago may lack what has just happened; who is shown it is told where it is, and asks for the rest. While nothing happens it
+// is drawn once in a beat, however many ask.
+func TestADrawingSaysHowOldItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d drawing
+		drawn, begun := 0, time.Now()
+		first, second := story.Place{Seq: 1}, story.Place{Seq: 2}
+		for _, c := range []struct {
+			after time.Duration
+			next  story.Place
+			at    story.Place
+			drawn int
+		}{{0, first, first, 1}, {0, second, first, 1}, {drawEvery, second, second, 2}, {3 * drawEvery, second, second, 2}, {drawEvery + beat, second, second, 3}} {
+			time.Sleep(c.after - time.Since(begun))
+			if at, _, _ := d.get(c.next, func() ([]byte, error) { drawn++; return nil, nil }); at != c.at || drawn != c.drawn {
+				t.Errorf("after %v it is at %v, drawn %d times; want %v, %d times", c.after, at, drawn, c.at, c.drawn)
+			}
+		}
+	})
+}
+
+// counted counts how often a task is drawn, and has news when it is told.
+type counted struct {
+	*played
+	stories atomic.Int64
+	mu      sync.Mutex
+	seq     uint64
+	more    chan struct{}
+}
+
+func newCounted() *counted { return &counted{played: newPlayed(), seq: 1, more: make(chan struct{})} }
+
+func (c *counted) happen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seq++
+	close(c.more)
+	c.more = make(chan struct{})
+}
+
+func (c *counted) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error) {
+	c.stories.Add(1)
+	return c.played.Story(ctx, k, at)
+}
+
+func (c *counted) Next(ctx context.Context, after story.Place) (story.Place, error) {
+	for {
+		c.mu.Lock()
+		now, more := story.Place{Seq: c.seq}, c.more
+		c.mu.Unlock()
+		if now.After(after) {
+			return now, nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return after, context.Cause(ctx)
+		}
+	}
+}
+
+// recorded is what a browser is sent that looks until it is told to leave.
+type recorded struct {
+	mu     sync.Mutex
+	header http.Header
+	text   strings.Builder
+}
+
+func (w *recorded) Header() http.Header              { return w.header }
+func (w *recorded) WriteHeader(int)                  {}
+func (w *recorded) Flush()                           {}
+func (w *recorded) SetReadDeadline(time.Time) error  { return nil }
+func (w *recorded) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *recorded) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(b)
+}
+
+// sent is all of it so far.
+func (w *recorded) sent() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+func (w *recorded) events(name string) int {
+	return strings.Count(w.sent(), "event: "+name+"\n")
+}
+
+// looking is a page, and browsers that look at one of its streams until they leave or are sent away.
+func looking(t *testing.T, o Options, cookie string, path string, n int) (all []*recorded, leave func(), gone chan struct{}) {
+	o.Token, o.Log = func() (string, error) { return token, nil }, zap.NewNop()
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cookie != "" {
+		cookie = cookieName + "=" + p.sessions.begin(cookie)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var browsers sync.WaitGroup
+	request := func(method, path string) *http.Request {
+		r := httptest.NewRequestWithContext(ctx, method, "http://localhost"+path, http.NoBody)
+		r.Header.Set("Cookie", cookie)
+		return r
+	}
+	for range n {
+		w := &recorded{header: http.Header{}}
+		all = append(all, w)
+		browsers.Go(func() { p.ServeHTTP(w, request(http.MethodGet, path)) })
+	}
+	gone = make(chan struct{})
+	go func() { browsers.Wait(); close(gone) }()
+	t.Cleanup(func() { cancel(); <-gone })
+	return all, func() { p.ServeHTTP(&recorded{header: http.Header{}}, request(http.MethodPost, "/signout")) }, gone
+}
+
+// However many look at a task, it is drawn once per change; each of them is told.
+func TestATaskIsDrawnOnceForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := newCounted()
+		all, _, _ := looking(t, Options{Source: func() Source { return source }, Open: true}, "", "/tasks/acme/widgets/21/live", 50)
+		synctest.Wait()
+		for change := 1; change <= 3; change++ {
+			if n := source.stories.Load(); n != int64(change) {
+				t.Errorf("after %d changes it was drawn %d times, with %d who look", change, n, len(all))
+			}
+			time.Sleep(2 * drawEvery)
+			source.happen()
+			synctest.Wait()
+		}
+		for _, w := range all {
+			if n := w.events("task"); n != 4 {
+				t.Errorf("a browser was told %d times", n)
+			}
+		}
+	})
+}
+
+// A stream ends when its browser may not look any more: it has signed out, or its session is over.
+func TestStreamsEndWithTheSession(t *testing.T) {
+	for _, path := range []string{"/live", "/tasks/acme/widgets/21/live", "/tasks/acme/widgets/21/output"} {
+		for what, end := range map[string]func(signOut func()) time.Duration{
+			"signing out":       func(signOut func()) time.Duration { signOut(); return rightsEvery },
+			"the session's end": func(func()) time.Duration { return sessionTime + rightsEvery },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				all, signOut, gone := looking(t, Options{Source: func() Source { return newCounted() }}, "alice", path, 1)
+				time.Sleep(2 * rightsEvery)
+				synctest.Wait()
+				if all[0].events("over") > 0 || all[0].sent() == "" {
+					t.Fatalf("%s: before anything happens it was sent %q", path, all[0].sent())
+				}
+				time.Sleep(end(signOut))
+				synctest.Wait()
+				select {
+				case <-gone:
+				default:
+					t.Errorf("%s goes on after %s", path, what)
+				}
+				if all[0].events("over") != 1 {
+					t.Errorf("%s is not told of %s", path, what)
+				}
+			})
+		}
+	}
+}

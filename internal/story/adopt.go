@@ -1,0 +1,90 @@
+package story
+
+import (
+	"cmp"
+	"slices"
+
+	"retake/internal/fsm"
+)
+
+// KindMissing is the kind of the one event that no fact is: what was before it is not in the book, and not always in the journal.
+const KindMissing = "missing"
+
+const missingText = "What happened before is missing here: the journal could not be read"
+
+// Adopt takes the machine's state from a snapshot as of a batch. What the book has read up to there should lead to the same state; where it does not, because
+// the journal was not read so far, or begins later than a task, the state is right, and an event says that something is missing.
+func (b *Book) Adopt(seq uint64, state []byte) error {
+	m := fsm.New(b.config)
+	if err := m.Restore(state); err != nil {
+		return err
+	}
+	before := b.m.Tasks()
+	b.m = m
+	mark := Event{ID: Place{Seq: seq}, At: m.Now(), Kind: KindMissing, Text: missingText}
+	if b.last.Seq < seq {
+		b.last = mark.ID
+		b.tell(mark)
+	}
+	for _, t := range before {
+		if s := b.stories[folded(t.Key)]; s != nil && !s.Over && m.Task(s.Issue) == nil {
+			mark := mark
+			mark.Issue, mark.Over = s.Issue, true
+			s.enter(fsm.Forgotten, mark.At)
+			s.Means = "it is over; the journal could not be read to say how"
+			s.endAttempts("")
+			b.tellOf(s, mark)
+			b.keep(s, false)
+		}
+	}
+	for _, t := range m.Tasks() {
+		s := b.story(t.Key)
+		if !s.stands(t) {
+			mark := mark
+			mark.Issue, mark.Attempt = t.Key, t.Attempt
+			over := s.Over
+			s.adopt(t)
+			b.tellOf(s, mark)
+			b.keep(s, over)
+		}
+		s.Meters, s.Spent, s.Priority = metersOf(t.Tally), t.Spent, t.Standing.Priority
+	}
+	return nil
+}
+
+// stands reports whether the story has led to where the task is.
+func (s *Story) stands(t *fsm.Task) bool {
+	return s.State == t.State.String() && s.Since.Equal(t.Since) && s.Attempt == t.Attempt
+}
+
+// adopt puts the story where the task is.
+func (s *Story) adopt(t *fsm.Task) {
+	s.Title, s.URL, s.Attempt, s.Work = t.Title, t.URL, t.Attempt, workOf(t.Work)
+	s.Claims = max(s.Claims, 1)
+	if s.Queued.IsZero() {
+		s.Queued = t.Since
+	}
+	s.Asked = nil
+	s.enter(t.State, t.Since)
+	if n := len(t.History); t.State == fsm.Blocked && n > 0 {
+		last := t.History[n-1]
+		s.Asked = &Question{At: t.Since, Reason: last.Reason, Cause: last.Cause, Ask: "see the last comment on the issue", Why: "it could not be read what was decided"}
+	}
+	live := ""
+	if t.State.Info().Live {
+		live = t.AttemptID()
+	}
+	s.endAttempts(live)
+	if live != "" && !slices.ContainsFunc(s.Attempts, func(a Attempt) bool { return a.ID == live }) {
+		s.Attempts = append(s.Attempts, Attempt{N: t.Attempt, ID: live, Began: cmp.Or(t.UpAt, t.Since), Outcome: OutcomeRunning})
+	}
+}
+
+// endAttempts ends those of which it is not known how they have ended: all that seem to run, but one.
+func (s *Story) endAttempts(but string) {
+	for i := range s.Attempts {
+		if a := &s.Attempts[i]; a.Outcome == OutcomeRunning && a.ID != but {
+			a.Outcome = OutcomeUnknown
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package story
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// why says in a sentence, without its full stop, why it stands where it does, and quotes what that was read from. Empty: the state says it.
+func (s *Story) why() (why, cause string) {
+	if q := s.Asked; q != nil {
+		if why = because(q.Reason, q.Why); q.Title != "" {
+			why = capital(Plain(q.Title)) + " (" + why + ")"
+		}
+		return why, q.Cause
+	}
+	switch s.State {
+	case fsm.InReview.String(), fsm.Delivering.String(), fsm.Done.String():
+		return cmp.Or(s.came.text, s.whyDone()), ""
+	case fsm.Released.String(), fsm.Forgotten.String(), fsm.Parked.String(), fsm.Backoff.String():
+		if !s.came.judged {
+			return s.came.text, ""
+		}
+	}
+	d := s.lastDecision()
+	if d == nil || !d.At.After(s.answered) {
+		return "", ""
+	}
+	why = because(d.Reason, d.Why)
+	if !strings.Contains(why, d.Means) {
+		why = d.Means + " (" + why + ")"
+	}
+	if d.Attempt == 0 {
+		return "It failed before the first attempt: " + why, d.Cause
+	}
+	return fmt.Sprintf("Attempt %d failed: %s", d.Attempt, why), d.Cause
+}
+
+// whyDone is why work is shown.
+func (s *Story) whyDone() string {
+	if s.Attempt == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("Attempt %d has passed all its stages", s.Attempt)
+	if s.said.Text != "" {
+		text += fmt.Sprintf(", after %s said: %s", s.said.From, shortened(s.said.Text))
+	}
+	return text + s.before()
+}
+
+// before says how the attempts of this claim before the last have ended, those that ended alike together.
+func (s *Story) before() string {
+	type ending struct{ verb, means string }
+	ended, order := map[ending][]string{}, []ending(nil)
+	for _, a := range s.Attempts {
+		if a.N == 0 || a.N >= s.Attempt || a.Began.Before(s.Queued) || len(a.Decided) == 0 {
+			continue
+		}
+		d := a.Decided[len(a.Decided)-1]
+		if d.Reason == recovery.NeedsHuman { // the answer says it
+			continue
+		}
+		how := ending{"failed", d.Means}
+		if d.Stage == "REVIEW" {
+			how.verb = "was sent back"
+		}
+		if ended[how] == nil {
+			order = append(order, how)
+		}
+		ended[how] = append(ended[how], strconv.Itoa(a.N))
+	}
+	text := ""
+	for _, how := range order {
+		who := "attempt " + ended[how][0]
+		if n := ended[how]; len(n) > 1 {
+			who = "attempts " + strings.Join(n[:len(n)-1], ", ") + " and " + n[len(n)-1]
+		}
+		if text += "; " + who + " " + how.verb + ": " + how.means; how.verb == "was sent back" && len(ended[how]) > 1 {
+			text = strings.Replace(text, "was sent", "were sent", 1)
+		}
+	}
+	return text
+}
+
+// withAnswer puts what a person has said behind the line about the answer.
+func (s *Story) withAnswer(f fsm.Fact, text string) string {
+	if m, ok := f.(fsm.Moved); ok && m.From == fsm.Blocked && text != "" && s.said.Text != "" {
+		return text + " " + shortened(s.said.Text)
+	}
+	return text
+}
+
+// nexts say what a person has to do in a state when nothing else is known.
+var nexts = map[string]string{
+	fsm.Queued.String():     "Nothing: it begins by itself.",
+	fsm.Claiming.String():   "Nothing: the first attempt begins by itself.",
+	fsm.Starting.String():   "Nothing: a worker is being started.",
+	fsm.Running.String():    "Nothing: a worker is at work.",
+	fsm.Suspect.String():    "Nothing: if the worker stays silent, it is replaced.",
+	fsm.Stopping.String():   "Nothing: Retake decides what comes next when the container is gone.",
+	fsm.Backoff.String():    "Nothing: the next attempt begins by itself.",
+	fsm.Parked.String():     "Nothing: the next attempt begins by itself at that time.",
+	fsm.Delivering.String(): "Nothing: the work is being handed in.",
+	fsm.Done.String():       "Nothing: it is over.",
+	fsm.Blocked.String():    "Answer on the issue.",
+}
+
+// next says what a person has to do now, in sentences.
+func (s *Story) next(w fsm.Waiting) string {
+	switch {
+	case s.Asked != nil: // in the comment the error comes below; here it stands above
+		return strings.ReplaceAll(s.Asked.Ask, " below", "")
+	case w.Do != "":
+		return w.Do
+	case s.State == fsm.InReview.String() && s.Work.PullRequest > 0:
+		return fmt.Sprintf("Review pull request #%d: merging it ends the task; or say in a review what to change. %s", s.Work.PullRequest, s.Work.URL)
+	case s.State == fsm.Released.String() && s.came.again:
+		return "Nothing: the issue is offered again, and begins anew."
+	case s.State == fsm.Released.String(), s.State == fsm.Forgotten.String():
+		return fmt.Sprintf("Nothing. If it is to be worked on again: director add %s", s.Issue)
+	}
+	return cmp.Or(nexts[s.State], "Nothing.")
+}
+
+// came is how a story got where it stands.
+type came struct {
+	text   string // why, as far as the move says it
+	judged bool   // the verdict before says it
+	again  bool   // the issue was offered again
+}
+
+func cameBy(at time.Time, f fsm.Moved) came {
+	return came{text: movedText(at, f), judged: f.On == fsm.OnRetry || f.On == fsm.OnReclaim, again: f.On == fsm.OnReclaim || f.On == fsm.OnStale}
+}

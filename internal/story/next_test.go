@@ -1,0 +1,122 @@
+package story
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+)
+
+// Whoever reads a story is told what to do, wherever it stands, and of a question the comment and the command that answer it before all else.
+func TestAStorySaysWhatToDoNext(t *testing.T) {
+	seen := map[string]int{}
+	recorded(t, func(name string, batches [][]fsm.Record) {
+		b := NewBook(config(t), Limits{})
+		for i, records := range batches {
+			b.Add(uint64(i+1), records)
+			for _, k := range issues(b) {
+				s, _ := b.Story(k, b.Machine().Now())
+				seen[s.State]++
+				if s.Next == "" || strings.Contains(s.Next, "  ") {
+					t.Fatalf("%s: %s is %s, and next is %q", name, k, s.State, s.Next)
+				}
+				if (s.State == fsm.Blocked.String() || s.State == fsm.Released.String()) && s.Why == "" && s.Claims > 0 && s.came != (came{}) {
+					t.Errorf("%s: %s is %s, and nothing says why", name, k, s.State)
+				}
+				if s.State != fsm.Blocked.String() {
+					continue
+				}
+				if len(s.Can) < 2 || !strings.HasPrefix(s.Can[0].Do, "/agent ") || !s.Can[0].Advised || !strings.HasPrefix(s.Can[1].Do, "director ") || !s.Can[1].Advised {
+					t.Fatalf("%s: %s: %+v", name, k, s.Can)
+				}
+				for _, want := range []string{"director snooze ", "director grant ", "director take ", "director logs "} {
+					n := 0
+					for _, r := range s.Can {
+						if strings.HasPrefix(r.Do, want) {
+							n++
+						}
+					}
+					if n != 1 && (want != "director logs " || s.Attempt > 0) {
+						t.Fatalf("%s: %s: %d times %q in %+v", name, k, n, want, s.Can)
+					}
+				}
+			}
+		}
+	})
+	for _, i := range fsm.States {
+		if seen[i.Name] == 0 {
+			t.Errorf("no story was ever %s", i.Name)
+		}
+	}
+}
+
+// A comment is told as the command that does the same.
+func TestACommentAsACommand(t *testing.T) {
+	for comment, want := range map[string]string{
+		"/agent resume":                     "director retry acme/widgets#21",
+		"/agent retry":                      "director retry acme/widgets#21",
+		"/agent retry use the table's rows": `director retry acme/widgets#21 --text 'use the table'\''s rows'`,
+		"/agent retry <which one>":          "director retry acme/widgets#21 --text '<which one>'",
+		"/agent fresh":                      "director fresh acme/widgets#21",
+		"/agent snooze 2h":                  "director snooze acme/widgets#21 2h",
+		"/agent budget 3":                   "director grant acme/widgets#21 +3",
+		"/agent take":                       "director take acme/widgets#21",
+		"/agent why":                        "",
+		"thanks":                            "",
+	} {
+		if got, _ := typed("acme/widgets#21", comment); got != want {
+			t.Errorf("%s: got %s, want %s", comment, got, want)
+		}
+	}
+}
+
+// A pause of the director is ended by a person, and whoever waits for it is told how.
+func TestAPausedDirectorIsSaidToBeResumed(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	b := NewBook(config(t), Limits{})
+	b.Add(1, []fsm.Record{{At: at, Facts: []fsm.Fact{
+		fsm.PhaseChanged{From: fsm.PhaseMonitor, To: fsm.PhasePaused, Why: "operator"}, fsm.TaskQueued{Task: "acme/widgets#1", Nonce: "n1", Title: "x"},
+	}}})
+	s, ok := b.Story("acme/widgets#1", at)
+	if !ok || !strings.Contains(s.Next, "director resume") {
+		t.Errorf("%v %q", ok, s.Next)
+	}
+}
+
+// What has to be done before the answer is a step on a line of its own.
+func TestStepsStandOnTheirOwnLines(t *testing.T) {
+	s := Story{Issue: "acme/widgets#1", State: fsm.Blocked.String(), Next: "Step 1: Raise the limit. Step 2: comment `/agent resume`; without step 1 it fails again."}
+	var out strings.Builder
+	if err := s.Explain(&out, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "DO NEXT  Step 1: Raise the limit.\n         Step 2: comment `/agent resume`"; !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nlacks %s", out.String(), want)
+	}
+}
+
+// Work that is shown has a history: what was said, and how the attempts before have ended.
+func TestWorkThatIsShownHasAHistory(t *testing.T) {
+	lost := Decision{Reason: recovery.NetworkTransient, Means: "a connection was cut"}
+	s := Story{Attempt: 4, said: fsm.Hint{From: "octocat", Text: "use  B"}, Attempts: []Attempt{
+		{N: 1, Decided: []Decision{lost}}, {N: 2, Decided: []Decision{lost}}, {N: 3, Decided: []Decision{{Stage: "REVIEW", Means: "a check refused it"}}}, {N: 4},
+	}}
+	want := "Attempt 4 has passed all its stages, after octocat said: use B; attempts 1 and 2 failed: a connection was cut; attempt 3 was sent back: a check refused it"
+	if got := s.whyDone(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// An error is told once for each attempt, wherever it comes up.
+func TestAnErrorIsToldOnce(t *testing.T) {
+	all := []Attempt{{Decided: []Decision{{Cause: "boom"}}}, {Decided: []Decision{{Cause: "boom"}}}}
+	told := causes{}
+	for i, want := range []string{"The worker reports: boom", "It was given up", "boom and more"} {
+		line := []string{"The worker reports: boom", "It was given up: boom", "boom and more"}[i]
+		if got := told.once(line, all); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
