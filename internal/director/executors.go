@@ -175,11 +175,19 @@ func (s *session) revoke(ctx context.Context, worker string) {
 	}
 }
 
+// forgetFor is how long the removal of a checkout is tried again, such as one where a process that had not ended goes on to write. The issue's
+// next claim waits for it; what is left then is removed at the next start.
+const forgetFor = 30 * time.Second
+
 // forget removes what a claim that is over has left.
 func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.revoke(ctx, e.Worker)
 	s.reports.drop(e.Worker)
-	return orFailed(fsm.EffectEnded{}, s.workspace.Remove(ctx, e.Nonce))
+	return orFailed(fsm.EffectEnded{}, retry(ctx, pauses(time.Second, 8*time.Second), forgetFor,
+		func() error { return s.workspace.Remove(ctx, e.Nonce) },
+		func(err error, wait time.Duration) {
+			s.log.Info("a checkout is still there, trying again", zap.String("issue", string(e.Task)), zap.Duration("in", wait), zap.Error(err))
+		}))
 }
 
 // retryTransient tries until it works, or never will: whoever asked waits for nothing else, and would not ask again.

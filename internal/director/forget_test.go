@@ -1,0 +1,36 @@
+package director
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// A checkout that cannot be removed at once goes when it can: nobody would look at it again before the next start.
+func TestForgetTriesAgain(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, nil)
+	s.runtime.play = nil
+	s.config.Containers.Runtime = "process"
+	d, err := open(t.Context(), s.options(), false)
+	must(t, err)
+	defer d.close()
+	folder := filepath.Join(d.sharedDir(), "tasks", "growing2")
+	record := filepath.Join(folder, "task.json") // a folder that is not empty cannot be removed as the file that belongs there
+	must(t, os.MkdirAll(filepath.Join(record, "in", "the", "way"), 0o700))
+	go func() {
+		time.Sleep(500 * time.Millisecond)
+		_ = os.RemoveAll(record)
+	}()
+	if out := d.newSession().forget(t.Context(), fsm.Effect{Kind: fsm.DoForget, Task: "acme/widgets#1", Nonce: "growing2", Worker: "growing2-1"}); out.Failure != nil {
+		t.Errorf("%+v", out.Failure)
+	}
+	if _, err := os.Lstat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
