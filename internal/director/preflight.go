@@ -23,6 +23,7 @@ import (
 	inside "retake/internal/container/look"
 	"retake/internal/doctor"
 	"retake/internal/github"
+	"retake/internal/workspace"
 )
 
 // Preflight joins what `director doctor` looks through with the adapters: GitHub through a client that may not write, Docker beside all fleets, the
@@ -129,6 +130,8 @@ func (p preflight) Journal(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("whole: %d batches", v.Batches), nil
 }
+
+func (p preflight) Quota(bytes int64) error { return workspace.CheckQuota(bytes) }
 
 // Fleet is what a start refuses.
 func (p preflight) Fleet() error {

@@ -36,6 +36,7 @@ var checks = []check{
 
 	{name: "programs", needs: OnMachine, about: "git and the worker's program are here; without containers also the stages' programs.", look: lookPrograms},
 	{name: "disk", needs: OnMachine, about: "Free space and files of the disks of `data_dir` and `shared_dir`, against `director.disk_watermark`.", look: lookDisk},
+	{name: "quota", needs: OnMachine, about: "Each checkout can be given `checkout.quota` of the disk here; without one, what bounds them instead.", look: lookQuota},
 	{name: "director", needs: OnMachine, about: "Whether a director runs already, and is well; tasks of another fleet.", look: lookDirector},
 	{name: "journal", needs: OnMachine, about: "The journal can be read, and is whole; only if no director runs.", limit: 10 * time.Minute, look: lookJournal},
 

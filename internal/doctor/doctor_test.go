@@ -31,6 +31,7 @@ type played struct {
 	unwell       error
 	journal      error
 	fleet        error
+	quota        error
 	taken        map[string]bool // addresses
 	account      Account
 	githubFails  error
@@ -59,7 +60,7 @@ type played struct {
 func newPlayed(t *testing.T) *played {
 	t.Helper()
 	file := []byte("[director]\ndata_dir = \"" + filepath.Join(t.TempDir(), "data") + "\"\n[github]\nrepositories = [\"acme/widgets\"]\nwrites = true\n[containers]\nenv_passthrough = [\"ANTHROPIC_API_KEY\"]\n" +
-		"[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"go\", \"test\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"./check.sh\"]\n")
+		"[checkout]\nquota = \"10GiB\"\n[[stage]]\nname = \"CODE\"\nagent = \"claude-code\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"go\", \"test\"]\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"./check.sh\"]\n")
 	c, problems := config.Parse("c.toml", file, nil, nil)
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
@@ -91,6 +92,7 @@ func (p *played) Disk(string) (Disk, error)               { return p.disk, nil }
 func (p *played) Running(context.Context) (string, error) { return p.says, p.unwell }
 func (p *played) Journal(context.Context) (string, error) { return "whole: 7 batches", p.journal }
 func (p *played) Fleet() error                            { return p.fleet }
+func (p *played) Quota(int64) error                       { return p.quota }
 func (p *played) Listen(_ context.Context, address string) error {
 	if p.taken[address] {
 		return errors.New("address already in use")
@@ -181,6 +183,8 @@ func TestWhatIsFound(t *testing.T) {
 		"plain programs":   {func(p *played) { p.missing, p.config.Containers.Runtime, p.plain = []string{"claude"}, "process", true }, "programs", Problem, "has no claude"},
 		"full disk":        {func(p *played) { p.disk.Full = true }, "disk", Problem, "above director.disk_watermark"},
 		"scarce disk":      {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
+		"no quota":         {func(p *played) { p.config.Checkout.Quota = "" }, "quota", Warning, "up to director.disk_watermark (95 %)"},
+		"quota not here":   {func(p *played) { p.quota = errors.New("the director does not run as root") }, "quota", Problem, "does not run as root"},
 		"few files":        {func(p *played) { p.disk.FreeFiles, p.disk.UsedFiles = 9, 9 }, "disk", Warning, "room for 9 more files"},
 		"runs":             {func(p *played) { p.says = "healthy: run_1" }, "director", OK, "one runs with this data_dir already: healthy: run_1"},
 		"runs: journal":    {func(p *played) { p.says = "healthy: run_1" }, "journal", NotTried, "a director runs"},

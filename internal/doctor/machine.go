@@ -86,6 +86,20 @@ func lookDisk(_ context.Context, e *exam) {
 	}
 }
 
+func lookQuota(_ context.Context, e *exam) {
+	quota := e.Config.Checkout.QuotaBytes()
+	if quota == 0 {
+		e.warn(fmt.Sprintf("checkout.quota is empty: one checkout can fill the disk up to director.disk_watermark (%.0f %%), and then nothing new is begun", e.Config.Director.DiskWatermark),
+			`checkout.quota = "10GiB", where the director is root on the host itself`)
+		return
+	}
+	if err := e.Machine.Quota(quota); err != nil {
+		e.problem(err.Error(), "")
+		return
+	}
+	e.ok("a checkout takes at most " + units.BytesSize(float64(quota)))
+}
+
 func lookDirector(ctx context.Context, e *exam) {
 	says, err := e.Machine.Running(ctx)
 	e.running = says != "" || err != nil

@@ -29,6 +29,8 @@ type Machine interface {
 	Worker() (path string, err error)
 	// Disk is that of a folder, or of the nearest one above it that is there.
 	Disk(dir string) (Disk, error)
+	// Quota fails if checkouts could not be given a file system of so many bytes each.
+	Quota(bytes int64) error
 	// Listen fails if nobody could listen at an address now.
 	Listen(ctx context.Context, address string) error
 	// Running is what a director says that runs with the configuration's data_dir; empty: none runs. Its error: one runs and is

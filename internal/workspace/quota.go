@@ -41,8 +41,8 @@ func (w *Workspaces) Quota(nonce string) string {
 	return t.checkout()
 }
 
-// checkQuota says what is missing for quotas.
-func checkQuota(quota int64) error {
+// CheckQuota says what this machine lacks for giving each checkout so many bytes of the disk; 0: nothing is wanted. Its error is an *Error.
+func CheckQuota(quota int64) error {
 	if quota == 0 {
 		return nil
 	}

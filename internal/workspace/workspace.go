@@ -76,7 +76,7 @@ func Open(o Options) (*Workspaces, error) {
 	if err := checkOwner(o.Owner, os.Geteuid(), os.Getegid()); err != nil {
 		return nil, err
 	}
-	if err := checkQuota(o.Quota); err != nil {
+	if err := CheckQuota(o.Quota); err != nil {
 		return nil, err
 	}
 	state, err := worktree.Compile(o.StatePaths)
