@@ -184,6 +184,7 @@ func TestWhatIsFound(t *testing.T) {
 		"full disk":        {func(p *played) { p.disk.Full = true }, "disk", Problem, "above director.disk_watermark"},
 		"scarce disk":      {func(p *played) { p.disk.FreeBytes = 1 << 30 }, "disk", Warning, "1GiB free"},
 		"no quota":         {func(p *played) { p.config.Checkout.Quota = "" }, "quota", Warning, "up to director.disk_watermark (95 %)"},
+		"a worker's home":  {func(*played) {}, "quota", OK, "is a volume that no quota bounds"},
 		"quota not here":   {func(p *played) { p.quota = errors.New("the director does not run as root") }, "quota", Problem, "does not run as root"},
 		"few files":        {func(p *played) { p.disk.FreeFiles, p.disk.UsedFiles = 9, 9 }, "disk", Warning, "room for 9 more files"},
 		"runs":             {func(p *played) { p.says = "healthy: run_1" }, "director", OK, "one runs with this data_dir already: healthy: run_1"},

@@ -97,7 +97,11 @@ func lookQuota(_ context.Context, e *exam) {
 		e.problem(err.Error(), "")
 		return
 	}
-	e.ok("a checkout takes at most " + units.BytesSize(float64(quota)))
+	text := "a checkout takes at most " + units.BytesSize(float64(quota))
+	if e.Config.Containers.Runtime == "docker" {
+		text += "; the home of a worker in a container is a volume that no quota bounds"
+	}
+	e.ok(text)
 }
 
 func lookDirector(ctx context.Context, e *exam) {
