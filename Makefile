@@ -67,7 +67,11 @@ generate: ## Write the generated documents and golden files anew
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
 
-bench: ## Measure the pure core: decisions, classification, signatures
+bench: ## Measure what a running director costs, beside the raw bus, with goals: ONLY=decisions,boot; QUICK=1 as CI does; the figures are in bin/bench.json
+	@$(GO) run ./internal/bench/cmd/bench $(if $(ONLY),-only $(ONLY)) $(if $(QUICK),-quick)
+
+.PHONY: bench-core
+bench-core: ## Measure the functions of the pure core alone
 	$(GO) test ./internal/recovery/... ./internal/fsm -run '^$$' -bench . -benchmem
 
 FUZZTIME ?= 60s

@@ -1,0 +1,115 @@
+// Command bench measures what internal/bench lists, prints a table, and writes the figures as JSON. Exit code 0: every goal is reached, or what keeps it from
+// being reached is known and printed; 1: one is missed without that; 2: something could not be measured.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"retake/internal/bench"
+)
+
+func main() {
+	only := flag.String("only", "", "names of sections, separated by commas; empty: all")
+	quick := flag.Bool("quick", false, "only the sections that CI compares, as short as means anything")
+	out := flag.String("json", "bin/bench.json", "the figures are written here")
+	verbose := flag.Bool("v", false, "print what the tests print")
+	flag.Parse()
+	missed, err := run(*only, *quick, *verbose, *out)
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	case missed:
+		os.Exit(1)
+	}
+}
+
+func run(only string, quick, verbose bool, out string) (missed bool, err error) {
+	dir, err := os.MkdirTemp("", "retake-bench-")
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	sections := slices.DeleteFunc(slices.Clone(bench.Sections), func(s bench.Section) bool {
+		return only != "" && !slices.Contains(strings.Split(only, ","), s.Name) || quick && !s.Quick
+	})
+	if len(sections) == 0 {
+		return false, fmt.Errorf("-only %s names no section", only)
+	}
+	began := time.Now()
+	var all []bench.Figure
+	for _, s := range sections {
+		fmt.Printf("\n%s\n", s.Title)
+		figures, err := measure(s, filepath.Join(dir, s.Name), quick, verbose)
+		for _, f := range figures {
+			fmt.Println(f)
+			if !f.Met() {
+				missed = missed || f.Goal.Limit == ""
+				fmt.Printf("    %s\n", orUnknown(f.Goal.Limit))
+			}
+		}
+		all = append(all, figures...)
+		if err != nil {
+			return missed, err
+		}
+	}
+	fmt.Printf("\nmeasured in %s; the figures are in %s\n", time.Since(began).Round(time.Second), out)
+	data, err := json.MarshalIndent(all, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(out), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(out, append(data, '\n'), 0o644)
+	}
+	return missed, err
+}
+
+func orUnknown(limit string) string {
+	if limit == "" {
+		return "what the limit is was not looked into"
+	}
+	return limit
+}
+
+// measure runs one section. It returns the figures that there are, also with an error.
+func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure, error) {
+	cmd := exec.Command("go", "test", "-count=1", "-timeout", "15m", "-run", "^"+s.Test+"$", "-v", s.Package)
+	cmd.Env = append(os.Environ(), bench.FileEnv+"="+file)
+	if quick {
+		cmd.Env = append(cmd.Env, bench.QuickEnv+"=1")
+	}
+	var printed bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &printed, &printed
+	if verbose {
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	}
+	failed := cmd.Run()
+	if failed != nil {
+		failed = fmt.Errorf("%s in %s: %w\n%s", s.Test, s.Package, failed, printed.Bytes())
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, errors.Join(failed, fmt.Errorf("%s measured nothing", s.Test), err)
+	}
+	defer func() { _ = f.Close() }()
+	var all []bench.Figure
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var one bench.Figure
+		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
+			return all, errors.Join(failed, err)
+		}
+		all = append(all, one)
+	}
+	return all, failed
+}

@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Figure is one measured value.
+type Figure struct {
+	Section string  `json:"section"` // as in Sections
+	What    string  `json:"what"`    // a clause for people: what was measured, with its settings
+	Value   float64 `json:"value"`
+	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty: a count
+	// Beside is the same of what it is compared with, measured in the same run, in the same unit; 0: it is compared with nothing.
+	Beside float64 `json:"beside,omitempty"`
+	Of     string  `json:"of,omitempty"` // what Beside is of: "raw bus"
+	Goal   Goal    `json:"goal,omitzero"`
+}
+
+// Goal is what a figure should be. The zero Goal: it only informs.
+type Goal struct {
+	AtLeast float64 `json:"at_least,omitempty"`
+	AtMost  float64 `json:"at_most,omitempty"`
+	Ratio   bool    `json:"ratio,omitempty"` // the bounds are of Value/Beside, else of Value
+	Limit   string  `json:"limit,omitempty"` // what a profile shows the limit to be, in a sentence; printed if the goal is missed
+}
+
+// Ratio is Value/Beside; NaN without anything beside.
+func (f Figure) Ratio() float64 {
+	if f.Beside == 0 {
+		return math.NaN()
+	}
+	return f.Value / f.Beside
+}
+
+// Met reports whether a figure reaches its goal. One that only informs does.
+func (f Figure) Met() bool {
+	v, g := f.Value, f.Goal
+	if g.Ratio {
+		v = f.Ratio()
+	}
+	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) //nolint:staticcheck // NaN meets no goal
+}
+
+func (g Goal) String() string {
+	var all []string
+	mark := ""
+	if g.Ratio {
+		mark = " ×"
+	}
+	if g.AtLeast != 0 {
+		all = append(all, "≥ "+number(g.AtLeast)+mark)
+	}
+	if g.AtMost != 0 {
+		all = append(all, "≤ "+number(g.AtMost)+mark)
+	}
+	return strings.Join(all, ", ")
+}
+
+// number has three digits that count, and separators of thousands.
+func number(v float64) string {
+	if math.Abs(v) < 1000 {
+		return strconv.FormatFloat(roundTo(v, 3), 'f', -1, 64)
+	}
+	s := fmt.Sprintf("%.0f", math.Abs(v))
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if v < 0 {
+		return "-" + s
+	}
+	return s
+}
+
+func roundTo(v float64, digits int) float64 {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return v
+	}
+	scale := math.Pow(10, float64(digits-1)-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}

@@ -1,0 +1,43 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+)
+
+// FileEnv names the file that figures are added to; QuickEnv, if not empty, asks for less than a minute in all.
+const (
+	FileEnv  = "RETAKE_BENCH_FILE"
+	QuickEnv = "RETAKE_BENCH_QUICK"
+)
+
+// Begin skips a test that measures unless `make bench` runs it.
+func Begin(t testing.TB) {
+	t.Helper()
+	if os.Getenv(FileEnv) == "" {
+		t.Skip("it measures, and proves nothing: make bench runs it")
+	}
+}
+
+// Quick reports whether the shortest run that means anything is asked for.
+func Quick() bool { return os.Getenv(QuickEnv) != "" }
+
+// Record adds a figure.
+func Record(t testing.TB, f Figure) {
+	t.Helper()
+	line, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(os.Getenv(FileEnv), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.Write(append(line, '\n'))
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(f.String())
+}

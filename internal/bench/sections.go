@@ -1,0 +1,21 @@
+package bench
+
+// Section is one part of what is measured: a test of a package.
+type Section struct {
+	Name    string // as in Figure.Section
+	Title   string
+	Package string
+	Test    string // its name; it calls Begin
+	Quick   bool   // CI runs it, too, with Quick
+}
+
+// Sections are measured in this order, one after the other.
+var Sections = []Section{
+	{Name: "decisions", Title: "Decisions: a report is consumed, decided, journaled, acknowledged", Package: "./internal/director", Test: "TestBenchDecisions", Quick: true},
+	{Name: "heartbeats", Title: "Heartbeats, while reports are decided", Package: "./internal/director", Test: "TestBenchHeartbeats"},
+	{Name: "boot", Title: "Boot: a journal is read, workers say hello", Package: "./internal/director", Test: "TestBenchBoot"},
+	{Name: "takes", Title: "Takes: from a label to a running container", Package: "./internal/director", Test: "TestBenchTakes"},
+	{Name: "growth", Title: "Growth: what more tasks cost", Package: "./internal/director", Test: "TestBenchGrowth"},
+	{Name: "idle", Title: "Idle: what a director costs that has nothing to do", Package: "./internal/director", Test: "TestBenchIdle"},
+	{Name: "classification", Title: "Classification: what the end of an output means", Package: "./internal/recovery/classify", Test: "TestBenchClassification"},
+}
