@@ -166,7 +166,7 @@ func TestFloodOfLongMessagesTakesNoMemory(t *testing.T) {
 	told := make(offences, attackers)
 	const longest = 1<<20 - 4096
 	b := told.open(t, longest)
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, func(r Report) { _ = r.Ack() }) })
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(func(r Report) { _ = r.Ack() })) })
 	runtime.GC()
 	var before, now runtime.MemStats
 	runtime.ReadMemStats(&before)

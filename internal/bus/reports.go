@@ -16,14 +16,14 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Consumption of reports. Small batches, so that nothing pre-fetched outlives the wait for its acknowledgement. The wait
+// Consumption of reports. What is read ahead is bounded, so that none of it waits longer for its acknowledgement than it may. That time
 // is short: a director that was killed has read reports that nobody acknowledges, and its successor wants them soon; a
 // report that comes twice is known by its id.
 const (
-	reportBatch   = 16
-	reportAckWait = 5 * time.Second
-	fetchTimeout  = 30 * time.Second
-	fetchBeat     = time.Second // the server's sign of life on an empty stream: a restarted one has forgotten the request
+	reportsAhead     = 512
+	reportBytesAhead = 8 << 20
+	reportAckWait    = 5 * time.Second
+	pullBeat         = time.Second // the server's sign of life on an empty stream: a restarted one has forgotten the request
 )
 
 // Report is one stored report of a worker (or of the operator for it).
@@ -40,74 +40,85 @@ type Report struct {
 	Ack      func() error // tells the stream that it is dealt with; nil from ReportsOf
 }
 
-// ConsumeReports hands every report to handle, one after the other, until ctx ends; it returns nil then. A report comes
-// again until its Ack was called: handle knows duplicates by their error_id. What cannot be read goes to the dead
+// ConsumeReports reads every report until ctx ends; it returns nil then. prepare is called for several at once, on all cores; what it returns is called
+// in the order of the stream, one after the other. A report comes again until its Ack was called: whoever takes it knows duplicates by their error_id. What cannot be read goes to the dead
 // letters. A server that goes away, or forgets the consumer, is waited for.
-func (b *Bus) ConsumeReports(ctx context.Context, handle func(Report)) error {
+func (b *Bus) ConsumeReports(ctx context.Context, prepare func(Report) (take func())) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		if served := b.serveReports(ctx, handle); served {
+		served, err := b.serveReports(ctx, prepare)
+		if ctx.Err() != nil {
+			break
+		}
+		if served {
 			failures = 0
 		}
+		b.log.Warn("reports cannot be read, trying again", zap.Error(err))
 		pause(ctx, backoff(failures))
 	}
 	return nil
 }
 
 // serveReports consumes until something fails or ctx ends; it reports whether anything worked before.
-func (b *Bus) serveReports(ctx context.Context, handle func(Report)) (served bool) {
+func (b *Bus) serveReports(ctx context.Context, prepare func(Report) func()) (served bool, err error) {
 	consumer, err := b.reportConsumer(ctx)
-	for err == nil && ctx.Err() == nil {
-		if err = b.consumeBatch(ctx, consumer, handle); err == nil {
-			served = true
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	err = inOrder(ctx, 2*reportsAhead, func(ctx context.Context, put func(jetstream.Msg)) error {
+		failed := make(chan error, 1)
+		consuming, err := consumer.Consume(put, jetstream.PullMaxMessagesWithBytesLimit(reportsAhead, reportBytesAhead), jetstream.PullHeartbeat(pullBeat),
+			jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+				select {
+				case failed <- err:
+				default: // it ends already
+				}
+			}))
+		if err != nil {
+			return err
 		}
-	}
-	if ctx.Err() == nil {
-		b.log.Warn("reports cannot be read, trying again", zap.Error(err))
-	}
-	return served
+		defer func() { <-consuming.Closed() }()
+		defer consuming.Stop()
+		select {
+		case err = <-failed:
+		case <-consuming.Closed():
+			err = jetstream.ErrConsumerDeleted
+		case <-ctx.Done():
+		}
+		return err
+	}, func(m jetstream.Msg) func() error { return b.prepareReport(ctx, m, prepare) })
+	return time.Since(began) > pullBeat, err
 }
 
 // reportConsumer finds the consumer by its name, or makes it: there is never more than one.
 func (b *Bus) reportConsumer(ctx context.Context) (jetstream.Consumer, error) {
 	return b.reports.CreateOrUpdateConsumer(ctx, b.reportsStream(), jetstream.ConsumerConfig{
 		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckWait: reportAckWait, MaxDeliver: -1, MaxAckPending: 4 * reportBatch, Replicas: b.options.Replicas,
+		AckWait: reportAckWait, MaxDeliver: -1, MaxAckPending: 2 * reportsAhead, Replicas: b.options.Replicas,
 	})
 }
 
-func (b *Bus) consumeBatch(ctx context.Context, consumer jetstream.Consumer, handle func(Report)) error {
-	wait, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
-	batch, err := consumer.Fetch(reportBatch, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(fetchBeat))
-	if err != nil {
-		return err
-	}
-	for m := range batch.Messages() {
-		if err := b.consumeOne(ctx, m, handle); err != nil {
-			return err
-		}
-	}
-	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
-}
-
-func (b *Bus) consumeOne(ctx context.Context, m jetstream.Msg, handle func(Report)) error {
+// prepareReport does with a stored report whatever needs no order.
+func (b *Bus) prepareReport(ctx context.Context, m jetstream.Msg, prepare func(Report) func()) (take func() error) {
 	meta, err := m.Metadata()
 	if err != nil {
-		return err
+		return func() error { return err }
 	}
 	report, err := b.report(m.Subject(), m.Data(), meta.Sequence.Stream, meta.Timestamp)
 	if err != nil {
-		if err := b.dead.report(ctx, err, m.Subject(), meta.Sequence.Stream, m.Data()); err != nil {
-			return fmt.Errorf("dead letter: %w", err)
+		return func() error {
+			if err := b.dead.report(ctx, err, m.Subject(), meta.Sequence.Stream, m.Data()); err != nil {
+				return fmt.Errorf("dead letter: %w", err)
+			}
+			return m.Ack()
 		}
-		return m.Ack()
 	}
 	report.Ack = m.Ack
-	handle(report)
-	return nil
+	prepared := prepare(report)
+	return func() error {
+		prepared()
+		return nil
+	}
 }
 
 func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Report, error) {

@@ -44,6 +44,11 @@ func (i *inbox) take(r Report) {
 	_ = r.Ack() // a lost acknowledgement brings the report again, which the tests would see
 }
 
+// inTurn prepares nothing.
+func inTurn(take func(Report)) func(Report) func() {
+	return func(r Report) func() { return func() { take(r) } }
+}
+
 func (i *inbox) seen() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -53,7 +58,7 @@ func (i *inbox) seen() []string {
 func TestReportReachesTheDirector(t *testing.T) {
 	b := openBus(t, Options{})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	result := wire.WorkerResult{ResultID: "r1", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
 	for _, p := range []wire.Payload{failure("e1"), failure("e1"), &result} { // e1 twice: the broker's window already helps
@@ -83,7 +88,7 @@ func TestUnacknowledgedReportComesAgain(t *testing.T) {
 		b := openBus(t, Options{})
 		again := make(chan uint64, 4)
 		background(t, func(ctx context.Context) error {
-			return b.ConsumeReports(ctx, func(r Report) { again <- r.Seq })
+			return b.ConsumeReports(ctx, inTurn(func(r Report) { again <- r.Seq }))
 		})
 		c := dial(t, b, worker)
 		start := time.Now()
@@ -105,7 +110,7 @@ func TestIdleBusIsQuietAndAwake(t *testing.T) {
 		b := openBus(t, Options{Log: zap.New(log)})
 		arrived := make(chan time.Time, 1)
 		background(t, func(ctx context.Context) error {
-			return b.ConsumeReports(ctx, func(r Report) { arrived <- time.Now(); _ = r.Ack() })
+			return b.ConsumeReports(ctx, inTurn(func(r Report) { arrived <- time.Now(); _ = r.Ack() }))
 		})
 		c := dial(t, b, worker)
 		time.Sleep(time.Hour) // the bubble's
@@ -128,7 +133,7 @@ func TestRestartInMidStreamLosesNothing(t *testing.T) {
 	out := startOutside(t)
 	b := openBus(t, out.join())
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	for i := range total {
 		if i%10 == 5 {
@@ -166,7 +171,7 @@ func publishUntilStored(t *testing.T, c *Client, e *wire.WorkerError) {
 func TestConsumerThatWasDeletedIsMadeAgain(t *testing.T) {
 	b := openBus(t, Options{})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	publishUntilStored(t, c, failure("e1"))
 	until(t, "first", func() bool { return len(in.seen()) == 1 })
@@ -204,7 +209,7 @@ func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 func TestBareReportOfTheOperator(t *testing.T) {
 	b, nc := openOperated(t, Options{})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
 	for _, body := range []string{string(seedObject(t, worker)), `{"error":` + string(seedObject(t, worker)) + `}`} {
 		if _, err := nc.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(body), 5*time.Second); err != nil {
 			t.Fatal(err)
@@ -248,7 +253,7 @@ func TestDeadLettersByCause(t *testing.T) {
 	}
 	b, nc := openOperated(t, Options{MaxMessageBytes: 4096})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
 	for _, c := range cases {
 		from := nc
 		if c.cause == wire.CauseOversized { // the server lets no person send as much
@@ -318,7 +323,7 @@ func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 func TestStolenCredentialForgesNothing(t *testing.T) {
 	b := openBus(t, Options{})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, in.take) })
+	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
 	thief := dial(t, b, worker) // the worker's credential, and its key, which is not used
 	result := &wire.WorkerResult{ResultID: worker + "/result", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
 	exit := failure(worker + "/exit")

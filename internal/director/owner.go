@@ -124,7 +124,7 @@ func (o *owner) run(ctx context.Context) error {
 		timer.Reset(o.wait())
 		select {
 		case in := <-o.inputs:
-			if err := o.handle(in); err != nil {
+			if err := o.handleWaiting(in); err != nil {
 				return err
 			}
 		case r := <-o.appended:
@@ -176,6 +176,24 @@ func (o *owner) wait() time.Duration {
 		return time.Second
 	}
 	return min(max(next.Sub(o.clock.peek()), 0), time.Second)
+}
+
+// inputsPerTurn bounds what is decided before the owner looks at anything else: some milliseconds of its time.
+const inputsPerTurn = 256
+
+// handleWaiting offers an input, and those that wait behind it: what is decided in one turn is appended together.
+func (o *owner) handleWaiting(in input) error {
+	for range inputsPerTurn {
+		if err := o.handle(in); err != nil {
+			return err
+		}
+		select {
+		case in = <-o.inputs:
+		default:
+			return nil
+		}
+	}
+	return o.handle(in)
 }
 
 // handle offers one input to the driver.

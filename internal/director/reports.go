@@ -2,7 +2,6 @@ package director
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,39 +18,36 @@ import (
 	"retake/internal/redact"
 )
 
-// reported hands a report to the machine; it is acknowledged once it is in the journal.
-func (s *session) reported(ctx context.Context, r bus.Report) {
+// reported does with a report what needs no order, on any core. What it returns hands the report to the machine; it is acknowledged once it is in the journal.
+func (s *session) reported(ctx context.Context, r bus.Report) (take func()) {
 	r = withoutSecrets(r, s.github.Secrets())
-	s.reports.add(r)
-	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Signed {
-		s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage), zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
-	}
-	s.owner.send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: s.report(r)}, func() {
-		if err := r.Ack(); err != nil {
-			s.log.Debug("report not acknowledged; it comes again", zap.String("worker", r.Worker), zap.Error(err))
+	report := s.report(r)
+	return func() {
+		s.reports.add(r)
+		if body, ok := r.Body.(*wire.WorkerError); ok && !r.Signed {
+			s.log.Info(personsWord, zap.String("worker", r.Worker), zap.String("stage", body.Stage), zap.String("reason", body.ErrorType), zap.String("error_id", body.ErrorID))
 		}
-	})
+		s.owner.send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report}, func() {
+			if err := r.Ack(); err != nil {
+				s.log.Debug("report not acknowledged; it comes again", zap.String("worker", r.Worker), zap.Error(err))
+			}
+		})
+	}
 }
 
 // withoutSecrets is a report without secrets, before anything is made of it. The worker has looked for what it was given; who reports in its place has not.
 func withoutSecrets(r bus.Report, by *redact.Redactor) bus.Report {
-	data, err := json.Marshal(r.Body)
-	if err != nil {
-		return r // it came as JSON
-	}
 	switch body := r.Body.(type) {
 	case *wire.WorkerError:
-		clean := &wire.WorkerError{}
-		if json.Unmarshal([]byte(by.JSON(string(data))), clean) == nil {
-			clean.ErrorID, clean.WorkerID, clean.AttemptID = body.ErrorID, body.WorkerID, body.AttemptID
-			r.Body = clean
-		}
+		clean := *body
+		mapStrings(&clean, by.Text)
+		clean.ErrorID, clean.WorkerID, clean.AttemptID = body.ErrorID, body.WorkerID, body.AttemptID
+		r.Body = &clean
 	case *wire.WorkerResult:
-		clean := &wire.WorkerResult{}
-		if json.Unmarshal([]byte(by.JSON(string(data))), clean) == nil {
-			clean.ResultID, clean.AttemptID = body.ResultID, body.AttemptID
-			r.Body = clean
-		}
+		clean := *body
+		mapStrings(&clean, by.Text)
+		clean.ResultID, clean.AttemptID = body.ResultID, body.AttemptID
+		r.Body = &clean
 	}
 	return r
 }
@@ -59,13 +55,22 @@ func withoutSecrets(r bus.Report, by *redact.Redactor) bus.Report {
 // personsWord marks what an unsigned report leads to, wherever people read of it.
 const personsWord = "reported by an operator, not by the worker"
 
-// report translates a stored report, and adds what the director knows about it.
+// report translates a stored report, and adds what the director knows about it, and what its evidence means.
 func (s *session) report(r bus.Report) fsm.Report {
 	out := report(r)
-	nonce, _, _ := fsm.ParseAttemptID(r.Worker)
-	if cause := s.quotaUsedUp(nonce); cause != "" && !out.OK && s.setup().classifier.Classify(out.Evidence).Reason == recovery.DiskFull {
-		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
+	if out.OK {
+		return out
 	}
+	by := s.setup().classifier
+	found := by.Classify(out.Evidence)
+	nonce, _, _ := fsm.ParseAttemptID(r.Worker)
+	if found.Reason == recovery.DiskFull {
+		if cause := s.quotaUsedUp(nonce); cause != "" {
+			out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
+			found = by.Classify(out.Evidence)
+		}
+	}
+	out.Classified = &fsm.Classified{By: by, Finding: found}
 	return out
 }
 

@@ -111,7 +111,7 @@ func (s *session) parts() []sessionPart {
 	return []sessionPart{
 		s.owner.run,
 		func(ctx context.Context) error {
-			return s.bus.ConsumeReports(ctx, func(r bus.Report) { s.reported(ctx, r) })
+			return s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reported(ctx, r) })
 		},
 		endless(s.traces.run),
 		s.watchWorkers,

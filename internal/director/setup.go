@@ -64,7 +64,7 @@ func (d *daemon) machineConfig(c *setup) fsm.Config {
 		StartTimeout: c.Timeouts.WorkerStart, StopGrace: c.Timeouts.StopGrace, ClaimStale: c.Timeouts.IssueClaimStale, RemindAfter: c.Escalation.RemindAfter, DeliverFor: c.Timeouts.Delivery,
 		CleanValidation: c.ValidatesFresh() && len(c.validateStages()) > 0, FixRounds: c.Worker.FixAttempts,
 		Policy: c.policy.With(c.Limits()), HasAlternative: alternative(c.stages) != "", Models: models(c.stages),
-		MaxStatedWait: c.RateLimits.Model.MaxWait, Classify: c.classifier.Classify,
+		MaxStatedWait: c.RateLimits.Model.MaxWait, Classify: c.classifier.Classify, Classifier: c.classifier,
 		Retry: outboxRetry,
 	}
 }

@@ -168,7 +168,7 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 	if !r.OK {
 		f.Finding = known
 		if known == nil {
-			f.Finding, f.Assertion = new(m.cfg.Classify(r.Evidence)), &r.Evidence.Assertion
+			f.Finding, f.Assertion = new(m.finding(r)), &r.Evidence.Assertion
 		}
 	}
 	m.record(f)
@@ -180,6 +180,14 @@ func (m *Machine) accept(t *Task, r Report, known *recovery.Finding) {
 		}
 		m.stop(t, OnReport, EndingSet{}, grace)
 	}
+}
+
+// finding is what a report's evidence means.
+func (m *Machine) finding(r Report) recovery.Finding {
+	if c := r.Classified; c != nil && c.By != nil && c.By == m.cfg.Classifier {
+		return c.Finding
+	}
+	return m.cfg.Classify(r.Evidence)
 }
 
 // Why a delivery asks for another validation, by the row of its verdict.

@@ -93,16 +93,6 @@ func (d *Driver) Offer(e Event, ack Token) error {
 	return nil
 }
 
-func encode(at time.Time, e Event, facts []Fact) (Record, []byte, error) {
-	cause, err := causeOf(e)
-	if err != nil {
-		return Record{}, nil, err
-	}
-	r := Record{At: at, Cause: cause, Facts: facts}
-	data, err := json.Marshal(r)
-	return r, append(data, '\n'), err
-}
-
 // Ready returns what is to be done now; what it has returned once it does not return again.
 func (d *Driver) Ready() Ready {
 	if d.stopped {

@@ -190,6 +190,14 @@ type Report struct {
 	Exit     bool              `json:"exit,omitempty"`
 	Usage    *recovery.Usage   `json:"usage,omitempty"` // of the whole attempt so far; nil: it does not say
 	Evidence recovery.Evidence `json:"-"`               // stays in the stream; Ref says where
+	// Classified is what Evidence means, if that was found out before; nil: it was not.
+	Classified *Classified `json:"-"`
+}
+
+// Classified is a finding, and what found it: another classifier may find otherwise.
+type Classified struct {
+	By      any // Config.Classifier
+	Finding recovery.Finding
 }
 
 // ContainersListed is the runtime's list of this fleet's containers.

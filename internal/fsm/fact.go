@@ -1,8 +1,10 @@
 package fsm
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -305,7 +307,7 @@ type EffectDeferred struct {
 // factRow is how one kind of fact is written and read.
 type factRow struct {
 	kind string
-	is   func(Fact) bool // nil: it is not written any more
+	of   reflect.Type // of the fact; nil: it is not written any more
 	read func([]byte) (Fact, error)
 }
 
@@ -362,7 +364,7 @@ var facts = []factRow{
 
 func kindOf[T Fact](kind string) factRow {
 	row := legacy(kind, func(*T) {})
-	row.is = func(f Fact) bool { _, ok := f.(T); return ok }
+	row.of = reflect.TypeFor[T]()
 	return row
 }
 
@@ -374,14 +376,6 @@ func legacy[T Fact](kind string, complete func(*T)) factRow {
 		complete(&f)
 		return f, err
 	}}
-}
-
-// KindOf is the word that the journal has for a kind of fact.
-func KindOf(f Fact) string {
-	if row := slices.IndexFunc(facts, func(r factRow) bool { return r.is != nil && r.is(f) }); row >= 0 {
-		return facts[row].kind
-	}
-	return ""
 }
 
 // About names the issue that a fact is about; empty: it is about the director.
@@ -420,19 +414,9 @@ type factJSON struct {
 
 // MarshalJSON writes the list.
 func (l FactList) MarshalJSON() ([]byte, error) {
-	out := make([]factJSON, len(l))
-	for i, f := range l {
-		row := slices.IndexFunc(facts, func(r factRow) bool { return r.is != nil && r.is(f) })
-		if row < 0 {
-			return nil, fmt.Errorf("fsm: %T is not in the table of facts", f)
-		}
-		body, err := json.Marshal(f)
-		if err != nil {
-			return nil, fmt.Errorf("fsm: fact %s: %w", facts[row].kind, err)
-		}
-		out[i] = factJSON{facts[row].kind, body}
-	}
-	return json.Marshal(out)
+	var w bytes.Buffer
+	err := writeFacts(&w, l)
+	return w.Bytes(), err
 }
 
 // UnmarshalJSON reads the list. A kind that this version does not know is an error, since skipping it would lose state.

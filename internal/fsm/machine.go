@@ -50,6 +50,7 @@ type Config struct {
 	// MaxStatedWait is for how long one task's word closes a resource for others, in sum over a day; 0: it closes nothing.
 	MaxStatedWait time.Duration
 	Classify      func(recovery.Evidence) recovery.Finding
+	Classifier    any // stands for Classify, and is compared: what it has found before is taken; nil: nothing is
 	// Retry paces failed effects; its Max should be minutes, since an outbox waits for as long as an outage lasts.
 	Retry recovery.Backoff
 }

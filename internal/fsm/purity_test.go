@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 		"retake/internal/bus/wire", "retake/internal/recovery/plaintext", "retake/internal/redact", "retake/internal/tomlfile", "retake/internal/worktree", "slices", "strconv", "strings", "sync", "time", "unicode",
 	},
 	"retake/internal/fsm": {
-		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "retake/internal/recovery",
+		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "reflect", "retake/internal/recovery",
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/whatif":             {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},

@@ -1,0 +1,88 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestInOrder: whatever preparing takes, calls come in the order of the puts, one after the other.
+func TestInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		takes := rapid.SliceOfN(rapid.IntRange(0, 50), 0, 100).Draw(t, "microseconds of each")
+		var called []int
+		var at atomic.Int32
+		err := inOrder(context.Background(), 8, func(_ context.Context, put func(int)) error {
+			for i := range takes {
+				put(i)
+			}
+			return errEnd
+		}, func(i int) func() error {
+			time.Sleep(time.Duration(takes[i]) * time.Microsecond)
+			return func() error {
+				if at.Add(1) != 1 {
+					t.Error("two calls at once")
+				}
+				called = append(called, i)
+				at.Add(-1)
+				return nil
+			}
+		})
+		if !errors.Is(err, errEnd) || len(called) != len(takes) || !slices.IsSorted(called) {
+			t.Errorf("called %v of %d, %v", called, len(takes), err)
+		}
+	})
+}
+
+var errEnd = errors.New("the end")
+
+// TestInOrderEndsWithACall: after an error nothing is called any more, and nobody waits for ever.
+func TestInOrderEndsWithACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var called []int
+		err := inOrder(t.Context(), 2, func(ctx context.Context, put func(int)) error {
+			for i := 0; ctx.Err() == nil; i++ {
+				put(i)
+			}
+			return nil
+		}, func(i int) func() error {
+			return func() error {
+				called = append(called, i)
+				if i == 20 {
+					return errEnd
+				}
+				return nil
+			}
+		})
+		if !errors.Is(err, errEnd) || len(called) != 21 || !slices.IsSorted(called) {
+			t.Errorf("called %v, %v", called, err)
+		}
+	})
+}
+
+// TestInOrderEndsWithItsContext: what was put and not called is left.
+func TestInOrderEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- inOrder(ctx, 2, func(ctx context.Context, put func(int)) error {
+				for i := 0; ctx.Err() == nil; i++ {
+					put(i)
+				}
+				return nil
+			}, func(int) func() error {
+				return func() error { <-ctx.Done(); return nil }
+			})
+		}()
+		synctest.Wait()
+		cancel()
+		<-ended
+	})
+}

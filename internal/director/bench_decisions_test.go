@@ -1,0 +1,269 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bench"
+	"retake/internal/bus"
+	"retake/internal/bus/server"
+	"retake/internal/bus/wire"
+	"retake/internal/config"
+	"retake/internal/fsm"
+	"retake/internal/workspace"
+)
+
+// TestBenchDecisions measures how fast reports are consumed, decided, journaled and acknowledged, and how long one takes from its publication until its
+// decision is durable; beside it the same server, raw: a message is consumed, one is appended, the first is acknowledged.
+func TestBenchDecisions(t *testing.T) {
+	bench.Begin(t)
+	rounds := []struct{ bytes, tasks, reports int }{
+		{1 << 10, 20_000, 20_000},
+		{16 << 10, 20_000, 5_000},
+		{1 << 10, 100, 100 * noticesOfAnAttempt},
+		{1 << 10, 100_000, 20_000},
+	}
+	if bench.Quick() {
+		rounds = rounds[:1]
+	}
+	for _, synced := range []bool{true, false} {
+		for i, r := range rounds {
+			what := fmt.Sprintf("%d KiB, %s tasks, %s", r.bytes>>10, thousands(r.tasks), durability(synced))
+			x := newDecisionBench(t, r.bytes, r.tasks)
+			x.fill(r.reports)
+			ours := x.drain(synced, r.reports)
+			raw := rawDrain(t, synced, rawMessages(synced), r.bytes)
+			bench.Record(t, bench.Figure{Section: "decisions", What: what, Value: ours, Unit: "/s", Beside: raw, Of: "raw bus", Goal: bench.Goal{AtLeast: 0.45, Ratio: true}})
+			if i == 0 && !bench.Quick() {
+				measureLatency(t, r.bytes, r.tasks, synced, what)
+			}
+		}
+	}
+}
+
+// noticesOfAnAttempt is how many the machine takes of one attempt, and some to spare.
+const noticesOfAnAttempt = 12
+
+// rawMessages is how many messages the raw bus is measured with: synced it takes about a thousand a second.
+func rawMessages(synced bool) int {
+	if synced {
+		return 4_000
+	}
+	return 20_000
+}
+
+func durability(synced bool) string {
+	if synced {
+		return "synced"
+	}
+	return "not synced"
+}
+
+func thousands(n int) string {
+	if n >= 1000 {
+		return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+	}
+	return fmt.Sprint(n)
+}
+
+// decisionBench is a director without containers and GitHub: bus, intake of reports, owner, journal.
+type decisionBench struct {
+	testing.TB
+	dir          string
+	bytes, tasks int
+	sent         int // reports so far
+	notices      bool
+}
+
+func newDecisionBench(t testing.TB, bytes, tasks int) *decisionBench {
+	return &decisionBench{TB: t, dir: t.TempDir(), bytes: bytes, tasks: tasks}
+}
+
+// open opens the bus in the folder; the caller closes it.
+func (x *decisionBench) open(synced bool) *bus.Bus {
+	x.Helper()
+	ctx := context.Background()
+	s, err := server.Start(ctx, server.Options{Dir: filepath.Join(x.dir, "bus"), SyncAlways: synced})
+	if err != nil {
+		x.Fatal(err)
+	}
+	b, err := bus.Open(ctx, bus.Options{Server: s, Dir: filepath.Join(x.dir, "bus"), Mirror: filepath.Join(x.dir, mirrorFile), Archive: bus.Archive{Dir: filepath.Join(x.dir, archiveDir)}})
+	if err == nil {
+		err = b.ShareSecret(ctx)
+	}
+	if err != nil {
+		x.Fatal(err)
+	}
+	return b
+}
+
+func benchNonce(i int) string { return fmt.Sprintf("n%07d", i) }
+
+// report is the next one, as its worker signs it. If there are more than tasks, they are notices, which end no attempt.
+func (x *decisionBench) report(b *bus.Bus) (worker string, data []byte) {
+	x.Helper()
+	worker = fsm.AttemptID(benchNonce(x.sent%x.tasks), 1)
+	tail := strings.Repeat("ok  \tgithub.com/acme/widgets/internal/shelf\t0.031s\n", x.bytes/50)[:x.bytes-700]
+	e := wire.WorkerError{
+		ErrorID: fmt.Sprintf("%s/CODE/%d", worker, x.sent), WorkerID: worker, AttemptID: worker, IssueNumber: x.sent%x.tasks + 1, Stage: wire.StageCode, Attempt: 1,
+		ErrorType: "network_error", IsTransient: true, ShouldRetry: true, Message: "the agent's connection to its provider was reset",
+		LastStdoutTail: tail, Final: new(!x.notices), LastStderrTail: "Error: read ECONNRESET at TLSWrap.onStreamRead (node:internal/stream_base_commons:217:20)\n", ExitCode: new(1), Tool: "agent",
+	}
+	data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: worker, RunID: "bench", Key: b.AttemptKey(worker)}, uint64(x.sent), time.Now(), e)
+	if err != nil {
+		x.Fatal(err)
+	}
+	x.sent++
+	return worker, data
+}
+
+// fill stores reports that nobody has consumed.
+func (x *decisionBench) fill(reports int) {
+	x.Helper()
+	x.notices = reports > x.tasks
+	b := x.open(false)
+	defer x.close(b)
+	type stored struct {
+		worker string
+		data   []byte
+	}
+	todo := make(chan stored)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for r := range todo {
+				if err := b.TakeSpooled(context.Background(), r.worker, r.data); err != nil {
+					x.Error(err)
+				}
+			}
+		})
+	}
+	for range reports {
+		worker, data := x.report(b)
+		todo <- stored{worker, data}
+	}
+	close(todo)
+	wg.Wait()
+}
+
+func (x *decisionBench) close(b *bus.Bus) {
+	if err := b.Close(context.Background()); err != nil {
+		x.Error(err)
+	}
+}
+
+// running is a machine in which every task has a running worker.
+func running(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
+	t.Helper()
+	c.MaxWorkers = tasks
+	m := fsm.New(c)
+	now := time.Now()
+	step := func(body fsm.EventBody) { m.Step(fsm.Event{At: now, Body: body}) }
+	step(fsm.Booted{RunID: "bench"})
+	for i := range tasks {
+		key, nonce := fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", i+1)), benchNonce(i)
+		step(fsm.IssuesSeen{Repo: "acme/widgets", AskedAt: now, Issues: []fsm.IssueView{{
+			Key: key, Title: "Widgets wobble", URL: "https://github.com/acme/widgets/issues/1", Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: nonce, UpdatedAt: now,
+		}}})
+		step(fsm.EffectEnded{Task: key, Effect: fsm.AttemptID(nonce, 0) + "/claim", Claim: &fsm.ClaimResult{Ours: true}})
+		step(fsm.EffectEnded{Task: key, Effect: fsm.AttemptID(nonce, 1) + "/start"})
+		step(fsm.Hello{Worker: fsm.AttemptID(nonce, 1), Token: 1})
+	}
+	n := 0
+	for _, task := range m.Tasks() {
+		if task.State == fsm.Running {
+			n++
+		}
+	}
+	if n != tasks {
+		t.Fatalf("%d of %d workers run", n, tasks)
+	}
+	return m
+}
+
+// session is one whose machine has running workers, and decided is called with the records of each durable batch.
+func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session {
+	x.Helper()
+	d := &daemon{config: config.Default(), log: zap.NewNop(), bus: b}
+	first, err := d.newSetup(d.config, nil)
+	if err != nil {
+		x.Fatal(err)
+	}
+	d.configured.Store(first)
+	s := d.newSession()
+	if s.workspace, err = workspace.Open(workspace.Options{Dir: filepath.Join(x.dir, "work")}); err != nil {
+		x.Fatal(err)
+	}
+	head, err := b.Journal().Replay(context.Background(), bus.Head{}, func(uint64, []byte) error { return nil })
+	if err != nil {
+		x.Fatal(err)
+	}
+	s.owner = newOwner(fsm.NewDriver(running(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+newNonce()), b.Journal(), d.log)
+	s.owner.effects, s.owner.onDurable = func(fsm.Effect) {}, func(fsm.Record) {}
+	s.owner.onBatch = func(_ uint64, records []fsm.Record) { decided(records) }
+	return s
+}
+
+// drain consumes so many stored reports and returns how many a second are decided, durable, and acknowledged.
+func (x *decisionBench) drain(synced bool, reports int) float64 {
+	x.Helper()
+	b := x.open(synced)
+	defer x.close(b)
+	var left atomic.Int64
+	left.Store(int64(reports))
+	done := make(chan struct{})
+	s := x.session(b, func(records []fsm.Record) {
+		if left.Add(-int64(len(records))) == 0 {
+			close(done)
+		}
+	})
+	began := time.Now()
+	stop := x.run(s)
+	select {
+	case <-done:
+	case <-time.After(2 * time.Minute):
+		x.Errorf("%d reports are left", left.Load())
+	}
+	took := time.Since(began)
+	stop()
+	if !x.notices {
+		x.checkEnded(s, reports)
+	}
+	return rate(reports, took)
+}
+
+// run has a session consume and decide; stop waits for its end, what is decided is acknowledged by then.
+func (x *decisionBench) run(s *session) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.owner.run(ctx) })
+	wg.Go(func() { _ = s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reported(ctx, r) }) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// checkEnded makes sure that what was measured is what it is about: each report has ended its attempt.
+func (x *decisionBench) checkEnded(s *session, want int) {
+	x.Helper()
+	ended := 0
+	for _, task := range s.owner.driver.Machine().Tasks() {
+		if task.State == fsm.Stopping {
+			ended++
+		}
+	}
+	if ended != want {
+		x.Errorf("%d attempts are over, want %d", ended, want)
+	}
+}
+
+func rate(n int, took time.Duration) float64 { return float64(n) / took.Seconds() }
