@@ -13,6 +13,7 @@ import (
 // Other JSON is text: what linters, test runners and loggers write, answers of services, errors without a type.
 type Tail struct {
 	Lines []string // without events: such a line is empty
+	Text  string   // the lines
 	Waits string   // with events about the agent itself, which may state a wait
 
 	Quoted []Quoted // errors in JSON that the lines quote
@@ -34,7 +35,7 @@ func ReadTail(text string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
 	}
-	t := Tail{Lines: strings.Split(text, "\n"), Waits: text}
+	t := Tail{Lines: strings.Split(text, "\n"), Text: text, Waits: text}
 	if !strings.Contains(text, "{") {
 		return t
 	}
@@ -77,7 +78,9 @@ func ReadTail(text string, o *Outcome) Tail {
 	for _, e := range r.Close() {
 		o.Add(e)
 	}
-	t.Waits = strings.Join(waits, "\n")
+	if behind {
+		t.Text, t.Waits = strings.Join(t.Lines, "\n"), strings.Join(waits, "\n")
+	}
 	return t
 }
 

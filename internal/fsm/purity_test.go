@@ -41,8 +41,8 @@ var allowed = map[string][]string{
 		"retake/internal/recovery/plaintext", "strings", "unicode/utf8",
 	},
 	"retake/internal/recovery/classify": {
-		"cmp", "embed", "errors", "fmt", "regexp",
-		"retake/internal/agent", "retake/internal/recovery", "retake/internal/recovery/loglines", "retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter", "retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
+		"cmp", "embed", "errors", "fmt", "regexp", "regexp/syntax",
+		"retake/internal/agent", "retake/internal/recovery", "retake/internal/recovery/loglines", "retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter", "retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
 	},
 	"retake/internal/recovery/policy": {
 		"cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "regexp",

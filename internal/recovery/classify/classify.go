@@ -20,10 +20,11 @@ import (
 // Classifier reads evidence by rules. It is immutable and safe for concurrent use.
 type Classifier struct {
 	rules    []rule
-	first    []bool // per rule: its tier counts first lines
 	status   []statusRow
 	exit     []exitRow
 	literals *plaintext.Literals // of every rule, and of chatter as owner len(rules)
+	words    *vocabulary         // of the patterns
+	chatter  []string            // phrases that announce a retry
 	advice   []string            // beginnings of lines that only warn or advise
 	verdicts []string            // phrases that say that retries are over
 
@@ -45,20 +46,34 @@ func New(extra ...[]byte) (*Classifier, error) {
 	if err := errorsOf(files); err != nil {
 		return nil, err
 	}
-	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, advice: all.Chatter.Begins, verdicts: all.Chatter.Unless, steps: stepsFor(tiers), stepsInCode: stepsFor(tiersInCode), stepsInCommands: stepsForCommands()}
-	sets := make([][]string, 0, len(c.rules)+1)
-	for _, r := range c.rules {
-		sets = append(sets, r.Any)
-		c.first = append(c.first, r.Tier == tierCheck || r.Tier == tierRunner)
-	}
-	if c.literals = plaintext.NewLiterals(append(sets, all.Chatter.Any)); c.literals == nil {
-		return nil, fmt.Errorf("%w: too many literals", ErrRules)
+	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, chatter: all.Chatter.Any, advice: all.Chatter.Begins, verdicts: all.Chatter.Unless, steps: stepsFor(tiers[:]), stepsInCode: stepsFor(tiersInCode), stepsInCommands: stepsForCommands()}
+	if err := c.index(); err != nil {
+		return nil, err
 	}
 	c.like()
 	if len(extra) > 0 {
 		c.checkExamples(files[:2])
 	}
 	return c, errorsOf(files)
+}
+
+// index prepares the search for what the rules look for.
+func (c *Classifier) index() error {
+	sets := make([][]string, 0, len(c.rules)+1)
+	c.words = &vocabulary{ids: map[string]uint16{}}
+	for i := range c.rules {
+		r := &c.rules[i]
+		sets = append(sets, r.Any)
+		r.tier = tierOf(r.Tier).index()
+		if r.re != nil {
+			r.pattern = patternOf(r.re, c.words)
+		}
+	}
+	c.literals = plaintext.NewLiterals(append(sets, c.chatter))
+	if c.literals == nil || len(c.words.words) > maxWords {
+		return fmt.Errorf("%w: too many literals", ErrRules)
+	}
+	return nil
 }
 
 func errorsOf(files []*ruleFile) error {
@@ -77,7 +92,7 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 		for j, ex := range r.Examples {
 			want := r.Reason
 			if r.Reason == "" { // its line states a status
-				want, _ = c.matches(r, ex)
+				want, _ = (&sight{c: c, line: ex}).matches(r)
 			}
 			f := c.decide(clean(recovery.Evidence{Stderr: ex}))
 			if f.Reason == want {
@@ -214,7 +229,7 @@ func (q *classification) tested() bool {
 	if q.e.Stage != "" {
 		return false
 	}
-	_, ok := q.text().best(tierRunner, true, q.text().places, nil)
+	_, ok := q.text().best(tierOf(tierRunner), &q.text().places, nil)
 	return ok
 }
 

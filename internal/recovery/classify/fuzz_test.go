@@ -12,7 +12,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// FuzzClassify: any bytes get a reason, a cause of one line, a bounded wait and a signature, the same every time.
+// FuzzClassify: any bytes get a reason, a cause of one line, a bounded wait and a signature, the same every time, and
+// are read as each rule by itself would.
 func FuzzClassify(f *testing.F) {
 	c := newClassifier(f)
 	for i, s := range recoverytest.Tricky {
@@ -35,6 +36,11 @@ func FuzzClassify(f *testing.F) {
 		}
 		if again := c.Classify(e); again != got {
 			t.Errorf("%+v, then %+v", got, again)
+		}
+		if len(stderr)+len(stdout)+len(message) < 8<<10 { // the twin is slow
+			if err := sameAsTwin(c, e); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"retake/internal/agent"
@@ -17,8 +16,14 @@ import (
 // expression, whatever the text. The first ones for tiers in which the first counts, the last ones for the others.
 const maxPlaces = 8
 
-// place is a line on which a rule's literal stands, and where the literal ends.
-type place struct{ line, end int }
+// place is where a rule's literal stands: on which line, and where in it the literal ends.
+type place struct {
+	rule      uint16
+	line, end int32
+}
+
+// places are all of them in the order of the text, by the tiers of their rules.
+type places [len(tiers)][]place
 
 // reading is one text, searched once for all literals.
 type reading struct {
@@ -26,70 +31,95 @@ type reading struct {
 	e       *recovery.Evidence
 	lines   []string
 	levels  []loglines.Level
-	places  [][]place // per rule
-	chatter [][]place // per rule, on lines that only announce a retry
-	advice  [][]place // per rule, on lines that are below error level
-	retried [][]place // per rule, on those of them that announce a retry
-	frames  int       // of stack traces
-	hits    []place   // of the line that is searched; line is the rule here
+	places  places
+	chatter places // on lines that only announce a retry
+	advice  places // on lines that are below error level
+	retried places // on those of them that announce a retry
+	frames  int    // of stack traces
+
+	hits  []place // on the line that is searched
+	retry bool    // which announces one
+	sight sight
+	tried []uint8 // per rule, how many of its places were tried
 }
 
 // read searches the lines of tails, oldest first.
 func (c *Classifier) read(e *recovery.Evidence, tails *[3]agent.Tail, logs *[3]loglines.Lines) *reading {
-	rd := &reading{c: c, e: e, places: make([][]place, len(c.rules)), chatter: make([][]place, len(c.rules)), advice: make([][]place, len(c.rules)), retried: make([][]place, len(c.rules))}
+	rd := &reading{c: c, e: e, sight: sight{c: c}, tried: make([]uint8, len(c.rules))}
+	n := 0
 	for i := range tails {
-		for n, line := range tails[i].Lines {
-			rd.add(line, logs[i].Level(n))
-		}
+		n += len(tails[i].Lines) + 1
+	}
+	rd.lines, rd.levels = make([]string, 0, n), make([]loglines.Level, 0, n)
+	for i := range tails {
 		if len(tails[i].Lines) > 0 {
-			rd.add("", loglines.None) // the end of a text ends a quotation
+			rd.add(&tails[i], &logs[i])
 		}
 	}
 	return rd
 }
 
-// add searches one line.
-func (rd *reading) add(line string, level loglines.Level) {
+// add searches one text.
+func (rd *reading) add(tail *agent.Tail, logs *loglines.Lines) {
 	c, n := rd.c, len(rd.lines)
-	rd.lines, rd.levels = append(rd.lines, line), append(rd.levels, level)
-	if frame(line) {
-		rd.frames++
-		return
+	for i, line := range tail.Lines {
+		rd.lines, rd.levels = append(rd.lines, line), append(rd.levels, logs.Level(i))
+		if frame(line) {
+			rd.frames++
+		}
 	}
-	if line == "" {
-		return
-	}
-	rd.hits = rd.hits[:0]
-	to, weak := rd.places, rd.places
-	if level.Advises() {
-		to, weak = rd.advice, rd.advice
-	} else if c.advises(line) {
-		weak = rd.chatter
-	}
-	chatter, help := false, describesOption(line)
-	c.literals.Scan(line, func(owner, end int) {
+	rd.lines, rd.levels = append(rd.lines, ""), append(rd.levels, loglines.None) // the end of a text ends a quotation
+	begin := 0                                                                   // of line n
+	c.literals.Scan(tail.Text, func(owner, end int) {
+		for end > begin+len(rd.lines[n]) {
+			rd.keep(n)
+			begin += len(rd.lines[n]) + 1
+			n++
+		}
 		switch {
 		case owner == len(c.rules):
-			chatter = true
-		case len(rd.hits) == 0 || rd.hits[len(rd.hits)-1].line != owner:
-			rd.hits = append(rd.hits, place{owner, end})
+			rd.retry = true
+		case len(rd.hits) == 0 || rd.hits[len(rd.hits)-1].rule != uint16(owner):
+			rd.hits = append(rd.hits, place{uint16(owner), int32(n), int32(end - begin)})
 		}
 	})
-	switch retries := chatter && !c.concludes(line); {
-	case retries && level.Advises():
-		to, weak = rd.retried, rd.retried
-	case retries:
-		to, weak = rd.chatter, rd.chatter
+	rd.keep(n)
+}
+
+// keep puts the hits of line n where they belong.
+func (rd *reading) keep(n int) {
+	if len(rd.hits) == 0 && !rd.retry {
+		return
 	}
-	for _, h := range rd.hits {
-		if !c.rules[h.line].isFor(rd.e) || help && c.rules[h.line].Tier != tierProse {
+	hits, retry := rd.hits, rd.retry
+	rd.hits, rd.retry = rd.hits[:0], false
+	c, line, level := rd.c, rd.lines[n], rd.levels[n]
+	if len(hits) == 0 || frame(line) {
+		return
+	}
+	to, weak := &rd.places, &rd.places
+	retries := retry && !c.concludes(line)
+	switch {
+	case retries && level.Advises():
+		to, weak = &rd.retried, &rd.retried
+	case retries:
+		to, weak = &rd.chatter, &rd.chatter
+	case level.Advises():
+		to, weak = &rd.advice, &rd.advice
+	case c.advises(line):
+		weak = &rd.chatter
+	}
+	help := describesOption(line)
+	for _, h := range hits {
+		r := &c.rules[h.rule]
+		if !r.isFor(rd.e) || help && r.Tier != tierProse {
 			continue
 		}
 		in := weak
-		if c.first[h.line] {
+		if tiers[r.tier].first {
 			in = to
 		}
-		in[h.line] = keepPlace(in[h.line], place{n, h.end}, c.first[h.line])
+		in[r.tier] = append(in[r.tier], h)
 	}
 }
 
@@ -144,18 +174,6 @@ func (r *rule) isFor(e *recovery.Evidence) bool {
 		(r.Exit == nil || e.ExitCode == nil || *e.ExitCode == *r.Exit)
 }
 
-// keepPlace adds p, holding on to the first or the last maxPlaces places.
-func keepPlace(ps []place, p place, first bool) []place {
-	if len(ps) < maxPlaces {
-		return append(ps, p)
-	}
-	if !first {
-		copy(ps, ps[1:])
-		ps[maxPlaces-1] = p
-	}
-	return ps
-}
-
 // match is a line that a rule knows.
 type match struct {
 	rule   *rule
@@ -166,80 +184,60 @@ type match struct {
 
 // best returns the line that decides within a tier: the first or the last, by rule order on the same line. Only
 // reasons on the list count, if there is one.
-func (rd *reading) best(b evidenceTier, first bool, places [][]place, only []recovery.Reason) (match, bool) {
-	var best match
-	for i := range rd.c.rules {
-		r := &rd.c.rules[i]
-		if r.Tier != b || len(places[i]) == 0 || only != nil && !slices.Contains(only, r.Reason) {
-			continue
-		}
-		m, ok := rd.try(r, places[i], first, &best)
-		if ok && (best.rule == nil || first && m.line < best.line || !first && m.line > best.line) {
-			best = m
-		}
-	}
-	return best, best.rule != nil
+func (rd *reading) best(t *tierRow, in *places, only []recovery.Reason) (best match, ok bool) {
+	rd.each(t, in, only, func(m match) bool {
+		best, ok = m, true
+		return false
+	})
+	return best, ok
 }
 
 // all returns each rule's best line within a tier, in the order in which they would decide.
-func (rd *reading) all(b *tierRow) (ms []match) {
-	for i := range rd.c.rules {
-		if r := &rd.c.rules[i]; r.Tier == b.name && len(rd.places[i]) > 0 {
-			if m, ok := rd.try(r, rd.places[i], b.first, &match{}); ok {
-				ms = append(ms, m)
-			}
+func (rd *reading) all(t *tierRow) (ms []match) {
+	rd.each(t, &rd.places, nil, func(m match) bool {
+		if !slices.ContainsFunc(ms, func(known match) bool { return known.rule == m.rule }) {
+			ms = append(ms, m)
 		}
-	}
-	slices.SortStableFunc(ms, func(x, y match) int {
-		if b.first {
-			return cmp.Compare(x.line, y.line)
-		}
-		return cmp.Compare(y.line, x.line)
+		return true
 	})
 	return ms
 }
 
-// try applies r to its places, nearest to the root cause first, as long as they are nearer than a match that is known.
-func (rd *reading) try(r *rule, places []place, first bool, known *match) (match, bool) {
-	for k := range places {
-		p := places[k]
-		if !first {
-			p = places[len(places)-1-k]
+// each calls found for every match within a tier, nearest to the root cause first, on one line by rule order, as long as it
+// returns true. Of each rule only maxPlaces places are tried.
+func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found func(match) bool) {
+	all := in[t.index()]
+	clear(rd.tried)
+	for len(all) > 0 {
+		var line []place // the places of the next line
+		if n := len(all); t.first {
+			k := 1
+			for k < n && all[k].line == all[0].line {
+				k++
+			}
+			line, all = append(rd.hits[:0], all[:k]...), all[k:]
+		} else {
+			k := n - 1
+			for k > 0 && all[k-1].line == all[n-1].line {
+				k--
+			}
+			line, all = append(rd.hits[:0], all[k:]...), all[:k]
+			slices.Reverse(line)
 		}
-		if known.rule != nil && (first && p.line >= known.line || !first && p.line <= known.line) {
-			break
+		slices.SortStableFunc(line, func(a, b place) int { return cmp.Compare(a.rule, b.rule) })
+		for _, p := range line {
+			r := &rd.c.rules[p.rule]
+			if rd.tried[p.rule] == maxPlaces || only != nil && !slices.Contains(only, r.Reason) {
+				continue
+			}
+			rd.tried[p.rule]++
+			rd.sight.see(window(rd.lines[p.line], int(p.end)))
+			if reason, ok := rd.sight.matches(r); ok && !found(match{rule: r, reason: reason, line: int(p.line), quote: rd.quote(r, p)}) {
+				return
+			}
 		}
-		if reason, ok := rd.c.matches(r, window(rd.lines[p.line], p.end)); ok {
-			return match{rule: r, reason: reason, line: p.line, quote: rd.quote(r, p)}, true
-		}
+		rd.hits = line
 	}
-	return match{}, false
-}
-
-var threeDigits = regexp.MustCompile(`[0-9]{3}`)
-
-// matches reports whether r knows the line, and what it means.
-func (c *Classifier) matches(r *rule, line string) (recovery.Reason, bool) {
-	if r.re == nil && len(r.Unless) == 0 {
-		return r.Reason, true
-	}
-	lower := strings.ToLower(line)
-	if slices.ContainsFunc(r.Unless, func(u string) bool { return strings.Contains(lower, u) }) {
-		return "", false
-	}
-	if r.Reason != "" {
-		return r.Reason, r.re == nil || r.re.MatchString(line)
-	}
-	if !threeDigits.MatchString(line) { // the expressions are long
-		return "", false
-	}
-	m := r.re.FindStringSubmatch(line)
-	if m == nil {
-		return "", false
-	}
-	code, _ := strconv.Atoi(m[1])
-	row, ok := c.kindOf(code)
-	return row.Reason, ok
 }
 
 // window returns the line, or what is around the literal that ends at end in a long one.
@@ -257,13 +255,13 @@ var jsonField = regexp.MustCompile(`^"[\w.-]+": "([^"\\]+)",?$`)
 func (rd *reading) quote(r *rule, p place) string {
 	line := rd.lines[p.line]
 	if len(line) > plaintext.MaxCause {
-		line = plaintext.From(line, p.end)
+		line = plaintext.From(line, int(p.end))
 	}
 	line = strings.TrimPrefix(strings.TrimSpace(line), "vet: ")
 	if m := jsonField.FindStringSubmatch(line); m != nil {
 		line = m[1]
 	}
-	if r.Next && p.line+1 < len(rd.lines) {
+	if r.Next && int(p.line)+1 < len(rd.lines) {
 		if next := strings.TrimSpace(rd.lines[p.line+1]); next != "" && next != "FAIL" {
 			return line + " " + next
 		}

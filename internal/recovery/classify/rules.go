@@ -38,11 +38,16 @@ type tierRow struct {
 	confidence float64
 }
 
+// index is the tier's place among tiers.
+func (t *tierRow) index() int {
+	return slices.IndexFunc(tiers[:], func(o tierRow) bool { return o.name == t.name })
+}
+
 // isVague reports whether the tier's lines tell what happened in general words, or less.
 func (t *tierRow) isVague() bool { return t.name == tierProse || t.name == tierGuess }
 
 // tiers are what each tier is worth, strongest first. Confidence: our estimate of how often such a rule names the root cause.
-var tiers = []tierRow{
+var tiers = [...]tierRow{
 	{tierCheck, true, 0.95},
 	{tierRunner, true, 0.95},
 	{tierFailure, false, 0.9},
@@ -50,6 +55,16 @@ var tiers = []tierRow{
 	{tierCrash, false, 0.6},
 	{tierProse, false, 0.5},
 	{tierGuess, false, 0.3},
+}
+
+// tierOf returns the tier of a name; nil: there is none.
+func tierOf(name evidenceTier) *tierRow {
+	for i := range tiers {
+		if tiers[i].name == name {
+			return &tiers[i]
+		}
+	}
+	return nil
 }
 
 // rule is one [[rule]] of rules.toml, which explains the fields.
@@ -67,10 +82,12 @@ type rule struct {
 	Why      string          `toml:"why"`
 	Examples []string        `toml:"examples"`
 
-	answer *providerError // that it was made of; nil: none
-	doc    *ruleFile      // where it stands
-	path   string         // in it
-	re     *regexp.Regexp // nil: the literal suffices
+	answer  *providerError // that it was made of; nil: none
+	doc     *ruleFile      // where it stands
+	path    string         // in it
+	tier    int            // among tiers
+	re      *regexp.Regexp // nil: the literal suffices
+	pattern *pattern       // of re
 }
 
 // statusRow says what an HTTP status means, and which narrower reasons the text may give instead. Codes 4 and 5 stand
@@ -161,17 +178,17 @@ func (r *rule) fault(key, format string, args ...any) {
 
 // compile checks r and prepares its expression.
 func (r *rule) compile() {
+	var err error
+	if r.Match != "" {
+		r.re, err = regexp.Compile(r.Match)
+	}
 	if r.answer != nil {
 		r.answer.check(r)
 	} else {
 		r.check()
 	}
 	r.doc.checkLiterals(r.path+".unless", r.Unless)
-	if r.Match == "" {
-		return
-	}
-	var err error
-	if r.re, err = regexp.Compile(r.Match); err != nil {
+	if err != nil {
 		r.fault("match", "%v", err)
 	}
 }
@@ -192,7 +209,7 @@ func (r *rule) check() {
 	}
 	_, known := recovery.Describe(r.Reason)
 	switch {
-	case !slices.ContainsFunc(tiers, func(b tierRow) bool { return b.name == r.Tier }):
+	case tierOf(r.Tier) == nil:
 		r.fault("band", "unknown band %q, want check, runner, failure, status, crash, prose or guess", r.Tier)
 	case r.Tier == tierStatus && known:
 		r.fault("reason", "a rule of band status has none")
@@ -203,7 +220,7 @@ func (r *rule) check() {
 		r.fault("any", "at least one literal is needed")
 	}
 	r.doc.checkLiterals(r.path+".any", r.Any)
-	if re, err := regexp.Compile(r.Match); r.Tier == tierStatus && err == nil && re.NumSubexp() != 1 {
+	if r.Tier == tierStatus && (r.Match == "" || r.re != nil && r.re.NumSubexp() != 1) {
 		r.fault("match", "a rule of band status needs exactly one group")
 	}
 }

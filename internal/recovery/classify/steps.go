@@ -40,7 +40,7 @@ var vagueSteps = []string{"text crash", "retries and advice", "text guess", "lin
 
 // stepsForCommands are the steps for stages that run the user's commands. What says nothing specific is the command's own no.
 func stepsForCommands() []step {
-	all := slices.DeleteFunc(stepsFor(tiers), func(s step) bool { return slices.Contains(vagueSteps, s.name) })
+	all := slices.DeleteFunc(stepsFor(tiers[:]), func(s step) bool { return slices.Contains(vagueSteps, s.name) })
 	return slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
 }
 
@@ -136,7 +136,7 @@ func (q *classification) status() (recovery.Finding, bool) {
 	}
 	if row.Refine != nil {
 		for _, b := range []evidenceTier{tierFailure, tierProse} {
-			if m, ok := q.text().best(b, false, q.text().places, row.Refine); ok {
+			if m, ok := q.text().best(tierOf(b), &q.text().places, row.Refine); ok {
 				f.Reason, f.Cause, f.Rule = m.reason, m.quote, m.rule.ID
 				break
 			}
@@ -182,9 +182,9 @@ func (q *classification) deadline() (recovery.Finding, bool) {
 	}
 	if q.e.Stage == "CODE" {
 		rd := q.text()
-		for _, places := range [][][]place{rd.places, rd.chatter} {
+		for _, in := range []*places{&rd.places, &rd.chatter} {
 			for _, b := range []evidenceTier{tierFailure, tierStatus} {
-				if m, ok := rd.best(b, false, places, nil); ok && slices.Contains(waitedFor, m.reason) {
+				if m, ok := rd.best(tierOf(b), in, nil); ok && slices.Contains(waitedFor, m.reason) {
 					return m.finding(0.6), true
 				}
 			}
@@ -198,7 +198,7 @@ func (q *classification) missingProgram() (recovery.Finding, bool) {
 	if q.e.ExitCode == nil || *q.e.ExitCode != 127 {
 		return recovery.Finding{}, false
 	}
-	m, ok := q.text().best(tierFailure, false, q.text().places, []recovery.Reason{recovery.ToolNotFound})
+	m, ok := q.text().best(tierOf(tierFailure), &q.text().places, []recovery.Reason{recovery.ToolNotFound})
 	return m.finding(0.8), ok
 }
 
@@ -211,7 +211,7 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	if b.name == tierGuess && q.e.ExitCode != nil && *q.e.ExitCode == 0 && q.e.Signal == "" {
 		return recovery.Finding{}, false
 	}
-	m, ok := q.text().decisive(b, q.text().places, q.readable())
+	m, ok := q.text().decisive(b, &q.text().places, q.readable())
 	if ok && b.name == tierCrash {
 		m.quote = q.quote() // a traceback ends with what happened
 	}
@@ -225,8 +225,8 @@ var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTra
 var answered = []string{"429", "_exhausted"}
 
 // decisive returns the line that decides within a tier, and what it quotes is weighed.
-func (rd *reading) decisive(b *tierRow, places [][]place, only []recovery.Reason) (match, bool) {
-	m, ok := rd.best(b.name, b.first, places, only)
+func (rd *reading) decisive(b *tierRow, in *places, only []recovery.Reason) (match, bool) {
+	m, ok := rd.best(b, in, only)
 	if ok && m.rule.Claim {
 		m = rd.quotedCause(m)
 	}
@@ -238,8 +238,8 @@ func (rd *reading) quotedCause(claim match) match {
 	if containsAny(strings.ToLower(rd.lines[claim.line]), answered) {
 		return claim
 	}
-	for _, places := range [][][]place{rd.places, rd.chatter} {
-		if m, ok := rd.best(tierFailure, false, places, transport); ok {
+	for _, in := range []*places{&rd.places, &rd.chatter} {
+		if m, ok := rd.best(tierOf(tierFailure), in, transport); ok {
 			return m
 		}
 	}
@@ -253,7 +253,7 @@ func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 		if q.hung() && b.isVague() {
 			continue
 		}
-		if m, ok := q.text().decisive(&b, q.text().chatter, nil); ok {
+		if m, ok := q.text().decisive(&b, &q.text().chatter, nil); ok {
 			return m.finding(b.confidence / 2), true
 		}
 	}
@@ -266,20 +266,20 @@ func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
 	rd := q.text()
 	if slices.Contains(rd.levels, loglines.Error) {
-		f, ok := rd.weakest(order, rd.retried, waitedFor)
+		f, ok := rd.weakest(order, &rd.retried, waitedFor)
 		f.Cause = fmt.Sprintf("%s (after: %s)", q.quote(), f.Cause)
 		return f, ok
 	}
-	if f, ok := rd.weakest(order, rd.retried, nil); ok {
+	if f, ok := rd.weakest(order, &rd.retried, nil); ok {
 		return f, true
 	}
-	return rd.weakest(order, rd.advice, nil)
+	return rd.weakest(order, &rd.advice, nil)
 }
 
 // weakest reads places that only explain, tier by tier.
-func (rd *reading) weakest(order []tierRow, places [][]place, only []recovery.Reason) (recovery.Finding, bool) {
+func (rd *reading) weakest(order []tierRow, in *places, only []recovery.Reason) (recovery.Finding, bool) {
 	for _, b := range order {
-		if m, ok := rd.best(b.name, b.first, places, nil); ok && (only == nil || slices.Contains(only, m.reason)) {
+		if m, ok := rd.best(&b, in, nil); ok && (only == nil || slices.Contains(only, m.reason)) {
 			return m.finding(b.confidence / 2), true
 		}
 	}

@@ -9,6 +9,7 @@ type Literals struct {
 	next   []uint32   // state + column → state
 	final  uint32     // the first state that has owners
 	owners [][]uint16 // (state-final)/width → owners of the literals that end there
+	long   int        // bytes of the longest literal
 }
 
 // maxLiteralStates bounds the automaton's memory, to about 100 MiB at worst.
@@ -40,6 +41,7 @@ func NewLiterals(sets [][]string) *Literals {
 	for _, set := range sets {
 		for _, lit := range set {
 			total += len(lit)
+			l.long = max(l.long, len(lit))
 		}
 	}
 	l.next = make([]uint32, 0, total*int(l.width))
@@ -128,15 +130,75 @@ func (t *trie) arrange() {
 	t.next = next
 }
 
-// Scan calls found for every occurrence in line, with its owner and the offset of its end.
-func (l *Literals) Scan(line string, found func(owner, end int)) {
+// Scan calls found for every occurrence in a text, with its owner and the offset of its end, in the order of the ends; of
+// those that end at one place the longest first.
+func (l *Literals) Scan(text string, found func(owner, end int)) {
+	part := len(text) / lanes
+	if part < shortestPart*l.long {
+		l.scan(text, 0, 0, found)
+		return
+	}
+	hits := l.scanParts(text, part)
+	for i := range hits {
+		for _, h := range hits[i] {
+			for _, o := range l.owners[(h.state-l.final)/l.width] {
+				found(int(o), int(h.end))
+			}
+		}
+	}
+	l.scan(text, lanes*part-l.long, lanes*part, found)
+}
+
+// scan is Scan from one offset on, for what ends behind another one.
+func (l *Literals) scan(text string, from, behind int, found func(owner, end int)) {
 	state := uint32(0)
-	for i := 0; i < len(line); i++ {
-		state = l.next[state+uint32(l.class[line[i]])]
-		if state >= l.final {
+	for i := max(0, from); i < len(text); i++ {
+		state = l.next[state+uint32(l.class[text[i]])]
+		if state >= l.final && i >= behind {
 			for _, o := range l.owners[(state-l.final)/l.width] {
 				found(int(o), i+1)
 			}
 		}
 	}
+}
+
+// A step waits for the one before it, so that a processor does nothing for most of the time: texts that are long enough are read in
+// several places at once.
+const (
+	lanes        = 4
+	shortestPart = 4 // of a lane, in lengths of the longest literal: what it reads before its part is lost
+)
+
+// hit is where literals end.
+type hit struct {
+	state uint32
+	end   uint32
+}
+
+// scanParts scans the first lanes parts of a text. Each lane begins early enough to know the literals that reach into its part.
+func (l *Literals) scanParts(text string, part int) (hits [lanes][]hit) {
+	var state [lanes]uint32
+	for k := 1; k < lanes; k++ {
+		for i := k*part - min(l.long, k*part); i < k*part; i++ {
+			state[k] = l.next[state[k]+uint32(l.class[text[i]])]
+		}
+	}
+	next, class, final := l.next, &l.class, l.final
+	a, b, c, d := state[0], state[1], state[2], state[3]
+	t0, t1, t2, t3 := text[:part], text[part:][:part], text[2*part:][:part], text[3*part:][:part]
+	for i := range part {
+		a = next[a+uint32(class[t0[i]])]
+		b = next[b+uint32(class[t1[i]])]
+		c = next[c+uint32(class[t2[i]])]
+		d = next[d+uint32(class[t3[i]])]
+		if a < final && b < final && c < final && d < final {
+			continue
+		}
+		for k, s := range [lanes]uint32{a, b, c, d} {
+			if s >= final {
+				hits[k] = append(hits[k], hit{s, uint32(k*part + i + 1)})
+			}
+		}
+	}
+	return hits
 }

@@ -1,0 +1,308 @@
+package classify
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"retake/internal/recovery"
+	"retake/internal/recovery/recoverytest"
+	"retake/internal/testfiles"
+)
+
+// twin reads texts as it is written down in rules.toml: each rule by itself looks for each of its literals on each line, and asks
+// its whole expression. It is what reading has to equal.
+type twin struct {
+	c     *Classifier
+	lines []string
+	// per rule, as in reading
+	places, chatter, advice, retried [][]twinPlace
+	frames                           int
+}
+
+type twinPlace struct{ line, end int }
+
+// twinOf reads what rd has read.
+func twinOf(rd *reading) *twin {
+	c := rd.c
+	t := &twin{c: c, lines: rd.lines}
+	for _, in := range []*[][]twinPlace{&t.places, &t.chatter, &t.advice, &t.retried} {
+		*in = make([][]twinPlace, len(c.rules))
+	}
+	for n, line := range rd.lines {
+		if frame(line) {
+			t.frames++
+			continue
+		}
+		hits, retries := t.hitsOn(line)
+		retries = retries && !slices.ContainsFunc(c.verdicts, func(v string) bool { return strings.Contains(strings.ToLower(line), v) })
+		to, weak := t.places, t.places
+		switch level := rd.levels[n]; {
+		case retries && level.Advises():
+			to, weak = t.retried, t.retried
+		case retries:
+			to, weak = t.chatter, t.chatter
+		case level.Advises():
+			to, weak = t.advice, t.advice
+		case c.advises(line):
+			weak = t.chatter
+		}
+		for _, h := range hits {
+			r := &c.rules[h.rule]
+			if !r.isFor(rd.e) || describesOption(line) && r.Tier != tierProse {
+				continue
+			}
+			if first := tierOf(r.Tier).first; first {
+				to[h.rule] = append(to[h.rule], twinPlace{n, h.end})
+				to[h.rule] = to[h.rule][:min(len(to[h.rule]), maxPlaces)]
+			} else {
+				weak[h.rule] = append(weak[h.rule], twinPlace{n, h.end})
+				weak[h.rule] = weak[h.rule][max(0, len(weak[h.rule])-maxPlaces):]
+			}
+		}
+	}
+	return t
+}
+
+type twinHit struct{ rule, end, length int }
+
+// hitsOn finds the literals of each rule; retries: and one of chatter.
+func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
+	lower := strings.Map(func(r rune) rune {
+		if 'A' <= r && r <= 'Z' {
+			return r | 0x20
+		}
+		return r
+	}, line)
+	for i := range t.c.rules {
+		for _, l := range t.c.rules[i].Any {
+			for from := 0; ; {
+				at := strings.Index(lower[from:], l)
+				if at < 0 {
+					break
+				}
+				hits = append(hits, twinHit{i, from + at + len(l), len(l)})
+				from += at + 1
+			}
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b twinHit) int {
+		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.length, a.length), cmp.Compare(a.rule, b.rule))
+	})
+	hits = slices.CompactFunc(hits, func(a, b twinHit) bool { return a.rule == b.rule }) // side by side they are one place
+	return hits, slices.ContainsFunc(t.c.chatter, func(l string) bool { return strings.Contains(lower, l) })
+}
+
+// best is the nearest line that any rule of a tier matches.
+func (t *twin) best(tier *tierRow, in [][]twinPlace, only []recovery.Reason) (best match, ok bool) {
+	for _, m := range t.matches(tier, in) {
+		if only != nil && !slices.Contains(only, m.rule.Reason) {
+			continue
+		}
+		if !ok || tier.first && m.line < best.line || !tier.first && m.line > best.line {
+			best, ok = m, true
+		}
+	}
+	return best, ok
+}
+
+// matches is the nearest match of each rule, in the order of the rules.
+func (t *twin) matches(tier *tierRow, in [][]twinPlace) (ms []match) {
+	for i := range t.c.rules {
+		r := &t.c.rules[i]
+		places := slices.Clone(in[i])
+		if r.Tier != tier.name {
+			continue
+		}
+		if !tier.first {
+			slices.Reverse(places)
+		}
+		for _, p := range places {
+			if reason, ok := t.matchesRule(r, window(t.lines[p.line], p.end)); ok {
+				rd := &reading{c: t.c, lines: t.lines}
+				ms = append(ms, match{r, reason, p.line, rd.quote(r, place{uint16(i), int32(p.line), int32(p.end)})})
+				break
+			}
+		}
+	}
+	return ms
+}
+
+var twinDigits = regexp.MustCompile(`[0-9]{3}`)
+
+func (t *twin) matchesRule(r *rule, line string) (recovery.Reason, bool) {
+	lower := strings.ToLower(line)
+	switch {
+	case slices.ContainsFunc(r.Unless, func(u string) bool { return strings.Contains(lower, u) }):
+		return "", false
+	case r.re == nil:
+		return r.Reason, true
+	case r.Reason != "":
+		return r.Reason, r.re.MatchString(line)
+	case !twinDigits.MatchString(line):
+		return "", false
+	}
+	m := r.re.FindStringSubmatch(line)
+	if m == nil {
+		return "", false
+	}
+	code, _ := strconv.Atoi(m[1])
+	row, ok := t.c.kindOf(code)
+	return row.Reason, ok
+}
+
+// sameAsTwin reports where the reading of an evidence differs from its twin's.
+func sameAsTwin(c *Classifier, e recovery.Evidence) error {
+	q := &classification{c: c, e: clean(e)}
+	rd := q.text()
+	tw := twinOf(rd)
+	if rd.frames != tw.frames {
+		return fmt.Errorf("%d frames, want %d", rd.frames, tw.frames)
+	}
+	for i := range tiers {
+		tier := &tiers[i]
+		for name, in := range map[string]struct {
+			got  *places
+			want [][]twinPlace
+		}{"places": {&rd.places, tw.places}, "chatter": {&rd.chatter, tw.chatter}, "advice": {&rd.advice, tw.advice}, "retried": {&rd.retried, tw.retried}} {
+			for _, only := range [][]recovery.Reason{nil, transport, waitedFor, ofCommands, {recovery.ToolNotFound}} {
+				got, _ := rd.best(tier, in.got, only)
+				if want, _ := tw.best(tier, in.want, only); got != want {
+					return fmt.Errorf("%s of tier %s: %s, want %s", name, tier.name, shown(got), shown(want))
+				}
+			}
+		}
+		want := tw.matches(tier, tw.places)
+		slices.SortStableFunc(want, func(a, b match) int {
+			if tier.first {
+				return cmp.Compare(a.line, b.line)
+			}
+			return cmp.Compare(b.line, a.line)
+		})
+		if got := rd.all(tier); !slices.Equal(got, want) {
+			return fmt.Errorf("tier %s: %d rules match, want %d", tier.name, len(got), len(want))
+		}
+	}
+	return nil
+}
+
+func shown(m match) string {
+	if m.rule == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%s (%s) on line %d: %.80q", m.rule.ID, m.reason, m.line, m.quote)
+}
+
+// knownTexts are the corpora, what is written beside them, and the rules' examples.
+func knownTexts(t *testing.T, c *Classifier) (all []string) {
+	for _, l := range testfiles.Corpus(t) {
+		all = append(all, l.Text)
+	}
+	for _, file := range written {
+		for _, l := range writtenLines(t, file) {
+			all = append(all, l.Text)
+		}
+	}
+	for i := range c.rules {
+		all = append(all, c.rules[i].Examples...)
+	}
+	return append(all, recoverytest.Tricky...)
+}
+
+// TestReadingEqualsItsTwin: what was seen of real programs is read like by each rule for itself.
+func TestReadingEqualsItsTwin(t *testing.T) {
+	c := newClassifier(t)
+	for _, text := range append(knownTexts(t, c), recoverytest.Tail(4<<10), recoverytest.Stream(4<<10), recoverytest.Hostile(4<<10)) {
+		if err := sameAsTwin(c, recovery.Evidence{Stderr: text}); err != nil {
+			t.Errorf("%.200q: %v", text, err)
+		}
+	}
+}
+
+// TestMixedReadingEqualsItsTwin: the same for lines and words of all of them in a new order, cut, folded and repeated.
+func TestMixedReadingEqualsItsTwin(t *testing.T) {
+	c := newClassifier(t)
+	var lines, words []string
+	for _, text := range knownTexts(t, c) {
+		lines = append(lines, strings.Split(text, "\n")...)
+		words = append(words, strings.Fields(text)...)
+	}
+	for i := range c.rules {
+		words = append(append(words, c.rules[i].Any...), c.rules[i].Unless...)
+	}
+	changes := []func(string, int) string{
+		func(s string, n int) string { return s[:n%(len(s)+1)] },
+		func(s string, n int) string { return s[n%(len(s)+1):] },
+		func(s string, _ int) string { return strings.ToUpper(s) },
+		func(s string, _ int) string { return strings.NewReplacer("k", "\u212a", "s", "\u017f").Replace(s) },
+		func(s string, n int) string { return strings.Repeat(s+" ", n%60) },
+		func(s string, n int) string { return s + " " + words[n%len(words)] + " " + words[n/7%len(words)] },
+		func(s string, n int) string { return words[n%len(words)] + s },
+	}
+	line := rapid.Custom(func(r *rapid.T) string {
+		s := lines[rapid.IntRange(0, len(lines)-1).Draw(r, "line")]
+		if k := rapid.IntRange(-len(changes), len(changes)-1).Draw(r, "change"); k >= 0 {
+			s = changes[k](s, rapid.IntRange(0, 1<<20).Draw(r, "by"))
+		}
+		return s
+	})
+	rapid.Check(t, func(r *rapid.T) {
+		e := recovery.Evidence{
+			Stderr: strings.Join(rapid.SliceOfN(line, 1, 12).Draw(r, "stderr"), "\n"),
+			Stdout: strings.Join(rapid.SliceOfN(line, 0, 3).Draw(r, "stdout"), "\n"),
+			Stage:  rapid.SampledFrom([]string{"", "CODE", "VALIDATE"}).Draw(r, "stage"),
+		}
+		if err := sameAsTwin(c, e); err != nil {
+			r.Fatal(err)
+		}
+	})
+}
+
+// TestPatternEqualsExpression: an expression that is taken apart matches what the whole one matches.
+func TestPatternEqualsExpression(t *testing.T) {
+	texts := []string{
+		"", "a", "ab", "abc", "AbC", "abd", "tests failed", "test failed", "Test failed", "a|b", "]", "x]y", "-a", "foo", "fOO", "bar", "BAR", "k", "\u212a", "\u017f", "S",
+		"foo bar", "foobar", "foo  bar", "foo\nbar", "é", "É", "\xff", "\ufffd", "12:3: error", "K9", "m[a]", "a+b", "not found", "No such file", "nosuch",
+	}
+	for _, expr := range []string{
+		"", "abc", "(?i)abc", "abc|abd", "(?i)abc|(?-i)foo|bar", "foo|(?i)bar", "[Tt]ests? failed", `\bfoo\b`, "^foo|bar$", `a\|b`, "[]]", "x[]|]y", "[^]a]b|foo", `[a\]b]|foo`,
+		"[[:alpha:]|]foo|bar", `(?i)k|(?i)s`, "(?:foo|bar) ?(?:foo|bar)?", "(?i)[é]", "(?i)é", `\x{fffd}`, "f.o", "(foo|bar)+", "(?:foo){2}|bar", "[A-C]bc", "[a-c]b", "(?s)foo.bar|k", "(?:no|not) (?:such|found)",
+		`\Qa|b\E|foo`, "(?:)", "foo|", "(?i)(?:foo|no) ?such|ba[rz]", "[ks]", "(?i)[ks]", "a+b", `a\+b`,
+	} {
+		words := &vocabulary{ids: map[string]uint16{}}
+		re := regexp.MustCompile(expr)
+		p := patternOf(re, words)
+		for _, text := range texts {
+			s := &sight{c: &Classifier{words: words}, line: text}
+			if got, want := s.holds(p), re.MatchString(text); got != want {
+				t.Errorf("%q matches %q: %v, want %v", expr, text, got, want)
+			}
+		}
+	}
+}
+
+// BenchmarkTwin is what BenchmarkClassify would cost without a common search.
+func BenchmarkTwin(b *testing.B) {
+	c := newClassifier(b)
+	e := clean(recovery.Evidence{Stderr: recoverytest.Tail(4 << 10), At: benchNow})
+	for b.Loop() {
+		(&classification{c: c, e: e}).byTwin()
+	}
+}
+
+// byTwin lets each rule by itself decide what a text means.
+func (q *classification) byTwin() (match, bool) {
+	tw := twinOf(q.text())
+	for i := range tiers {
+		if m, ok := tw.best(&tiers[i], tw.places, nil); ok {
+			return m, true
+		}
+	}
+	return match{}, false
+}

@@ -1,0 +1,33 @@
+package plaintext
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestScanEqualsItsTwin: however long a text is, all literals are found where looking for each of them finds them.
+func TestScanEqualsItsTwin(t *testing.T) {
+	type hit struct{ owner, end int }
+	rapid.Check(t, func(r *rapid.T) {
+		literal := rapid.StringMatching(`[ab.]{1,6}`)
+		sets := rapid.SliceOfN(rapid.SliceOfNDistinct(literal, 0, 5, rapid.ID[string]), 1, 5).Draw(r, "sets")
+		text := rapid.StringMatching(`[abAB.c]{0,300}`).Draw(r, "text")
+		var want, got []hit
+		for end := 1; end <= len(text); end++ {
+			for length := 6; length > 0; length-- { // the longest first
+				for owner, set := range sets {
+					if length <= end && slices.Contains(set, strings.ToLower(text[end-length:end])) {
+						want = append(want, hit{owner, end})
+					}
+				}
+			}
+		}
+		NewLiterals(sets).Scan(text, func(owner, end int) { got = append(got, hit{owner, end}) })
+		if !slices.Equal(got, want) {
+			r.Errorf("%q in %q: %v, want %v", sets, text, got, want)
+		}
+	})
+}
