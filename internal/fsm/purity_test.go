@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/leak": {"encoding/hex", "math/bits", "net/url", "regexp", "retake/internal/redact", "slices", "strconv", "strings", "unicode/utf16"},
 	"retake/internal/bus/wire": {
-		"bytes", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "errors", "fmt", "slices", "sort", "strconv", "strings", "time", "unicode/utf8",
+		"bytes", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "errors", "fmt", "math", "reflect", "slices", "sort", "strconv", "strings", "time", "unicode/utf16", "unicode/utf8",
 	},
 	"retake/internal/trace": {
 		"cmp", "crypto/sha256", "encoding/hex", "retake/internal/bus/wire", "retake/internal/fsm", "retake/internal/recovery", "slices", "strconv", "strings", "time",

@@ -254,6 +254,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"error":{"error":{}}}`))
 	f.Add([]byte("\xff{\"error_id\":null}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		agree(t, data)
 		e, err := Decode(data)
 		if err != nil {
 			var m *Malformed

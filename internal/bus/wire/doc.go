@@ -1,6 +1,9 @@
 // Package wire is the language of the agent bus: one envelope, one Go type and one table row per message, and the
 // subjects that they travel on.
 //
+// Invariant: there are two ways to read a message, and they agree: one pass over what is written plainly, which is what every sender of ours
+// writes (plain), and a slow one over everything else, which knows why it is refused. Tests hold them against each other.
+//
 // Invariant: whatever Decode hands out satisfies the same rules as what Encode lets through: every required field was
 // present, every value is within its range. Encode refuses to send what Decode would refuse to read.
 //

@@ -77,8 +77,16 @@ func Encode(from Sender, seq uint64, at time.Time, p Payload) ([]byte, error) {
 }
 
 // Decode reads one message: an envelope, a bare worker_error object, or either of them wrapped as {"error": {…}}. Its
-// error is always a *Malformed.
+// error is always a *Malformed. The envelope's Raw may be a part of data.
 func Decode(data []byte) (Envelope, error) {
+	if e, ok := decodePlain(data); ok {
+		return e, nil
+	}
+	return decodeAny(data)
+}
+
+// decodeAny is Decode, however the message is written.
+func decodeAny(data []byte) (Envelope, error) {
 	tree, m := readObject(data, "")
 	if m == nil && isWrapped(tree) {
 		data = member(data, "error")

@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// layout is a Go type as it is on the wire, with the rules for its values: what Decode goes by when it reads a message in one pass (see plain).
+// It is made once, from the type and the same fields as everything else.
+type layout struct {
+	of      reflect.Type
+	shape   shape
+	rule    *Field          // of the value itself; nil: there is none
+	elem    *layout         // of a pointer, a list or a map
+	members []memberLayout  // of a struct
+	named   map[string]int  // its members by name
+	folded  map[string]bool // the names in lower case: encoding/json takes every spelling of them
+	must    uint64          // the members that have to be there, a bit for each
+	zeroBad uint64          // and those whose zero value breaks a rule
+}
+
+type memberLayout struct {
+	layout
+	index int // of the field in its struct
+}
+
+// shape is how a value is read.
+type shape int
+
+const (
+	shapeText shape = iota + 1
+	shapeBool
+	shapeInt
+	shapeCount // an unsigned integer
+	shapeFloat
+	shapeTime
+	shapeRaw
+	shapePointer
+	shapeList
+	shapeMap
+	shapeStruct
+)
+
+var shapes = map[reflect.Kind]shape{
+	reflect.String: shapeText, reflect.Bool: shapeBool, reflect.Int: shapeInt, reflect.Int64: shapeInt, reflect.Uint64: shapeCount, reflect.Float64: shapeFloat,
+	reflect.Pointer: shapePointer, reflect.Slice: shapeList, reflect.Map: shapeMap, reflect.Struct: shapeStruct,
+}
+
+// maxMembers of a struct have a bit.
+const maxMembers = 64
+
+// layoutOf makes the layout of a type. ok is false if it, or a rule, is of a kind that plain does not know.
+func layoutOf(t reflect.Type, fields []Field) (l layout, ok bool) {
+	l, used, ok := layoutBelow(t, fields, "")
+	return l, ok && used == len(fields)
+}
+
+// layoutBelow also counts the rules that it has found a place for. at is the path of the value.
+func layoutBelow(t reflect.Type, fields []Field, at string) (l layout, used int, ok bool) {
+	l = layout{of: t, shape: shapes[t.Kind()]}
+	switch t {
+	case reflect.TypeFor[Time]():
+		l.shape = shapeTime
+	case reflect.TypeFor[json.RawMessage]():
+		l.shape = shapeRaw
+	}
+	if i := slices.IndexFunc(fields, func(f Field) bool { return f.Path == at }); i >= 0 {
+		l.rule, used = &fields[i], 1
+		if l.rule.Moment && l.shape != shapeTime && l.shape != shapePointer {
+			return l, used, false
+		}
+	}
+	elem := func(below string) bool {
+		inner, n, ok := layoutBelow(t.Elem(), fields, below)
+		if inner.rule != nil && below == at { // it is the pointer's, that is, the value's
+			n--
+		}
+		l.elem, used = &inner, used+n
+		return ok
+	}
+	switch l.shape {
+	case shapePointer:
+		ok = elem(at)
+	case shapeList:
+		ok = elem(at + "[]")
+	case shapeMap:
+		ok = elem(at+".*") && t.Key().Kind() == reflect.String
+	case shapeStruct:
+		ok = t.NumField() <= maxMembers && l.structBelow(fields, at, &used)
+	default:
+		ok = l.shape != 0
+	}
+	return l, used, ok
+}
+
+func (l *layout) structBelow(fields []Field, at string, used *int) bool {
+	l.named, l.folded = map[string]int{}, map[string]bool{}
+	for i := range l.of.NumField() {
+		f := l.of.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		if name == "" || f.Anonymous || !f.IsExported() || strings.Contains(options, "string") {
+			return false
+		}
+		inner, n, ok := layoutBelow(f.Type, fields, join(at, name))
+		if !ok {
+			return false
+		}
+		bit := uint64(1) << len(l.members)
+		l.named[name], l.folded[strings.ToLower(name)] = len(l.members), true
+		l.members = append(l.members, memberLayout{inner, i})
+		*used += n
+		if inner.rule != nil && inner.rule.Required {
+			l.must |= bit
+		}
+		if !inner.zeroHolds() {
+			l.zeroBad |= bit
+		}
+	}
+	return true
+}
+
+// zeroHolds: the zero value of an absent field breaks no rule.
+func (l *layout) zeroHolds() bool {
+	switch r := l.rule; l.shape {
+	case shapeStruct:
+		return l.must == 0 && l.zeroBad == 0
+	case shapeText:
+		return r == nil || r.takesText("")
+	case shapeInt, shapeCount, shapeFloat:
+		return r == nil || r.takesNumber(0)
+	}
+	return true
+}
+
+// takesText and takesNumber are checkValue without its reasons.
+func (f *Field) takesText(v string) bool {
+	return (v != "" || !f.NonEmpty) && (f.OneOf == nil || slices.Contains(f.OneOf, v))
+}
+
+func (f *Field) takesNumber(n float64) bool {
+	return (f.Min == nil || n >= *f.Min) && (f.Max == nil || n <= *f.Max) && (f.Above == nil || n > *f.Above)
+}
+
+// Layouts of the envelope, and of the payload of each message type.
+var (
+	frameLayout, _ = layoutOf(reflect.TypeFor[frame](), frameFields)
+	payloadLayouts = layoutsOf(messages)
+)
+
+func layoutsOf(rows []MessageRow) map[string]layout {
+	all := make(map[string]layout, len(rows))
+	for _, row := range rows {
+		if l, ok := layoutOf(reflect.TypeOf(row.New()).Elem(), row.Fields); ok {
+			all[row.Type] = l
+		}
+	}
+	return all
+}

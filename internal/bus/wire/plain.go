@@ -1,0 +1,332 @@
+package wire
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+)
+
+// plain reads a message in one pass, if it is written as a sender would write it: an envelope whose payload comes after its type, every name spelled
+// as in the types and there once, every value of its type and within its rules, times in UTC, text in UTF-8. Of everything else it says no more than
+// that: Decode then reads it slowly, and finds out what is the matter, or that nothing is. So whatever plain accepts, the slow way accepts,
+// and with the same result.
+type plain struct {
+	data []byte
+	at   int
+	text []byte // of a string with escapes, while it is read
+}
+
+// maxDepth bounds how deep values are nested that nobody knows.
+const maxDepth = 100
+
+// decodePlain is Decode for plain messages. The envelope's Raw is a part of data.
+func decodePlain(data []byte) (e Envelope, ok bool) {
+	var f frame
+	if !readPlain(data, &frameLayout, reflect.ValueOf(&f).Elem()) || f.SchemaVersion != SchemaVersion {
+		return e, false
+	}
+	row, known := rowOf(f.MessageType)
+	if !known {
+		return e, false
+	}
+	l, known := payloadLayouts[row.Type]
+	p := row.New()
+	if !known || !readPlain(f.Payload, &l, reflect.ValueOf(p).Elem()) {
+		return e, false
+	}
+	return Envelope{SentAt: f.SentAt.UTC(), Sender: f.Sender, Seq: f.Seq, Payload: p, Raw: f.Payload, Signature: f.Signature}, true
+}
+
+// readPlain reads one value and nothing after it.
+func readPlain(data []byte, l *layout, into reflect.Value) bool {
+	r := plain{data: data}
+	r.space()
+	if !r.value(l, into) {
+		return false
+	}
+	r.space()
+	return r.at == len(data)
+}
+
+func (r *plain) space() {
+	for r.at < len(r.data) {
+		switch r.data[r.at] {
+		case ' ', '\t', '\r', '\n':
+			r.at++
+		default:
+			return
+		}
+	}
+}
+
+// next is the byte that comes, 0 at the end: no value has one.
+func (r *plain) next() byte {
+	if r.at < len(r.data) {
+		return r.data[r.at]
+	}
+	return 0
+}
+
+// token takes one byte between values, and the space around it.
+func (r *plain) token(c byte) bool {
+	r.space()
+	if r.next() != c {
+		return false
+	}
+	r.at++
+	r.space()
+	return true
+}
+
+func (r *plain) word(w string) bool {
+	if len(r.data)-r.at < len(w) || string(r.data[r.at:r.at+len(w)]) != w {
+		return false
+	}
+	r.at += len(w)
+	return true
+}
+
+// value reads what comes into a value that is zero. It is not null.
+func (r *plain) value(l *layout, into reflect.Value) bool {
+	switch l.shape {
+	case shapeText:
+		s, ok := r.str()
+		if ok {
+			into.SetString(s)
+		}
+		return ok && (l.rule == nil || l.rule.takesText(s))
+	case shapeBool:
+		yes := r.word("true")
+		into.SetBool(yes)
+		return yes || r.word("false")
+	case shapeInt, shapeCount, shapeFloat:
+		return r.number(l, into)
+	case shapeTime:
+		return r.time(into)
+	case shapeRaw:
+		from := r.at
+		ok := r.skip(0)
+		into.SetBytes(r.data[from:r.at:r.at])
+		return ok
+	case shapePointer:
+		to := reflect.New(l.elem.of)
+		into.Set(to)
+		return r.value(l.elem, to.Elem())
+	case shapeList:
+		return r.list(l, into)
+	case shapeMap:
+		return r.dict(l, into)
+	default:
+		return r.object(l, into)
+	}
+}
+
+func (r *plain) object(l *layout, into reflect.Value) bool {
+	seen := uint64(0)
+	ok := r.members(func() bool {
+		name, ok := r.key()
+		if !ok {
+			return false
+		}
+		i, known := l.named[string(name)]
+		switch bit := uint64(1) << i; {
+		case !known:
+			return !l.folded[string(r.lower(name))] && r.colon() && r.skip(0)
+		case seen&bit != 0 || !r.colon():
+			return false
+		case r.word("null"):
+			return l.members[i].shape != shapeRaw
+		default:
+			seen |= bit
+			m := &l.members[i]
+			return r.value(&m.layout, into.Field(m.index))
+		}
+	})
+	return ok && seen&l.must == l.must && seen&l.zeroBad == l.zeroBad
+}
+
+func (r *plain) colon() bool { return r.token(':') }
+
+// members calls member for each member of an object: it reads one, name and value.
+func (r *plain) members(member func() bool) bool {
+	if !r.token('{') {
+		return false
+	}
+	for n := 0; ; n++ {
+		if r.token('}') {
+			return n == 0
+		}
+		if !member() {
+			return false
+		}
+		r.space()
+		switch r.next() {
+		case ',':
+			r.at++
+			r.space()
+			if r.next() != '"' {
+				return false
+			}
+		case '}':
+			r.at++
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// elements calls element for each element of an array.
+func (r *plain) elements(element func() bool) bool {
+	if !r.token('[') {
+		return false
+	}
+	if r.next() == ']' {
+		r.at++
+		return true
+	}
+	for {
+		if !element() {
+			return false
+		}
+		r.space()
+		switch r.next() {
+		case ',':
+			r.at++
+			r.space()
+		case ']':
+			r.at++
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+func (r *plain) list(l *layout, into reflect.Value) bool {
+	into.Set(reflect.MakeSlice(l.of, 0, 0))
+	return r.elements(func() bool {
+		n := into.Len()
+		into.Set(reflect.Append(into, reflect.Zero(l.elem.of)))
+		return r.value(l.elem, into.Index(n))
+	})
+}
+
+func (r *plain) dict(l *layout, into reflect.Value) bool {
+	into.Set(reflect.MakeMap(l.of))
+	return r.members(func() bool {
+		key, ok := r.str()
+		v := reflect.New(l.elem.of).Elem()
+		if !ok || !r.colon() || !r.value(l.elem, v) {
+			return false
+		}
+		into.SetMapIndex(reflect.ValueOf(key), v)
+		return true
+	})
+}
+
+// maxDigits of an integer fit into its type.
+const maxDigits = 18
+
+// number reads a number into a field of its type.
+func (r *plain) number(l *layout, into reflect.Value) bool {
+	from := r.at
+	whole := r.digits()
+	said := r.data[from:r.at]
+	var n float64
+	switch {
+	case len(said) == 0:
+		return false
+	case l.shape == shapeFloat:
+		var err error
+		if n, err = strconv.ParseFloat(string(said), 64); err != nil || math.IsInf(n, 0) {
+			return false
+		}
+		into.SetFloat(n)
+	case !whole || len(said) > maxDigits || l.shape == shapeCount && said[0] == '-':
+		return false
+	default:
+		i, _ := strconv.ParseInt(string(said), 10, 64)
+		n = float64(i)
+		if l.shape == shapeInt {
+			into.SetInt(i)
+		} else {
+			into.SetUint(uint64(i))
+		}
+	}
+	return l.rule == nil || l.rule.takesNumber(n)
+}
+
+// digits takes a number as JSON writes it; nothing, if it is none. whole: it has neither fraction nor exponent.
+func (r *plain) digits() (whole bool) {
+	i := r.at
+	run := func() (some bool) {
+		for ; i < len(r.data) && '0' <= r.data[i] && r.data[i] <= '9'; i++ {
+			some = true
+		}
+		return some
+	}
+	is := func(set string) bool {
+		for _, c := range []byte(set) {
+			if i < len(r.data) && r.data[i] == c {
+				i++
+				return true
+			}
+		}
+		return false
+	}
+	is("-")
+	if !is("0") && !run() {
+		return false
+	}
+	whole = true
+	if is(".") {
+		whole = false
+		if !run() {
+			return false
+		}
+	}
+	if is("eE") {
+		whole = false
+		is("+-")
+		if !run() {
+			return false
+		}
+	}
+	r.at = i
+	return whole
+}
+
+// time reads a moment that is written in UTC: written once more it is the same year.
+func (r *plain) time(into reflect.Value) bool {
+	from := r.at
+	if _, ok := r.key(); !ok || r.data[r.at-2] != 'Z' {
+		return false
+	}
+	return into.Addr().Interface().(*Time).UnmarshalJSON(r.data[from:r.at]) == nil
+}
+
+// skip takes a value that nobody knows.
+func (r *plain) skip(depth int) bool {
+	if depth > maxDepth {
+		return false
+	}
+	switch c := r.next(); c {
+	case '{':
+		return r.members(func() bool { return r.skipText() && r.colon() && r.skip(depth+1) })
+	case '[':
+		return r.elements(func() bool { return r.skip(depth + 1) })
+	case '"':
+		return r.skipText()
+	case 't':
+		return r.word("true")
+	case 'f':
+		return r.word("false")
+	case 'n':
+		return r.word("null")
+	default:
+		from := r.at
+		r.digits()
+		return r.at > from
+	}
+}
