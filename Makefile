@@ -76,7 +76,7 @@ bench-core: ## Measure the functions of the pure core alone
 
 FUZZTIME ?= 60s
 FUZZERS  := recovery/classify:FuzzClassify recovery/loglines:FuzzRead recovery/retryafter:FuzzRetryAfter recovery/signature:FuzzSignature recovery/policy:FuzzPolicy advise:FuzzClassifyLine advise:FuzzDecideLine \
-	agent:FuzzReader audit:FuzzParseStats bus/wire:FuzzDecode config:FuzzLoad
+	agent:FuzzReader plainjson:FuzzReader audit:FuzzParseStats bus/wire:FuzzDecode config:FuzzLoad
 fuzz: ## Fuzz what reads foreign bytes, each for FUZZTIME (default 60s)
 	@for f in $(FUZZERS); do echo "== $$f"; $(GO) test ./internal/$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) || exit 1; done
 

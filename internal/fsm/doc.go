@@ -44,6 +44,6 @@
 // # Imports
 //
 // The package is pure: no I/O, goroutine, channel, clock, randomness or logging, and no iteration over maps that could show. It imports
-// recovery and its policy, and of the standard library only what purity_test.go lists. docs/specs/orchestration-fsm.md is generated from
+// recovery and its policy, plainjson, and of the standard library only what purity_test.go lists. docs/specs/orchestration-fsm.md is generated from
 // the tables in state.go.
 package fsm

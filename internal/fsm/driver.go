@@ -1,8 +1,6 @@
 package fsm
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -137,25 +135,3 @@ func (d *Driver) Stop() { d.stopped = true }
 
 // Idle reports whether every decision is durable and was handed out.
 func (d *Driver) Idle() bool { return len(d.records)+len(d.ready.Acks)+len(d.ready.Effects) == 0 }
-
-// ReadBatch reads the records of a batch back. An unknown kind of fact is an error: skipping it would lose state.
-func ReadBatch(data []byte) ([]Record, error) {
-	var out []Record
-	for line := range bytes.Lines(data) {
-		var r Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("fsm: record %d of the batch: %w", len(out)+1, err)
-		}
-		out = append(out, r)
-	}
-	return out, nil
-}
-
-// Replay applies the records of a batch.
-func (m *Machine) Replay(records []Record) {
-	for _, r := range records {
-		for _, f := range r.Facts {
-			m.Apply(r.At, f)
-		}
-	}
-}

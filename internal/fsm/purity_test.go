@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 		"retake/internal/bus/wire", "retake/internal/recovery/plaintext", "retake/internal/redact", "retake/internal/tomlfile", "retake/internal/worktree", "slices", "strconv", "strings", "sync", "time", "unicode",
 	},
 	"retake/internal/fsm": {
-		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "reflect", "retake/internal/recovery",
+		"bytes", "cmp", "encoding/json", "errors", "fmt", "iter", "reflect", "retake/internal/plainjson", "retake/internal/recovery",
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
 	"retake/internal/whatif":             {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},
@@ -47,6 +47,9 @@ var allowed = map[string][]string{
 	"retake/internal/recovery/policy": {
 		"cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "regexp",
 		"retake/internal/recovery", "retake/internal/spelling", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
+	},
+	"retake/internal/plainjson": {
+		"bytes", "encoding", "encoding/binary", "encoding/json", "math/bits", "reflect", "slices", "strconv", "strings", "time", "unicode/utf16", "unicode/utf8",
 	},
 	"retake/internal/spelling": {"strings"},
 	"retake/internal/story": {

@@ -1,0 +1,363 @@
+package plainjson
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Bounds of a reader.
+const (
+	maxDepth  = 64   // of nested values; encoding/json takes more
+	maxDigits = 18   // of an integer: it fits in 64 bits
+	wordBytes = 64   // of a string that is kept, since it may come again
+	words     = 1024 // so many; a power of two
+)
+
+// Reader reads one text after the other. It is for one goroutine. Its methods return false where the text is not what they want; nothing is known of its
+// place then, and Reset begins anew.
+type Reader struct {
+	data []byte
+	at   int
+
+	words    [words]string // that came before, by hash
+	time     time.Time     // the last one,
+	timeText []byte        // and how it was written
+	unquoted []byte        // of the string under way that has escapes
+}
+
+// Reset begins with a text.
+func (r *Reader) Reset(text []byte) { r.data, r.at = text, 0 }
+
+// End reports whether all was read.
+func (r *Reader) End() bool { return r.at == len(r.data) }
+
+// Literal reads exactly this.
+func (r *Reader) Literal(s string) bool {
+	end := r.at + len(s)
+	if end > len(r.data) || string(r.data[r.at:end]) != s {
+		return false
+	}
+	r.at = end
+	return true
+}
+
+// is reads one byte.
+func (r *Reader) is(c byte) bool {
+	if r.at == len(r.data) || r.data[r.at] != c {
+		return false
+	}
+	r.at++
+	return true
+}
+
+// peek is the next byte; 0: none.
+func (r *Reader) peek() byte {
+	if r.at == len(r.data) {
+		return 0
+	}
+	return r.data[r.at]
+}
+
+// Text reads a string, and returns what it says as long as nothing else is read.
+func (r *Reader) Text() ([]byte, bool) {
+	if !r.is('"') {
+		return nil, false
+	}
+	begin := r.at
+	for {
+		r.at = plainTo(r.data, r.at)
+		switch c := r.peek(); {
+		case c == '"':
+			r.at++
+			return r.data[begin : r.at-1], true
+		case c >= utf8.RuneSelf:
+			if !r.foreign() {
+				return nil, false
+			}
+		case c == '\\':
+			return r.unquote(begin)
+		default: // its end, or a control character
+			return nil, false
+		}
+	}
+}
+
+// foreign reads characters that are not ASCII.
+func (r *Reader) foreign() bool {
+	for r.peek() >= utf8.RuneSelf {
+		c, n := utf8.DecodeRune(r.data[r.at:])
+		if c == utf8.RuneError && n <= 1 {
+			return false
+		}
+		r.at += n
+	}
+	return true
+}
+
+// unquote reads the rest of a string, from its first escape on.
+func (r *Reader) unquote(begin int) ([]byte, bool) {
+	r.unquoted = append(r.unquoted[:0], r.data[begin:r.at]...)
+	for {
+		begin = r.at
+		r.at = plainTo(r.data, r.at)
+		r.unquoted = append(r.unquoted, r.data[begin:r.at]...)
+		switch c := r.peek(); {
+		case c == '"':
+			r.at++
+			return r.unquoted, true
+		case c >= utf8.RuneSelf:
+			begin = r.at
+			if !r.foreign() {
+				return nil, false
+			}
+			r.unquoted = append(r.unquoted, r.data[begin:r.at]...)
+		case c == '\\':
+			if !r.escape() {
+				return nil, false
+			}
+		default:
+			return nil, false
+		}
+	}
+}
+
+// escaped are the characters that an escape of two stands for.
+var escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+func (r *Reader) escape() bool {
+	if r.at+2 > len(r.data) {
+		return false
+	}
+	if c := escaped[r.data[r.at+1]]; c != 0 {
+		r.at += 2
+		r.unquoted = append(r.unquoted, c)
+		return true
+	}
+	c, ok := r.unicode()
+	if ok && utf16.IsSurrogate(c) {
+		var second rune
+		if second, ok = r.unicode(); ok {
+			c = utf16.DecodeRune(c, second)
+			ok = c != utf8.RuneError // encoding/json says what half a pair is
+		}
+	}
+	r.unquoted = utf8.AppendRune(r.unquoted, c)
+	return ok
+}
+
+// unicode reads \uXXXX.
+func (r *Reader) unicode() (c rune, ok bool) {
+	if r.at+6 > len(r.data) || r.data[r.at] != '\\' || r.data[r.at+1] != 'u' {
+		return 0, false
+	}
+	for _, d := range r.data[r.at+2 : r.at+6] {
+		switch {
+		case d >= '0' && d <= '9':
+			d -= '0'
+		case d >= 'a' && d <= 'f':
+			d -= 'a' - 10
+		case d >= 'A' && d <= 'F':
+			d -= 'A' - 10
+		default:
+			return 0, false
+		}
+		c = c<<4 | rune(d)
+	}
+	r.at += 6
+	return c, true
+}
+
+// Eight bytes at a time, each in the high bit of its own: what is no ASCII, a control character, a quotation mark or a backslash.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// plainTo is the first place from which on a string is not plain: its end, an escape, or what is no printable ASCII; else the end of the data.
+func plainTo(data []byte, at int) int {
+	for ; at+8 <= len(data); at += 8 {
+		b := binary.LittleEndian.Uint64(data[at:])
+		quote, slash := b^(ones*'"'), b^(ones*'\\')
+		if stops := (b | (b - ones*' ') | (quote - ones) | (slash - ones)) & highs; stops != 0 { // the lowest is one, those above may not be
+			return at + bits.TrailingZeros64(stops)/8
+		}
+	}
+	for at < len(data) && plain[data[at]] {
+		at++
+	}
+	return at
+}
+
+// plain are the bytes that stand for themselves in a string.
+var plain = func() (is [256]bool) {
+	for c := byte(' '); c < utf8.RuneSelf; c++ {
+		is[c] = c != '"' && c != '\\'
+	}
+	return is
+}()
+
+// String reads a string.
+func (r *Reader) String() (string, bool) {
+	text, ok := r.Text()
+	if !ok {
+		return "", false
+	}
+	return r.word(text), true
+}
+
+// word is a string with this text: if it is short, one that came before, if it is still known.
+func (r *Reader) word(text []byte) string {
+	n := len(text)
+	if n > wordBytes {
+		return string(text)
+	}
+	var hash uint64
+	if n >= 8 {
+		hash = binary.LittleEndian.Uint64(text) ^ binary.LittleEndian.Uint64(text[n-8:])*0x9e3779b97f4a7c15
+	} else {
+		for _, c := range text {
+			hash = hash<<8 | uint64(c)
+		}
+	}
+	hash = (hash ^ uint64(n)) * 0xff51afd7ed558ccd //nolint:gosec // it is at most 64
+	known := &r.words[hash>>(64-10)]
+	if *known != string(text) {
+		*known = string(text)
+	}
+	return *known
+}
+
+// Time reads a time as time.Time has it in JSON.
+func (r *Reader) Time() (time.Time, bool) {
+	begin := r.at
+	if _, ok := r.Text(); !ok {
+		return time.Time{}, false
+	}
+	text := r.data[begin:r.at]
+	if bytes.Equal(text, r.timeText) {
+		return r.time, true
+	}
+	var t time.Time
+	if t.UnmarshalJSON(text) != nil {
+		return time.Time{}, false
+	}
+	r.time, r.timeText = t, append(r.timeText[:0], text...)
+	return t, true
+}
+
+// integer reads an integer of at most maxDigits digits.
+func (r *Reader) integer() (int64, bool) {
+	minus := r.is('-')
+	begin := r.at
+	var n int64
+	for c := r.peek(); c >= '0' && c <= '9'; c = r.peek() {
+		n = n*10 + int64(c-'0')
+		r.at++
+	}
+	digits := r.at - begin
+	if digits == 0 || digits > maxDigits || digits > 1 && r.data[begin] == '0' {
+		return 0, false
+	}
+	switch r.peek() {
+	case '.', 'e', 'E':
+		return 0, false
+	}
+	if minus {
+		n = -n
+	}
+	return n, true
+}
+
+// float reads a number.
+func (r *Reader) float(bits int) (float64, bool) {
+	begin := r.at
+	if !r.number() {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(r.data[begin:r.at]), bits)
+	return f, err == nil
+}
+
+// number reads over a number.
+func (r *Reader) number() bool {
+	r.is('-')
+	if !r.is('0') && !r.digits() {
+		return false
+	}
+	if r.is('.') && !r.digits() {
+		return false
+	}
+	if r.is('e') || r.is('E') {
+		if !r.is('+') {
+			r.is('-')
+		}
+		return r.digits()
+	}
+	return true
+}
+
+// digits reads over one digit or more.
+func (r *Reader) digits() bool {
+	begin := r.at
+	for c := r.peek(); c >= '0' && c <= '9'; c = r.peek() {
+		r.at++
+	}
+	return r.at > begin
+}
+
+// Raw reads a value of any kind, and returns the part of the text that it is.
+func (r *Reader) Raw() ([]byte, bool) {
+	begin := r.at
+	if !r.skip(0) {
+		return nil, false
+	}
+	return r.data[begin:r.at:r.at], true
+}
+
+// skip reads over a value.
+func (r *Reader) skip(depth int) bool {
+	if depth == maxDepth {
+		return false
+	}
+	switch r.peek() {
+	case '"':
+		_, ok := r.Text()
+		return ok
+	case '{':
+		r.at++
+		return r.is('}') || r.skipList(depth, '}')
+	case '[':
+		r.at++
+		return r.is(']') || r.skipList(depth, ']')
+	case 't':
+		return r.Literal("true")
+	case 'f':
+		return r.Literal("false")
+	case 'n':
+		return r.Literal("null")
+	default:
+		return r.number()
+	}
+}
+
+// skipList reads over elements, or over keys and values, to the end.
+func (r *Reader) skipList(depth int, end byte) bool {
+	for {
+		if end == '}' {
+			if _, ok := r.Text(); !ok || !r.is(':') {
+				return false
+			}
+		}
+		if !r.skip(depth + 1) {
+			return false
+		}
+		if !r.is(',') {
+			return r.is(end)
+		}
+	}
+}
