@@ -139,7 +139,7 @@ func (q *classification) finish(f recovery.Finding) recovery.Finding {
 	if !q.c.noWait(f.Rule) {
 		f.RetryAfter = q.wait(f.Reason)
 	}
-	f.Signature = signature.Of(q.e, f.Reason)
+	f.Signature = signature.OfClean(q.e, f.Reason)
 	return f
 }
 

@@ -17,7 +17,10 @@ func Clean(s string) string {
 	if len(s) > maxText {
 		s = s[len(s)-maxText:]
 	}
-	return WithoutControl(strings.ToValidUTF8(s, "?"))
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "?")
+	}
+	return WithoutControl(s)
 }
 
 // mark stands for what was cut.
@@ -71,6 +74,9 @@ func LastLine(s string) string {
 
 // IsDigit reports whether b is a decimal digit.
 func IsDigit(b byte) bool { return '0' <= b && b <= '9' }
+
+// IsHex reports whether b is a hexadecimal digit.
+func IsHex(b byte) bool { return IsDigit(b) || 'a' <= b|0x20 && b|0x20 <= 'f' }
 
 // IsLetter reports whether b is an ASCII letter.
 func IsLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }

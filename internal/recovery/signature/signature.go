@@ -20,9 +20,15 @@ const (
 // the stage and the normalised beginning of the output. The same logical failure has the same one across retries and
 // machines. Of the streams the first that has anything counts: stderr, stdout, the message.
 func Of(e recovery.Evidence, r recovery.Reason) string {
+	e.Stderr, e.Stdout, e.Message = plaintext.Clean(e.Stderr), plaintext.Clean(e.Stdout), plaintext.Clean(e.Message)
+	return OfClean(e, r)
+}
+
+// OfClean is Of for an evidence whose texts are clean.
+func OfClean(e recovery.Evidence, r recovery.Reason) string {
 	text := ""
 	for _, s := range []string{e.Stderr, e.Stdout, e.Message} {
-		if s = plaintext.Clean(s); strings.TrimSpace(s) != "" {
+		if strings.TrimSpace(s) != "" {
 			text = s
 			break
 		}
@@ -105,16 +111,20 @@ func normaliseLine(out []byte, line string) []byte {
 
 // replace lets the first row that matches at the beginning of rest write to out, and returns how much it matches.
 func replace(out []byte, rest string, p place) ([]byte, int) {
+	word := 0
+	for word < len(rest) && plaintext.IsWord(rest[word]) {
+		word++
+	}
 	for k := range volatile {
 		v := &volatile[k]
-		if v.place&p == 0 || v.first != "" && strings.IndexByte(v.first, rest[0]) < 0 {
+		if v.place&p == 0 || !v.may(rest, word) {
 			continue
 		}
-		groups := v.re.FindStringSubmatch(rest)
-		if groups == nil {
+		groups, ok := v.find(rest)
+		if !ok {
 			continue
 		}
-		if written := v.write(out, groups, rest[len(groups[0]):]); written != nil {
+		if written := v.write(out, &groups, rest[len(groups[0]):]); written != nil {
 			return written, len(groups[0])
 		}
 	}

@@ -1,0 +1,151 @@
+package signature
+
+import (
+	"regexp"
+	"strings"
+
+	"retake/internal/recovery/plaintext"
+)
+
+// writePath keeps the name of a file outside of the folders for temporary ones, when nothing in it can vary.
+func writePath(out []byte, groups *found, rest string) []byte {
+	out = append(out, "<path>"...)
+	slash := strings.LastIndexAny(groups[0], `/\`)
+	folder, base := groups[0][:slash+1], groups[0][slash+1:]
+	if !steadyFile(base) || strings.HasPrefix(rest, "://") || isTemporary(folder) {
+		return out
+	}
+	return append(append(out, '/'), base...)
+}
+
+// steadyFile reports whether a name of letters has a suffix of 1 to 5 letters.
+func steadyFile(name string) bool {
+	for i := range len(name) {
+		if b := name[i]; !plaintext.IsLetter(b) && b != '.' && b != '_' && b != '-' {
+			return false
+		}
+	}
+	dot := strings.LastIndexByte(name, '.')
+	suffix := len(name) - dot - 1
+	return dot > 0 && 1 <= suffix && suffix <= 5
+}
+
+// isTemporary reports whether a folder's path, which ends with a slash, has a folder for temporary files.
+func isTemporary(folder string) bool {
+	for part := range strings.FieldsFuncSeq(folder, func(r rune) bool { return r == '/' || r == '\\' }) {
+		part = strings.TrimPrefix(part, ".")
+		if strings.EqualFold(part, "tmp") || strings.EqualFold(part, "temp") || strings.EqualFold(part, "folders") { // the last is macOS's
+			return true
+		}
+	}
+	return false
+}
+
+// writeURL keeps scheme and host without numbers, and that there was a port.
+func writeURL(out []byte, groups *found, _ string) []byte {
+	out = append(out, groups[1]...)
+	for host := groups[2]; host != ""; {
+		n := 1
+		switch {
+		case plaintext.IsDigit(host[0]) && numberLen(host) > 0:
+			n = numberLen(host)
+			out = append(out, "<n>"...)
+		case plaintext.IsWord(host[0]):
+			for n < len(host) && plaintext.IsWord(host[n]) {
+				n++
+			}
+			out = append(out, host[:n]...)
+		default:
+			out = append(out, host[0])
+		}
+		host = host[n:]
+	}
+	if groups[3] != "" {
+		out = append(out, ":<n>"...)
+	}
+	return out
+}
+
+// writeNamedAttempt keeps the word before an attempt's id.
+func writeNamedAttempt(out []byte, groups *found, _ string) []byte {
+	return append(append(out, groups[1]...), "<attempt>"...)
+}
+
+// codeWords stand before any code, also at the end of an identifier, as in statusCode and exit_code; statusWords, whole, before a status.
+var (
+	codeWords   = []string{"http", "status", "code", "errno", "exit", "signal"}
+	statusWords = []string{"error", "returned", "got", "received", "answered", "response", "with"}
+)
+
+// statusPhrase begins what HTTP calls a status.
+var statusPhrase = regexp.MustCompile(`^ (?:Bad|Unauthorized|Payment|Forbidden|Not|Method|Request|Conflict|Gone|Payload|Unprocessable|Too|Internal|Service|Gateway)(?:$|[ ,;)"'])`)
+
+// contextBefore is how much of the text before a number tells what it is, in bytes.
+const contextBefore = 32
+
+// writeNumber writes a number as one that varies, unless it states what went wrong: a status, an exit code, the number
+// of a subtest.
+func writeNumber(out []byte, groups *found, rest string) []byte {
+	if n := groups[0]; isCode(n, out, rest) {
+		return append(out, n...)
+	}
+	return append(out, "<n>"...)
+}
+
+// isCode reports whether a number states what went wrong, by what was written before it and what follows.
+func isCode(n string, out []byte, rest string) bool {
+	if len(n) > 5 || !digits(n, 0, len(n)) {
+		return false
+	}
+	if k := len(out) - 1; len(n) <= 3 && k > 0 && out[k] == '/' && (plaintext.IsLetter(out[k-1]) || out[k-1] == '_') { // TestParse/12
+		return true
+	}
+	before, ok := wordBefore(out)
+	switch {
+	case !(len(n) == 3 && (n[0] == '4' || n[0] == '5')):
+		return ok && endsInCode(before)
+	case ok && (endsInCode(before) || endsInStatus(before)):
+		return true
+	}
+	return strings.HasPrefix(rest, " ") && statusPhrase.MatchString(rest)
+}
+
+// plain takes low lines out; the long s and the sign of Kelvin are letters, too.
+var plain = strings.NewReplacer("_", "", "\u017f", "s", "\u212a", "k")
+
+// wordBefore is what stands before the number that comes next and up to four characters that assign it, without low lines; ok:
+// there are such characters.
+func wordBefore(out []byte) (before string, ok bool) {
+	const assigns = ` :="'(`
+	out = out[max(0, len(out)-contextBefore):]
+	n, signs := len(out), 0
+	for n > 0 && (out[n-1] == '_' || strings.IndexByte(assigns, out[n-1]) >= 0) {
+		if n--; out[n] != '_' {
+			signs++
+		}
+	}
+	if signs == 0 || signs > 4 {
+		return "", false
+	}
+	return plain.Replace(string(out[:n])), true
+}
+
+func endsInCode(before string) bool {
+	version := strings.TrimRight(before, ".0123456789<nN>")
+	return endsInAny(before, codeWords) > 0 || endsInAny(version, []string{"http/"}) > 0
+}
+
+func endsInStatus(before string) bool {
+	n := endsInAny(before, statusWords)
+	return n > 0 && (n == len(before) || !plaintext.IsLetter(before[len(before)-n-1]))
+}
+
+// endsInAny is the length of the word that s ends with, in any case of letters; 0: it ends with none of them.
+func endsInAny(s string, words []string) int {
+	for _, w := range words {
+		if n := len(s) - len(w); n >= 0 && strings.EqualFold(s[n:], w) {
+			return len(w)
+		}
+	}
+	return 0
+}
