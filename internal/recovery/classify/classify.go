@@ -182,7 +182,7 @@ func (q *classification) tails() *[3]agent.Tail {
 	if q.ends == nil {
 		q.ends = &[3]agent.Tail{}
 		for i, text := range []string{q.e.Message, q.e.Stdout, q.e.Stderr} {
-			q.logs[i] = loglines.Read(text, q.c.crossing)
+			q.logs[i] = loglines.Read(text, q.c.literals.Crossing)
 			q.ends[i] = agent.ReadTail(q.logs[i].Text, &q.agent)
 			q.keepQuoted(i)
 		}

@@ -123,17 +123,6 @@ func (rd *reading) keep(n int) {
 	}
 }
 
-// crossing counts the rules' literals that begin in left and end in right.
-func (c *Classifier) crossing(left, right string) (n int) {
-	c.literals.Scan(left+right, func(_, end int) {
-		if end > len(left) {
-			n++
-		}
-	})
-	c.literals.Scan(right, func(int, int) { n-- })
-	return n
-}
-
 // announcesRetry reports whether a line tells of the program's next try.
 func (c *Classifier) announcesRetry(line string) bool {
 	found := false

@@ -149,6 +149,28 @@ func (l *Literals) Scan(text string, found func(owner, end int)) {
 	l.scan(text, lanes*part-l.long, lanes*part, found)
 }
 
+// Crossing counts the occurrences in left and right, put together, that begin in left and end in right.
+func (l *Literals) Crossing(left, right string) (n int) {
+	across, alone := uint32(0), uint32(0) // the states behind both, and behind right alone
+	for i := 0; i < len(left); i++ {
+		across = l.next[across+uint32(l.class[left[i]])]
+	}
+	for i := 0; i < len(right) && across != alone; i++ { // from then on they are the same
+		across = l.next[across+uint32(l.class[right[i]])]
+		alone = l.next[alone+uint32(l.class[right[i]])]
+		n += l.ends(across) - l.ends(alone)
+	}
+	return n
+}
+
+// ends is how many literals end at a state.
+func (l *Literals) ends(state uint32) int {
+	if state < l.final {
+		return 0
+	}
+	return len(l.owners[(state-l.final)/l.width])
+}
+
 // scan is Scan from one offset on, for what ends behind another one.
 func (l *Literals) scan(text string, from, behind int, found func(owner, end int)) {
 	state := uint32(0)

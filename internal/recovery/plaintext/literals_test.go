@@ -31,3 +31,21 @@ func TestScanEqualsItsTwin(t *testing.T) {
 		}
 	})
 }
+
+// TestCrossingEqualsItsTwin: a literal crosses from left to right if it ends in right and is not in right alone.
+func TestCrossingEqualsItsTwin(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		l := NewLiterals(rapid.SliceOfN(rapid.SliceOfN(rapid.StringMatching(`[ab.]{1,6}`), 0, 5), 1, 5).Draw(r, "sets"))
+		left, right := rapid.StringMatching(`[abAB.c]{0,12}`).Draw(r, "left"), rapid.StringMatching(`[abAB.c]{0,12}`).Draw(r, "right")
+		want := 0
+		l.Scan(left+right, func(_, end int) {
+			if end > len(left) {
+				want++
+			}
+		})
+		l.Scan(right, func(int, int) { want-- })
+		if got := l.Crossing(left, right); got != want {
+			r.Errorf("%q, %q: %d, want %d", left, right, got, want)
+		}
+	})
+}

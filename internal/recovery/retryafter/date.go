@@ -38,6 +38,9 @@ var (
 // "October 9th, 2026 3:05 PM", "10/26/2026", "3pm", "15:00 UTC", "midnight PT", "tomorrow at 9am", "Monday 10:00",
 // and seconds or milliseconds since 1970.
 func (c *cursor) moment() (w when, ok bool) {
+	if !plaintext.IsDigit(c.peek()) && !c.atWord(beginsMoment) {
+		return w, false
+	}
 	start := c.i
 	if m := c.match(epochForm); m != nil {
 		if w, ok := parseWhen(m[0], time.Second); ok && !w.epoch.IsZero() && !plaintext.IsLetter(c.peek()) {
@@ -64,6 +67,11 @@ func (c *cursor) moment() (w when, ok bool) {
 		c.year(&w)
 	}
 	return w, dated || clocked
+}
+
+// beginsMoment reports whether a moment can begin with a word.
+func beginsMoment(word string) bool {
+	return months[word] > 0 || weekdays[word] > 0 || word == "today" || word == "tomorrow" || word == "noon" || word == "midnight"
 }
 
 // date reads a date, with its weekday or without.

@@ -93,7 +93,9 @@ var (
 // span reads amounts with units and adds them up: "9.816s", "6m0s", "3 days 4 hours", "1 hour and 2 minutes", "an hour",
 // "1 day, 2:03:04", "PT1H30M", and, where a clock time cannot be meant, "01:30:00".
 func (c *cursor) span(noClock bool) (sum time.Duration, ok bool) {
-	c.matchBefore(isoForm)
+	if c.peek() == 'P' {
+		c.matchBefore(isoForm)
+	}
 	for parts := 0; parts < 8; parts++ {
 		start := c.i
 		if parts > 0 {
@@ -115,6 +117,9 @@ func (c *cursor) span(noClock bool) (sum time.Duration, ok bool) {
 // amount reads one amount of a span.
 func (c *cursor) amount(stopwatch bool) (time.Duration, bool) {
 	start := c.i
+	if !plaintext.IsDigit(c.peek()) && !c.atWord(isNumeral) {
+		return 0, false
+	}
 	if stopwatch {
 		if d, ok := c.stopwatch(); ok {
 			return d, true
@@ -134,6 +139,17 @@ func (c *cursor) amount(stopwatch bool) (time.Duration, bool) {
 		return 0, c.back(start)
 	}
 	return spanOf(n, unit), true
+}
+
+func isNumeral(word string) bool { return numerals[word] > 0 }
+
+// atWord reports whether a word of letters stands here that is one of some.
+func (c *cursor) atWord(is func(word string) bool) bool {
+	end := c.i
+	for end < len(c.s) && plaintext.IsLetter(c.s[end]) {
+		end++
+	}
+	return is(strings.ToLower(c.s[c.i:end]))
 }
 
 // stopwatch reads "2:03:04" and "01:30" as hours and minutes, minutes and seconds.

@@ -75,23 +75,10 @@ type stated struct {
 
 // readStated reads a clean text in one pass. Limits: a limit is the matter.
 func readStated(s string, limits bool) (st stated) {
-	for line := range strings.SplitSeq(s, "\n") {
-		var last when
-		retries := false
-		timeLiterals.Scan(line, func(owner, end int) {
-			switch owner {
-			case ownerOngoing:
-				retries = true
-			case ownerHeader:
-				st.addHeader(line, end)
-			default:
-				if a := &announcements[owner]; limits || !a.limits {
-					if w, ok := a.read(line, end); ok {
-						last = w
-					}
-				}
-			}
-		})
+	line, begin := "", 0 // of the last literal; where it begins
+	var last when
+	retries := false
+	endLine := func() {
 		switch {
 		case last == when{}:
 		case retries:
@@ -99,39 +86,50 @@ func readStated(s string, limits bool) (st stated) {
 		default:
 			st.final = last
 		}
+		last, retries = when{}, false
 	}
+	timeLiterals.Scan(s, func(owner, end int) {
+		if end > begin+len(line) {
+			endLine()
+			begin = strings.LastIndexByte(s[:end], '\n') + 1
+			line, _, _ = strings.Cut(s[begin:], "\n")
+		}
+		switch owner {
+		case ownerOngoing:
+			retries = true
+		case ownerHeader:
+			st.addHeader(line, end-begin)
+		default:
+			if a := &announcements[owner]; limits || !a.limits {
+				if w, ok := a.read(line, end-begin); ok {
+					last = w
+				}
+			}
+		}
+	})
+	endLine()
 	return st
 }
 
-var (
-	tailForm = regexp.MustCompile(`^[A-Za-z_-]*`)
-	// wordBefore matches the word before a literal; the second group is what is glued to the literal.
-	wordBefore = regexp.MustCompile(`(?:([A-Za-z]*)[ _-]{1,3}|([A-Za-z0-9])|)$`)
-	joinForm   = regexp.MustCompile("(?i)^([ \\t\"'`\\\\:=~*,]{0,8})([a-z]{0,20})")
-)
-
 // read reads the time behind a literal that ends at end.
 func (a *announcement) read(line string, end int) (when, bool) {
-	tail := tailForm.FindString(line[end:])
-	c := cursor{s: line, i: end + len(tail)}
-	tail = strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(tail))
+	tail, n := tailAt(line[end:])
+	c := cursor{s: line, i: end + n}
 	if tail != "" && a.tails == nil || a.tails != nil && !slices.Contains(a.tails, tail) {
 		return when{}, false
 	}
 	begin := end - a.literalLength(line[:end])
-	m := wordBefore.FindStringSubmatch(line[max(0, begin-24):begin])
-	before := strings.ToLower(m[1])
-	if slices.Contains(a.never, before) || a.before != nil && (m[2] != "" || before != "" && !slices.Contains(a.before, before)) {
+	before, glued := wordBefore(line[max(0, begin-24):begin])
+	if slices.Contains(a.never, before) || a.before != nil && (glued || before != "" && !slices.Contains(a.before, before)) {
 		return when{}, false
 	}
 	if a.literals[0] == "reset" && strings.Contains(strings.ToLower(line[max(0, end-32):end]), "ratelimit") {
 		return when{}, false // a header: it counts only when nothing remains
 	}
-	keyed, joined := c.join()
-	if a.join != nil && !slices.ContainsFunc(a.join, func(w string) bool { return slices.Contains(joined, w) || w == ":" && keyed }) {
+	keyed, first, last := c.join()
+	if a.join != nil && !slices.ContainsFunc(a.join, func(w string) bool { return w == first || w == last || w == ":" && keyed }) {
 		return when{}, false
 	}
-	last := joined[len(joined)-1]
 	if d, ok := c.span(last == "in" || last == "within"); ok {
 		return when{span: d}, d > 0
 	}
@@ -151,6 +149,40 @@ func (a *announcement) read(line string, end int) (when, bool) {
 	return when{}, false
 }
 
+// tailAt returns what is glued to a literal, in lower case without - and _, and its length.
+func tailAt(s string) (tail string, n int) {
+	plain := true
+	for n < len(s) && (plaintext.IsLetter(s[n]) || s[n] == '-' || s[n] == '_') {
+		plain = plain && 'a' <= s[n]
+		n++
+	}
+	if plain {
+		return s[:n], n
+	}
+	return strings.ToLower(withoutMarks.Replace(s[:n])), n
+}
+
+var withoutMarks = strings.NewReplacer("-", "", "_", "")
+
+// wordBefore returns the word before a literal, in lower case, and whether it, or a number, is glued to it.
+func wordBefore(s string) (word string, glued bool) {
+	end := len(s)
+	for end > 0 && strings.IndexByte(" _-", s[end-1]) >= 0 {
+		end--
+	}
+	switch marks := len(s) - end; {
+	case marks == 0:
+		return "", end > 0 && (plaintext.IsLetter(s[end-1]) || plaintext.IsDigit(s[end-1]))
+	case marks > 3:
+		return "", false
+	}
+	begin := end
+	for begin > 0 && plaintext.IsLetter(s[begin-1]) {
+		begin--
+	}
+	return strings.ToLower(s[begin:end]), false
+}
+
 // literalLength returns the length of the literal that s ends with.
 func (a *announcement) literalLength(s string) int {
 	for _, l := range a.literals {
@@ -165,6 +197,9 @@ var bareForm = form(`(\d{1,19}(?:\.\d+)?)(?:$|[^a-z0-9_/:.-]|\.(?:$|\D))`)
 
 // bare reads a number without a unit.
 func (c *cursor) bare(tail string) (when, bool) {
+	if !plaintext.IsDigit(c.peek()) {
+		return when{}, false
+	}
 	m := c.match(bareForm)
 	if m == nil {
 		return when{}, false
@@ -178,25 +213,36 @@ func (c *cursor) bare(tail string) (when, bool) {
 
 // join skips quotation marks, signs of assignment and joiners. Keyed: a colon or an equals sign was there. It returns the
 // first and the last joiner.
-func (c *cursor) join() (keyed bool, joined []string) {
-	joined = []string{"", ""}
+func (c *cursor) join() (keyed bool, first, last string) {
 	for range 6 {
-		start := c.i
-		m := c.match(joinForm)
-		keyed = keyed || strings.ContainsAny(m[1], ":=")
-		if !slices.Contains(joiners, m[2]) {
-			c.i = start + len(m[1])
+		rest := c.s[c.i:min(len(c.s), c.i+maxForm)]
+		n := 0
+		for n < min(len(rest), 8) && strings.IndexByte(" \t\"'`\\:=~*,", rest[n]) >= 0 {
+			keyed = keyed || rest[n] == ':' || rest[n] == '='
+			n++
+		}
+		c.i += n
+		end := n
+		for end < min(len(rest), n+20) && plaintext.IsLetter(rest[end]) {
+			end++
+		}
+		word := strings.ToLower(rest[n:end])
+		if !slices.Contains(joiners, word) || odd(rest[end:]) {
 			break
 		}
-		if joined[0] == "" {
-			joined[0] = m[2]
+		c.i += end - n
+		if first == "" {
+			first = word
 		}
-		if m[2] != "about" && m[2] != "the" {
-			joined[1] = m[2]
+		if word != "about" && word != "the" {
+			last = word
 		}
 	}
-	return keyed, joined
+	return keyed, first, last
 }
+
+// odd reports whether a text begins with a character that an expression, too, takes for a letter: the long s, the sign of Kelvin.
+func odd(s string) bool { return strings.HasPrefix(s, "\u017f") || strings.HasPrefix(s, "\u212a") }
 
 // maxDumped bounds how many headers are kept from a text.
 const maxDumped = 32
