@@ -101,8 +101,7 @@ func (b *Bus) open(ctx context.Context) error {
 	if err := b.intake.watchConnections(); err != nil {
 		return err
 	}
-	_, err = b.intake.open(lineReport, b.intake.takeReport)
-	return err
+	return b.intake.open(lineReport, &taker{handle: b.intake.takeReport})
 }
 
 // connect signs in to the accounts that the server was started with. The workers' account it knows only once it was told.
@@ -228,8 +227,8 @@ func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) 
 	return Credential{JWT: user.JWT, Seed: user.Seed, CA: b.options.Keys.CA(), Key: b.AttemptKey(worker)}, nil
 }
 
-// Admit takes the messages of a worker that an earlier director has started. Its credential is the one that it has.
-func (b *Bus) Admit(worker string) { b.intake.admit(worker) }
+// Admit takes the messages of workers that an earlier director has started. Their credentials are those that they have.
+func (b *Bus) Admit(workers ...string) { b.intake.admit(workers...) }
 
 // DismissAll takes no messages of any worker any more: another director does. Their credentials stay good.
 func (b *Bus) DismissAll() {

@@ -32,7 +32,7 @@
 //   - One process has the lease at a time, by each one's own clock (package lease).
 //   - What was revoked stays revoked until it would have expired: it is written down before the server is asked anything.
 //   - Of a worker that is not admitted nothing is read. What one worker sends is bounded (see Offence), and delays nothing that another
-//     sends: each kind of message of each worker has a subscription of its own.
+//     sends: each kind of message of each worker has subscriptions and a backlog of its own. Who sends nothing costs no goroutine.
 //   - What is stored, and where answers go, is not the choice of a worker: message ids are ours, reply subjects are below its own inbox.
 //   - Nobody but the director is in the account of the journal: a reply subject reaches no further than its account.
 //

@@ -20,8 +20,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// line is a kind of message of a worker's. Each worker's each line is a subscription of its own, with a bound of its own, so that
-// nothing waits behind what another worker, or another line, sends.
+// line is a kind of message of a worker's. Each worker's each line has subscriptions and a backlog of its own, with a bound of its own, so
+// that nothing waits behind what another worker, or another line, sends.
 type line int
 
 const (
@@ -49,7 +49,7 @@ func (b *Bus) lineSubjects(l line, worker string) []string {
 	}
 }
 
-// Bounds of what waits on one subscription. Both are above what a worker may send at once, and what is over them is lost: an offence,
+// Bounds of what waits of one line. Both are above what a worker may send at once, and what is over them is lost: an offence,
 // which is found out at the next message that is read.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
@@ -64,11 +64,16 @@ type intake struct {
 	bus    *Bus
 	ctx    context.Context
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // offences that are being dealt with
+	wg     sync.WaitGroup // the sorter, and offences that are being dealt with
+	work   sync.WaitGroup // backlogs that are worked off
+
+	inbound chan *nats.Msg // of all subscriptions
 
 	mu        sync.Mutex
 	closed    bool
 	gates     map[string]*gate
+	number    int // of gates that there have been
+	sources   map[*nats.Subscription]source
 	users     map[string]string // public key of an admitted worker's credential → worker
 	offenders map[string]bool   // never admitted again
 	takers    [lines]*taker     // nil: nobody serves the line, and who asks on it is told so by the server
@@ -76,23 +81,34 @@ type intake struct {
 
 func newIntake(b *Bus) *intake {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &intake{bus: b, ctx: ctx, cancel: cancel, gates: map[string]*gate{}, users: map[string]string{}, offenders: map[string]bool{}}
+	i := &intake{
+		bus: b, ctx: ctx, cancel: cancel, inbound: make(chan *nats.Msg, inboundMessages), gates: map[string]*gate{}, sources: map[*nats.Subscription]source{},
+		users: map[string]string{}, offenders: map[string]bool{},
+	}
+	i.wg.Go(i.sort)
+	return i
 }
 
 // gate is what the messages of one worker pass.
 type gate struct {
 	worker string
+	number int                         // of those that were admitted
+	user   string                      // the public key of its credential
 	subs   [lines][]*nats.Subscription // the intake's lock
 
 	shut atomic.Bool // nothing is read any more
 
 	mu    sync.Mutex // taken before the intake's
 	quota quota
+
+	backlogs
 }
 
-// taker handles the messages of one line. handle is called by one goroutine for each worker.
+// taker handles the messages of one line.
 type taker struct {
+	// handle is called for one message of a worker after the other. atOnce: it does not block, and is called by the sorter itself.
 	handle func(*gate, *nats.Msg)
+	atOnce bool
 
 	running sync.RWMutex // held for reading while handle runs
 	over    bool
@@ -113,28 +129,38 @@ func (t *taker) end() {
 	t.over = true
 }
 
-// admit takes the messages of a worker from now on, unless it was cut off before.
-func (i *intake) admit(worker string) {
+// admit takes the messages of workers from now on, unless they were cut off before.
+func (i *intake) admit(workers ...string) {
+	some := false
+	for _, worker := range workers {
+		some = i.admitOne(worker) || some
+	}
+	if some {
+		i.flush()
+	}
+}
+
+// admitOne reports whether the server is to be told of anything.
+func (i *intake) admitOne(worker string) bool {
 	user, _, err := i.bus.workers.user(worker)
 	if err != nil {
 		i.bus.log.Error("a worker is not heard", zap.String("worker", worker), zap.Error(err))
-		return
+		return false
 	}
 	i.mu.Lock()
-	admits := !i.closed && !i.offenders[worker] && i.gates[worker] == nil
-	if admits {
-		g := &gate{worker: worker, quota: newQuota()}
-		i.gates[worker], i.users[user] = g, worker
-		for l, t := range i.takers {
-			if err := i.subscribe(g, line(l), t); err != nil {
-				i.bus.log.Error("a worker is not heard", zap.String("worker", worker), zap.Error(err))
-			}
+	defer i.mu.Unlock()
+	if i.closed || i.offenders[worker] || i.gates[worker] != nil {
+		return false
+	}
+	i.number++
+	g := &gate{worker: worker, number: i.number, user: user, quota: newQuota()}
+	i.gates[worker], i.users[user] = g, worker
+	for l, t := range i.takers {
+		if err := i.subscribe(g, line(l), t); err != nil {
+			i.bus.log.Error("a worker is not heard", zap.String("worker", worker), zap.Error(err))
 		}
 	}
-	i.mu.Unlock()
-	if admits {
-		i.flush()
-	}
+	return true
 }
 
 func (i *intake) admitted() []string {
@@ -153,83 +179,55 @@ func (i *intake) dismiss(worker string) {
 	}
 	g.shut.Store(true)
 	delete(i.gates, worker)
-	maps.DeleteFunc(i.users, func(_, w string) bool { return w == worker })
+	delete(i.users, g.user)
 	for l := range g.subs {
 		i.unsubscribe(g, line(l))
 	}
 	i.bus.dead.forget(worker)
 }
 
-// subscribe is called with the lock held.
-func (i *intake) subscribe(g *gate, l line, t *taker) error {
-	if t == nil {
-		return nil
+// serve hands a line's messages to handle until ctx ends and all that was handed out is handled.
+func (i *intake) serve(ctx context.Context, l line, handle func(*gate, *nats.Msg)) error {
+	return i.serveBy(ctx, l, &taker{handle: handle})
+}
+
+// serveAtOnce is serve for what does not block.
+func (i *intake) serveAtOnce(ctx context.Context, l line, handle func(*gate, *nats.Msg)) error {
+	return i.serveBy(ctx, l, &taker{handle: handle, atOnce: true})
+}
+
+func (i *intake) serveBy(ctx context.Context, l line, t *taker) error {
+	if err := i.open(l, t); err != nil {
+		return err
 	}
-	for _, subject := range i.bus.lineSubjects(l, g.worker) {
-		sub, err := i.bus.nc.Subscribe(subject, func(m *nats.Msg) {
-			if i.within(g, l, m) && i.kept(g, m) {
-				t.take(g, m)
-			}
-		})
-		if err == nil {
-			g.subs[l] = append(g.subs[l], sub)
-			err = sub.SetPendingLimits(pendingMessages, pendingBytes)
-		}
-		if err != nil {
-			return fmt.Errorf("bus: listen on %s: %w", subject, err)
-		}
-	}
+	i.flush()
+	<-ctx.Done()
+	i.end(l, t)
 	return nil
 }
 
-// unsubscribe is called with the lock held.
-func (i *intake) unsubscribe(g *gate, l line) {
-	for _, sub := range g.subs[l] {
-		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			i.bus.log.Warn("bus unsubscribe", zap.Error(err))
-		}
-	}
-	g.subs[l] = nil
-}
-
-// flush waits until the server knows of the subscriptions: who is admitted may ask at once. While the bus is away it learns of
-// them when it is back.
-func (i *intake) flush() {
-	if i.bus.nc.IsConnected() {
-		_ = i.bus.nc.FlushTimeout(answerTimeout) // else as above
-	}
-}
-
-// serve hands a line's messages to handle until ctx ends and all that was handed out is handled.
-func (i *intake) serve(ctx context.Context, l line, handle func(*gate, *nats.Msg)) error {
-	t, err := i.open(l, handle)
-	if err == nil {
-		i.flush()
-		<-ctx.Done()
-	}
-	i.end(l, t)
-	return err
-}
-
-func (i *intake) open(l line, handle func(*gate, *nats.Msg)) (*taker, error) {
-	t := &taker{handle: handle}
+// open subscribes a line for every admitted worker. After an error it is not open.
+func (i *intake) open(l line, t *taker) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.takers[l] != nil {
-		return nil, errors.New("bus: served already")
+		return errors.New("bus: served already")
 	}
 	i.takers[l] = t
 	var err error
 	for _, g := range i.gates {
 		err = errors.Join(err, i.subscribe(g, l, t))
 	}
-	return t, err
+	if err != nil {
+		i.takers[l] = nil
+		for _, g := range i.gates {
+			i.unsubscribe(g, l)
+		}
+	}
+	return err
 }
 
 func (i *intake) end(l line, t *taker) {
-	if t == nil {
-		return
-	}
 	i.mu.Lock()
 	i.takers[l] = nil
 	for _, g := range i.gates {
@@ -246,31 +244,11 @@ func (i *intake) close() {
 	reports := i.takers[lineReport]
 	i.mu.Unlock()
 	i.cancel()
-	i.end(lineReport, reports)
+	if reports != nil {
+		i.end(lineReport, reports)
+	}
 	i.wg.Wait()
-}
-
-// within counts a message and reports whether it is to be read.
-func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
-	if g.shut.Load() {
-		return false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	within, offence := g.quota.take(time.Now(), l, m.Size())
-	if offence != "" {
-		i.cutOff(g, offence)
-	}
-	return within
-}
-
-// kept reports whether nothing was lost of what waits where a message did.
-func (i *intake) kept(g *gate, m *nats.Msg) bool {
-	lost, err := m.Sub.Dropped()
-	if err == nil && lost > 0 {
-		i.cutOff(g, fmt.Sprintf("had more than %d messages or %s waiting to be read: %d more were lost", pendingMessages, mebibytes(pendingBytes), lost))
-	}
-	return lost <= 0
+	i.work.Wait()
 }
 
 // workerOf is the admitted worker with a credential; empty: none.

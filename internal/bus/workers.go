@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -26,31 +27,42 @@ func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope,
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers hands out heartbeats and progress, one at a time, until ctx ends; it returns nil then. While a call takes its time,
-// the newest of each worker waits and the older ones are gone: they are soft state. What cannot be read goes to the dead letters.
+// WatchWorkers hands out heartbeats and progress until ctx ends; it returns nil then. Several workers' are handed out at the same time, but of each only one
+// at a time. While a call takes its time, the newest of each worker waits and the older ones are gone: they are soft state. What cannot be read goes to
+// the dead letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat), onProgress func(worker string, p wire.TaskProgress)) error {
-	news := newNewest()
+	readers := make([]*newest, runtime.GOMAXPROCS(0))
 	group, ctx := errgroup.WithContext(ctx)
-	for _, l := range []line{lineHeartbeat, lineProgress} {
-		group.Go(func() error { return b.intake.serve(ctx, l, news.put) })
+	for n := range readers {
+		news := newNewest()
+		readers[n] = news
+		group.Go(func() error {
+			for m := news.next(ctx); m != nil; m = news.next(ctx) {
+				b.handOut(m, onHeartbeat, onProgress)
+			}
+			return nil
+		})
 	}
-	group.Go(func() error {
-		for m := news.next(ctx); m != nil; m = news.next(ctx) {
-			worker, e, err := b.read(m.Subject, m.Data)
-			if err != nil {
-				b.dead.core(worker, err, m.Subject, m.Data)
-				continue
-			}
-			switch p := e.Payload.(type) {
-			case *wire.Heartbeat:
-				onHeartbeat(worker, *p)
-			case *wire.TaskProgress:
-				onProgress(worker, *p)
-			}
-		}
-		return nil
-	})
+	for _, l := range []line{lineHeartbeat, lineProgress} {
+		group.Go(func() error {
+			return b.intake.serveAtOnce(ctx, l, func(g *gate, m *nats.Msg) { readers[g.number%len(readers)].put(m) })
+		})
+	}
 	return group.Wait()
+}
+
+func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat), onProgress func(string, wire.TaskProgress)) {
+	worker, e, err := b.read(m.Subject, m.Data)
+	if err != nil {
+		b.dead.core(worker, err, m.Subject, m.Data)
+		return
+	}
+	switch p := e.Payload.(type) {
+	case *wire.Heartbeat:
+		onHeartbeat(worker, *p)
+	case *wire.TaskProgress:
+		onProgress(worker, *p)
+	}
 }
 
 // newest keeps the last message of each subject until it is taken, the subject that waits longest first.
@@ -63,7 +75,7 @@ type newest struct {
 
 func newNewest() *newest { return &newest{last: map[string]*nats.Msg{}, some: make(chan struct{}, 1)} }
 
-func (n *newest) put(_ *gate, m *nats.Msg) {
+func (n *newest) put(m *nats.Msg) {
 	n.mu.Lock()
 	if n.last[m.Subject] == nil {
 		n.order = append(n.order, m.Subject)
@@ -110,7 +122,7 @@ func (n *newest) pop() *nats.Msg {
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()
-	return b.intake.serve(ctx, lineHello, func(g *gate, m *nats.Msg) {
+	return b.intake.serveAtOnce(ctx, lineHello, func(g *gate, m *nats.Msg) {
 		d.take(g.worker, m, func(m *nats.Msg) { b.answerHello(m, answer) })
 	})
 }

@@ -156,12 +156,14 @@ func (s *session) sayWhoWeAre(ctx context.Context) {
 // adopt hands the machine what really runs, and what people changed, before it decides anything else; it removes what
 // no task needs.
 func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetEdited) error {
+	var live []string
 	for _, t := range m.Tasks() {
 		if t.State.Info().Live && t.Attempt > 0 {
-			s.bus.Admit(t.AttemptID())
+			live = append(live, t.AttemptID())
 			s.outside.admit(t.AttemptID())
 		}
 	}
+	s.bus.Admit(live...)
 	if err := s.sweep(ctx, m); err != nil {
 		return err
 	}
