@@ -3,6 +3,7 @@ package fsm
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -116,7 +117,13 @@ func (RebuildWritten) apply(*Machine, *Task) {}
 
 func (f TaskRenamed) apply(_ *Machine, t *Task) { t.Title, t.URL = f.Title, f.URL }
 
-func (f StandingChanged) apply(_ *Machine, t *Task) { t.Standing = f.Standing }
+func (f StandingChanged) apply(m *Machine, t *Task) {
+	if t.slot {
+		m.slots.label(t, -1)
+		defer m.slots.label(t, 1)
+	}
+	t.Standing = f.Standing
+}
 
 func (f Moved) apply(m *Machine, t *Task) {
 	t.State, t.Since, t.Until = f.To, m.now, f.Until
@@ -302,7 +309,9 @@ func (m *Machine) drop(t *Task) {
 
 // index puts the task into the queues where its state says; one that has left memory, into none.
 func (m *Machine) index(t *Task) {
-	var timer, ready, slot place
+	var timer, ready place
+	var of alike
+	slot := false
 	if m.nonces[t.Nonce] == t {
 		if at := m.deadline(t); !at.IsZero() {
 			timer = place{in: true, at: at}
@@ -313,14 +322,16 @@ func (m *Machine) index(t *Task) {
 		case t.State == Backoff && len(t.Outbox) == 0 && !t.Until.After(m.now):
 			ready = place{in: true, at: t.Until}
 		}
-		if t.holdsSlot() {
-			slot = place{in: true}
+		if ready.in {
+			of = alike{t.Key.Repo(), !t.Next.usesModel(), strings.Join(t.Standing.Capped, "\n")}
 		}
+		slot = t.holdsSlot()
 		if t.soft.inFlight == "" && len(t.Outbox) > 0 && !t.Outbox[0].NotBefore.After(m.now) {
 			m.dirty = append(m.dirty, t) // its timer is gone with the deadline
 		}
 	}
-	m.timers.move(t, timer)
-	m.ready.move(t, ready)
+	m.timers.move(t, t.timer, timer)
+	t.timer = timer
+	m.ready.move(t, ready, of)
 	m.slots.move(t, slot)
 }

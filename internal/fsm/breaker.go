@@ -256,7 +256,7 @@ func (m *Machine) closeProvenCanaries() {
 
 // incidentDeadline is when time alone changes what an incident lets through; zero: nothing waits for that.
 func (m *Machine) incidentDeadline() (at time.Time) {
-	waits := m.slotFree() && len(m.ready.tasks) > 0
+	waits := m.slotFree() && m.ready.n > 0
 	for n := range m.hard.Incidents {
 		i := &m.hard.Incidents[n]
 		at = sooner(at, m.provenAt(i))

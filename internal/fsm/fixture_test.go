@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,9 +117,22 @@ func soundWith(m *Machine, most int) error {
 			return fmt.Errorf("%s cannot be found", t.Key)
 		}
 	}
+	if got, want := m.nextReady(), m.nextOfAll(); got != want {
+		return fmt.Errorf("%v goes next, and it should be %v", got, want)
+	}
+	for _, t := range m.hard.Tasks {
+		if n := m.workersOf(t.Key.Repo()); n != m.countSlots(func(o *Task) bool { return strings.EqualFold(o.Key.Repo(), t.Key.Repo()) }) {
+			return fmt.Errorf("%d workers are counted in the repository of %s", n, t.Key)
+		}
+		for _, label := range t.Standing.Capped {
+			if n := m.slots.byLabel[label]; n != m.countSlots(func(o *Task) bool { return slices.Contains(o.Standing.Capped, label) }) {
+				return fmt.Errorf("%d workers are counted with the label %s", n, label)
+			}
+		}
+	}
 	switch {
-	case slots != len(m.slots.tasks):
-		return fmt.Errorf("%d tasks hold slots, %d are counted", slots, len(m.slots.tasks))
+	case slots != m.slots.n:
+		return fmt.Errorf("%d tasks hold slots, %d are counted", slots, m.slots.n)
 	case slots > most:
 		return fmt.Errorf("%d slots are held, director.max_workers is %d", slots, m.cfg.MaxWorkers)
 	case len(m.tasks) != len(m.hard.Tasks) || len(m.nonces) != len(m.hard.Tasks):
@@ -128,6 +143,35 @@ func soundWith(m *Machine, most int) error {
 		return fmt.Errorf("GitHub cools down, but the phase is %s", m.hard.Phase)
 	}
 	return nil
+}
+
+func (m *Machine) countSlots(of func(*Task) bool) (n int) {
+	for _, t := range m.hard.Tasks {
+		if t.holdsSlot() && of(t) {
+			n++
+		}
+	}
+	return n
+}
+
+// nextOfAll is nextReady by looking at every task.
+func (m *Machine) nextOfAll() *Task {
+	if !m.slotFree() || m.hostOpensAt().After(m.now) {
+		return nil
+	}
+	var next, last *Task
+	for _, t := range m.hard.Tasks {
+		switch {
+		case !t.ready.in, m.modelOpensAt().After(m.now) && t.Next.usesModel(), !m.admits(t), m.cappedBy(t) != "":
+		case m.failedLast(t):
+			if last == nil || compareTurns(t, last) < 0 {
+				last = t
+			}
+		case next == nil || m.before(t, next):
+			next = t
+		}
+	}
+	return cmp.Or(next, last)
 }
 
 // mustPlan is the effect that a state consists of.

@@ -64,9 +64,9 @@ type Machine struct {
 	// Derived.
 	tasks  map[IssueKey]*Task // by folded key
 	nonces map[string]*Task
-	timers queue // by deadline
-	ready  queue // may begin an attempt
-	slots  queue // hold one of director.max_workers
+	timers queue   // by deadline
+	ready  waiters // may begin an attempt
+	slots  slots   // hold one of director.max_workers
 
 	// Soft.
 	now               time.Time // of the last event; never behind decided
@@ -98,9 +98,7 @@ func New(cfg Config) *Machine {
 			Version: SnapshotVersion, Phase: PhaseMonitor,
 			Cooldowns: []Cooldown{}, Cursors: []RepoCursor{}, Incidents: []Incident{}, Tasks: []*Task{},
 		},
-		timers: queue{of: func(t *Task) *place { return &t.timer }},
-		ready:  queue{of: func(t *Task) *place { return &t.ready }},
-		slots:  queue{of: func(t *Task) *place { return &t.slot }},
+		slots: slots{byRepo: map[string]int{}, byLabel: map[string]int{}},
 	}
 }
 
@@ -133,10 +131,10 @@ func (m *Machine) NextDeadline() time.Time {
 		at = sooner(at, m.githubOpensAt())
 	}
 	// Work is ready and only waits for the model.
-	if len(m.ready.tasks) > 0 && m.slotFree() && m.modelOpensAt().After(m.now) {
+	if m.ready.n > 0 && m.slotFree() && m.modelOpensAt().After(m.now) {
 		at = sooner(at, m.modelOpensAt())
 	}
-	if len(m.ready.tasks) > 0 && m.slotFree() && m.hostOpensAt().After(m.now) {
+	if m.ready.n > 0 && m.slotFree() && m.hostOpensAt().After(m.now) {
 		at = sooner(at, m.hostOpensAt())
 	}
 	return sooner(at, m.incidentDeadline())
@@ -148,7 +146,7 @@ func (m *Machine) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
 // Live are the tasks whose current attempt may have a worker.
 func (m *Machine) Live() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
-		for _, t := range m.slots.tasks {
+		for t := range m.slots.all() {
 			if t.State.Info().Live && !yield(t) {
 				return
 			}

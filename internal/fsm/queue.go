@@ -2,48 +2,115 @@ package fsm
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 )
 
-// place is a task's place in a queue. The task keeps it, so that what it has to leave is known.
+// place is where a task stands in a queue. The zero place: it is not in it.
 type place struct {
-	in   bool
-	rank int
 	at   time.Time
+	rank int8
+	in   bool
 }
 
-// queue holds tasks in the order of their places; of returns a task's.
+// queue holds tasks in the order of their places, in parts of at most maxPart: what joins or leaves moves no more than one of them, however
+// many tasks there are. No part is empty.
 type queue struct {
-	tasks []*Task
-	of    func(*Task) *place
+	n     int
+	parts [][]placed
 }
 
-// move takes a task from its place to another one.
-func (q *queue) move(t *Task, to place) {
-	p := q.of(t)
-	if *p == to {
+// placed is a task with its place, so that finding one looks at no task.
+type placed struct {
+	place
+	seq uint64 // the task's
+	t   *Task
+}
+
+const maxPart = 256
+
+func (p placed) compare(o placed) int {
+	return cmp.Or(cmp.Compare(p.rank, o.rank), p.at.Compare(o.at), cmp.Compare(p.seq, o.seq))
+}
+
+// move takes a task from the place that it had to another one.
+func (q *queue) move(t *Task, from, to place) {
+	if from == to {
 		return
 	}
-	if p.in {
-		i, _ := slices.BinarySearchFunc(q.tasks, t, q.compare)
-		q.tasks = slices.Delete(q.tasks, i, i+1)
+	if from.in {
+		q.remove(placed{from, t.Seq, t})
 	}
-	if *p = to; to.in {
-		i, _ := slices.BinarySearchFunc(q.tasks, t, q.compare)
-		q.tasks = slices.Insert(q.tasks, i, t)
+	if to.in {
+		q.insert(placed{to, t.Seq, t})
 	}
 }
 
-func (q *queue) compare(a, b *Task) int {
-	x, y := q.of(a), q.of(b)
-	return cmp.Or(cmp.Compare(x.rank, y.rank), x.at.Compare(y.at), cmp.Compare(a.Seq, b.Seq))
+// partOf is the last part that does not begin behind a place; 0, if all do.
+func (q *queue) partOf(p placed) int {
+	i, _ := slices.BinarySearchFunc(q.parts, p, func(part []placed, p placed) int {
+		if part[0].compare(p) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	return max(i-1, 0)
+}
+
+func (q *queue) insert(p placed) {
+	q.n++
+	if len(q.parts) == 0 {
+		q.parts = [][]placed{{p}}
+		return
+	}
+	n := q.partOf(p)
+	i, _ := slices.BinarySearchFunc(q.parts[n], p, placed.compare)
+	part := slices.Insert(q.parts[n], i, p)
+	if q.parts[n] = part; len(part) > maxPart {
+		half := len(part) / 2
+		q.parts[n] = slices.Clone(part[:half])
+		q.parts = slices.Insert(q.parts, n+1, slices.Clone(part[half:]))
+	}
+}
+
+func (q *queue) remove(p placed) {
+	if len(q.parts) == 0 {
+		return
+	}
+	n := q.partOf(p)
+	i, found := slices.BinarySearchFunc(q.parts[n], p, placed.compare)
+	if !found {
+		return
+	}
+	q.n--
+	q.parts[n] = slices.Delete(q.parts[n], i, i+1)
+	if len(q.parts[n]) == 0 {
+		q.parts = slices.Delete(q.parts, n, n+1)
+	} else if n+1 < len(q.parts) && len(q.parts[n])+len(q.parts[n+1]) <= maxPart/2 {
+		q.parts[n] = append(q.parts[n], q.parts[n+1]...)
+		q.parts = slices.Delete(q.parts, n+1, n+2)
+	}
 }
 
 // first returns the first task and its time, or nil.
 func (q *queue) first() (*Task, time.Time) {
-	if len(q.tasks) == 0 {
+	if len(q.parts) == 0 {
 		return nil, time.Time{}
 	}
-	return q.tasks[0], q.of(q.tasks[0]).at
+	p := q.parts[0][0]
+	return p.t, p.at
+}
+
+// all are the tasks in order.
+func (q *queue) all() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for _, part := range q.parts {
+			for _, p := range part {
+				if !yield(p.t) {
+					return
+				}
+			}
+		}
+	}
 }

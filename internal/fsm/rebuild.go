@@ -205,7 +205,7 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) { // what the others wait for names the last attempt
 		t.Attempt = max(t.Attempt, f.Branch)
 	}
-	t.soft, t.timer, t.ready, t.slot = soft{}, place{}, place{}, place{}
+	t.soft, t.timer, t.ready, t.slot = soft{}, place{}, turn{}, false
 	return row, t
 }
 

@@ -23,21 +23,34 @@ func (m *Machine) dispatch() {
 
 // nextReady picks the next task, or nil if none may go: here the scheduler chooses.
 func (m *Machine) nextReady() *Task {
-	if !m.slotFree() || m.hostOpensAt().After(m.now) {
+	if m.ready.n == 0 || !m.slotFree() || m.hostOpensAt().After(m.now) {
 		return nil
 	}
 	closed := m.modelOpensAt().After(m.now)
 	var next, last *Task
-	for _, t := range m.ready.tasks {
-		switch {
-		case closed && t.Next.usesModel(), !m.admits(t), m.cappedBy(t) != "": // it waits for a model, is of a repository that is kept back, or a cap is reached
-		case m.failedLast(t):
-			last = cmp.Or(last, t)
-		case next == nil || m.before(t, next):
-			next = t
+	for _, l := range m.ready.lists {
+		t, _ := l.first()
+		if closed && !l.of.noModel || !m.admits(t) || m.cappedBy(t) != "" {
+			continue // all of them wait for a model, are of a repository that is kept back, or a cap is reached
+		}
+		for t := range l.all() {
+			if !m.failedLast(t) {
+				next = m.firstOf(next, t)
+				break
+			}
+			if last == nil || compareTurns(t, last) < 0 {
+				last = t
+			}
 		}
 	}
 	return cmp.Or(next, last)
+}
+
+func (m *Machine) firstOf(next, t *Task) *Task {
+	if next == nil || m.before(t, next) {
+		return t
+	}
+	return next
 }
 
 // failedLast reports whether an incident waits for a canary and the task was the last to fail: others try before it does, or one task
@@ -50,12 +63,12 @@ func (m *Machine) failedLast(t *Task) bool {
 }
 
 func (m *Machine) slotFree() bool {
-	return m.hard.Phase == PhaseMonitor && len(m.slots.tasks) < m.cfg.MaxWorkers
+	return m.hard.Phase == PhaseMonitor && m.slots.n < m.cfg.MaxWorkers
 }
 
 // admits reports whether no incident keeps the task back.
 func (m *Machine) admits(t *Task) bool {
 	return !slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
-		return i.concerns(t) && !i.Breaker.Allow(m.now, len(m.slots.tasks))
+		return i.concerns(t) && !i.Breaker.Allow(m.now, m.slots.n)
 	})
 }

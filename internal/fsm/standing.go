@@ -62,19 +62,12 @@ func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), st
 // a repository with fewer workers goes first, so that a long queue in one does not keep another one waiting; then who waits longer, with its priority.
 func (m *Machine) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 {
-		return m.ready.compare(t, u) < 0
+		return compareTurns(t, u) < 0
 	}
-	return cmp.Or(cmp.Compare(m.workersOf(t.Key.Repo()), m.workersOf(u.Key.Repo())), m.ready.compare(t, u)) < 0
+	return cmp.Or(cmp.Compare(m.workersOf(t.Key.Repo()), m.workersOf(u.Key.Repo())), compareTurns(t, u)) < 0
 }
 
-func (m *Machine) workersOf(repo string) (n int) {
-	for _, t := range m.slots.tasks {
-		if strings.EqualFold(t.Key.Repo(), repo) {
-			n++
-		}
-	}
-	return n
-}
+func (m *Machine) workersOf(repo string) int { return m.slots.byRepo[strings.ToLower(repo)] }
 
 // cappedBy returns the label whose cap keeps the task back, "" if none does.
 func (m *Machine) cappedBy(t *Task) string {
@@ -83,11 +76,9 @@ func (m *Machine) cappedBy(t *Task) string {
 		if !capped {
 			continue
 		}
-		n := 0
-		for _, o := range m.slots.tasks {
-			if o != t && slices.Contains(o.Standing.Capped, label) {
-				n++
-			}
+		n := m.slots.byLabel[label]
+		if t.slot { // it does not keep itself back
+			n--
 		}
 		if n >= most {
 			return label

@@ -118,7 +118,10 @@ type Task struct {
 
 	soft soft
 
-	timer, ready, slot place // in the machine's queues
+	// Where it stands in the machine's queues.
+	timer place
+	ready turn
+	slot  bool
 }
 
 // Bounds of what a task remembers: five failures are what an agent and a human are shown, and a worker sends one final

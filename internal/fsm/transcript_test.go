@@ -140,7 +140,7 @@ func (s *stage) offer(body EventBody) {
 			fmt.Fprintf(&s.out, "  => %s\n", effectLine(e))
 		}
 	}
-	s.most = max(s.m.cfg.MaxWorkers, min(s.most, len(s.m.slots.tasks)))
+	s.most = max(s.m.cfg.MaxWorkers, min(s.most, s.m.slots.n))
 	if err := soundWith(s.m, s.most); err != nil {
 		s.t.Fatal(err)
 	}

@@ -124,13 +124,13 @@ var sharedMutants = []mutant{
 	},
 	{
 		"the same canary again", "fsm/schedule.go",
-		"case m.failedLast(t):", "case t == nil:",
+		"if !m.failedLast(t) {", "if t != nil {",
 		[]string{"CanariesTakeTurns"},
 		false,
 	},
 	{
 		"who waits first keeps the others back", "fsm/schedule.go",
-		"for _, t := range m.ready.tasks {", "for _, t := range m.ready.tasks[:min(1, len(m.ready.tasks))] {",
+		"for _, l := range m.ready.lists {", "for _, l := range m.ready.lists[:1] {",
 		[]string{"IncidentsKeepToTheirRepository", "CanariesTakeTurns"},
 		false,
 	},

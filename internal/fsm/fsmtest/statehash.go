@@ -20,14 +20,14 @@ var notHard = []string{
 // notDecisive are the fields that decide nothing: two machines that differ in nothing else will do the same.
 var notDecisive = []string{
 	"Machine.cfg", "Machine.tasks", "Machine.nonces", "Machine.facts", "Machine.effects", "Machine.dirty",
-	"hardState.Decided", "hardState.RunID", "Failure.At", "Machine.timers", "Machine.ready", "Machine.slots",
+	"hardState.Decided", "hardState.RunID", "Failure.At", "Machine.timers", "Machine.ready", "Machine.slots", "turn.list",
 	"Driver.writer", "Driver.last",
 }
 
 var (
 	hardState = newWalker(notHard...)
 	decisive  = newWalker(notDecisive...)
-	whole     = newWalker("Machine.cfg", "Machine.timers", "Machine.ready", "Machine.slots")
+	whole     = newWalker("Machine.cfg", "Machine.timers", "Machine.ready", "Machine.slots", "turn.list")
 )
 
 // The bound of what a machine holds: list elements and map entries, of all that it is, for no task and for each.

@@ -178,7 +178,7 @@ func (w *walker) structure(t reflect.Type) plan {
 
 // changing are the types of which a value behind a pointer is changed after it was made.
 var changing = map[string]bool{
-	"Machine": true, "Task": true, "Driver": true,
+	"Machine": true, "Task": true, "waiterList": true, "Driver": true,
 	"world": true, "process": true, "history": true, "claim": true, "softView": true, "issue": true, "pull": true, "comment": true, "container": true, "report": true, "flight": true,
 }
 
