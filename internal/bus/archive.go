@@ -230,30 +230,13 @@ func (j *Journal) writeSegments(ctx context.Context, next, to uint64) error {
 // sound is the head up to which the batches follow one another. An error that is a *Damage is that of the next one.
 func (j *Journal) sound(ctx context.Context, after Head, to uint64) (Head, error) {
 	c := chain.Follow(after)
-	for seq := after.Seq + 1; seq <= to; seq++ {
-		r, err := j.record(ctx, seq)
-		if err == nil {
-			err = c.Add(r)
-		}
-		if err != nil {
-			return c.Head(), err
-		}
-	}
-	return c.Head(), nil
+	err := j.live(ctx, after.Seq+1, to, c.Add)
+	return c.Head(), err
 }
 
 func (j *Journal) segment(ctx context.Context, after, end Head) error {
 	err := chain.Create(chain.SegmentPath(j.archive.Dir, after.Seq+1, end.Seq), j.of(), after, func(w *chain.Writer) error {
-		for seq := after.Seq + 1; seq <= end.Seq; seq++ {
-			r, err := j.record(ctx, seq)
-			if err == nil {
-				err = w.Add(r)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return j.live(ctx, after.Seq+1, end.Seq, w.Add)
 	})
 	if err != nil {
 		return fmt.Errorf("bus: archive: %w", err)

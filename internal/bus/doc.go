@@ -25,6 +25,7 @@
 //   - An append succeeds only behind the sequence that the caller expects: two directors never both write. An append that
 //     timed out is read back by its batch id before anything is concluded; ErrUnsure is returned only if that fails too.
 //   - A journal that is not as it was written is never replayed as if it were: ErrDamaged, with the exact place (package chain).
+//   - What a consumer hands out of the journal ahead is a hint: each batch is taken in its turn and by the chain, and what is not there is asked for by itself.
 //   - A batch leaves the live journal only when two snapshots are beyond it and it is in the archive, synced.
 //   - A report is acknowledged by the caller, never by this package, except when it cannot be read: then it is in the dead
 //     letters first (or over their rate, and counted).
@@ -43,7 +44,7 @@
 // # Failure policy
 //
 // A lost connection is retried for ever, with jittered backoff; consumers are durable and found again by name, so that
-// none pile up. Errors at Open are permanent and say what to do next. Later errors are transient unless Permanent says
+// none pile up; those that read the journal ahead are removed, and go away by themselves after a minute. Errors at Open are permanent and say what to do next. Later errors are transient unless Permanent says
 // otherwise.
 //
 // # Imports

@@ -36,6 +36,7 @@ type Journal struct {
 	leads    func() bool   // see Options.Leads
 	mirror   *chain.Mirror // of the head, outside of the stream; nil: none
 	readOnly bool          // nothing on this machine is changed: somebody else may be doing that
+	aheads   chan struct{} // a token for each request of those who read ahead
 
 	mu       sync.Mutex
 	identity identity   // of the journal that is there

@@ -50,10 +50,15 @@ func (j *Journal) Records(ctx context.Context, after Head, fn func(chain.Record)
 
 // live takes live batches.
 func (j *Journal) live(ctx context.Context, next, last uint64, take func(chain.Record) error) error {
+	a := &ahead{j: j, last: last}
+	defer a.end()
 	for seq := next; seq <= last; seq++ {
-		r, err := j.record(ctx, seq)
-		if errors.Is(err, ErrDamaged) {
-			r, err = j.missed(ctx, seq)
+		var err error
+		r, ok := a.batch(ctx, seq)
+		if !ok {
+			if r, err = j.record(ctx, seq); errors.Is(err, ErrDamaged) {
+				r, err = j.missed(ctx, seq)
+			}
 		}
 		if err == nil {
 			err = take(r)

@@ -196,6 +196,10 @@ func (u *unavailable) GetMsg(ctx context.Context, seq uint64, o ...jetstream.Get
 	return u.Stream.GetMsg(ctx, seq, o...)
 }
 
+func (u *unavailable) CreateConsumer(context.Context, jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	return nil, errNoRoom
+}
+
 // A server that cannot answer at the moment has lost nothing: its batch stays until it can be read.
 func TestWhatCannotBeReadNowIsArchivedLater(t *testing.T) {
 	t.Parallel()
@@ -283,15 +287,29 @@ func TestAnUnreadableSnapshotIsSaidAndReplaced(t *testing.T) {
 	}
 }
 
-// archiving is a stream whose director archives when a batch is read.
+// archiving is a stream whose director archives when a batch is read: by itself, or ahead with those behind it.
 type archiving struct {
 	jetstream.Stream
-	seq uint64
-	do  func()
+	seq   uint64
+	ahead bool
+	do    func()
+}
+
+// CreateConsumer reads ahead, and archives before what follows the first request.
+func (a *archiving) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+	if !a.ahead {
+		return nil, errNoRoom
+	}
+	return consuming(ctx, a.Stream, c, func(request int) error {
+		if request == 2 && a.do != nil {
+			a.do()
+		}
+		return nil
+	})
 }
 
 func (a *archiving) GetMsg(ctx context.Context, seq uint64, o ...jetstream.GetMsgOpt) (*jetstream.RawStreamMsg, error) {
-	if do := a.do; seq == a.seq && do != nil {
+	if do := a.do; !a.ahead && seq == a.seq && do != nil {
 		a.do = nil
 		do()
 	}
@@ -305,10 +323,13 @@ func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		elsewhere bool
+		ahead     bool
 		exported  uint64 // batches
 	}{
-		"the archive is here":      {false, 1500},
-		"the archive is elsewhere": {true, 300},
+		"the archive is here":                  {false, false, 1500},
+		"the archive is elsewhere":             {true, false, 300},
+		"the archive is here, read ahead":      {false, true, 1500},
+		"the archive is elsewhere, read ahead": {true, true, 300},
 	} {
 		for command, read := range map[string]func(*testing.T, *Journal){
 			"export": func(t *testing.T, j *Journal) {
@@ -342,7 +363,7 @@ func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 					reader.archive.Dir = t.TempDir()
 				}
 				reader.store, reader.identity = k.journal.store, k.journal.identity
-				reader.stream = &archiving{k.journal.stream, 50, func() { mustDo(t, k.journal.Retire(ctxFor(t), k.now)) }}
+				reader.stream = &archiving{k.journal.stream, 50, c.ahead, func() { mustDo(t, k.journal.Retire(ctxFor(t), k.now)) }}
 				read(t, reader)
 				if k.bounds().FirstSeq != 1201 {
 					t.Error("nothing was archived meanwhile")

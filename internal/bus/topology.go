@@ -102,6 +102,7 @@ func (b *Bus) ensure(ctx context.Context) error {
 func (b *Bus) newJournal() *Journal {
 	return &Journal{
 		js: b.ownJS, subject: b.subjects.Journal(), fleet: b.options.Fleet, archive: b.options.Archive, shared: b.options.Server == nil, leads: b.options.Leads, log: b.log,
+		aheads: make(chan struct{}, aheadAtOnce),
 	}
 }
 
