@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -119,15 +120,18 @@ func (s *session) loadState(ctx context.Context) (*state, error) {
 
 // readOn reads what was decided since the state.
 func (s *session) readOn(ctx context.Context, h *state) error {
-	head, err := s.bus.Journal().Replay(ctx, h.head, func(at uint64, data []byte) error {
-		records, err := fsm.ReadBatch(data)
-		if err != nil {
-			return fmt.Errorf("%w: journal at %d: %w", errForGood, at, err) // a newer version wrote it
-		}
+	var head bus.Head
+	err := decode(ctx, func(ctx context.Context, fn func(uint64, []byte) error) (err error) {
+		head, err = s.bus.Journal().Replay(ctx, h.head, fn)
+		return err
+	}, func(_ uint64, records []fsm.Record) error {
 		h.m.Replay(records)
 		h.rebuild = fsm.LastRebuild(h.rebuild, records)
 		return nil
 	})
+	if errors.Is(err, errUndecoded) {
+		err = fmt.Errorf("%w: %w", errForGood, err) // a newer version wrote it
+	}
 	if err == nil {
 		h.head = head
 	}
