@@ -79,8 +79,8 @@ func longJournal(t *testing.T, b *Bus) (batches uint64) {
 // keysLongest is the longest batch of a journal: a message may have 1 MiB.
 const keysLongest = 1 << 20
 
-// inOrder reads everything behind a head and fails unless it is each batch once.
-func inOrder(t *testing.T, j *Journal, after Head, also func(chain.Record) error) (Head, error) {
+// allInOrder reads everything behind a head and fails unless it is each batch once.
+func allInOrder(t *testing.T, j *Journal, after Head, also func(chain.Record) error) (Head, error) {
 	t.Helper()
 	next := after.Seq
 	return j.Records(ctxFor(t), after, func(r chain.Record) error {
@@ -99,7 +99,7 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 	w := &watched{Stream: j.stream}
 	j.stream = w
 	var at Head
-	head, err := inOrder(t, j, Head{}, func(r chain.Record) error {
+	head, err := allInOrder(t, j, Head{}, func(r chain.Record) error {
 		at = at.Next(r.ID, r.Data)
 		if r.Seq%50 != 0 {
 			return nil
@@ -118,7 +118,7 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 	}
 	from, err := j.before(ctxFor(t), last-aheadFrom+2) // a few are asked for one by one
 	if err == nil {
-		head, err = inOrder(t, j, from, func(chain.Record) error { return nil })
+		head, err = allInOrder(t, j, from, func(chain.Record) error { return nil })
 	}
 	if err != nil || head != j.Head() || w.consumers != 1 {
 		t.Errorf("the last few: to %v, %v, %d consumers", head, err, w.consumers)
@@ -164,7 +164,7 @@ func TestReadAheadIsAHint(t *testing.T) {
 		w := &watched{Stream: stream, consume: c.consume}
 		j.stream = w
 		n := uint64(0)
-		head, err := inOrder(t, j, Head{}, func(chain.Record) error { n++; return nil })
+		head, err := allInOrder(t, j, Head{}, func(chain.Record) error { n++; return nil })
 		if err != nil || head != j.Head() || n != last || w.consumers > c.most || w.consumers == 0 {
 			t.Errorf("%s: %d batches to %v, %v; %d consumers", name, n, head, err, w.consumers)
 		}
@@ -211,7 +211,7 @@ func TestReadAheadEnds(t *testing.T) {
 	longJournal(t, b)
 	j, enough := b.Journal(), errors.New("enough")
 	for _, at := range []uint64{1, 2, 999, 1000, 1001} {
-		head, err := inOrder(t, j, Head{}, func(r chain.Record) error {
+		head, err := allInOrder(t, j, Head{}, func(r chain.Record) error {
 			if r.Seq == at {
 				return enough
 			}
@@ -244,7 +244,7 @@ func TestReadAheadOutlivesItsServer(t *testing.T) {
 	out := startOutside(t)
 	b := openBus(t, out.join())
 	last, n := longJournal(t, b), uint64(0)
-	head, err := inOrder(t, b.Journal(), Head{}, func(r chain.Record) error {
+	head, err := allInOrder(t, b.Journal(), Head{}, func(r chain.Record) error {
 		if n++; r.Seq == 100 {
 			out.restart(b)
 		}
