@@ -96,7 +96,7 @@ func TestReadingEndsWithWhoTakes(t *testing.T) {
 // What is on its way to who takes is bounded, however fast the journal is read.
 func TestReadingWaitsForWhoTakes(t *testing.T) {
 	read, most := 0, 0
-	var hold = make(chan struct{})
+	hold := make(chan struct{})
 	go func() {
 		time.Sleep(50 * time.Millisecond)
 		close(hold)
