@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"retake/internal/plainjson"
 )
 
 // SnapshotVersion is the form of the snapshot; another one is refused, and the journal is replayed from its start.
@@ -37,8 +39,8 @@ func (m *Machine) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 
 // Restore replaces the state of a new machine by a snapshot's.
 func (m *Machine) Restore(data []byte) error {
-	var s hardState
-	if err := json.Unmarshal(data, &s); err != nil {
+	s, err := readState(data)
+	if err != nil {
 		return fmt.Errorf("fsm: snapshot: %w", err)
 	}
 	if s.Version != SnapshotVersion {
@@ -53,4 +55,19 @@ func (m *Machine) Restore(data []byte) error {
 		m.add(t)
 	}
 	return nil
+}
+
+var howState = plainjson.TypeFor[hardState]()
+
+// readState reads a snapshot: in one pass, if it is written as we write it.
+func readState(data []byte) (hardState, error) {
+	var plain plainjson.Reader
+	plain.Reset(data)
+	var s hardState
+	if plain.Value(howState, &s) && plain.End() {
+		return s, nil
+	}
+	s = hardState{}
+	err := json.Unmarshal(data, &s)
+	return s, err
 }

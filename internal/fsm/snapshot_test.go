@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -22,10 +23,18 @@ func TestSnapshotKeepsEveryField(t *testing.T) {
 	if !reflect.DeepEqual(hard, back) {
 		t.Fatalf("kept as %s\nwas  %+v\nis   %+v", data, hard, back)
 	}
+	if read, err := readState(data); err != nil || !reflect.DeepEqual(hard, read) || len(howState.Slow()) > 0 {
+		t.Fatalf("kept as %s\nread as %+v, %v; encoding/json reads %q", data, read, err, howState.Slow())
+	}
+	damaged := bytes.Replace(data, []byte(`"seq":`), []byte(`"seq":"`), 1)
+	if _, err := readState(damaged); err == nil || err.Error() != json.Unmarshal(damaged, &back).Error() {
+		t.Errorf("a damaged one: %v", err)
+	}
 }
 
 // The journal keeps every field of every fact.
 func TestJournalKeepsEveryField(t *testing.T) {
+	var b BatchReader
 	for _, row := range facts {
 		kind := row.kind
 		zero, err := row.read([]byte(`{}`))
@@ -45,6 +54,13 @@ func TestJournalKeepsEveryField(t *testing.T) {
 		}
 		if !reflect.DeepEqual(back[0], f) {
 			t.Errorf("%s is kept as %s", kind, data)
+		}
+		line, err := json.Marshal(Record{Cause: Cause{Kind: "tick", Body: []byte("{}")}, Facts: FactList{f}})
+		if err != nil {
+			t.Fatal(kind, err)
+		}
+		if read, err := b.Read(line); err != nil || b.slow > 0 || !reflect.DeepEqual(read[0].Facts[0], f) {
+			t.Errorf("%s is read as %+v, %v; %d were left to encoding/json", line, read, err, b.slow)
 		}
 	}
 }

@@ -1,0 +1,241 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	stdsync "sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"retake/internal/bench"
+	"retake/internal/bus"
+	"retake/internal/bus/chain"
+	"retake/internal/bus/server"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+)
+
+// TestBenchBoot measures what a director does before it works: it reads its journal, and hears hellos.
+func TestBenchBoot(t *testing.T) {
+	bench.Begin(t)
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as a director has it
+	facts := 1_000_000
+	if bench.Quick() {
+		facts = 100_000
+	}
+	t.Run("replay", func(t *testing.T) { benchReplay(t, facts) })
+	for _, sync := range []string{"always", "default"} {
+		t.Run("ready, sync "+sync, func(t *testing.T) { benchReady(t, sync) })
+	}
+}
+
+// perSecond is how often something is done in a second that do does n times.
+func perSecond(n int, do func()) float64 {
+	runtime.GC()
+	began := time.Now()
+	do()
+	return float64(n) / time.Since(began).Seconds()
+}
+
+// benchReplay reads a journal of so many facts: as a director does at its start; as a consumer does that does nothing with it; and, a part of it, as a director
+// did before: by a request for each batch, with encoding/json.
+func benchReplay(t *testing.T, facts int) {
+	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()}) // it does not sync, so that the journal is written fast
+	must(t, err)
+	b, err := bus.Open(t.Context(), bus.Options{Server: srv})
+	must(t, err)
+	defer func() { must(t, b.Close(context.Background())) }()
+	records, bytes := 0, 0
+	fleet := newBusyFleet(t, func(one *fsm.Batch) (uint64, error) {
+		records, bytes = records+len(one.Records), bytes+len(one.Data)
+		return b.Journal().Append(t.Context(), one.ID, one.After, one.Data)
+	})
+	began := time.Now()
+	fleet.run(t, facts)
+	t.Logf("written in %s: %d facts of %d tasks, %d of which are not over, in %d records in %d batches, %d MB", time.Since(began).Round(time.Second),
+		fleet.facts, fleet.issues, len(fleet.d.Machine().Tasks()), records, fleet.seq, bytes/1e6)
+
+	var h *state
+	replayed := perSecond(fleet.facts, func() {
+		h = &state{m: fsm.New(fleet.cfg)}
+		must(t, (&session{bus: b}).readOn(t.Context(), h))
+	})
+	is, err := h.m.Snapshot()
+	must(t, err)
+	was, err := fleet.d.Machine().Snapshot()
+	must(t, err)
+	if h.head != b.Journal().Head() || string(is) != string(was) {
+		t.Fatal("what is read is not what was written")
+	}
+	verified := perSecond(fleet.facts, func() {
+		n, err := b.Journal().VerifyLive(t.Context(), fleet.seq, 0)
+		if must(t, err); n != fleet.seq {
+			t.Fatalf("%d of %d batches are verified", n, fleet.seq)
+		}
+	})
+	stream := rawJournal(t, srv)
+	raw := perSecond(fleet.facts, func() { readRaw(t, stream, fleet.seq) })
+	old := readAsBefore(t, fleet.cfg, stream, min(fleet.seq, 600))
+
+	figure := bench.Figure{Section: "boot", Unit: "/s", What: "facts that are replayed: read, verified, decoded and applied", Value: replayed}
+	figure.Beside, figure.Of, figure.Goal = raw, "an ordered consumer that only reads", bench.Goal{AtLeast: 500_000}
+	bench.Record(t, figure)
+	figure.Beside, figure.Of, figure.Goal = old, "a request for each batch, encoding/json", bench.Goal{}
+	bench.Record(t, figure)
+	bench.Record(t, bench.Figure{Section: "boot", Unit: "/s", What: "facts that are verified: read, and held against the chain", Value: verified, Beside: raw, Of: "an ordered consumer that only reads"})
+}
+
+// rawJournal is the journal's stream, without the bus.
+func rawJournal(t *testing.T, srv *server.Server) jetstream.Stream {
+	user, err := srv.Keys().Journal()
+	must(t, err)
+	nc, err := nats.Connect("", nats.InProcessServer(srv), nats.UserJWTAndSeed(user.JWT, user.Seed))
+	must(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	must(t, err)
+	stream, err := js.Stream(t.Context(), "RETAKE_JOURNAL")
+	must(t, err)
+	return stream
+}
+
+func readRaw(t *testing.T, stream jetstream.Stream, batches uint64) {
+	consumer, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
+	must(t, err)
+	all, err := consumer.Messages(jetstream.PullMaxMessagesWithBytesLimit(1000, 4<<20))
+	must(t, err)
+	defer all.Stop()
+	for range batches {
+		_, err := all.Next()
+		must(t, err)
+	}
+}
+
+// readAsBefore reads the first batches one by one, with encoding/json, and returns how many facts that were in a second.
+func readAsBefore(t *testing.T, cfg fsm.Config, stream jetstream.Stream, batches uint64) float64 {
+	facts, m, links := 0, fsm.New(cfg), chain.Follow(bus.Head{})
+	began := time.Now()
+	for seq := uint64(1); seq <= batches; seq++ {
+		stored, err := stream.GetMsg(t.Context(), seq)
+		must(t, err)
+		must(t, links.Add(chain.Record{Seq: seq, ID: stored.Header.Get(jetstream.MsgIDHeader), Prev: stored.Header.Get(chain.HeaderPrev), Data: stored.Data}))
+		for line := range strings.Lines(string(stored.Data)) {
+			var r fsm.Record
+			must(t, json.Unmarshal([]byte(line), &r))
+			m.Replay([]fsm.Record{r})
+			facts += len(r.Facts)
+		}
+	}
+	return float64(facts) / time.Since(began).Seconds()
+}
+
+// hello reports whether a worker is welcomed in time.
+func hello(ctx context.Context, c *bus.Client, n int, patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p, err := c.Hello(ctx, wire.Hello{ProtocolVersion: wire.ProtocolVersion, Worker: wire.HelloWorker{WorkerID: foundID(n), AttemptID: foundID(n)}})
+	_, welcome := p.(*wire.Welcome)
+	return err == nil && welcome
+}
+
+// benchReady starts a director on what another one has left, until a worker is welcomed that has tried since, and then has all workers say hello at once: those that
+// were connected, and those that come back.
+func benchReady(t *testing.T, sync string) {
+	f := newFoundFleet(t, sync)
+	f.parts()
+	began := time.Now()
+	f.start()
+	first, err := f.dial(1)
+	for ; err != nil; first, err = f.dial(1) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	for !hello(t.Context(), first, 1, 100*time.Millisecond) {
+		time.Sleep(5 * time.Millisecond)
+	}
+	took := time.Since(began)
+	first.Close()
+	bench.Record(t, bench.Figure{
+		Section: "boot", Unit: "ms", What: fmt.Sprintf("start with %d tasks in a snapshot, until a worker is welcomed; sync %s", foundTasks, sync),
+		Value: milliseconds(took), Goal: bench.Goal{AtMost: 2000},
+	})
+
+	clients := make([]*bus.Client, foundWorkers)
+	for n := range clients {
+		clients[n], err = f.dial(n + 1)
+		must(t, err)
+	}
+	atOnce := func(what string, welcomed func(n int) bool) {
+		took := make([]time.Duration, foundWorkers)
+		var all stdsync.WaitGroup
+		began := time.Now()
+		for n := range foundWorkers {
+			all.Go(func() {
+				if !welcomed(n + 1) {
+					t.Errorf("worker %d is not welcomed", n+1)
+				}
+				took[n] = time.Since(began)
+			})
+		}
+		all.Wait()
+		bench.Record(t, bench.Figure{
+			Section: "boot", Unit: "ms", What: fmt.Sprintf("%d workers %s, until the last is welcomed; sync %s", foundWorkers, what, sync),
+			Value: milliseconds(slices.Max(took)), Goal: bench.Goal{AtMost: 1000},
+		})
+	}
+	atOnce("say hello at once", func(n int) bool { return hello(t.Context(), clients[n-1], n, 10*time.Second) })
+	for _, c := range clients {
+		c.Close()
+	}
+	atOnce("connect and say hello at once", func(n int) bool {
+		c, err := f.dial(n)
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		defer c.Close()
+		return hello(t.Context(), c, n, 10*time.Second)
+	})
+	f.stop()
+}
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
+
+// parts logs how long the parts of a start take.
+func (f *foundFleet) parts() {
+	t := f.t
+	var took []string
+	began := time.Now()
+	lap := func(what string, err error) {
+		must(t, err)
+		took = append(took, fmt.Sprintf("%s %.1f ms", what, milliseconds(time.Since(began))))
+		began = time.Now()
+	}
+	o := (&daemon{config: f.config, log: zap.NewNop(), runID: "parts"}).journalOptions()
+	var err error
+	o.Server, err = server.Start(t.Context(), server.Options{Dir: o.Dir, Fleet: o.Fleet, Prefix: o.Prefix, ListenHosts: []string{"127.0.0.1"}, SyncAlways: f.config.AgentBus.Sync == "always"})
+	lap("the server starts", err)
+	b, err := bus.Open(t.Context(), o)
+	lap("the bus is opened", err)
+	var data []byte
+	at, err := b.Journal().LoadSnapshot(t.Context(), func(state []byte) error { data = state; return nil })
+	lap("the snapshot is read", err)
+	m := fsm.New(fsm.Config{})
+	lap("restored", m.Restore(data))
+	_, err = b.Journal().Replay(t.Context(), at, nil)
+	lap("nothing is replayed", err)
+	_, err = m.Snapshot()
+	lap("a snapshot is made", err)
+	_, err = b.Journal().VerifyLive(t.Context(), at.Seq, 0)
+	lap("what is before it is verified", err)
+	lap("closed", b.Close(t.Context()))
+	t.Log(strings.Join(took, ", "))
+}
