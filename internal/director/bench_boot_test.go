@@ -32,7 +32,8 @@ func TestBenchBoot(t *testing.T) {
 	if bench.Quick() {
 		facts = 100_000
 	}
-	t.Run("replay", func(t *testing.T) { benchReplay(t, facts) })
+	t.Run("replay", func(t *testing.T) { benchReplay(t, facts, 211) })
+	t.Run("replay, short batches", func(t *testing.T) { benchReplay(t, facts/5, 1) })
 	for _, sync := range []string{"always", "default"} {
 		t.Run("ready, sync "+sync, func(t *testing.T) { benchReady(t, sync) })
 	}
@@ -46,16 +47,16 @@ func perSecond(n int, do func()) float64 {
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// benchReplay reads a journal of so many facts: as a director does at its start; as a consumer does that does nothing with it; and, a part of it, as a director
+// benchReplay reads a journal of so many facts, in batches of one record to most: as a director does at its start; as a consumer does that does nothing with it; and, a part of it, as a director
 // did before: by a request for each batch, with encoding/json.
-func benchReplay(t *testing.T, facts int) {
+func benchReplay(t *testing.T, facts, most int) {
 	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()}) // it does not sync, so that the journal is written fast
 	must(t, err)
 	b, err := bus.Open(t.Context(), bus.Options{Server: srv})
 	must(t, err)
 	defer func() { must(t, b.Close(context.Background())) }()
 	records, bytes := 0, 0
-	fleet := newBusyFleet(t, func(one *fsm.Batch) (uint64, error) {
+	fleet := newBusyFleet(t, most, func(one *fsm.Batch) (uint64, error) {
 		records, bytes = records+len(one.Records), bytes+len(one.Data)
 		return b.Journal().Append(t.Context(), one.ID, one.After, one.Data)
 	})
@@ -86,12 +87,17 @@ func benchReplay(t *testing.T, facts int) {
 	raw := perSecond(fleet.facts, func() { readRaw(t, stream, fleet.seq) })
 	old := readAsBefore(t, fleet.cfg, stream, min(fleet.seq, 600))
 
-	figure := bench.Figure{Section: "boot", Unit: "/s", What: "facts that are replayed: read, verified, decoded and applied", Value: replayed}
-	figure.Beside, figure.Of, figure.Goal = raw, "an ordered consumer that only reads", bench.Goal{AtLeast: 500_000}
-	bench.Record(t, figure)
-	figure.Beside, figure.Of, figure.Goal = old, "a request for each batch, encoding/json", bench.Goal{}
-	bench.Record(t, figure)
-	bench.Record(t, bench.Figure{Section: "boot", Unit: "/s", What: "facts that are verified: read, and held against the chain", Value: verified, Beside: raw, Of: "an ordered consumer that only reads"})
+	in, goal := fmt.Sprintf("in batches of 1 to %d records", most), bench.Goal{AtLeast: 500_000}
+	if most == 1 {
+		in, goal = "in batches of one record", bench.Goal{}
+	}
+	record := func(what string, value, beside float64, of string, goal bench.Goal) {
+		bench.Record(t, bench.Figure{Section: "boot", Unit: "/s", What: what + ", " + in, Value: value, Beside: beside, Of: of, Goal: goal})
+	}
+	const consumer = "an ordered consumer that only reads"
+	record("facts replayed", replayed, raw, consumer, goal)
+	record("facts replayed", replayed, old, "a request for each batch, encoding/json", bench.Goal{})
+	record("facts verified by the chain", verified, raw, consumer, bench.Goal{})
 }
 
 // rawJournal is the journal's stream, without the bus.
@@ -164,7 +170,7 @@ func benchReady(t *testing.T, sync string) {
 	took := time.Since(began)
 	first.Close()
 	bench.Record(t, bench.Figure{
-		Section: "boot", Unit: "ms", What: fmt.Sprintf("start with %d tasks in a snapshot, until a worker is welcomed; sync %s", foundTasks, sync),
+		Section: "boot", Unit: "ms", What: fmt.Sprintf("start with %d tasks, until a worker is welcomed, sync %s", foundTasks, sync),
 		Value: milliseconds(took), Goal: bench.Goal{AtMost: 2000},
 	})
 
@@ -187,7 +193,7 @@ func benchReady(t *testing.T, sync string) {
 		}
 		all.Wait()
 		bench.Record(t, bench.Figure{
-			Section: "boot", Unit: "ms", What: fmt.Sprintf("%d workers %s, until the last is welcomed; sync %s", foundWorkers, what, sync),
+			Section: "boot", Unit: "ms", What: fmt.Sprintf("%d workers %s, until all are welcomed, sync %s", foundWorkers, what, sync),
 			Value: milliseconds(slices.Max(took)), Goal: bench.Goal{AtMost: 1000},
 		})
 	}

@@ -14,6 +14,7 @@ import (
 // busyFleet is a fleet whose machine really decides, and whose world answers at once: what it appends is a journal as a busy director writes one.
 type busyFleet struct {
 	cfg    fsm.Config
+	most   int // records of a batch
 	d      *fsm.Driver
 	now    time.Time
 	seq    uint64 // of the journal
@@ -27,24 +28,24 @@ type busyFleet struct {
 // busyWorkers is how many attempts are under way at a time.
 const busyWorkers = 400
 
-func newBusyFleet(t *testing.T, append func(*fsm.Batch) (uint64, error)) *busyFleet {
+func newBusyFleet(t *testing.T, most int, append func(*fsm.Batch) (uint64, error)) *busyFleet {
 	t.Helper()
 	c := config.Default()
 	c.Director.MaxWorkers = busyWorkers
 	cfg, err := decidesBy(c)
 	must(t, err)
-	f := &busyFleet{cfg: cfg, d: fsm.NewDriver(fsm.New(cfg), 0, "busy"), now: time.Date(2026, 12, 1, 8, 0, 0, 123456789, time.UTC), append: append}
+	f := &busyFleet{cfg: cfg, most: most, d: fsm.NewDriver(fsm.New(cfg), 0, "busy"), now: time.Date(2026, 12, 1, 8, 0, 0, 123456789, time.UTC), append: append}
 	f.events = []fsm.EventBody{fsm.Booted{RunID: "busy-1"}}
 	return f
 }
 
-// run goes on until the journal has so many facts, in batches of one to some hundred records.
+// run goes on until the journal has so many facts, in batches of one record to most.
 func (f *busyFleet) run(t *testing.T, facts int) {
 	t.Helper()
 	for round := 0; f.facts < facts; round++ {
 		f.wants()
 		f.now = f.now.Add(time.Duration(100+round%7*50) * time.Millisecond)
-		records := min(len(f.events), 1+round*round%211)
+		records := min(len(f.events), 1+round*round%f.most)
 		for _, body := range f.events[:records] {
 			f.now = f.now.Add(137 * time.Microsecond)
 			must(t, f.d.Offer(fsm.Event{At: f.now, Body: body}, 0))
