@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
@@ -144,18 +143,4 @@ func (i *intake) workOff(s source) {
 		}
 		a.t.take(s.gate, a.m)
 	}
-}
-
-// within counts a message and reports whether it is to be read.
-func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
-	if g.shut.Load() {
-		return false
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	within, offence := g.quota.take(time.Now(), l, m.Size())
-	if offence != "" {
-		i.cutOff(g, offence)
-	}
-	return within
 }

@@ -251,6 +251,20 @@ func (i *intake) close() {
 	i.work.Wait()
 }
 
+// within counts a message and reports whether it is to be read.
+func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
+	if g.shut.Load() {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	within, offence := g.quota.take(time.Now(), l, m.Size())
+	if offence != "" {
+		i.cutOff(g, offence)
+	}
+	return within
+}
+
 // workerOf is the admitted worker with a credential; empty: none.
 func (i *intake) workerOf(user string) string {
 	i.mu.Lock()

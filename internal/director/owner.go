@@ -24,7 +24,7 @@ var (
 // appendTimeout bounds one append, all tries and their read-backs included.
 const appendTimeout = 30 * time.Second
 
-// input is something for the owner to handle.
+// input is something for the owner to handle. The zero one: the signs of life that wait are to be taken.
 type input struct {
 	body fsm.EventBody
 	ack  func()            // called once the decision is durable; may be nil
@@ -47,6 +47,7 @@ type owner struct {
 	onBatch   func(seq uint64, records []fsm.Record) // the same, as the journal has it; must not block
 
 	inputs    chan input
+	signs     *signs // of life, which need not be inputs each
 	appended  chan appendResult
 	clock     *clock
 	acks      map[fsm.Token]func()
@@ -67,8 +68,8 @@ type appendResult struct {
 func newOwner(d *fsm.Driver, j journal, log *zap.Logger) *owner {
 	return &owner{
 		driver: d, journal: j, log: log, clock: newClock(time.Now()), acks: map[fsm.Token]func(){},
-		onBatch: func(uint64, []fsm.Record) {},
-		broken:  make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1), done: make(chan struct{}),
+		onBatch: func(uint64, []fsm.Record) {}, signs: newSigns(),
+		broken: make(chan error, 1), inputs: make(chan input, 256), appended: make(chan appendResult, 1), done: make(chan struct{}),
 	}
 }
 
@@ -205,8 +206,15 @@ func (o *owner) handle(in input) error {
 			return err
 		}
 	}
+	if in.body == nil || o.driver.Machine().Due(at) { // before anything is decided about a silence, or shown of it
+		if err := o.takeSigns(at); err != nil {
+			return err
+		}
+	}
 	if in.read != nil {
 		in.read(o.driver)
+	}
+	if in.body == nil {
 		return nil
 	}
 	var token fsm.Token

@@ -110,6 +110,7 @@ func (s *session) parts() []sessionPart {
 	snapshot := s.saved // the housekeeper's from now on
 	return []sessionPart{
 		s.owner.run,
+		s.owner.handOver,
 		func(ctx context.Context) error {
 			return s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reported(ctx, r) })
 		},

@@ -17,11 +17,11 @@ func (s *session) watchWorkers(ctx context.Context) error {
 	return s.bus.WatchWorkers(ctx,
 		func(worker string, h wire.Heartbeat) {
 			s.metrics.WorkerSeen(worker)
-			s.owner.send(ctx, seenInHeartbeat(worker, h), nil)
+			s.owner.signs.put(fsm.Sign{WorkerSeen: seenInHeartbeat(worker, h), At: s.owner.clock.peek()})
 		},
 		func(worker string, p wire.TaskProgress) {
 			s.metrics.WorkerSeen(worker)
-			s.owner.send(ctx, seenInProgress(worker, p), nil)
+			s.owner.signs.put(fsm.Sign{WorkerSeen: seenInProgress(worker, p), At: s.owner.clock.peek()})
 		})
 }
 

@@ -174,6 +174,22 @@ type WorkerSeen struct {
 	Activity Activity `json:"activity,omitzero"`
 }
 
+// WorkersSeen is what workers have shown of life since the last one, the newest of each: the shell need not offer each heartbeat. Whoever
+// keeps signs back offers them before anything at a time by which a deadline is due (see Machine.Due): a heartbeat that came before its
+// deadline was decided counts, although it had to wait.
+type WorkersSeen struct{ Signs []Sign }
+
+// Sign is a sign of life, and when it came.
+type Sign struct {
+	WorkerSeen
+	At time.Time
+}
+
+// MarshalJSON writes how many there were: what they have led to is in the facts, and of the rest the journal needs nothing.
+func (w WorkersSeen) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, `{"workers":%d}`, len(w.Signs)), nil
+}
+
 // ReportReceived is a worker's report, read from the stream.
 type ReportReceived struct {
 	Worker string `json:"worker"`
@@ -307,6 +323,7 @@ func (BudgetEdited) eventKind() string      { return "budget_edited" }
 func (IssuesSeen) eventKind() string        { return "issues_seen" }
 func (Hello) eventKind() string             { return "hello" }
 func (WorkerSeen) eventKind() string        { return "heard" }
+func (WorkersSeen) eventKind() string       { return "heard_together" }
 func (ReportReceived) eventKind() string    { return "reported" }
 func (ContainersListed) eventKind() string  { return "listed" }
 func (CooldownReported) eventKind() string  { return "cooldown_reported" }

@@ -52,6 +52,12 @@ func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.sla
 
 func (m *Machine) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
 
+// Due reports whether a step at that time decides about a task's deadline. Whoever keeps signs of life back offers them before.
+func (m *Machine) Due(at time.Time) bool {
+	t, deadline := m.timers.first()
+	return t != nil && passed(at, deadline)
+}
+
 // passDeadlines decides about every deadline that has passed.
 func (m *Machine) passDeadlines() {
 	if (m.githubClosed || m.hard.Phase == PhaseCooldown) && !m.githubOpensAt().After(m.now) {
@@ -118,7 +124,7 @@ func (h Hello) step(m *Machine) {
 		}, m.cfg.StopGrace)
 		return
 	}
-	m.sawWorker(t)
+	m.sawWorker(t, m.now)
 	m.move(t, OnHello, "", time.Time{})
 	if len(m.facts) == 0 {
 		m.record(WorkerAnswered{Worker: h.Worker, Welcome: true})
@@ -127,27 +133,42 @@ func (h Hello) step(m *Machine) {
 	m.syncPause(t)
 }
 
-func (h WorkerSeen) step(m *Machine) {
+func (h WorkerSeen) step(m *Machine) { m.seen(h, m.now) }
+
+// No deadline is decided between two of them.
+func (h WorkersSeen) step(m *Machine) {
+	for _, s := range h.Signs {
+		m.seen(s.WorkerSeen, s.At)
+	}
+}
+
+// seen takes a sign of life that came at a time.
+func (m *Machine) seen(h WorkerSeen, at time.Time) {
 	t, current := m.Worker(h.Worker)
 	if !current {
 		m.fenceUnknown(h.Worker, 0)
 		return
 	}
-	h.Activity.Usage = t.soft.Usage.Max(h.Activity.Usage)
-	h.Activity.ErrorID = cmp.Or(h.Activity.ErrorID, t.soft.ErrorID)
-	t.soft.Activity = h.Activity
+	t.soft.Activity = h.Activity.After(t.soft.Activity)
 	// Paid calls are recorded as they are made: if worker and director die together, nobody could report them again. They are few,
 	// and their cost is recorded with them.
 	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used})
 	}
-	m.sawWorker(t)
+	m.sawWorker(t, at)
 	m.syncPause(t)
 	m.enforceBudget(t)
 }
 
-func (m *Machine) sawWorker(t *Task) {
-	t.soft.seenAt = m.now
+// After is what is known once a worker has reported this, when it had reported something before: usage does not fall, and the last error stays.
+func (a Activity) After(before Activity) Activity {
+	a.Usage = before.Usage.Max(a.Usage)
+	a.ErrorID = cmp.Or(a.ErrorID, before.ErrorID)
+	return a
+}
+
+func (m *Machine) sawWorker(t *Task, at time.Time) {
+	t.soft.seenAt = later(t.soft.seenAt, sooner(at, m.now))
 	if t.soft.upAt.IsZero() {
 		t.soft.upAt = m.now
 	}

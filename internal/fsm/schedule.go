@@ -23,7 +23,7 @@ func (m *Machine) dispatch() {
 
 // nextReady picks the next task, or nil if none may go: here the scheduler chooses.
 func (m *Machine) nextReady() *Task {
-	if m.ready.n == 0 || !m.slotFree() || m.hostOpensAt().After(m.now) {
+	if !m.slotFree() || m.hostOpensAt().After(m.now) {
 		return nil
 	}
 	closed := m.modelOpensAt().After(m.now)

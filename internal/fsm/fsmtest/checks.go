@@ -37,14 +37,25 @@ func welcomesTheCurrent(h *history, p *process, e fsm.Effect) string {
 }
 
 func fenced(h *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
-	worker := speaker(body)
-	if worker == "" || len(facts) == 0 || p != h.w.lead {
+	if len(facts) == 0 || p != h.w.lead {
 		return ""
 	}
-	c, n := h.of(worker)
-	if c == nil || n >= c.attempt {
-		return ""
+	all := speakers(body)
+	for _, worker := range all {
+		c, n := h.of(worker)
+		current := func(other string) bool { o, k := h.of(other); return o == c && k >= c.attempt } // it may have moved the task itself
+		if c == nil || n >= c.attempt || slices.ContainsFunc(all, current) {
+			continue
+		}
+		if wrong := decidesForOthers(c, worker, facts); wrong != "" {
+			return wrong
+		}
 	}
+	return ""
+}
+
+// decidesForOthers looks for what was decided about a claim on the word of a worker whose attempt is over.
+func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	for _, f := range facts {
 		switch f := f.(type) {
 		case fsm.ReportAccepted:
@@ -62,17 +73,31 @@ func fenced(h *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm
 	return ""
 }
 
-// speaker is the worker that an event comes from; empty: from none.
-func speaker(body fsm.EventBody) string {
+// speakers are the workers that an event comes from.
+func speakers(body fsm.EventBody) (all []string) {
 	switch b := body.(type) {
 	case fsm.Hello:
-		return b.Worker
-	case fsm.WorkerSeen:
-		return b.Worker
+		return []string{b.Worker}
 	case fsm.ReportReceived:
-		return b.Worker
+		return []string{b.Worker}
 	}
-	return ""
+	for _, s := range signsIn(body) {
+		all = append(all, s.Worker)
+	}
+	return all
+}
+
+// signsIn are the signs of life in an event.
+func signsIn(body fsm.EventBody) (all []fsm.WorkerSeen) {
+	switch b := body.(type) {
+	case fsm.WorkerSeen:
+		return []fsm.WorkerSeen{b}
+	case fsm.WorkersSeen:
+		for _, s := range b.Signs {
+			all = append(all, s.WorkerSeen)
+		}
+	}
+	return all
 }
 
 func plannedInJournal(h *history, p *process, e fsm.Effect) string {
@@ -352,6 +377,26 @@ func silenceForgiven(h *history, p *process, _ time.Time, _ fsm.EventBody, facts
 		if c := h.claim(m.Task); c != nil && m.On == fsm.OnSilent {
 			if heard := s.heard[fsm.AttemptID(c.nonce, m.Attempt)]; now.Sub(heard) <= heartbeatTTL {
 				return fmt.Sprintf("%s: %s, heard %s ago", m.Task, m.On, now.Sub(heard))
+			}
+		}
+	}
+	return ""
+}
+
+// silenceSeen: no step after the deadline came before the one that decides.
+func silenceSeen(_ *history, p *process, _ time.Time, _ fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+	for _, f := range facts {
+		m, ok := f.(fsm.Moved)
+		if !ok || m.On != fsm.OnSilent {
+			continue
+		}
+		if t := p.m.Task(m.Task); t != nil {
+			due := p.soft.heard[t.AttemptID()].Add(heartbeatTTL + time.Millisecond)
+			if p.soft.grace.After(due) {
+				due = p.soft.grace
+			}
+			if !p.soft.last.Before(due) {
+				return fmt.Sprintf("%s: %s, which was due %s before the step before", m.Task, m.On, p.soft.last.Sub(due))
 			}
 		}
 	}

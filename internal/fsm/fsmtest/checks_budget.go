@@ -72,8 +72,20 @@ func (c *claim) usedUp(g policy.Guards) string {
 }
 
 func affords(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
-	t, current := p.m.Worker(speaker(body))
-	if _, hello := body.(fsm.Hello); hello || !current || t.State == fsm.Stopping {
+	if _, hello := body.(fsm.Hello); hello {
+		return ""
+	}
+	for _, worker := range speakers(body) {
+		if wrong := affordsAttempt(p, worker); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+func affordsAttempt(p *process, worker string) string {
+	t, current := p.m.Worker(worker)
+	if !current || t.State == fsm.Stopping {
 		return ""
 	}
 	if t.Validates { // it spends nothing
@@ -121,12 +133,10 @@ func usageRestored(h *history, p *process) string {
 
 // usageDurable: a heartbeat that tells of another paid call makes a fact of it.
 func usageDurable(_ *history, p *process, _ time.Time, body fsm.EventBody, _ []fsm.Fact, _ []fsm.Effect) string {
-	b, ok := body.(fsm.WorkerSeen)
-	if !ok || b.Activity.Usage == nil {
-		return ""
-	}
-	if t, current := p.m.Worker(b.Worker); current && t.Used.PaidCalls < b.Activity.Usage.PaidCalls {
-		return fmt.Sprintf("%s has made %d paid calls, %d are kept", b.Worker, b.Activity.Usage.PaidCalls, t.Used.PaidCalls)
+	for _, b := range signsIn(body) {
+		if t, current := p.m.Worker(b.Worker); current && b.Activity.Usage != nil && t.Used.PaidCalls < b.Activity.Usage.PaidCalls {
+			return fmt.Sprintf("%s has made %d paid calls, %d are kept", b.Worker, b.Activity.Usage.PaidCalls, t.Used.PaidCalls)
+		}
 	}
 	return ""
 }

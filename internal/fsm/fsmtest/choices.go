@@ -133,7 +133,8 @@ const (
 	directorEnds
 	atStanding   // the order of the queue
 	atRequest    // what the operator commands of tasks
-	settingsRead // another fault; at the end, so that recorded choices keep their tracks
+	settingsRead // two more faults; at the end, so that recorded choices keep their tracks
+	signsWait
 	sites
 
 	faults    = busDrop    // the first of them
@@ -169,5 +170,5 @@ var siteTable = [sites]siteInfo{
 	leaseFails: {"the leader cannot renew its lease", 80}, pushesFail: {"pushes fail for a while", 200},
 	githubAway: {"GitHub is away for a while", 200}, directorEnds: {"the director ends an attempt for what it does", 100},
 	atStanding: {"order", 0}, atRequest: {"request", 0},
-	settingsRead: {"the configuration is read again", 300},
+	settingsRead: {"the configuration is read again", 300}, signsWait: {"a sign of life waits to be handed over", 500},
 }

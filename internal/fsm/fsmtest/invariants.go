@@ -67,6 +67,7 @@ var invariants = []Invariant{
 	{Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from where the task was", fact: inTheTable},
 	{Name: "EffectIDsAreForEver", Says: "no effect is planned twice, nor two under way for one task", fact: plannedOnce, handed: oneUnderWay},
 	{Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence are decided after this attempt's own deadline, and not within the grace after a start or a suspension", fact: deadlinePassed, step: silenceForgiven},
+	{Name: "SilenceIsSeenInTime", Says: "a running worker of which nothing has come for its time is suspected in the first step after that: what it has shown of life counts from when it came, not from when it was handed over", step: silenceSeen},
 	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only after a time without any cooldown in which its next attempt was due", fact: staleFairly},
 	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime was heard since it was suspected", step: twoWitnesses},
 	{Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began or has ended, and one that a report of the director's own ends, is stopped at once; any other has its time to end by itself", step: graceOfStop},

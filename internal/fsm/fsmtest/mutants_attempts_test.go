@@ -86,6 +86,18 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
+		"deadlines are decided between two heartbeats", "fsm/liveness.go",
+		"		m.seen(s.WorkerSeen, s.At)\n", "		m.passDeadlines()\n		m.seen(s.WorkerSeen, s.At)\n",
+		[]string{"DeadlinesAreTheAttemptsOwn"},
+		false,
+	},
+	{
+		"a heartbeat counts from when it is handed over", "fsm/liveness.go",
+		"later(t.soft.seenAt, sooner(at, m.now))", "later(t.soft.seenAt, later(at, m.now))",
+		[]string{"SilenceIsSeenInTime"},
+		false,
+	},
+	{
 		"no grace after a suspension", "fsm/liveness.go",
 		"			t.soft.slack += r.Gap\n		}\n	}\n	m.grantGrace()", "			t.soft.slack += r.Gap\n		}\n	}",
 		[]string{"DeadlinesAreTheAttemptsOwn"},

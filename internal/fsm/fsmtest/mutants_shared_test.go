@@ -130,7 +130,7 @@ var sharedMutants = []mutant{
 	},
 	{
 		"who waits first keeps the others back", "fsm/schedule.go",
-		"for _, l := range m.ready.lists {", "for _, l := range m.ready.lists[:1] {",
+		"for _, l := range m.ready.lists {", "for _, l := range m.ready.lists[:min(1, len(m.ready.lists))] {",
 		[]string{"IncidentsKeepToTheirRepository", "CanariesTakeTurns"},
 		false,
 	},

@@ -10,7 +10,8 @@ import (
 // softView is what one process was told, which its journal does not say.
 type softView struct {
 	grace  time.Time            // no silence counts before
-	heard  map[string]time.Time // by worker
+	heard  map[string]time.Time // by worker: when something of it came last, though it may wait
+	last   time.Time            // when the last step was
 	listed map[string]time.Time // by attempt: when the last list that has it was asked for
 }
 
@@ -56,6 +57,16 @@ func (h *history) appended(p *process, records []fsm.Record) {
 // alikeEvery is how many steps lie between two that are made twice.
 const alikeEvery = 500
 
+// arrived is told of a sign of life that waits, and returns when that is.
+func (h *history) arrived(p *process, worker string) time.Time {
+	at := h.w.wall(p)
+	if now := p.m.Now(); now.After(at) {
+		at = now
+	}
+	p.soft.heard[worker] = at
+	return at
+}
+
 // stepping is told before a step.
 func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 	if h.twin = nil; h.w.steps%alikeEvery == 0 && h.w.without != decisionsAlike && h.w.without != everyOne {
@@ -75,6 +86,7 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 		}
 	case fsm.WorkerSeen:
 		s.heard[b.Worker] = now
+	case fsm.WorkersSeen: // they have arrived
 	case fsm.ContainersListed:
 		for _, c := range b.Containers {
 			if c.Running {
@@ -86,6 +98,7 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 
 // stepped is told after a step.
 func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []fsm.Fact, effects []fsm.Effect) {
+	defer func() { p.soft.last = p.m.Now() }()
 	for _, row := range h.rows.step {
 		h.judge(row, row.step(h, p, at, body, facts, effects))
 	}

@@ -3,6 +3,7 @@ package fsmtest
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"time"
 
 	"retake/internal/fsm"
@@ -25,6 +26,7 @@ type process struct {
 	refused int64       // when an issue was last refused to it, and is not offered before some time has passed; 0: no such issue
 	flight  []*flight   // effects under way
 	soft    *softView
+	signs   []fsm.Sign // of life that wait to be handed over
 
 	listening int    // looks at comments under way
 	told      uint64 // the comments that it has decided about, by id; the explorer's
@@ -139,6 +141,12 @@ func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
 		tok = p.lastToken
 	}
 	at := w.wall(p)
+	if _, sign := body.(fsm.WorkerSeen); sign || p.m.Due(at) {
+		w.handOver(p)
+		if p.dead || w.bad != nil {
+			return
+		}
+	}
 	w.steps++
 	w.history.stepping(p, at, body)
 	if s, ok := body.(fsm.SettingsRead); ok {
@@ -167,6 +175,30 @@ func (w *world) offer(p *process, body fsm.EventBody, acked func()) {
 	w.history.stepped(p, at, body, facts, effects)
 	w.flush(p)
 	p.wake = w.wakes(p)
+}
+
+// heard is a sign of life that reaches a process. Its shell offers it, or keeps it for a while.
+func (w *world) heard(p *process, s fsm.WorkerSeen) {
+	if p.dead || w.bad != nil || p.asleep > w.now || !w.fault(signsWait) {
+		w.offer(p, s, nil)
+		return
+	}
+	at := w.history.arrived(p, s.Worker)
+	if i := slices.IndexFunc(p.signs, func(n fsm.Sign) bool { return n.Worker == s.Worker }); i >= 0 {
+		s.Activity = s.Activity.After(p.signs[i].Activity)
+		p.signs[i] = fsm.Sign{WorkerSeen: s, At: at}
+		return
+	}
+	p.signs = append(p.signs, fsm.Sign{WorkerSeen: s, At: at})
+	w.after(w.delay(120), func() { w.handOver(p) })
+}
+
+// handOver offers the signs of life that wait.
+func (w *world) handOver(p *process) {
+	if all := p.signs; len(all) > 0 {
+		p.signs = nil
+		w.offer(p, fsm.WorkersSeen{Signs: all}, nil)
+	}
 }
 
 func (w *world) wakes(p *process) int64 {

@@ -97,7 +97,10 @@ func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d steps of the machine in %d worlds, %d records, %.0f steps/s, %d invariants, no violation\n",
 		r.Seed, r.Steps, r.Worlds, r.Records, float64(r.Steps)/r.Took.Seconds(), len(invariants))
-	for s := faults; s < faultsEnd; s++ {
+	for s := range siteTable {
+		if siteTable[s].most == 0 {
+			continue
+		}
 		fmt.Fprintf(&b, "%9d  %s\n", r.Faults[s], siteTable[s].name)
 	}
 	for i, t := range fsm.Transitions {

@@ -26,6 +26,12 @@ func eventLine(b fsm.EventBody) string {
 			used = fmt.Sprintf("used %d paid calls", u.PaidCalls)
 		}
 		return fmt.Sprintf("heard %s: %s, paused=%t", b.Worker, used, b.Activity.Paused)
+	case fsm.WorkersSeen:
+		var out []string
+		for _, s := range b.Signs {
+			out = append(out, "at "+clock(s.At)+" "+eventLine(s.WorkerSeen))
+		}
+		return "handed over: " + strings.Join(out, "; ")
 	case fsm.ReportReceived:
 		return fmt.Sprintf("report %s of %s ok=%t final=%t %s", b.Report.Ref.ID, b.Worker, b.Report.OK, b.Report.Final, b.Report.Evidence.Message)
 	case fsm.EffectEnded:

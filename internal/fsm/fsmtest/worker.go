@@ -184,11 +184,15 @@ func (w *world) sendUnreliably(b *container, body fsm.EventBody) {
 	}
 	for range n {
 		w.after(w.lag(), func() {
+			to := w.lead
 			if w.stale != nil && (!b.running && !w.faultsStopped || w.fault(staleHears)) { // a host that was cut off is with it
-				w.offer(w.stale, body, nil)
+				to = w.stale
+			}
+			if s, ok := body.(fsm.WorkerSeen); ok {
+				w.heard(to, s)
 				return
 			}
-			w.offer(w.lead, body, nil)
+			w.offer(to, body, nil)
 		})
 	}
 }

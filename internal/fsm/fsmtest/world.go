@@ -137,6 +137,9 @@ func (w *world) begin() *world {
 	if t.pick(settingsRead, 6) == 5 {
 		w.rates[settingsRead] = siteTable[settingsRead].most
 	}
+	if t.pick(signsWait, 4) == 3 {
+		w.rates[signsWait] = siteTable[signsWait].most
+	}
 	w.order()
 	w.boot()
 	w.after(w.delay(10), w.people)

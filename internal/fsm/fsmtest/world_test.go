@@ -29,7 +29,7 @@ func TestCloneSharesNothing(t *testing.T) {
 		w := newWorld(newChoices(worldSeed(2, i)), "")
 		w.run(400 + 37*i)
 		m := w.lead.m
-		whole := newWalker()
+		whole := newWalker("turn.list") // which leads back
 		state := func(m *fsm.Machine) uint64 {
 			h := hash{from: epoch}
 			sum(whole, m, &h)

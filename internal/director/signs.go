@@ -1,0 +1,104 @@
+package director
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"retake/internal/fsm"
+)
+
+// signs keeps what workers show of life until the owner takes it, of each worker the newest. So a fleet of a hundred thousand workers is some
+// fifty inputs a second for the owner, and no heartbeat waits for it.
+//
+// What waits here is no silence: the owner takes all of it before it decides about a deadline.
+type signs struct {
+	seed  maphash.Seed
+	parts [signParts]signPart
+	some  chan struct{} // a token while any waits
+}
+
+// signParts have a lock each: as many readers of the bus put something in at the same time.
+const signParts = 16
+
+type signPart struct {
+	mu    sync.Mutex
+	all   []fsm.Sign
+	index map[string]int // in all, by worker
+}
+
+// signsTogether is for how long signs of life are collected before the owner is asked to take them.
+const signsTogether = 20 * time.Millisecond
+
+func newSigns() *signs { return &signs{seed: maphash.MakeSeed(), some: make(chan struct{}, 1)} }
+
+// put keeps a sign of life until the owner takes it.
+func (s *signs) put(n fsm.Sign) {
+	s.parts[maphash.String(s.seed, n.Worker)%signParts].put(n)
+	select {
+	case s.some <- struct{}{}:
+	default:
+	}
+}
+
+func (p *signPart) put(n fsm.Sign) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i, waits := p.index[n.Worker]; waits {
+		n.Activity = n.Activity.After(p.all[i].Activity)
+		p.all[i] = n
+		return
+	}
+	if p.index == nil {
+		p.index = map[string]int{}
+	}
+	p.index[n.Worker] = len(p.all)
+	p.all = append(p.all, n)
+}
+
+// take returns what waits, in the order in which its workers were heard first.
+func (s *signs) take() (all []fsm.Sign) {
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.mu.Lock()
+		all = append(all, p.all...)
+		clear(p.index)
+		clear(p.all) // it keeps nothing alive
+		p.all = p.all[:0]
+		p.mu.Unlock()
+	}
+	return all
+}
+
+// handOver has the owner take them soon after the first came, until ctx ends.
+func (o *owner) handOver(ctx context.Context) error {
+	for {
+		select {
+		case <-o.signs.some:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-time.After(signsTogether):
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case o.inputs <- input{}: // with nothing else: it takes them
+		case <-o.done:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// takeSigns offers the machine what workers have shown of life.
+func (o *owner) takeSigns(at time.Time) error {
+	all := o.signs.take()
+	if len(all) == 0 {
+		return nil
+	}
+	return o.driver.Offer(fsm.Event{At: at, Body: fsm.WorkersSeen{Signs: all}}, 0)
+}
