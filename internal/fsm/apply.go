@@ -272,6 +272,9 @@ func (f EffectPlanned) apply(_ *Machine, t *Task) {
 
 func (f EffectDone) apply(_ *Machine, t *Task) {
 	t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
+	if len(t.Outbox) == 0 {
+		t.Outbox = nil // it is large, and mostly empty
+	}
 }
 
 func (f EffectDeferred) apply(_ *Machine, t *Task) {
@@ -314,13 +317,13 @@ func (m *Machine) index(t *Task) {
 	slot := false
 	if m.nonces[t.Nonce] == t {
 		if at := m.deadline(t); !at.IsZero() {
-			timer = place{in: true, at: at}
+			timer = placeAt(0, at)
 		}
 		switch {
 		case t.State == Queued && len(t.Standing.After) == 0 && m.takes(t):
-			ready = place{in: true, rank: 1, at: t.turn()}
+			ready = placeAt(1, t.turn())
 		case t.State == Backoff && len(t.Outbox) == 0 && !t.Until.After(m.now):
-			ready = place{in: true, at: t.Until}
+			ready = placeAt(0, t.Until)
 		}
 		if ready.in {
 			of = alike{t.Key.Repo(), !t.Next.usesModel(), strings.Join(t.Standing.Capped, "\n")}

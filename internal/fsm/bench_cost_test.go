@@ -2,8 +2,13 @@ package fsm
 
 import (
 	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/recovery"
 )
 
 // TestStepDoesNotGrow: what a step costs does not depend on how many tasks there are, as long as the event is about one.
@@ -61,4 +66,46 @@ func quietly(t *testing.T, measure func() (wrong string)) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	t.Error(wrong)
+}
+
+// TestTasksAreSmall: a running task takes at most 2 KiB of the machine, and one that is done leaves next to nothing.
+func TestTasksAreSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures memory")
+	}
+	const tasks, most, left = 20_000, 2048, 128
+	heap := func() int {
+		runtime.GC()
+		runtime.GC() // what the first one has let go of
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	quietly(t, func() string {
+		before := heap()
+		m := crowd(t, tasks)
+		for i := range tasks {
+			m.Step(Event{At: at(5), Body: WorkerSeen{Worker: "k" + strconv.Itoa(i+1) + "-1", Activity: Activity{
+				Stage: strings.Clone("CODE"), Step: fmt.Sprint("editing file ", i), Percent: new(float64(i)), Usage: &recovery.Usage{Tokens: int64(i)},
+			}}})
+		}
+		running := (heap() - before) / tasks
+		for i := range tasks {
+			n := strconv.Itoa(i + 1)
+			w := "k" + n + "-1"
+			m.Step(Event{At: at(6), Body: ReportReceived{Worker: w, Report: Report{Ref: ReportRef{ID: w + "/result"}, OK: true, Final: true}}})
+			m.Step(Event{At: at(7), Body: EffectEnded{Task: issueKey(n), Effect: w + "/stop", Stop: &StopResult{}}})
+			m.Step(Event{At: at(8), Body: EffectEnded{Task: issueKey(n), Effect: w + "/deliver", Delivery: &DeliverResult{Branch: "retake/" + n, SHA: "5f0c"}}})
+		}
+		if n := len(m.Tasks()); n != 0 {
+			t.Fatalf("%d tasks are left, the first is %s", n, m.Tasks()[0].State)
+		}
+		done := (heap() - before) / tasks
+		runtime.KeepAlive(m)
+		t.Logf("%d bytes for a running task, %d for one that is done", running, done)
+		if running > most || done > left {
+			return fmt.Sprintf("%d bytes for a running task, want at most %d; %d for one that is done, want at most %d", running, most, done, left)
+		}
+		return ""
+	})
 }

@@ -7,12 +7,17 @@ import (
 	"time"
 )
 
-// place is where a task stands in a queue. The zero place: it is not in it.
+// place is where a task stands in a queue. The zero place: it is not in it. Each task has some, so that they are small.
 type place struct {
-	at   time.Time
+	sec  int64 // since 1970
+	nsec int32
 	rank int8
 	in   bool
 }
+
+func placeAt(rank int8, at time.Time) place { return place{at.Unix(), int32(at.Nanosecond()), rank, true} }
+
+func (p place) at() time.Time { return time.Unix(p.sec, int64(p.nsec)).UTC() }
 
 // queue holds tasks in the order of their places, in parts of at most maxPart: what joins or leaves moves no more than one of them, however
 // many tasks there are. No part is empty.
@@ -31,7 +36,7 @@ type placed struct {
 const maxPart = 256
 
 func (p placed) compare(o placed) int {
-	return cmp.Or(cmp.Compare(p.rank, o.rank), p.at.Compare(o.at), cmp.Compare(p.seq, o.seq))
+	return cmp.Or(cmp.Compare(p.rank, o.rank), cmp.Compare(p.sec, o.sec), cmp.Compare(p.nsec, o.nsec), cmp.Compare(p.seq, o.seq))
 }
 
 // move takes a task from the place that it had to another one.
@@ -99,7 +104,7 @@ func (q *queue) first() (*Task, time.Time) {
 		return nil, time.Time{}
 	}
 	p := q.parts[0][0]
-	return p.t, p.at
+	return p.t, p.at()
 }
 
 // all are the tasks in order.

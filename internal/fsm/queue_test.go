@@ -27,7 +27,7 @@ func TestQueueIsASortedList(t *testing.T) {
 		}
 		for range 4 * n {
 			i := draw(n)
-			to := place{in: true, rank: int8(draw(2)), at: at(draw(width))}
+			to := placeAt(int8(draw(2)), at(draw(width)).Add(time.Duration(draw(3))))
 			if (draw(4) == 0) == full {
 				to = place{}
 			}
@@ -42,13 +42,13 @@ func TestQueueIsASortedList(t *testing.T) {
 		}
 		slices.SortFunc(want, func(a, b *Task) int {
 			x, y := places[a.Seq-1], places[b.Seq-1]
-			return cmp.Or(cmp.Compare(x.rank, y.rank), x.at.Compare(y.at), cmp.Compare(a.Seq, b.Seq))
+			return cmp.Or(cmp.Compare(x.rank, y.rank), x.at().Compare(y.at()), cmp.Compare(a.Seq, b.Seq))
 		})
 		if got := slices.Collect(q.all()); !slices.Equal(got, want) || q.n != len(want) {
 			t.Fatalf("%d of %d tasks, counted %d, or out of order", len(got), len(want), q.n)
 		}
 		switch first, at := q.first(); {
-		case len(want) == 0 && (first != nil || at != time.Time{}), len(want) > 0 && (first != want[0] || at != places[first.Seq-1].at):
+		case len(want) == 0 && (first != nil || at != time.Time{}), len(want) > 0 && (first != want[0] || !at.Equal(places[first.Seq-1].at())):
 			t.Fatalf("first is %+v at %s", first, at)
 		}
 		for _, part := range q.parts {
