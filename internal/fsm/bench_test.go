@@ -29,7 +29,7 @@ func crowd(b testing.TB, n int) *Machine {
 	return m
 }
 
-var crowds = []int{10, 100, 1000, 10_000}
+var crowds = []int{10, 1000, 100_000}
 
 // BenchmarkHeartbeat must not grow with the number of tasks.
 func BenchmarkHeartbeat(b *testing.B) {

@@ -15,7 +15,9 @@ type place struct {
 	in   bool
 }
 
-func placeAt(rank int8, at time.Time) place { return place{at.Unix(), int32(at.Nanosecond()), rank, true} }
+func placeAt(rank int8, at time.Time) place {
+	return place{at.Unix(), int32(at.Nanosecond()), rank, true}
+}
 
 func (p place) at() time.Time { return time.Unix(p.sec, int64(p.nsec)).UTC() }
 
