@@ -50,7 +50,7 @@ docker-hint:
 
 lint: ## Check formatting, style, who imports whom, and that the pure packages are pure
 	@mkdir -p $(BIN)
-	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l cmd internal docs); [ -z "$$out" ] || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
+	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l bench cmd internal docs); [ -z "$$out" ] || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
 	$(GO) vet $(PKGS)
 	$(GO) tool -modfile=$(TOOLS) golangci-lint run $(PKGS)
 	@$(GO) test -count=1 -run 'TestPure' -v ./internal/fsm > $(BIN)/purity.txt || { cat $(BIN)/purity.txt; exit 1; }
@@ -58,7 +58,7 @@ lint: ## Check formatting, style, who imports whom, and that the pure packages a
 	@echo "lint passed"
 
 fmt: ## Format the code
-	$(GO) tool -modfile=$(TOOLS) gofumpt -w cmd internal docs
+	$(GO) tool -modfile=$(TOOLS) gofumpt -w bench cmd internal docs
 
 generate: ## Write the generated documents and golden files anew
 	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus/... ./internal/config ./internal/doctor ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles -update
@@ -73,6 +73,10 @@ bench: ## Measure what a running director costs, beside the raw bus, with goals:
 .PHONY: bench-core
 bench-core: ## Measure the functions of the pure core alone
 	$(GO) test ./internal/recovery/... ./internal/fsm -run '^$$' -bench . -benchmem
+
+.PHONY: bench-peers
+bench-peers: ## Measure our decisions beside two job queues: river on PostgreSQL and asynq on Redis, which it starts; says what is missing (exit 2)
+	@GO="$(GO)" bench/peers/run.sh
 
 FUZZTIME ?= 60s
 FUZZERS  := recovery/classify:FuzzClassify recovery/loglines:FuzzRead recovery/retryafter:FuzzRetryAfter recovery/signature:FuzzSignature recovery/policy:FuzzPolicy advise:FuzzClassifyLine advise:FuzzDecideLine \
