@@ -21,4 +21,9 @@ if [ -n "$workers" ]; then
 	# shellcheck disable=SC2086 # one argument each
 	docker rm -f $workers
 fi
+volumes=$(docker volume ls -q --filter "label=retake.fleet=${RETAKE_STACK:-compose}") # with the workers' program
+if [ -n "$volumes" ]; then
+	# shellcheck disable=SC2086
+	docker volume rm $volumes
+fi
 $COMPOSE --profile demo down "$@"

@@ -19,7 +19,7 @@ const tmpOptions = "rw,exec,nosuid,nodev,mode=1777"
 
 // apiConfig translates a valid spec. Whatever an image may say for itself is overridden where it could matter: it is
 // not ours.
-func apiConfig(spec Spec, fleet, owner, network, home string) (*apicontainer.Config, *apicontainer.HostConfig) {
+func apiConfig(spec Spec, fleet, owner, network, home string, p program) (*apicontainer.Config, *apicontainer.HostConfig) {
 	config := &apicontainer.Config{
 		Image:       spec.Image,
 		Entrypoint:  spec.Entrypoint, // being set, it keeps the image's CMD away, too
@@ -56,8 +56,11 @@ func apiConfig(spec Spec, fleet, owner, network, home string) (*apicontainer.Con
 			PidsLimit:  &pids,
 		},
 	}
+	if p.volume != "" {
+		host.Mounts = append(host.Mounts, p.mount(fleet, true))
+	}
 	if spec.ReadOnly {
-		memory, volumes := writable(spec, home)
+		memory, volumes := writable(spec, home, p)
 		host.ReadonlyRootfs, host.Tmpfs, host.Mounts = true, memory, append(host.Mounts, volumes...)
 	}
 	return config, host

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// archive writes what a created container gets before its start, as a tar to be unpacked at "/". Files belong to the worker's user, which can remove what it has
+// archive writes what a created container gets before its start, as a tar to be unpacked at "/"; without a worker (nil) it has that from its volume. Files belong to the worker's user, which can remove what it has
 // read. The worker's program and Dir are root's, and Dir is sticky: stages run as the same user, and what they run as $RETAKE_WORKER stays what it is.
 //
 // Directories of the image are never mentioned: an entry would change their owner. Roots of writable volumes are, for
@@ -33,13 +33,15 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	entry := func(at string, kind byte, mode, size int64, content io.Reader) {
 		owned(uid, gid, at, kind, mode, size, content)
 	}
-	owned(0, 0, Dir+"/", tar.TypeDir, 0o1777, 0, nil)
-	owned(0, 0, WorkerPath, tar.TypeReg, 0o555, workerSize, worker)
+	if worker != nil {
+		owned(0, 0, Dir+"/", tar.TypeDir, 0o1777, 0, nil)
+		owned(0, 0, WorkerPath, tar.TypeReg, 0o555, workerSize, worker)
+	}
 	for _, f := range spec.Files {
 		entry(path.Join(Dir, f.Name), tar.TypeReg, 0o600, int64(len(f.Data)), bytes.NewReader(f.Data))
 	}
 	for _, m := range spec.Mounts {
-		if m.Volume && !m.ReadOnly {
+		if isGiven(m) {
 			entry(m.Target+"/", tar.TypeDir, 0o755, 0, nil)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	apicontainer "github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/pkg/stdcopy"
 	"go.uber.org/zap"
@@ -283,6 +284,11 @@ func (d *Docker) handOver(ctx context.Context, batches [][]byte) (done fence.Don
 		LogConfig: apicontainer.LogConfig{Type: "json-file"}, Resources: apicontainer.Resources{Memory: 64 << 20},
 	}
 	doing := "firewall of " + d.network
+	p, err := d.programOf(Spec{AttemptID: doing, WorkerBinary: e.WorkerBinary})
+	if err != nil {
+		return done, err
+	}
+	host.Mounts = []mount.Mount{p.mount(d.fleet, true)}
 	d.sweep(ctx)
 	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, "")
 	if cerrdefs.IsNotFound(err) {
@@ -301,7 +307,7 @@ func (d *Docker) handOver(ctx context.Context, batches [][]byte) (done fence.Don
 			d.log.Warn("a container is left that put up the firewall; the next one removes it", zap.String("container", made.ID), zap.Error(failed))
 		}
 	}()
-	if err := d.copyFiles(ctx, made.ID, Spec{AttemptID: "the firewall's container", WorkerBinary: e.WorkerBinary, User: "1:1"}); err != nil {
+	if err := d.provide(ctx, e.Image, p); err != nil {
 		return done, err
 	}
 	ended, failed := d.api.ContainerWait(ctx, made.ID, apicontainer.WaitConditionNextExit)

@@ -6,7 +6,7 @@
 // One attempt id names at most one container, for ever. Every operation is idempotent by that name, so that carrying an
 // effect out twice is harmless:
 //
-//	Ensure   absent          -> create, copy files, start, follow the streams
+//	Ensure   absent          -> create, see to the program and the files, start, follow the streams
 //	         created         -> copy, start, follow: an earlier Ensure was cut off before the start. With an input it is
 //	                            made anew, because whoever cut off the Ensure has ended that input
 //	         running, paused -> left alone; its streams are followed again if nobody does (Adopt)
@@ -50,6 +50,11 @@
 // Not knowable: how a worker ended whose supervisor was killed, or whose machine went down (Exit.Known is false); that a
 // SIGKILL was the kernel's for want of memory; processes that have got rid of parent, session and environment alike, if the
 // supervisor was killed before they could be ended.
+//
+// # Program
+//
+// Without files a container in Docker has the worker's program from a volume that the fleet shares, read-only: see program.go. The container holds it before anybody looks whether all
+// of the program is there, so a prune in between costs nothing but another copy.
 //
 // # Input
 //

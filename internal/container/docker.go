@@ -58,6 +58,7 @@ type Docker struct {
 	ooms     map[string]struct{} // ids of containers for which Watch saw an oom event
 	homes    map[homeKey]string  // as the images' /etc/passwd has them
 	inUse    networkInUse
+	programs programs
 
 	ensuring sync.Mutex // held by EnsureNetwork
 	fencing  sync.Mutex
@@ -78,7 +79,7 @@ func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 	}
 	d := &Docker{
 		api: api, fleet: o.Fleet, owner: o.Owner, network: o.Network, oci: o.OCI, log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits,
-		ooms: map[string]struct{}{}, homes: map[homeKey]string{},
+		ooms: map[string]struct{}{}, homes: map[homeKey]string{}, programs: programs{sums: map[binaryFile]string{}, filled: map[string]string{}},
 	}
 	ping, cancel := context.WithTimeout(ctx, d.limits.ping)
 	defer cancel()
@@ -145,12 +146,13 @@ func (d *Docker) knows(info system.Info) error {
 // Workdir returns where the worker of a spec finds its checkout.
 func (d *Docker) Workdir(s Spec) string { return s.Workdir }
 
-// Close stops reading streams and forgets them. Containers go on.
+// Close stops reading streams and forgets them. Containers go on, and keep the volume of their program; without any it is removed.
 func (d *Docker) Close() error {
 	d.mu.Lock() // no reader is added after this
 	d.cancel()
 	d.mu.Unlock()
 	d.readers.Wait()
+	d.leavePrograms()
 	return d.api.Close()
 }
 

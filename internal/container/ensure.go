@@ -98,15 +98,18 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 			return "", err
 		}
 	}
+	p, err := d.programOf(spec)
+	if err != nil {
+		return "", err
+	}
 	// The engine remembers the name of a network, and looks it up again at the start, unless its id stands beside it.
 	endpoints := map[string]*network.EndpointSettings{d.network: {NetworkID: d.used().id}}
 	create := func(home string) (apicontainer.CreateResponse, error) {
-		config, host := apiConfig(spec, d.fleet, d.owner, d.network, home)
+		config, host := apiConfig(spec, d.fleet, d.owner, d.network, home, p)
 		host.DNS, host.Runtime = d.resolvers(), d.oci
 		return d.api.ContainerCreate(ctx, config, host, &network.NetworkingConfig{EndpointsConfig: endpoints}, nil, spec.AttemptID)
 	}
 	var made apicontainer.CreateResponse
-	var err error
 	if spec.ReadOnly {
 		made, err = d.createReadOnly(ctx, spec, create)
 	} else {
@@ -206,20 +209,39 @@ func (d *Docker) startFailure(ctx context.Context, id string, spec Spec, err err
 	return e
 }
 
-// copyFiles puts the worker and its files in, and gives new volumes to the worker's user. The tar is streamed: a worker is some tens of MB.
+// copyFiles lets a created container have the worker, puts its files in, and gives new volumes to the worker's user.
 func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
-	if spec.ReadOnly {
-		return d.throughHelper(ctx, id, spec)
-	}
-	return d.copyArchive(ctx, id, spec)
-}
-
-func (d *Docker) copyArchive(ctx context.Context, id string, spec Spec) error {
-	worker, size, err := openWorker(spec)
+	p, err := d.programOf(spec)
 	if err != nil {
 		return err
 	}
-	defer worker.Close()
+	own := p.volume == ""
+	if !own {
+		if err := d.provide(ctx, spec.Image, p); err != nil || !slices.ContainsFunc(spec.Mounts, isGiven) {
+			return err
+		}
+	}
+	if spec.ReadOnly {
+		return d.throughHelper(ctx, id, spec, own)
+	}
+	return d.copyArchive(ctx, id, spec, own)
+}
+
+// isGiven reports whether a mount's root is given to the worker's user.
+func isGiven(m Mount) bool { return m.Volume && !m.ReadOnly }
+
+// copyArchive streams the tar: a worker is some tens of MB.
+func (d *Docker) copyArchive(ctx context.Context, id string, spec Spec, withWorker bool) error {
+	var worker io.Reader
+	var size int64
+	if withWorker {
+		f, n, err := openWorker(spec)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		worker, size = f, n
+	}
 	r, w := io.Pipe()
 	written := make(chan error, 1)
 	go func() {
@@ -227,7 +249,7 @@ func (d *Docker) copyArchive(ctx context.Context, id string, spec Spec) error {
 		w.CloseWithError(err)
 		written <- err
 	}()
-	err = d.api.CopyToContainer(ctx, id, "/", r, apicontainer.CopyToContainerOptions{})
+	err := d.api.CopyToContainer(ctx, id, "/", r, apicontainer.CopyToContainerOptions{})
 	r.CloseWithError(errors.New("the daemon has stopped reading"))
 	archiveErr := <-written
 	if err != nil {

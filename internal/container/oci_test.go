@@ -32,7 +32,7 @@ func TestRuntimeOfTheEngine(t *testing.T) {
 		if _, err := d.createOnce(t.Context(), s); err != nil {
 			t.Errorf("%q: %v", runtime, err)
 		}
-		if err := d.throughHelper(t.Context(), "c1", s); err == nil {
+		if err := d.throughHelper(t.Context(), "c1", s, true); err == nil {
 			t.Error("files went into a container that the stand-in does not have")
 		}
 		if got := asked[s.AttemptID]; got != runtime {
@@ -108,7 +108,7 @@ func TestHelperIsNoWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	_ = d.throughHelper(t.Context(), "c1", goodSpec())
+	_ = d.throughHelper(t.Context(), "c1", goodSpec(), true)
 	for _, name := range []string{LabelFleet, LabelAttempt} {
 		if value, set := labels[name]; value != "" || !set {
 			t.Errorf("%s is %q (set: %v), want an empty one over the image's", name, value, set)

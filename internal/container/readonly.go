@@ -20,8 +20,8 @@ import (
 var scratch = []string{"/tmp", "/var/tmp", "/run"}
 
 // writable is what a container with a read-only root file system gets to write to, beside its checkout and its mounts: folders in memory, and volumes without a
-// name, which go with it. Dir is one, since the engine puts files only there; the home is one, since it begins with what the image has there.
-func writable(spec Spec, home string) (memory map[string]string, volumes []mount.Mount) {
+// name, which go with it. Dir is one if files are put there, which the engine does only in a volume; the home is one, since it begins with what the image has there.
+func writable(spec Spec, home string, p program) (memory map[string]string, volumes []mount.Mount) {
 	taken := []string{spec.Workdir}
 	for _, m := range spec.Mounts {
 		taken = append(taken, m.Target)
@@ -32,7 +32,9 @@ func writable(spec Spec, home string) (memory map[string]string, volumes []mount
 			memory[p] = tmpOptions
 		}
 	}
-	volumes = []mount.Mount{{Type: mount.TypeVolume, Target: Dir}}
+	if p.volume == "" {
+		volumes = append(volumes, mount.Mount{Type: mount.TypeVolume, Target: Dir})
+	}
 	for p := range memory {
 		taken = append(taken, p)
 	}
@@ -137,7 +139,7 @@ const helperSuffix = "-files"
 
 // throughHelper copies into a container whose root file system is read-only: the engine refuses that, and in a volume's root it would not give it an owner. What has
 // the same volumes and another root file system is unpacked into instead.
-func (d *Docker) throughHelper(ctx context.Context, id string, spec Spec) error {
+func (d *Docker) throughHelper(ctx context.Context, id string, spec Spec, withWorker bool) error {
 	if err := d.removeHelper(ctx, spec.AttemptID); err != nil { // of an Ensure that was cut off
 		return err
 	}
@@ -147,7 +149,7 @@ func (d *Docker) throughHelper(ctx context.Context, id string, spec Spec) error 
 	if err != nil {
 		return failure("copy files into "+spec.AttemptID, err)
 	}
-	return errors.Join(d.copyArchive(ctx, made.ID, spec), d.removeHelper(context.WithoutCancel(ctx), spec.AttemptID))
+	return errors.Join(d.copyArchive(ctx, made.ID, spec, withWorker), d.removeHelper(context.WithoutCancel(ctx), spec.AttemptID))
 }
 
 // labelHelper says of which fleet a helper is.

@@ -16,7 +16,7 @@ const (
 	LabelAttempt = "retake.attempt" // attempt id, the same as the container's name
 )
 
-// Dir belongs to the worker's user inside every container, so that the worker can remove files in it.
+// Dir has the worker's program in every container. With Spec.Files it belongs to the worker's user, so that the worker can remove them; without, nobody can write to it.
 const Dir = "/retake"
 
 // WorkerPath is where Spec.WorkerBinary appears.
@@ -39,7 +39,7 @@ type Spec struct {
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional
 	Scratch      []string // optional; paths in the container where everybody may write, empty at first, in its memory
-	ReadOnly     bool     // the image's files cannot be changed: only mounts, Scratch, /tmp, /var/tmp, /run, the home and Dir
+	ReadOnly     bool     // the image's files cannot be changed: only mounts, Scratch, /tmp, /var/tmp, /run, the home, and Dir with Files
 	Memory       int64    // bytes, at least 6 MiB; swap does not come on top of it, tmpfs counts
 	CPUs         float64  // above 0
 	Pids         int64    // at least 1; threads count

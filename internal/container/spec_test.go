@@ -91,7 +91,7 @@ func TestSocketIsNeverMounted(t *testing.T) {
 }
 
 func TestConfigConfines(t *testing.T) {
-	config, host := apiConfig(goodSpec(), "fleet-a", "owner-a", "net-a", "")
+	config, host := apiConfig(goodSpec(), "fleet-a", "owner-a", "net-a", "", program{})
 	for name, ok := range map[string]bool{
 		"user":              config.User == "1000:1001",
 		"no capabilities":   slices.Equal(host.CapDrop, []string{"ALL"}) && len(host.CapAdd) == 0,

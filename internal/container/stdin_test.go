@@ -49,7 +49,7 @@ func specWithInput(t *testing.T, input []byte) Spec {
 	}
 	return Spec{
 		AttemptID: "at-1", Image: "img:1", Workdir: "/workspace", Checkout: t.TempDir(), Entrypoint: []string{WorkerPath}, Stdin: input,
-		WorkerBinary: program, Memory: minMemory, CPUs: 1, Pids: 1, User: "1000",
+		WorkerBinary: program, Files: []File{{Name: "more"}}, Memory: minMemory, CPUs: 1, Pids: 1, User: "1000",
 	}
 }
 

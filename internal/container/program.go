@@ -1,0 +1,186 @@
+package container
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	apicontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/volume"
+)
+
+// labelMade says which making of a container made a program's volume. The engine makes one that is not there with the labels that the container asks for, empty:
+// so a volume of the same name with another label is not the one that was filled.
+const labelMade = "retake.made"
+
+// leavePatience is how long the end waits for the engine. The next one finds the volume.
+const leavePatience = 2 * time.Second
+
+// programs are the volumes with the worker's program in it, one for each version: all containers of the fleet that run it have it mounted read-only. A copy
+// for each of them cost a second container, and its size on the engine's disk, at every start.
+type programs struct {
+	mu     sync.Mutex
+	sums   map[binaryFile]string // SHA-256 of those that were read
+	filled map[string]string     // by the volume's name: its labelMade when it was known to have all of the program
+}
+
+// binaryFile is one content of a file, as far as its surroundings tell.
+type binaryFile struct {
+	path string
+	size int64
+	at   time.Time
+}
+
+// program is the worker's program as containers get it.
+type program struct {
+	path   string // on this process's side
+	sum    string
+	volume string
+}
+
+// programOf names the volume of a spec's program. A spec with files has none: it gets a folder of its own, with the program in it.
+func (d *Docker) programOf(spec Spec) (program, error) {
+	if len(spec.Files) > 0 {
+		return program{}, nil
+	}
+	f, size, err := openWorker(spec)
+	if err != nil {
+		return program{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return program{}, refused("attempt "+spec.AttemptID, "%w", err)
+	}
+	b := binaryFile{spec.WorkerBinary, size, info.ModTime()}
+	d.programs.mu.Lock()
+	defer d.programs.mu.Unlock()
+	sum, known := d.programs.sums[b]
+	if !known {
+		if sum, err = sumOf(f); err != nil {
+			return program{}, refused("attempt "+spec.AttemptID, "%w", err)
+		}
+		d.programs.sums[b] = sum
+	}
+	return program{b.path, sum, programPrefix(d.fleet) + sum[:16]}, nil
+}
+
+// programPrefix begins the names of a fleet's volumes.
+func programPrefix(fleet string) string { return "retake-worker-" + fleet + "-" }
+
+func sumOf(r io.Reader) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// mount shows the program at WorkerPath. Nobody writes to Dir: not a worker, which fills no disk there, and not the image, whose own Dir would be copied.
+func (p program) mount(fleet string, readOnly bool) mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: p.volume, Target: Dir, ReadOnly: readOnly, VolumeOptions: &mount.VolumeOptions{
+		NoCopy: true, Labels: map[string]string{LabelFleet: fleet, labelMade: rand.Text()},
+	}}
+}
+
+// provide makes sure that the program's volume, which a container holds, has all of it. What a killed process has begun is found out by reading it.
+func (d *Docker) provide(ctx context.Context, image string, p program) error {
+	doing := "put the worker into volume " + p.volume
+	d.programs.mu.Lock()
+	defer d.programs.mu.Unlock()
+	v, err := d.api.VolumeInspect(ctx, p.volume)
+	if err != nil {
+		return failure(doing, err)
+	}
+	made := v.Labels[labelMade]
+	if d.programs.filled[p.volume] == made && made != "" {
+		return nil
+	}
+	helper, err := d.api.ContainerCreate(ctx, &apicontainer.Config{
+		Image: image, Entrypoint: []string{WorkerPath}, Labels: map[string]string{labelHelper: d.fleet, LabelFleet: "", LabelAttempt: ""}, // an image may have them: it is no worker
+	}, &apicontainer.HostConfig{Mounts: []mount.Mount{p.mount(d.fleet, false)}, NetworkMode: "none"}, nil, nil, "")
+	if err != nil {
+		return failure(doing, err)
+	}
+	err = d.fill(ctx, helper.ID, p)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.limits.confirm)
+	defer cancel()
+	if failed := d.api.ContainerRemove(ending, helper.ID, apicontainer.RemoveOptions{}); failed != nil && !cerrdefs.IsNotFound(failed) { // the sweep removes it
+		err = errors.Join(err, failure(doing, failed))
+	}
+	if err == nil {
+		d.programs.filled[p.volume] = made
+		d.removePrograms(ctx, func(name string) bool { return name != p.volume })
+	}
+	return err
+}
+
+// fill writes the program through a container that has the volume, unless it is there.
+func (d *Docker) fill(ctx context.Context, id string, p program) error {
+	if sum, err := d.sumInside(ctx, id); err != nil || sum == p.sum {
+		return err
+	}
+	if err := d.copyArchive(ctx, id, Spec{AttemptID: "volume " + p.volume, WorkerBinary: p.path, User: "1:1"}, true); err != nil {
+		return err
+	}
+	if sum, err := d.sumInside(ctx, id); err != nil || sum != p.sum {
+		return errors.Join(err, failure("put the worker into volume "+p.volume, errors.New("its file was changed meanwhile")))
+	}
+	return nil
+}
+
+// sumInside is the SHA-256 of the program that a container shows; empty: there is none.
+func (d *Docker) sumInside(ctx context.Context, id string) (string, error) {
+	content, _, err := d.api.CopyFromContainer(ctx, id, WorkerPath)
+	if cerrdefs.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", failure("read the worker of "+id, err)
+	}
+	defer content.Close()
+	t := tar.NewReader(content)
+	if _, err := t.Next(); err != nil {
+		return "", failure("read the worker of "+id, err)
+	}
+	sum, err := sumOf(t)
+	if err != nil {
+		return "", failure("read the worker of "+id, err)
+	}
+	return sum, nil
+}
+
+// removePrograms removes those of this fleet's volumes that nobody uses: of programs of before. The engine keeps one that a container has.
+func (d *Docker) removePrograms(ctx context.Context, which func(name string) bool) {
+	all, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: fleetFilter(d.fleet)})
+	if err != nil {
+		return // they are in nobody's way
+	}
+	for _, v := range all.Volumes {
+		if strings.HasPrefix(v.Name, programPrefix(d.fleet)) && which(v.Name) {
+			_ = d.api.VolumeRemove(ctx, v.Name, false)
+		}
+	}
+}
+
+// leavePrograms removes the volume that no container has.
+func (d *Docker) leavePrograms() {
+	d.programs.mu.Lock()
+	used := len(d.programs.filled) > 0
+	d.programs.mu.Unlock()
+	if !used {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leavePatience)
+	defer cancel()
+	d.removePrograms(ctx, func(string) bool { return true })
+}
