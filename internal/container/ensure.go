@@ -154,10 +154,7 @@ func (d *Docker) start(ctx context.Context, id string, spec Spec) (string, error
 	if err != nil {
 		return "", d.startFailure(ctx, id, spec, err)
 	}
-	defer in.close()
-	if err := in.pass(ctx, d.limits.input); err != nil { // its first process sees the end too early, and what it makes of that is how it ends
-		d.log.Warn("a worker did not get its whole input", zap.String("worker", spec.AttemptID), zap.Error(err))
-	}
+	d.passOn(ctx, in, spec.AttemptID)
 	return id, nil
 }
 

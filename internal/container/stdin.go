@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker/docker/api/types"
 	apicontainer "github.com/docker/docker/api/types/container"
+	"go.uber.org/zap"
 )
 
 // input is the standard input of a container that is about to start; nil: it has none. Whatever happens to this process, the
@@ -48,24 +49,38 @@ func (d *Docker) attach(ctx context.Context, id string, spec Spec) (*input, erro
 	return i, nil
 }
 
-// pass returns when all of the input is with the daemon, or ctx ends. What the daemon has, it passes on, whoever goes away; it says so by ending the
-// connection, but not always: one that looks at the container only after the start keeps the connection until the container ends. So that word is
-// waited for, at most for patience, and missing it is no error.
-func (i *input) pass(ctx context.Context, patience time.Duration) error {
+// passOn returns when all of the input is with the daemon, or ctx ends. What the daemon has, it passes on, whoever goes away; it says so by ending the
+// connection, but not always: one that looks at the container only after the start keeps the connection until the container ends. So nobody waits for that word, and
+// missing it is nothing; an end without it is told. Of an input that did not come whole, the first process sees the end too early, and what it makes of that is how it ends.
+func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 	if i == nil {
-		return nil
+		return
+	}
+	tell := func(err error) {
+		d.log.Warn("a worker did not get its whole input", zap.String("worker", attemptID), zap.Error(err))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })
-	defer stop()
-	if err := <-i.written; err != nil {
-		return errors.Join(err, ctx.Err())
+	err := <-i.written
+	stop()
+	if err != nil {
+		tell(errors.Join(err, ctx.Err()))
+		i.close()
+		return
 	}
-	_ = i.Conn.SetReadDeadline(time.Now().Add(patience))
-	_, err := io.Copy(io.Discard, i.Reader) // nothing comes
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil { // the socket has it all
+		i.close()
+		return
 	}
-	return err
+	d.readers.Go(func() {
+		defer i.close()
+		_ = i.Conn.SetReadDeadline(time.Now().Add(d.limits.input))
+		defer context.AfterFunc(d.ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })()
+		if _, err := io.Copy(io.Discard, i.Reader); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // nothing comes
+			tell(err)
+		}
+	})
 }
 
 func (i *input) close() {

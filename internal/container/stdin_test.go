@@ -63,7 +63,8 @@ func TestEngineThatNeverEndsTheInput(t *testing.T) {
 		}
 		got <- string(all)
 	})
-	d.limits.operation, d.limits.input = time.Minute, 50*time.Millisecond
+	d.limits.operation = 10 * time.Second
+	d.limits.input = d.limits.operation // what is waited for beside everything else
 	began := time.Now()
 	if err := d.Ensure(t.Context(), specWithInput(t, []byte("the plan"))); err != nil {
 		t.Errorf("Ensure: %v", err)
@@ -100,6 +101,9 @@ func TestInputThatIsDropped(t *testing.T) {
 	d.limits.input = time.Minute
 	if err := d.Ensure(t.Context(), specWithInput(t, []byte("the plan"))); err != nil {
 		t.Errorf("Ensure: %v", err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); logs.Len() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
 	}
 	if logs.FilterMessageSnippet("whole input").Len() != 1 {
 		t.Errorf("logged %v, want one warning about the input", logs.All())
