@@ -160,8 +160,8 @@ func (x *decisionBench) close(b *bus.Bus) {
 	}
 }
 
-// running is a machine in which every task has a running worker.
-func running(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
+// allRunning is a machine in which every task has a running worker.
+func allRunning(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
 	t.Helper()
 	c.MaxWorkers = tasks
 	m := fsm.New(c)
@@ -206,7 +206,7 @@ func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session
 	if err != nil {
 		x.Fatal(err)
 	}
-	s.owner = newOwner(fsm.NewDriver(running(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+newNonce()), b.Journal(), d.log)
+	s.owner = newOwner(fsm.NewDriver(allRunning(x, d.machineConfig(first), x.tasks), head.Seq, "bench-"+newNonce()), b.Journal(), d.log)
 	s.owner.effects, s.owner.onDurable = func(fsm.Effect) {}, func(fsm.Record) {}
 	s.owner.onBatch = func(_ uint64, records []fsm.Record) { decided(records) }
 	return s
