@@ -132,12 +132,16 @@ func (o object) statesError(depth int) bool {
 	case o == nil || depth == 0:
 		return false
 	case o.isTrue("is_error"), o.text("status") == "error", o.text("object") == "error", o.text("finishReason") == "error", o.at("error") != nil,
-		kind == "error", strings.HasSuffix(kind, ".error"), strings.HasSuffix(kind, ".failed"),
+		isErrorKind(kind),
 		o.texts("errorMessage", "finalError") != "", o.at("message").text("errorMessage") != "",
 		kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error"): // qwen calls it a success
 		return true
 	}
 	return o.at("event").statesError(depth - 1)
+}
+
+func isErrorKind(kind string) bool {
+	return kind == "error" || strings.HasSuffix(kind, ".error") || strings.HasSuffix(kind, ".failed")
 }
 
 // errorWords are the words for errors that claude and cline use, with the status that they stand for.

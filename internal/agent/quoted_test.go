@@ -39,12 +39,12 @@ func TestQuotedError(t *testing.T) {
 func TestTailQuotes(t *testing.T) {
 	const body = `{"error":{"message":"boom"}}`
 	var o Outcome
-	tail := ReadTail("x\nAPI Error: 529 "+body+"\n"+`{"type":"error","message":"an event"}`, &o)
+	tail := readTail("x\nAPI Error: 529 "+body+"\n"+`{"type":"error","message":"an event"}`, &o)
 	if len(tail.Quoted) != 1 || tail.Quoted[0].Line != 1 || tail.Quoted[0].Status != 529 || tail.Quoted[0].Message != "boom" {
 		t.Errorf("%+v", tail.Quoted)
 	}
 	o = Outcome{}
-	ReadTail("API Error: 400 {\n  \"error\": {\n    \"message\": \"boom\"\n  }\n}", &o)
+	readTail("API Error: 400 {\n  \"error\": {\n    \"message\": \"boom\"\n  }\n}", &o)
 	if f := o.FinalFailure(); f == nil || f.Message != "boom" {
 		t.Errorf("behind words, on many lines: %+v", f)
 	}

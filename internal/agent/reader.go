@@ -117,10 +117,12 @@ func (r *Reader) line(data []byte) {
 // documentLine reads a line of a document on several lines. It ends where a bracket closes that is indented like the
 // first.
 func (r *Reader) documentLine(data []byte) {
-	if o, ok := parse(data); ok && data[0] == '{' && r.closing == "}" { // an event: this was no document
-		r.endDocument()
-		r.format.object(r, o)
-		return
+	if len(data) > 0 && data[0] == '{' && r.closing == "}" {
+		if o, ok := parse(data); ok { // an event: this was no document
+			r.endDocument()
+			r.format.object(r, o)
+			return
+		}
 	}
 	if len(r.document)+len(data) > maxDocument {
 		r.document = nil

@@ -3,9 +3,10 @@ package agent
 import (
 	"cmp"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
+
+	"retake/internal/recovery/plaintext"
 )
 
 // Tail is the end of a stream as a report carries it: of an agent whose format is not known, or of any other program. An
@@ -30,12 +31,12 @@ const (
 	backoffRole      // the same, and the wait that it states is the agent's own
 )
 
-// ReadTail separates the lines of a text from an agent's events, and adds to o what the events state of errors.
-func ReadTail(text string, o *Outcome) Tail {
+// ReadTail separates the lines of a text, which it takes over, from an agent's events, and adds to o what the events state of errors.
+func ReadTail(text string, lines []string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
 	}
-	t := Tail{Lines: strings.Split(text, "\n"), Text: text, Waits: text}
+	t := Tail{Lines: lines, Text: text, Waits: text}
 	if !strings.Contains(text, "{") {
 		return t
 	}
@@ -54,10 +55,15 @@ func ReadTail(text string, o *Outcome) Tail {
 		if r.document == nil && strings.HasSuffix(line, " {") { // words before a document
 			whole = "{"
 		}
-		for _, e := range r.Write([]byte(whole + "\n")) {
-			o.Add(e)
+		role := quoteRole
+		if r.document != nil || !isQuote(strings.TrimSpace(whole)) {
+			if r.document != nil || beginsJSON(whole) {
+				for _, e := range r.Write([]byte(whole + "\n")) {
+					o.Add(e)
+				}
+			}
+			role = r.roleOf(line, behind)
 		}
-		role := r.roleOf(line, behind)
 		if role == textRole {
 			if f, ok := quotedError(line); ok && len(r.state.roles) == 0 {
 				t.Quoted = append(t.Quoted, Quoted{n, f.complete()})
@@ -82,6 +88,12 @@ func ReadTail(text string, o *Outcome) Tail {
 		t.Text, t.Waits = strings.Join(t.Lines, "\n"), strings.Join(waits, "\n")
 	}
 	return t
+}
+
+// beginsJSON reports whether a line can be an object or a list.
+func beginsJSON(line string) bool {
+	line = strings.TrimSpace(line)
+	return line != "" && (line[0] == '{' || line[0] == '[')
 }
 
 // unknown reads an event of any format, or of a provider's stream, as far as it states an error or a success.
@@ -205,10 +217,14 @@ func isKind(s string) bool {
 	case "", "suite", "test", "bench", "report", "diagnostic": // libtest, terraform
 		return false
 	}
-	return eventKind.MatchString(s)
+	for i := range len(s) {
+		c := s[i]
+		if i == 0 && (c < 'a' || c > 'z') || !plaintext.IsWord(c) && c != '.' && c != '/' && c != '-' {
+			return false
+		}
+	}
+	return len(s) <= 64
 }
-
-var eventKind = regexp.MustCompile(`^[a-z][A-Za-z0-9_./-]{0,63}$`)
 
 // isToolEvent reports whether events of a kind are about tools: that a tool failed is the agent's daily work.
 func isToolEvent(kind string) bool { return strings.Contains(kind, "tool") || kind == "user" }

@@ -30,7 +30,7 @@ func TestReadTail(t *testing.T) {
 		{"a success takes errors back", fail + "\n" + `{"type":"turn.completed"}`, []string{"", ""}, ""},
 	} {
 		var o Outcome
-		tail := ReadTail(tc.text, &o)
+		tail := readTail(tc.text, &o)
 		message := ""
 		if f := o.FinalFailure(); f != nil {
 			message = f.Message
@@ -46,13 +46,15 @@ func TestTailWaits(t *testing.T) {
 	retry := func(ms string) string {
 		return `{"type":"system","subtype":"api_retry","retry_delay_ms":` + ms + `,"error":"rate_limit"}`
 	}
-	tail := ReadTail(retry("1200")+"\n"+retry("57000")+"\n"+`{"type":"user","message":"try again in 7 hours"}`, &Outcome{})
+	tail := readTail(retry("1200")+"\n"+retry("57000")+"\n"+`{"type":"user","message":"try again in 7 hours"}`, &Outcome{})
 	if want := "\n" + retry("57000") + "\n"; tail.Waits != want || !strings.Contains(tail.Lines[0], "1200") {
 		t.Errorf("%q, want %q; %q", tail.Waits, want, tail.Lines)
 	}
 	var o Outcome
-	ReadTail(`{"error":{"message":"quota","details":[{"retryDelay":"31s"},{"violations":[{"quotaId":"PerDay"}]}]}}`, &o)
+	readTail(`{"error":{"message":"quota","details":[{"retryDelay":"31s"},{"violations":[{"quotaId":"PerDay"}]}]}}`, &o)
 	if f := o.FinalFailure(); f == nil || f.Details != "\nPlease retry in 31s\nPerDay" || waitIn(f.Details) != 31*time.Second {
 		t.Errorf("%+v", f)
 	}
 }
+
+func readTail(text string, o *Outcome) Tail { return ReadTail(text, strings.Split(text, "\n"), o) }

@@ -183,7 +183,7 @@ func (q *classification) tails() *[3]agent.Tail {
 		q.ends = &[3]agent.Tail{}
 		for i, text := range []string{q.e.Message, q.e.Stdout, q.e.Stderr} {
 			q.logs[i] = loglines.Read(text, q.c.literals.Crossing)
-			q.ends[i] = agent.ReadTail(q.logs[i].Text, &q.agent)
+			q.ends[i] = agent.ReadTail(q.logs[i].Text, q.logs[i].Lines, &q.agent)
 			q.keepQuoted(i)
 		}
 	}

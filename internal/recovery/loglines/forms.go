@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Times, as loggers print them.
+// Times, as loggers print them; see also times.go.
 const (
 	clock = `\d\d:\d\d:\d\d(?:[.,]\d{1,9})?`
 	zone  = `(?: ?(?:Z|UTC|GMT|CES?T|[+-]\d\d:?\d\d))?`
@@ -17,47 +17,67 @@ const (
 type form struct {
 	name string
 	re   *regexp.Regexp
+	may  func(rest string) bool                // whether the expression can match: most lines are of another shape, or of none
+	find func(rest string) (at []int, ok bool) // does without the expression, if it can; nil: there is nothing that does
 }
 
-func row(name, expression string) form {
-	return form{name, regexp.MustCompile(strings.ReplaceAll(`^(?:`+expression+`)`, "LEVEL", "("+levelWords+")"))}
+func row(name, expression string, may func(string) bool) form {
+	return form{name, regexp.MustCompile(strings.ReplaceAll(`^(?:`+expression+`)`, "LEVEL", "("+levelWords+")")), may, nil}
+}
+
+func (f form) foundBy(find func(string) ([]int, bool)) form {
+	f.find = find
+	return f
 }
 
 // behindTime are the shapes of what stands between a time and the message; the first that fits counts.
 var behindTime = []form{
-	row("Python's logging", `[ ,]?-[ ]+[\w.:/-]+ - LEVEL - `),
-	row("Python's logging without a name", `[ ,]?-[ ]+LEVEL - `),
-	row("logback, log4j", ` +\[[^\]]*\] +LEVEL +[\w.$/:\[\]-]+ +[-:] `),
-	row("Spring", ` +LEVEL +\d+ --- (?:\[[^\]]*\] ?)+ ?\S+ *: `),
-	row("loguru", ` +\| LEVEL *\| \S+ - `),
-	row("zap", `\tLEVEL\t(?:[\w.-]+\t)?(?:\S+:\d+\t)?`),
-	row("tracing", `  ?LEVEL (?:[\w-]+(?:\{[^}]*\})?: ?)*?(?:\w+::[\w:]+|\w+_\w+): `),
-	row("Elixir, nginx, Apache", ` +\[(?:\w+:)?LEVEL\] ?(?:\[pid [^\]]*\] ?)?:? ?`),
-	row("thread", ` +\[[^\]]*\] +LEVEL[ :]+`),
-	row("Docker, CRI", ` std(?:out|err) [FP] `),
-	row("level", `[ \t|]+LEVEL(?:[ \t]?\|[ \t]|\t| )`),
-	row("level in brackets", `[ \t]*\[LEVEL\]:? ?`),
-	row("level, at the end", `[ \t]+LEVEL$`),
+	row("Python's logging", `[ ,]?-[ ]+[\w.:/-]+ - LEVEL - `, mayDash),
+	row("Python's logging without a name", `[ ,]?-[ ]+LEVEL - `, mayDash),
+	row("logback, log4j", ` +\[[^\]]*\] +LEVEL +[\w.$/:\[\]-]+ +[-:] `, mayBracket),
+	row("Spring", ` +LEVEL +\d+ --- (?:\[[^\]]*\] ?)+ ?\S+ *: `, maySpring),
+	row("loguru", ` +\| LEVEL *\| \S+ - `, mayBar),
+	row("zap", `\tLEVEL\t(?:[\w.-]+\t)?(?:\S+:\d+\t)?`, mayLevel),
+	row("tracing", `  ?LEVEL (?:[\w-]+(?:\{[^}]*\})?: ?)*?(?:\w+::[\w:]+|\w+_\w+): `, mayTracing),
+	row("Elixir, nginx, Apache", ` +\[(?:\w+:)?LEVEL\] ?(?:\[pid [^\]]*\] ?)?:? ?`, mayBracket),
+	row("thread", ` +\[[^\]]*\] +LEVEL[ :]+`, mayBracket),
+	row("Docker, CRI", ` std(?:out|err) [FP] `, mayStream),
+	row("level", `[ \t|]+LEVEL(?:[ \t]?\|[ \t]|\t| )`, mayLevel).foundBy(findLevel),
+	row("level in brackets", `[ \t]*\[LEVEL\]:? ?`, mayBracket),
+	row("level, at the end", `[ \t]+LEVEL$`, mayLevel),
 }
 
 // statedLevel is a level that belongs to the message: it stays there.
-var statedLevel = row("level and colon", `[ \t]*\[?LEVEL\]?: `)
+var statedLevel = row("level and colon", `[ \t]*\[?LEVEL\]?: `, func(rest string) bool {
+	return beginsLevel(strings.TrimPrefix(strings.TrimLeft(rest, " \t"), "["))
+})
 
 // Shapes that begin otherwise.
 var (
-	timeFirst  = row("time", `\[?`+stamp+`\]?:?`)
-	clockFirst = row("clock", `\[?`+clock+`\]?`)
-	serilog    = row("Serilog", `\[(?:`+stamp+`|`+clock+`) LEVEL\] `)
-	apache     = row("Apache", `\[[A-Z][a-z]{2} `+day+` \d{4}\]`)
-	klog       = row("glog, klog", `[DIWEF](?:\d{4}){1,2} `+clock+` +\d+ [\w./-]+:\d+\] ?`)
-	ruby       = row("Ruby", `[DIWEFA], \[[^\]]*\] +LEVEL -- [^:]*: `)
-	python     = row("Python's logging without a format", `(DEBUG|INFO|WARNING|ERROR|CRITICAL):[A-Za-z_][\w.]*:`)
-	syslog     = row("syslog", `(?:<\d{1,3}>)?`+day+` [\w.-]+ [\w./-]+(?:\[\d+\])?: `)
-	syslog5424 = row("syslog, RFC 5424", `<\d{1,3}>1 `+stamp+` \S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) `)
+	serilog    = row("Serilog", `\[(?:`+stamp+`|`+clock+`) LEVEL\] `, begins('['))
+	apache     = row("Apache", `\[[A-Z][a-z]{2} `+day+` \d{4}\]`, begins('['))
+	klog       = row("glog, klog", `[DIWEF](?:\d{4}){1,2} `+clock+` +\d+ [\w./-]+:\d+\] ?`, always)
+	ruby       = row("Ruby", `[DIWEFA], \[[^\]]*\] +LEVEL -- [^:]*: `, always)
+	python     = row("Python's logging without a format", `(DEBUG|INFO|WARNING|ERROR|CRITICAL):[A-Za-z_][\w.]*:`, mayPython)
+	syslog     = row("syslog", `(?:<\d{1,3}>)?`+day+` [\w.-]+ [\w./-]+(?:\[\d+\])?: `, maySyslog)
+	syslog5424 = row("syslog, RFC 5424", `<\d{1,3}>1 `+stamp+` \S+ \S+ \S+ \S+ (?:-|\[[^\]]*\]) `, begins('<'))
 )
 
 // plainLevel is a level at the beginning of a line, where nothing else says that it is a logger's. It stays in the message.
-var plainLevel = row("level alone", `\s*(?:npm |go: |\[)?LEVEL(?:\]|:|!| |$)`)
+var plainLevel = row("level alone", `\s*(?:npm |go: |\[)?LEVEL(?:\]|:|!| |$)`, mayPlain)
+
+// match returns the places of the match at the beginning of s and of its group; nil: there is none.
+func (f *form) match(s string) []int {
+	if !f.may(s) {
+		return nil
+	}
+	if f.find != nil {
+		if at, ok := f.find(s); ok {
+			return at
+		}
+	}
+	return f.re.FindStringSubmatchIndex(s)
+}
 
 // Parse takes off a line what a logger put before its message, and returns the message's level. A message of several lines
 // (a logger had quoted it) holds line feeds. Ok: a logger wrote it; else message is the line.
@@ -84,34 +104,38 @@ func Parse(line string) (message string, level Level, ok bool) {
 
 // parseTimed reads a line that may begin with a time.
 func parseTimed(line string) (string, Level, bool) {
-	for _, f := range []form{serilog, syslog5424} {
-		if at := f.re.FindStringSubmatchIndex(line); at != nil {
+	for _, f := range []*form{&serilog, &syslog5424} {
+		if at := f.match(line); at != nil {
 			message, level := cutAt(line, at)
 			return message, level, true
 		}
 	}
-	at, bare := timeFirst.re.FindStringIndex(line), false
-	if at == nil {
-		at = apache.re.FindStringIndex(line)
-	}
-	if at == nil {
-		if m := syslog.re.FindStringIndex(line); m != nil {
-			return line[m[1]:], None, true
+	end, bare := timeEnd(line), false
+	if end == 0 {
+		if at := apache.match(line); at != nil {
+			end = at[1]
 		}
-		at, bare = clockFirst.re.FindStringIndex(line), true
 	}
-	if at == nil {
+	if end == 0 {
+		if line[0] == '<' {
+			if at := syslog.match(line); at != nil {
+				return line[at[1]:], None, true
+			}
+		}
+		end, bare = clockEnd(line), true
+	}
+	if end == 0 {
 		return line, None, false
 	}
-	rest := line[at[1]:]
-	for _, f := range behindTime {
-		if m := f.re.FindStringSubmatchIndex(rest); m != nil {
-			message, level := cutAt(rest, m)
+	rest := line[end:]
+	for i := range behindTime {
+		if at := behindTime[i].match(rest); at != nil {
+			message, level := cutAt(rest, at)
 			return message, level, true
 		}
 	}
-	if m := statedLevel.re.FindStringSubmatch(rest); m != nil {
-		return strings.TrimLeft(rest, " \t"), levelOf(m[1]), true
+	if at := statedLevel.match(rest); at != nil {
+		return strings.TrimLeft(rest, " \t"), levelOf(rest[at[2]:at[3]]), true
 	}
 	if message, level, ok := parseLogfmt(strings.TrimLeft(rest, " \t")); ok {
 		return message, level, true
@@ -139,20 +163,20 @@ func parseLetter(line string) (string, Level, bool) {
 	switch {
 	case len(line) < 10:
 	case '0' <= line[1] && line[1] <= '9':
-		if at := klog.re.FindStringIndex(line); at != nil {
+		if at := klog.match(line); at != nil {
 			return line[at[1]:], letterLevel(line[0]), true
 		}
 	case line[1] == ',':
-		if at := ruby.re.FindStringSubmatchIndex(line); at != nil {
+		if at := ruby.match(line); at != nil {
 			message, level := cutAt(line, at)
 			return message, level, true
 		}
 	case line[3] == ' ' && strings.IndexByte(line[:min(len(line), 16)], ':') > 0:
-		if at := syslog.re.FindStringIndex(line); at != nil {
+		if at := syslog.match(line); at != nil {
 			return line[at[1]:], None, true
 		}
 	default:
-		if at := python.re.FindStringSubmatchIndex(line); at != nil {
+		if at := python.match(line); at != nil {
 			message, level := cutAt(line, at)
 			return message, level, true
 		}

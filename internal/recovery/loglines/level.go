@@ -1,6 +1,11 @@
 package loglines
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+
+	"retake/internal/recovery/plaintext"
+)
 
 // Level is how grave a program itself calls a line.
 type Level uint8
@@ -20,6 +25,39 @@ func (l Level) Advises() bool { return None < l && l < Error }
 
 // levelWords are the words of syslog, Python, Java, Go's, Rust's and JavaScript's loggers, as a table of expressions needs them.
 const levelWords = `(?i:trace|silly|finest|finer|fine|debu?g?|dbg|verb(?:ose)?|info?|information|notice|warn(?:ing)?|wrn|erro?r?|fatal?|ftl|crit(?:ical)?|d?panic|severe|emerg(?:ency)?|alert|fail)`
+
+// isLevel reports whether levelWords match a word as a whole.
+func isLevel(word string) bool {
+	switch strings.ToLower(word) {
+	case "deb", "debg", "errr":
+		return true
+	case "default", "informational":
+		return false
+	}
+	return levelOf(word) != None
+}
+
+// findLevel finds what most loggers have behind a time: a level between blanks, tabs and bars.
+func findLevel(rest string) (at []int, ok bool) {
+	begin := len(rest) - len(strings.TrimLeft(rest, " \t|"))
+	end := begin
+	for end < len(rest) && plaintext.IsLetter(rest[end]) {
+		end++
+	}
+	if end < len(rest) && rest[end] >= utf8.RuneSelf { // it may be a letter of a level, too
+		return nil, false
+	}
+	c := timeCursor{s: rest, i: end}
+	if !isLevel(rest[begin:end]) {
+		return nil, true
+	}
+	if c.byte(" \t"); !c.byte("|") || !c.byte(" \t") {
+		if c.i = end; !c.byte(" \t") {
+			return nil, true
+		}
+	}
+	return []int{0, c.i, begin, end}, true
+}
 
 // levelOf understands a word.
 func levelOf(word string) Level {

@@ -10,8 +10,9 @@ import (
 // Lines are the lines of a text, and the level of each.
 type Lines struct {
 	Text   string
-	levels []Level // shorter than the lines: the rest states none
-	Logged bool    // some line is a logger's
+	Lines  []string // of Text
+	levels []Level  // shorter than the lines: the rest states none
+	Logged bool     // some line is a logger's
 }
 
 // Level is the level of line n.
@@ -30,47 +31,75 @@ func Read(text string, crossing Crossing) Lines {
 	lines := strings.Split(text, "\n")
 	unboxed, boxed := unbox(dedent(lines))
 	joined := unwrap(unboxed, boxed, crossing)
-	r := reader{crossing: crossing, changed: len(joined) < len(lines)}
+	r := reader{crossing: crossing}
+	if &joined[0] != &lines[0] {
+		r.lines = make([]string, 0, len(joined))
+	}
 	for n := range joined {
-		if joined[n] != lines[min(n, len(lines)-1)] {
-			r.changed = true
-		}
-		r.line(joined[n], None, 0)
+		r.line(joined, n)
 	}
-	if r.changed {
-		text = strings.Join(r.lines, "\n")
+	if r.lines == nil {
+		return Lines{Text: text, Lines: lines, levels: r.levels, Logged: r.logged}
 	}
-	return Lines{Text: text, levels: r.levels, Logged: r.logged}
+	return Lines{Text: strings.Join(r.lines, "\n"), Lines: r.lines, levels: r.levels, Logged: r.logged}
 }
 
 // reader collects lines.
 type reader struct {
-	crossing        Crossing
-	lines           []string
-	levels          []Level
-	changed, logged bool
+	crossing Crossing
+	lines    []string // nil: so far they are as they were read
+	levels   []Level
+	logged   bool
 }
 
-// line adds a line, or those that it quotes.
-func (r *reader) line(line string, level Level, quotes int) {
-	message, own, logged := Parse(line)
-	if logged {
-		r.changed, r.logged = true, true
-		if own != None {
-			level = own
-		}
-	}
+// line adds line n of some.
+func (r *reader) line(lines []string, n int) {
+	message, level, logged := Parse(lines[n])
 	text, quoted := message, logged && strings.Contains(message, "\n")
-	if !quoted && quotes < maxQuotes {
+	if !quoted {
 		text, quoted = unquote(message)
 	}
-	if !quoted {
-		r.lines, r.levels = append(r.lines, message), append(r.levels, level)
-		return
+	if r.lines == nil && (logged || quoted) {
+		r.lines = append(make([]string, 0, len(lines)+strings.Count(text, "\n")), lines[:n]...)
 	}
-	r.changed = true
-	for l := range strings.SplitSeq(strings.TrimSuffix(plaintext.WithoutControl(text), "\n"), "\n") {
-		r.line(l, level, quotes+1)
+	r.logged = r.logged || logged
+	switch {
+	case quoted:
+		r.quoted(text, level, 1)
+	case r.lines != nil:
+		r.add(message, level)
+	}
+}
+
+// add adds a line.
+func (r *reader) add(line string, level Level) {
+	if level != None {
+		for len(r.levels) < len(r.lines) {
+			r.levels = append(r.levels, None)
+		}
+		r.levels = append(r.levels, level)
+	}
+	r.lines = append(r.lines, line)
+}
+
+// quoted adds the lines of a text that was quoted, again and again.
+func (r *reader) quoted(text string, level Level, quotes int) {
+	for line := range strings.SplitSeq(strings.TrimSuffix(plaintext.WithoutControl(text), "\n"), "\n") {
+		message, own, logged := Parse(line)
+		level := level
+		if logged && own != None {
+			level = own
+		}
+		r.logged = r.logged || logged
+		inner, again := message, logged && strings.Contains(message, "\n")
+		if !again && quotes < maxQuotes {
+			inner, again = unquote(message)
+		}
+		if again {
+			r.quoted(inner, level, quotes+1)
+		} else {
+			r.add(message, level)
+		}
 	}
 }
 

@@ -18,6 +18,9 @@ var (
 
 // parseJSON reads one object that states a level and a message.
 func parseJSON(line string) (string, Level, bool) {
+	if !strings.Contains(line, "level") && !strings.Contains(line, `"lvl"`) && !strings.Contains(line, `"severity"`) {
+		return line, None, false
+	}
 	if !slices.ContainsFunc(levelKeys, func(k string) bool { return strings.Contains(line, `"`+k+`"`) }) {
 		return line, None, false
 	}

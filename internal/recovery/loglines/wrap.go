@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"retake/internal/recovery/plaintext"
 )
 
 // The widths, in characters, at which text is wrapped: of a terminal, less a margin and a border.
@@ -202,7 +204,7 @@ func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	}
 	count := func(left string) int {
 		n := s.crossing(left, right)
-		if least > 0 {
+		if least > 0 && n > 0 {
 			n -= s.crossing(left[len(left)-least+1:], right) + s.crossing(left, right[:least-1]) - s.crossing(left[len(left)-least+1:], right[:least-1])
 		}
 		return n
@@ -236,7 +238,7 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	if startsAnew(bare) {
 		return apart
 	}
-	if label.MatchString(bare) {
+	if strings.Contains(bare, ": ") && label.MatchString(bare) {
 		return unclear
 	}
 	if _, _, logged := Parse(strings.TrimLeft(line, " ")); logged && !slices.Contains(smallWords, last) { // what follows may be another program's
@@ -265,6 +267,21 @@ var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 // place is a place in a file or the name of a field, with which lines begin.
 var place = regexp.MustCompile(`^(?:[\w./\\-]*[A-Za-z_][\w./\\-]*:\d+(?::\d+)?:? |\S+\(\d+,\d+\)|"[\w-]+": |[\w-]+=)`)
 
+// isPlace asks that expression, unless the first word speaks against it.
+func isPlace(line string) bool {
+	word := line
+	if i := strings.IndexAny(line, "\t\n\f\r "); i >= 0 {
+		word = line[:i]
+	}
+	if strings.IndexByte(word, '(') < 0 && strings.IndexByte(word, '=') < 0 && (word == "" || word[0] != '"') {
+		colon := strings.IndexByte(word, ':')
+		if colon < 0 || colon+1 == len(word) || !plaintext.IsDigit(word[colon+1]) {
+			return false
+		}
+	}
+	return place.MatchString(line)
+}
+
 // starts are what begins a line that goes on with nothing.
 var starts = []string{
 	"- ", "* ", "• ", "· ", "at ", "File \"", "--", "==", "__", "++", "@@", "$ ", "> ", ">>", "#", "✖", "✗", "✘", "✓", "✔", "×", "›", "❯", "⎿", "●", "|", "~", "^", "[", "<",
@@ -280,7 +297,7 @@ func beginAlike(line, next string) bool {
 
 // startsAnew reports whether next, without its indentation, begins a line of a list.
 func startsAnew(next string) bool {
-	if slices.ContainsFunc(starts, func(p string) bool { return strings.HasPrefix(next, p) }) || place.MatchString(next) || plainLevel.re.MatchString(next) {
+	if slices.ContainsFunc(starts, func(p string) bool { return strings.HasPrefix(next, p) }) || isPlace(next) || plainLevel.match(next) != nil {
 		return true
 	}
 	first, _, _ := strings.Cut(next, " ")

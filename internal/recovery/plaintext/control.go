@@ -6,10 +6,7 @@ import "strings"
 // return or backspaces) is gone, a jump of the cursor is a blank or a new line, and sequences (CSI, OSC, DCS and their kin,
 // with ESC or as C1 characters, whole or cut off) and control characters leave nothing. A text without any is returned as it is.
 func WithoutControl(s string) string {
-	first := 0
-	for first < len(s) && !suspect[s[first]] {
-		first++
-	}
+	first := cleanUpTo(s)
 	if first == len(s) {
 		return s
 	}
@@ -31,6 +28,60 @@ func WithoutControl(s string) string {
 		}
 	}
 	return string(p.out)
+}
+
+// cleanUpTo is where the first suspect byte stands. It looks at eight bytes at once.
+func cleanUpTo(s string) (n int) {
+	for ; len(s)-n >= 8; n += 8 {
+		x := eight(s[n:])
+		if belowBlank(x)|holds(x, 0x7f)|holds(x, 0xc2) == 0 {
+			continue
+		}
+		for k := range 8 {
+			if suspect[s[n+k]] {
+				return n + k
+			}
+		}
+	}
+	for n < len(s) && !suspect[s[n]] {
+		n++
+	}
+	return n
+}
+
+// HasControl reports whether a text has one of the characters before the blank, tabs and line feeds among them.
+func HasControl(s string) bool {
+	for ; len(s) >= 8; s = s[8:] {
+		if belowBlank(eight(s)) != 0 {
+			return true
+		}
+	}
+	for _, c := range []byte(s) {
+		if c < ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// eight are the first eight bytes of s as one number.
+func eight(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080
+)
+
+// belowBlank is 0 if, and only if, none of eight bytes is below the blank: what one has less than that it borrows from its top bit.
+func belowBlank(x uint64) uint64 { return (x - ones*' ') &^ x & tops }
+
+// holds is 0 if, and only if, none of eight bytes is c.
+func holds(x, c uint64) uint64 {
+	x ^= ones * c
+	return (x - ones) &^ x & tops
 }
 
 // suspect are the bytes that begin what no clean text holds; 0xc2 begins the C1 characters, and others.

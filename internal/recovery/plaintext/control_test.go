@@ -1,6 +1,9 @@
 package plaintext
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestWithoutControl: of what a terminal obeys nothing is left to be matched.
 func TestWithoutControl(t *testing.T) {
@@ -32,6 +35,25 @@ func TestWithoutControl(t *testing.T) {
 		}
 		if got := WithoutControl(tc.want); got != tc.want {
 			t.Errorf("%s: %q becomes %q in a second pass", tc.name, tc.want, got)
+		}
+	}
+}
+
+// TestCleanUpTo: each byte is found at each place, and nothing else is.
+func TestCleanUpTo(t *testing.T) {
+	for c := range 256 {
+		for at := range 20 {
+			s := strings.Repeat("\n", at) + string([]byte{byte(c)}) + strings.Repeat("\xff", 20-at)
+			want := len(s)
+			if suspect[c] {
+				want = at
+			}
+			if got := cleanUpTo(s); got != want {
+				t.Errorf("%q: %d, want %d", s, got, want)
+			}
+			if got := HasControl(s[at:]); got != (c < ' ') {
+				t.Errorf("%q has control characters: %v", s[at:], got)
+			}
 		}
 	}
 }

@@ -1,0 +1,69 @@
+package loglines
+
+import (
+	"strings"
+
+	"retake/internal/recovery/plaintext"
+)
+
+// The gates of forms: each says no only where the form's expression cannot match.
+
+func always(string) bool { return true }
+
+func begins(c byte) func(string) bool {
+	return func(s string) bool { return s != "" && s[0] == c }
+}
+
+func mayDash(rest string) bool {
+	return strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, " -") || strings.HasPrefix(rest, ",-")
+}
+
+func mayBracket(rest string) bool { return strings.HasPrefix(strings.TrimLeft(rest, " \t"), "[") }
+
+func mayBar(rest string) bool { return strings.HasPrefix(strings.TrimLeft(rest, " "), "|") }
+
+func maySpring(rest string) bool { return mayLevel(rest) && strings.Contains(rest, " --- ") }
+
+func mayTracing(rest string) bool {
+	return mayLevel(rest) && strings.Contains(rest, ": ") && (strings.Contains(rest, "::") || strings.Contains(rest, "_"))
+}
+
+func mayStream(rest string) bool { return strings.HasPrefix(rest, " std") }
+
+func mayLevel(rest string) bool {
+	word := strings.TrimLeft(rest, " \t|")
+	return len(word) < len(rest) && beginsLevel(word)
+}
+
+func mayPython(line string) bool {
+	return strings.IndexByte("DIWEC", line[0]) >= 0 && strings.IndexByte(line[:min(len(line), len("CRITICAL:"))], ':') > 0
+}
+
+func maySyslog(line string) bool {
+	return line[0] == '<' || len(line) > 5 && (plaintext.IsDigit(line[4]) || plaintext.IsDigit(line[5]))
+}
+
+func mayPlain(line string) bool {
+	line = strings.TrimLeft(line, "\t\n\f\r ")
+	for _, before := range [...]string{"npm ", "go: ", "["} {
+		line = strings.TrimPrefix(line, before)
+	}
+	return beginsLevel(line)
+}
+
+// beginsLevel reports whether a text can begin with a level: by its first three letters. A long s is a letter, too.
+func beginsLevel(s string) bool {
+	if len(s) < 3 {
+		return false
+	}
+	if s[0] >= 0x80 {
+		return strings.HasPrefix(s, "\u017f")
+	}
+	const firsts = "tra sil fin deb dbg ver inf not war wrn err fat ftl cri pan dpa sev eme ale fai"
+	for i := 0; i < len(firsts); i += 4 {
+		if firsts[i] == s[0]|0x20 && firsts[i+1] == s[1]|0x20 && firsts[i+2] == s[2]|0x20 {
+			return true
+		}
+	}
+	return false
+}

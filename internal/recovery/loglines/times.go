@@ -1,0 +1,129 @@
+package loglines
+
+import (
+	"strings"
+
+	"retake/internal/recovery/plaintext"
+)
+
+// A line in two begins with a time, so that times are read without an expression.
+
+// timeEnd is where a line's time ends, `\[?stamp\]?:?`; 0: it begins with none.
+func timeEnd(line string) int {
+	c := timeCursor{s: line}
+	c.byte("[")
+	if !c.stamp() {
+		return 0
+	}
+	c.byte("]")
+	c.byte(":")
+	return c.i
+}
+
+// clockEnd is where a line's clock ends, `\[?clock\]?`; 0: it begins with none.
+func clockEnd(line string) int {
+	c := timeCursor{s: line}
+	c.byte("[")
+	if !c.clock() {
+		return 0
+	}
+	c.byte("]")
+	return c.i
+}
+
+// timeCursor reads the parts of a time. Every method either advances and returns true, or leaves the cursor where it was.
+type timeCursor struct {
+	s string
+	i int
+}
+
+// byte advances past one of some bytes.
+func (c *timeCursor) byte(some string) bool {
+	ok := c.i < len(c.s) && strings.IndexByte(some, c.s[c.i]) >= 0
+	if ok {
+		c.i++
+	}
+	return ok
+}
+
+// shape advances past a text of digits and signs: 0 stands for a digit, A and a for letters, any other byte for itself, but - for -, / and, where
+// dots are used, a dot.
+func (c *timeCursor) shape(shape string) bool {
+	if len(c.s)-c.i < len(shape) {
+		return false
+	}
+	for k := range len(shape) {
+		b, ok := c.s[c.i+k], false
+		switch shape[k] {
+		case '0':
+			ok = plaintext.IsDigit(b)
+		case 'A':
+			ok = 'A' <= b && b <= 'Z'
+		case 'a':
+			ok = 'a' <= b && b <= 'z'
+		case '-':
+			ok = b == '-' || b == '/'
+		case '.':
+			ok = b == '-' || b == '/' || b == '.'
+		case 'T':
+			ok = b == 'T' || b == ' '
+		case ' ':
+			ok = b == ' ' || b == ':'
+		default:
+			ok = b == shape[k]
+		}
+		if !ok {
+			return false
+		}
+	}
+	c.i += len(shape)
+	return true
+}
+
+// stamp reads a date, a clock and a zone.
+func (c *timeCursor) stamp() bool {
+	start := c.i
+	for _, date := range [...]string{"0000-00-00T", "00.00.0000 ", "00.Aaa.0000 "} {
+		if c.shape(date) && c.clock() {
+			c.zone()
+			return true
+		}
+		c.i = start
+	}
+	return false
+}
+
+// clock reads hours, minutes and seconds.
+func (c *timeCursor) clock() bool {
+	if !c.shape("00:00:00") {
+		return false
+	}
+	if end := c.i; c.byte(".,") {
+		n := 0
+		for n < 9 && c.byte("0123456789") {
+			n++
+		}
+		if n == 0 {
+			c.i = end
+		}
+	}
+	return true
+}
+
+// zone reads a zone, if there is one.
+func (c *timeCursor) zone() {
+	start := c.i
+	if c.i < len(c.s) && c.s[c.i] == ' ' {
+		c.i++
+	}
+	for _, name := range [...]string{"Z", "UTC", "GMT", "CEST", "CET"} {
+		if strings.HasPrefix(c.s[c.i:], name) {
+			c.i += len(name)
+			return
+		}
+	}
+	if sign := c.byte("+-"); sign && (c.shape("00:00") || c.shape("0000")) {
+		return
+	}
+	c.i = start
+}
