@@ -84,7 +84,7 @@ func newFoundFleet(t *testing.T, sync string) *foundFleet {
 			f.runtime.workers[id] = &fakeWorker{task: string(of.Task), kill: func() {}}
 			continue
 		}
-		found := f.failure(n, now)
+		found := foundFailure(n)
 		decide(fsm.ReportAccepted{OfTask: of, Worker: id, Ref: fsm.ReportRef{ID: id + "/end", Seq: uint64(n), SHA256: strings.Repeat("0f", 32)}, Final: true, Stage: "VALIDATE", Finding: &found},
 			fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Running, To: fsm.Stopping, On: fsm.OnReport},
 			fsm.VerdictMade{OfTask: of, Attempt: 1, Stage: "VALIDATE", Finding: found, Verdict: recovery.Verdict{Action: recovery.Escalate, Reason: found.Reason, Row: "director.tests_failed", Why: "a test fails"}},
@@ -99,7 +99,7 @@ func newFoundFleet(t *testing.T, sync string) *foundFleet {
 	return f
 }
 
-func (f *foundFleet) failure(n int, at time.Time) recovery.Finding {
+func foundFailure(n int) recovery.Finding {
 	return recovery.Finding{
 		Reason: recovery.TestsFailed, Cause: fmt.Sprintf("--- FAIL: TestWidget%d (0.00s)", n), Rule: "go.test", Confidence: 0.9, Signature: fmt.Sprintf("sig:%016x", n*2654435761),
 	}
