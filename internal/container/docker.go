@@ -79,7 +79,7 @@ func OpenDocker(ctx context.Context, o Options) (*Docker, error) {
 	}
 	d := &Docker{
 		api: api, fleet: o.Fleet, owner: o.Owner, network: o.Network, oci: o.OCI, log: cmp.Or(o.Log, zap.NewNop()), limits: defaultLimits,
-		ooms: map[string]struct{}{}, homes: map[homeKey]string{}, programs: programs{sums: map[binaryFile]string{}, filled: map[string]string{}},
+		ooms: map[string]struct{}{}, homes: map[homeKey]string{}, programs: programs{names: map[binaryFile]string{}, filled: map[string]string{}},
 	}
 	ping, cancel := context.WithTimeout(ctx, d.limits.ping)
 	defer cancel()
@@ -208,6 +208,20 @@ func (d *Docker) List(ctx context.Context) ([]Status, error) {
 	}
 	sortStatuses(list)
 	return list, nil
+}
+
+// Find returns what List would say of one attempt.
+func (d *Docker) Find(ctx context.Context, attemptID string) (s Status, found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
+	defer cancel()
+	info, found, err := d.lookup(ctx, attemptID)
+	switch {
+	case errors.Is(err, ErrSpec): // another fleet's
+		return Status{}, false, nil
+	case err != nil || !found || info.Config.Labels[LabelOwner] != d.owner:
+		return Status{}, false, err
+	}
+	return Status{AttemptID: attemptID, Task: info.Config.Labels[LabelTask], State: stateOf(info)}, true, nil
 }
 
 // containers are those that carry exactly this fleet's label, whoever made them.

@@ -1,13 +1,9 @@
 package container
 
 import (
-	"archive/tar"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -25,12 +21,12 @@ const labelMade = "retake.made"
 // leavePatience is how long the end waits for the engine. The next one finds the volume.
 const leavePatience = 2 * time.Second
 
-// programs are the volumes with the worker's program in it, one for each version: all containers of the fleet that run it have it mounted read-only. A copy
-// for each of them cost a second container, and its size on the engine's disk, at every start.
+// programs are the volumes with the worker's program in it, one for each version and process: all containers that a process makes with it have it mounted read-only. A copy
+// for each of them cost a second container, and its size on the engine's disk, at every start. No two processes share one, so what one finds half filled is its own.
 type programs struct {
 	mu     sync.Mutex
-	sums   map[binaryFile]string // SHA-256 of those that were read
-	filled map[string]string     // by the volume's name: its labelMade when it was known to have all of the program
+	names  map[binaryFile]string // of their volumes
+	filled map[string]string     // by the volume's name: its labelMade when it had all of the program
 }
 
 // binaryFile is one content of a file, as far as its surroundings tell.
@@ -43,7 +39,6 @@ type binaryFile struct {
 // program is the worker's program as containers get it.
 type program struct {
 	path   string // on this process's side
-	sum    string
 	volume string
 }
 
@@ -64,26 +59,16 @@ func (d *Docker) programOf(spec Spec) (program, error) {
 	b := binaryFile{spec.WorkerBinary, size, info.ModTime()}
 	d.programs.mu.Lock()
 	defer d.programs.mu.Unlock()
-	sum, known := d.programs.sums[b]
+	name, known := d.programs.names[b]
 	if !known {
-		if sum, err = sumOf(f); err != nil {
-			return program{}, refused("attempt "+spec.AttemptID, "%w", err)
-		}
-		d.programs.sums[b] = sum
+		name = programPrefix(d.fleet) + strings.ToLower(rand.Text()[:8])
+		d.programs.names[b] = name
 	}
-	return program{b.path, sum, programPrefix(d.fleet) + sum[:16]}, nil
+	return program{b.path, name}, nil
 }
 
 // programPrefix begins the names of a fleet's volumes.
 func programPrefix(fleet string) string { return "retake-worker-" + fleet + "-" }
-
-func sumOf(r io.Reader) (string, error) {
-	h := sha256.New()
-	if _, err := io.Copy(h, r); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
 
 // mount shows the program at WorkerPath. Nobody writes to Dir: not a worker, which fills no disk there, and not the image, whose own Dir would be copied.
 func (p program) mount(fleet string, readOnly bool) mount.Mount {
@@ -92,7 +77,7 @@ func (p program) mount(fleet string, readOnly bool) mount.Mount {
 	}}
 }
 
-// provide makes sure that the program's volume, which a container holds, has all of it. What a killed process has begun is found out by reading it.
+// provide makes sure that the program's volume, which a container holds, has all of it.
 func (d *Docker) provide(ctx context.Context, image string, p program) error {
 	doing := "put the worker into volume " + p.volume
 	d.programs.mu.Lock()
@@ -111,7 +96,7 @@ func (d *Docker) provide(ctx context.Context, image string, p program) error {
 	if err != nil {
 		return failure(doing, err)
 	}
-	err = d.fill(ctx, helper.ID, p)
+	err = d.copyArchive(ctx, helper.ID, Spec{AttemptID: "volume " + p.volume, WorkerBinary: p.path, User: "1:1"}, true)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.limits.confirm)
 	defer cancel()
 	if failed := d.api.ContainerRemove(ending, helper.ID, apicontainer.RemoveOptions{}); failed != nil && !cerrdefs.IsNotFound(failed) { // the sweep removes it
@@ -124,42 +109,8 @@ func (d *Docker) provide(ctx context.Context, image string, p program) error {
 	return err
 }
 
-// fill writes the program through a container that has the volume, unless it is there.
-func (d *Docker) fill(ctx context.Context, id string, p program) error {
-	if sum, err := d.sumInside(ctx, id); err != nil || sum == p.sum {
-		return err
-	}
-	if err := d.copyArchive(ctx, id, Spec{AttemptID: "volume " + p.volume, WorkerBinary: p.path, User: "1:1"}, true); err != nil {
-		return err
-	}
-	if sum, err := d.sumInside(ctx, id); err != nil || sum != p.sum {
-		return errors.Join(err, failure("put the worker into volume "+p.volume, errors.New("its file was changed meanwhile")))
-	}
-	return nil
-}
-
-// sumInside is the SHA-256 of the program that a container shows; empty: there is none.
-func (d *Docker) sumInside(ctx context.Context, id string) (string, error) {
-	content, _, err := d.api.CopyFromContainer(ctx, id, WorkerPath)
-	if cerrdefs.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", failure("read the worker of "+id, err)
-	}
-	defer content.Close()
-	t := tar.NewReader(content)
-	if _, err := t.Next(); err != nil {
-		return "", failure("read the worker of "+id, err)
-	}
-	sum, err := sumOf(t)
-	if err != nil {
-		return "", failure("read the worker of "+id, err)
-	}
-	return sum, nil
-}
-
-// removePrograms removes those of this fleet's volumes that nobody uses: of programs of before. The engine keeps one that a container has.
+// removePrograms removes those of this fleet's volumes that nobody uses: of programs and processes of before. The engine keeps one that a container has, and a process that
+// still lives and finds its own gone fills it again.
 func (d *Docker) removePrograms(ctx context.Context, which func(name string) bool) {
 	all, err := d.api.VolumeList(ctx, volume.ListOptions{Filters: fleetFilter(d.fleet)})
 	if err != nil {
