@@ -115,6 +115,7 @@ type given struct {
 func (r playedRuntime) file(id, kind string) string                 { return filepath.Join(r.dir, id+"."+kind) }
 func (playedRuntime) EnsureImage(context.Context, string) error     { return nil }
 func (playedRuntime) EnsureNetwork(context.Context) (string, error) { return "127.0.0.1", nil }
+func (playedRuntime) Warm(context.Context)                          {}
 func (playedRuntime) Adopt(context.Context, string) error           { return nil }
 func (playedRuntime) FollowOutput(context.Context, string, func(container.Printed)) error {
 	return nil
@@ -149,6 +150,16 @@ func (r playedRuntime) Ensure(_ context.Context, s container.Spec) error {
 	}
 	tmp := r.file(s.AttemptID, "tmp")
 	return errors.Join(os.WriteFile(tmp, data, 0o600), os.Rename(tmp, r.file(s.AttemptID, "json")))
+}
+
+func (r playedRuntime) Find(ctx context.Context, id string) (container.Status, bool, error) {
+	all, err := r.List(ctx)
+	for _, x := range all {
+		if x.AttemptID == id {
+			return x, true, err
+		}
+	}
+	return container.Status{}, false, err
 }
 
 func (r playedRuntime) List(context.Context) (list []container.Status, err error) {

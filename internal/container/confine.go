@@ -111,6 +111,14 @@ func (d *Docker) mendFence() error {
 	return d.putUp(ctx)
 }
 
+// Warm does ahead of time what an Ensure would wait for: the rules, which are put up anew for an attempt that starts after a while without any. What keeps it from that,
+// the Ensure says.
+func (d *Docker) Warm(ctx context.Context) {
+	if err := d.fenced(ctx); err != nil {
+		d.log.Debug("the firewall is not up yet", zap.Error(err))
+	}
+}
+
 // fenced makes sure that the rules are up. While nothing is to be kept closed, what keeps it from that is a warning, once.
 func (d *Docker) fenced(ctx context.Context) error {
 	d.fencing.Lock()

@@ -36,6 +36,8 @@ type Runtime interface {
 	Adopt(ctx context.Context, attemptID string) error
 	FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error
 	List(ctx context.Context) ([]Status, error)
+	Find(ctx context.Context, attemptID string) (s Status, found bool, err error)
+	Warm(ctx context.Context)
 	EnsureImage(ctx context.Context, image string) error
 	Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error)
 	Watch(ctx context.Context, changed func()) error

@@ -115,6 +115,9 @@ func (p *Processes) folderMode() fs.FileMode {
 	return 0o700
 }
 
+// Warm has nothing to do.
+func (p *Processes) Warm(context.Context) {}
+
 // EnsureImage has nothing to do: processes run from this machine's own files.
 func (p *Processes) EnsureImage(context.Context, string) error { return nil }
 
@@ -234,6 +237,21 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 	}
 	sortStatuses(list)
 	return list, nil
+}
+
+// Find returns what List would say of one attempt.
+func (p *Processes) Find(_ context.Context, attemptID string) (s Status, found bool, err error) {
+	if !attemptName.MatchString(attemptID) {
+		return Status{}, false, nil
+	}
+	here, err := readProcess(filepath.Join(p.dir, attemptID))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && here.Fleet != p.fleet:
+		return Status{}, false, nil
+	case err != nil:
+		return Status{}, false, hostFailure("read about "+attemptID, err)
+	}
+	return Status{AttemptID: here.AttemptID, Task: here.Task, State: here.state()}, true, nil
 }
 
 // signal signals the worker, if this is the boot that it was started in.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -310,10 +311,18 @@ func (s *session) waitEnded(ctx context.Context, worker string, patience time.Du
 	}
 }
 
-// alive reports whether the runtime lists a worker as living. A runtime that does not answer lists nobody.
+// alive reports whether the runtime knows a worker as living. A runtime that does not answer knows nobody.
 func (s *session) alive(ctx context.Context, worker string) bool {
-	list, err := s.runtime.List(ctx)
-	return err == nil && slices.ContainsFunc(list, func(c container.Status) bool {
-		return c.AttemptID == worker && c.State.Live()
-	})
+	c, found, err := s.runtime.Find(ctx, worker)
+	return err == nil && found && c.State.Live()
+}
+
+// warmed runs what an attempt begins with: beside it the runtime does what the attempt's start would wait for.
+func (s *session) warmed(run executor) executor {
+	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		beside.Go(func() { s.runtime.Warm(ctx) })
+		return run(ctx, e)
+	}
 }

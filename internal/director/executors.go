@@ -16,8 +16,8 @@ import (
 // executors is the table of what carries out which kind of effect.
 func (s *session) executors() map[fsm.EffectKind]executor {
 	all := map[fsm.EffectKind]executor{
-		fsm.DoClaim:       s.claim,
-		fsm.DoRecheck:     s.recheck,
+		fsm.DoClaim:       s.warmed(s.claim),
+		fsm.DoRecheck:     s.warmed(s.recheck),
 		fsm.DoStart:       s.withinQuota(s.start),
 		fsm.DoStop:        s.stop,
 		fsm.DoDeliver:     s.withinQuota(s.deliver),

@@ -276,6 +276,17 @@ func (h *fakeRuntime) List(context.Context) ([]container.Status, error) {
 	return all, nil
 }
 
+func (h *fakeRuntime) Find(ctx context.Context, id string) (container.Status, bool, error) {
+	all, err := h.List(ctx)
+	i := slices.IndexFunc(all, func(x container.Status) bool { return x.AttemptID == id })
+	if i < 0 {
+		return container.Status{}, false, err
+	}
+	return all[i], true, err
+}
+
+func (h *fakeRuntime) Warm(context.Context) {}
+
 // breakWatch ends the Watch that is under way.
 func (h *fakeRuntime) breakWatch(err error) { h.noEvents <- err }
 

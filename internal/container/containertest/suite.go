@@ -163,15 +163,22 @@ func (s harness) runSpec(spec container.Spec) container.Exit {
 	return s.stop(s.Runtime, spec.AttemptID, 0)
 }
 
-// status finds one attempt in the list.
+// status finds one attempt in the list, and alone.
 func (s harness) status(attemptID string) (container.Status, bool) {
 	s.Helper()
 	list, err := s.List(s.Context())
 	if err != nil {
 		s.Fatalf("List: %v", err)
 	}
+	alone, found, err := s.Find(s.Context(), attemptID)
+	if err != nil {
+		s.Fatalf("Find: %v", err)
+	}
 	for _, status := range list {
 		if status.AttemptID == attemptID {
+			if !found || alone.Task != status.Task {
+				s.Errorf("found %v, %+v alone; %+v in the list", found, alone, status)
+			}
 			return status, true
 		}
 	}
