@@ -16,6 +16,6 @@ var Sections = []Section{
 	{Name: "boot", Title: "Boot: a journal is read, workers say hello", Package: "./internal/director", Test: "TestBenchBoot"},
 	{Name: "takes", Title: "Takes: from a label to a running container", Package: "./internal/director", Test: "TestBenchTakes"},
 	{Name: "growth", Title: "Growth: what more tasks cost", Package: "./internal/director", Test: "TestBenchGrowth"},
-	{Name: "idle", Title: "Idle: what a director costs that has nothing to do", Package: "./internal/director", Test: "TestBenchIdle"},
+	{Name: "idle", Title: "Idle: what a director costs that has nothing to do", Package: "./cmd/director", Test: "TestBenchIdle"},
 	{Name: "classification", Title: "Classification: what the end of an output means", Package: "./internal/recovery/classify", Test: "TestBenchClassification"},
 }

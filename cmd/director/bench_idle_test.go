@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"retake/internal/bench"
+	"retake/internal/director"
+	"retake/internal/github/githubtest"
+)
+
+// idleFor is how long a director is watched that has nothing to do: more than one poll of GitHub, which it does not see changed.
+const idleFor = 40 * time.Second
+
+// TestBenchIdle measures the program as it is released: its size, how long it takes to be ready, and what it costs while nothing happens.
+func TestBenchIdle(t *testing.T) {
+	bench.Begin(t)
+	dir := t.TempDir()
+	for _, name := range []string{"director", "worker"} {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name), "retake/cmd/"+name)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := bench.Figure{Section: "idle", What: "size of the " + name + "'s program", Value: float64(info.Size()) / 1e6, Unit: "MB"}
+		if name == "worker" { // it is put into every container
+			f.Goal.AtMost = 10
+		}
+		bench.Record(t, f)
+	}
+	hub := githubtest.New(githubtest.Options{DataDir: filepath.Join(dir, "git")})
+	hub.AddUser("retake-bot", "token")
+	seed := filepath.Join(dir, "seed")
+	check(t, os.MkdirAll(seed, 0o755))
+	check(t, os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o600))
+	check(t, hub.AddRepo("acme/widgets", seed, map[string]string{"retake-bot": "write", "octocat": "write"}))
+	web := httptest.NewServer(hub)
+	defer web.Close()
+	file := filepath.Join(dir, "c.toml")
+	check(t, os.WriteFile(file, fmt.Appendf(nil, idleConfig, filepath.Join(dir, "data"), web.URL+githubtest.APIPath), 0o600))
+
+	began := time.Now()
+	cmd := exec.Command(filepath.Join(dir, "director"), "run", "-c", file, "--worker-binary", filepath.Join(dir, "worker"))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GITHUB_TOKEN=token"}
+	if os.Geteuid() != 0 {
+		cmd.Env = append(cmd.Env, "RETAKE_CFG_CONTAINERS_PROCESS_SAME_USER=true")
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	check(t, err)
+	defer log.Close()
+	cmd.Stderr, cmd.SysProcAttr = log, &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	check(t, cmd.Start())
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	}()
+	for ready := false; !ready; time.Sleep(5 * time.Millisecond) {
+		_, err := director.AskSnapshot(t.Context(), filepath.Join(dir, "data"))
+		ready = err == nil
+		if time.Since(began) > time.Minute {
+			text, _ := os.ReadFile(log.Name())
+			t.Fatalf("it is not ready: %v\n%s", err, text)
+		}
+	}
+	bench.Record(t, bench.Figure{Section: "idle", What: "start of the program → it answers, nothing to take up", Value: float64(time.Since(began).Microseconds()) / 1000, Unit: "ms", Goal: bench.Goal{AtMost: 2000}})
+	time.Sleep(5 * time.Second) // the start is over
+	from, at := cpuOf(t, cmd.Process.Pid), time.Now()
+	time.Sleep(idleFor)
+	used := cpuOf(t, cmd.Process.Pid) - from
+	bench.Record(t, bench.Figure{
+		Section: "idle", What: "processor time, no workers, of one core", Value: 100 * used.Seconds() / time.Since(at).Seconds(), Unit: "%", Goal: bench.Goal{AtMost: 0.5},
+	})
+	bench.Record(t, bench.Figure{Section: "idle", What: "resident memory, no workers", Value: float64(residentOf(t, cmd.Process.Pid)) / 1e6, Unit: "MB"})
+}
+
+const idleConfig = `[director]
+data_dir = %q
+[containers]
+runtime = "process"
+[github]
+repositories = ["acme/widgets"]
+api_url = %q
+token_env = "GITHUB_TOKEN"
+writes = true
+[[stage]]
+name = "CODE"
+run = ["true"]
+timeout_seconds = 60
+`
+
+// ticks is how many a second /proc counts processor time in, on every architecture that Linux has for us.
+const ticks = 100
+
+// cpuOf is the processor time of a process, see proc(5).
+func cpuOf(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	check(t, err)
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:])) // the third and those behind it
+	user, err := strconv.Atoi(fields[14-3])
+	check(t, err)
+	system, err := strconv.Atoi(fields[15-3])
+	check(t, err)
+	return time.Duration(user+system) * time.Second / ticks
+}
+
+// residentOf is the memory of a process, in bytes.
+func residentOf(t *testing.T, pid int) (bytes int64) {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	check(t, err)
+	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	check(t, err)
+	return pages * int64(os.Getpagesize())
+}
