@@ -151,7 +151,8 @@ func (f AttemptBegan) apply(_ *Machine, t *Task) {
 }
 
 func (f ContainerStarted) apply(m *Machine, t *Task) {
-	t.UpAt, t.WatchdogAt, t.Waits = m.now, f.WatchdogAt, nil
+	t.UpAt, t.WatchdogAt = m.now, f.WatchdogAt
+	t.Waits = nil
 	if t.State == Starting {
 		t.Until = f.HelloBy
 	}

@@ -25,7 +25,7 @@ func (m *Machine) begin(t *Task) {
 		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves, Travels: m.cfg.CheckoutTravels, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
 		WatchdogAt: m.now.Add(m.cfg.Watchdog), PaidCallsLeft: m.cfg.Policy.Guards().PaidCallsLeft(t.Tally),
 	}
-	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, LeavesValidation: leaves, Travels: order.Travels, WatchdogAt: order.WatchdogAt})
+	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, Travels: order.Travels, LeavesValidation: leaves, WatchdogAt: order.WatchdogAt})
 	m.plan(t, Effect{Kind: DoStart, Start: order})
 	m.move(t, on, string(order.Action), time.Time{})
 }

@@ -241,7 +241,9 @@ func (f *FoundTask) base(m *Machine) *Task {
 	began := max(f.Attempt, asked, t.Attempt) - t.Attempt // attempts that the journal does not know
 	t.Attempt += began
 	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil, recovery.Usage{}, time.Time{}, false, false, false
-	t.Travels, t.Waits = t.Travels && began == 0, nil
+	if t.Waits = nil; began > 0 { // what a runtime lists it has started, and one that may not confirm an end mounts nothing
+		t.Travels = m.cfg.CheckoutTravels
+	}
 	if f.Work.PullRequest > 0 {
 		t.Work = f.Work
 		t.Reviewed.Change = max(t.Reviewed.Change, f.Reviewed.Change)

@@ -47,6 +47,9 @@ var classified = sync.OnceValue(func() classifications {
 	for _, about := range recovery.Reasons {
 		r.known[about.Reason] = c.Classify(recovery.Evidence{Known: about.Reason, KnownCause: "known"})
 	}
+	for _, words := range []string{noRoom, lessRoom, noImage} {
+		r.said[words] = c.Classify(recovery.Evidence{Stage: "START", Message: words})
+	}
 	for _, e := range failureEvidence {
 		e.At = epoch
 		r.said[e.Message+e.Question] = c.Classify(e)
