@@ -290,8 +290,8 @@ type ClaimResult struct {
 type StopResult struct {
 	// Fenced: nobody can say when the container is gone. Its worker is shut out of the bus, which was confirmed before Reports were read.
 	Fenced   bool     `json:"fenced,omitempty"`
-	Cause    EndCause `json:"cause,omitempty"` // what the runtime itself ended it for; empty: nothing that it told
-	Words    string   `json:"words,omitempty"` // the runtime's own, for Cause, or why it cannot confirm the end
+	Cause    EndCause `json:"cause,omitempty"`     // what the runtime itself ended it for; empty: nothing that it told
+	Words    string   `json:"words,omitempty"`     // the runtime's own, for Cause, or why it cannot confirm the end
 	ExitCode *int     `json:"exit_code,omitempty"` // nil: there was no container
 	OOM      bool     `json:"oom,omitempty"`
 	Signal   string   `json:"signal,omitempty"`

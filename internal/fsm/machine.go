@@ -33,9 +33,9 @@ type Config struct {
 	PendingTimeout time.Duration
 	// CheckoutTravels: attempts that begin from now on fetch their checkout, and send back what they change. Otherwise they work on the director's own.
 	CheckoutTravels bool
-	ClaimStale   time.Duration // a claim without progress is given back; 0: never
-	RemindAfter  time.Duration // a question without an answer is raised once more; 0: never
-	DeliverFor   time.Duration // finished work that cannot be handed in is tried again for so long; 0: for ever
+	ClaimStale      time.Duration // a claim without progress is given back; 0: never
+	RemindAfter     time.Duration // a question without an answer is raised once more; 0: never
+	DeliverFor      time.Duration // finished work that cannot be handed in is tried again for so long; 0: for ever
 	// Caps bound how many tasks with a label hold a slot, by the label in lower case; 0: none begins.
 	Caps map[string]int
 	// Repositories are those whose issues are worked on; what is under way in another is finished. Empty: any.
