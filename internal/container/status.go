@@ -21,6 +21,9 @@ const (
 // Live reports whether processes of the container may exist.
 func (s State) Live() bool { return s == StateRunning || s == StatePaused }
 
+// MayRun reports whether processes of the container exist, or may at any moment without anybody asking for it.
+func (s State) MayRun() bool { return s.Live() || s == StatePending }
+
 // states maps Docker's names. A restarting one cannot be ours (restart policy "no"), but would be alive; a dead one
 // has ended and waits for its removal.
 var states = map[string]State{

@@ -75,7 +75,7 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 // start makes the attempt: the checkout as the last attempt left it, a bus credential of its own, a container.
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	if s.alive(ctx, e.Worker) { // an earlier process started it: nobody touches a checkout that a worker is in
+	if s.lists(ctx, e.Worker, container.State.MayRun) { // an earlier process started it: nobody touches a checkout that a worker is in
 		s.bus.Admit(e.Worker)
 		s.outside.admit(e.Worker)
 		s.outputs.Begin(s.recording(e.Task, e.Worker, e.Attempt))
@@ -253,7 +253,7 @@ func branchName(k fsm.IssueKey, attempt int) string {
 	return fmt.Sprintf("retake/%d-a%d", k.Number(), attempt)
 }
 
-// stop ends the attempt's container, and returns when it is confirmed gone and every report of its worker was read. If
+// stop ends the attempt's container, and returns when it is confirmed gone, or the attempt is fenced, and every report of its worker was read. If
 // there is none that ends the attempt, the director writes one itself: same payload, same path.
 func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if reason, ok := stopReasons[e.Stop.Reason]; ok && e.Stop.Grace > 0 {
@@ -267,11 +267,17 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		}
 		return err
 	})
+	fenced := s.fences(e.Stop, err)
+	if fenced {
+		exit, err = unconfirmed(err), s.shutOut(ctx, e.Worker)
+	}
 	if err != nil {
 		return failed(err)
 	}
 	exit = unmarked(exit)
-	s.revoke(ctx, e.Worker)
+	if !fenced {
+		s.revoke(ctx, e.Worker)
+	}
 	s.outside.dismiss(e.Worker)
 	s.broker.drop(e.Worker)
 	stored, err := s.endReports(ctx, e, exit)
@@ -281,8 +287,11 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err := s.workspace.DropValidation(ctx, e.Nonce); err != nil {
 		s.log.Warn("the copy that was validated is left", zap.String("worker", e.Worker), zap.Error(err))
 	}
-	s.recordEnd(ctx, e, exit, stored, s.finishOutput(ctx, e))
-	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory}
+	s.recordEnd(ctx, e, exit, stored, s.lastOutput(ctx, e, fenced))
+	gone := &fsm.StopResult{
+		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.github.Redact(exit.Words),
+		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory,
+	}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode
 	}
@@ -303,7 +312,7 @@ var stopReasons = map[fsm.StopReason]string{
 func (s *session) waitEnded(ctx context.Context, worker string, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for ctx.Err() == nil && s.alive(ctx, worker) {
+	for ctx.Err() == nil && s.lists(ctx, worker, container.State.Live) {
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
@@ -311,10 +320,10 @@ func (s *session) waitEnded(ctx context.Context, worker string, patience time.Du
 	}
 }
 
-// alive reports whether the runtime knows a worker as living. A runtime that does not answer knows nobody.
-func (s *session) alive(ctx context.Context, worker string) bool {
+// lists reports whether the runtime has a worker in such a state. A runtime that does not answer has nobody.
+func (s *session) lists(ctx context.Context, worker string, state func(container.State) bool) bool {
 	c, found, err := s.runtime.Find(ctx, worker)
-	return err == nil && found && c.State.Live()
+	return err == nil && found && state(c.State)
 }
 
 // warmed runs what an attempt begins with: beside it the runtime does what the attempt's start would wait for.

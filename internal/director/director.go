@@ -63,9 +63,10 @@ type Options struct {
 	commentsEvery time.Duration
 	findPatience  time.Duration // zero: findPatience
 	diskUse       func(dir string) (diskUse, error)
-	journalBytes  int64         // of the live journal; zero: the bus's own
-	badDiskFor    time.Duration // zero: leadsOnBadDisk
-	filesEvery    time.Duration // zero: filesEvery
+	journalBytes  int64             // of the live journal; zero: the bus's own
+	badDiskFor    time.Duration     // zero: leadsOnBadDisk
+	filesEvery    time.Duration     // zero: filesEvery
+	decides       func(*fsm.Config) // has the last word on what decisions are made by; nil: nobody has
 }
 
 // daemon is what outlives a session: the adapters.
@@ -81,6 +82,7 @@ type daemon struct {
 	wholeEvery    time.Duration
 	commentsEvery time.Duration
 	findPatience  time.Duration
+	decides       func(*fsm.Config)
 	diskUse       func(dir string) (diskUse, error)
 	journalBytes  int64
 	badDiskFor    time.Duration

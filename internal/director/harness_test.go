@@ -56,6 +56,8 @@ type harness struct {
 	hangups    <-chan struct{}
 	filesEvery time.Duration // zero: the director's own
 
+	decides func(*fsm.Config) // has the last word on what decisions are made by; nil: nobody
+
 	hideInLog func(values func() *redact.Redactor)
 
 	cancel context.CancelCauseFunc
@@ -130,6 +132,7 @@ func (s *harness) options() Options {
 		wholeEvery:    s.whole,
 		commentsEvery: s.comments,
 		findPatience:  s.patience,
+		decides:       s.decides,
 		journalBytes:  s.journalBytes,
 		badDiskFor:    s.badDiskFor,
 		filesEvery:    s.filesEvery,

@@ -38,7 +38,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
 		internet:   o.Outside,
 		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
-		findPatience: cmp.Or(o.findPatience, findPatience), badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
+		findPatience: cmp.Or(o.findPatience, findPatience), decides: o.decides, badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
 		offences: make(chan struct{}, 1), webhooks: newWebhooks(o.WebhookSecret, o.Log),
 	}

@@ -310,6 +310,9 @@ func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
 	if x.Known {
 		r.ExitCode = &x.ExitCode
 	}
+	if x.Cause != "" {
+		r.Message = clusterSays(x)
+	}
 	if x.StartError != "" {
 		r.Message = "the container did not start: " + x.StartError
 	}

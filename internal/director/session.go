@@ -178,7 +178,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	}
 	s.expectOutput(m, list)
 	for _, c := range list {
-		if t, current := m.Worker(c.AttemptID); current && c.State.Live() {
+		if t, current := m.Worker(c.AttemptID); current && c.State.MayRun() {
 			err := s.runtime.Adopt(ctx, c.AttemptID) // its output from now on; what came before is in the runtime's log
 			s.outputs.Begin(s.recording(t.Key, c.AttemptID, t.Attempt))
 			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID), zap.Error(err))

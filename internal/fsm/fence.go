@@ -6,10 +6,6 @@ import (
 	"retake/internal/recovery"
 )
 
-// fenceAfter is for how long the end of an attempt is asked for before the attempt is fenced: a node that is started again, or cut off for a moment, can
-// confirm it by itself. Whoever waits holds a slot.
-const fenceAfter = time.Minute
-
 // AttemptFenced: nobody can say when the attempt's container is gone, and so its worker was shut out: it may still run, but nothing that it does counts.
 type AttemptFenced struct {
 	OfTask
@@ -23,7 +19,7 @@ func (f AttemptFenced) apply(_ *Machine, t *Task) { t.Ending.Fenced = f.Words }
 func (m *Machine) stopOrder(t *Task, grace time.Duration, why StopReason) *StopOrder {
 	o := &StopOrder{Grace: grace, Reason: why}
 	if t.Travels {
-		o.FenceAt = m.now.Add(grace + fenceAfter)
+		o.FenceAt = m.now.Add(grace + m.cfg.FenceAfter)
 	}
 	return o
 }

@@ -33,7 +33,7 @@ func testConfig() Config {
 	b := testBackoff()
 	return Config{
 		MaxWorkers: 3, HeartbeatTTL: 90 * time.Second, Watchdog: time.Hour, StartTimeout: time.Minute,
-		StopGrace: 10 * time.Second, ClaimStale: 6 * time.Hour, RemindAfter: 72 * time.Hour, DeliverFor: 15 * time.Minute, Policy: testPolicy(b), Classify: classify, MaxStatedWait: 15 * time.Minute,
+		StopGrace: 10 * time.Second, FenceAfter: time.Minute, ClaimStale: 6 * time.Hour, RemindAfter: 72 * time.Hour, DeliverFor: 15 * time.Minute, Policy: testPolicy(b), Classify: classify, MaxStatedWait: 15 * time.Minute,
 		FixRounds: 3, Retry: recovery.Backoff{Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.NoJitter},
 	}
 }

@@ -31,6 +31,8 @@ type Config struct {
 	StopGrace    time.Duration
 	// PendingTimeout is for how long a runtime that places attempts by itself may look for room for one; 0: what is started runs.
 	PendingTimeout time.Duration
+	// FenceAfter is for how long the end of an attempt is asked for that nobody can confirm, before the attempt is fenced.
+	FenceAfter time.Duration
 	// CheckoutTravels: attempts that begin from now on fetch their checkout, and send back what they change. Otherwise they work on the director's own.
 	CheckoutTravels bool
 	ClaimStale      time.Duration // a claim without progress is given back; 0: never

@@ -22,7 +22,7 @@ var clusterMutants = []mutant{
 	},
 	{
 		"a fence comes at once", "fsm/fence.go",
-		"o.FenceAt = m.now.Add(grace + fenceAfter)", "o.FenceAt = m.now.Add(grace)",
+		"o.FenceAt = m.now.Add(grace + m.cfg.FenceAfter)", "o.FenceAt = m.now.Add(grace)",
 		[]string{fencedCounts},
 		false,
 	},
