@@ -25,8 +25,8 @@ type fakeRuntime struct {
 
 	mu       sync.Mutex
 	workers  map[string]*fakeWorker
-	made     []string // every attempt that was ever started, in order
-	broken   error    // what a list, and a start of the director, fail with; nil: nothing
+	made     []string       // every attempt that was ever started, in order
+	broken   error          // what a list, and a start of the director, fail with; nil: nothing
 	room     chan struct{}  // until it is closed a cluster has none; nil: it has
 	stops    map[string]int // how often it was told to end an attempt
 	changes  chan struct{}
