@@ -69,9 +69,10 @@ func (m *Machine) stillWaits(t *Task, words string) {
 		lacks = recovery.ImagePullFailed
 	}
 	until := w.Bound
-	if lacks == w.Lacks {
+	switch lacks {
+	case w.Lacks:
 		until = t.Until
-	} else if lacks == recovery.ImagePullFailed {
+	case recovery.ImagePullFailed:
 		until = sooner(until, m.now.Add(imageTimeout))
 	}
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, For: words, Lacks: lacks, Until: until})

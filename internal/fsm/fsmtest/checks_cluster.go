@@ -18,7 +18,7 @@ const (
 
 // canCount reports whether anything that a container's worker does may still count: nobody has confirmed that it is gone, and it is not shut out, or works on the
 // director's own checkout.
-func (b *container) canCount() bool { return b.listed && !b.orphan && !(b.revoked && b.travels) }
+func (b *container) canCount() bool { return b.listed && !b.orphan && (!b.revoked || !b.travels) }
 
 // placed is what the journal says of an attempt's place.
 type placed struct {
@@ -192,7 +192,7 @@ var reasonsOfClusters = map[fsm.EndCause]recovery.Reason{
 }
 
 // clusterSaysWhy: an attempt that the cluster has ended, and of which nobody knows anything else, fails for the cluster's reason.
-func clusterSaysWhy(h *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
+func clusterSaysWhy(h *history, _ *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {
 	e, ok := body.(fsm.EffectEnded)
 	if !ok || e.Stop == nil || e.Stop.Cause == "" || e.Stop.OOM {
 		return ""
