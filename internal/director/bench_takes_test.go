@@ -203,7 +203,6 @@ type bare struct {
 	s    *stage
 	like apicontainer.InspectResponse
 	dir  string
-	made []string
 }
 
 // run makes and starts one, and returns when it runs.

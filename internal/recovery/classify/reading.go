@@ -204,13 +204,15 @@ func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found fu
 			for k < n && all[k].line == all[0].line {
 				k++
 			}
-			line, all = append(rd.hits[:0], all[:k]...), all[k:]
+			rd.hits = append(rd.hits[:0], all[:k]...)
+			line, all = rd.hits, all[k:]
 		} else {
 			k := n - 1
 			for k > 0 && all[k-1].line == all[n-1].line {
 				k--
 			}
-			line, all = append(rd.hits[:0], all[k:]...), all[:k]
+			rd.hits = append(rd.hits[:0], all[k:]...)
+			line, all = rd.hits, all[:k]
 			slices.Reverse(line)
 		}
 		slices.SortStableFunc(line, func(a, b place) int { return cmp.Compare(a.rule, b.rule) })

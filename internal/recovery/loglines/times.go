@@ -53,7 +53,8 @@ func (c *timeCursor) shape(shape string) bool {
 		return false
 	}
 	for k := range len(shape) {
-		b, ok := c.s[c.i+k], false
+		var ok bool
+		b := c.s[c.i+k]
 		switch shape[k] {
 		case '0':
 			ok = plaintext.IsDigit(b)
