@@ -139,7 +139,11 @@ func (c *Classifier) concludes(line string) bool {
 // frame reports whether line is a frame of a stack trace (node, java, python): it tells where, never why. OCaml's compiler
 // starts its findings like python, and names characters.
 func frame(line string) bool {
-	line = strings.TrimLeft(line, " \t")
+	n := 0
+	for n < len(line) && (line[n] == ' ' || line[n] == '\t') {
+		n++
+	}
+	line = line[n:]
 	return strings.HasPrefix(line, "at ") || strings.HasPrefix(line, `File "`) && !strings.Contains(line, ", characters ")
 }
 

@@ -118,7 +118,7 @@ var Kinds = []Kind{
 		func(i int) string {
 			return rotate(i,
 				fmt.Sprintf("the error page of config %d names a certificate, a connection and an http status, all of them made up\n", i),
-				fmt.Sprintf("tests of the model and its tokens: case %d of the problem list, with an unknown file in x%d.go: and y.c: fine\n", i, i),
+				fmt.Sprintf("tests of the model and its tokens: case %d of the problem list, with an odd file in x%d.go: and y.c: fine\n", i, i),
 				fmt.Sprintf("reset the counter before retry %d, wait until it is available, and note what the request says\n", i),
 				fmt.Sprintf("about permission model %d: memory, disk and network are as they were, and no key is in use\n", i),
 			)
