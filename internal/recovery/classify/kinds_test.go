@@ -31,7 +31,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestBenchClassification measures how long one classification takes of each kind of output, beside the twin of its reading.
+// TestBenchClassification measures how long one classification takes, beside the twin of its reading. The goals are for a tail of everything; of single kinds of
+// output the median and the worst inform.
 func TestBenchClassification(t *testing.T) {
 	bench.Begin(t)
 	c := newClassifier(t)
@@ -39,38 +40,30 @@ func TestBenchClassification(t *testing.T) {
 	if bench.Quick() {
 		runs = 60
 	}
+	measure := func(what, text string, goal bench.Goal) bench.Figure {
+		e := recovery.Evidence{Stderr: text, ExitCode: exit(1), At: benchNow}
+		tell := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+		twin := &classification{c: c, e: clean(e)}
+		return bench.Figure{
+			Section: "classification", What: fmt.Sprintf("%d KiB: %s", len(text)>>10, what), Unit: "µs", Goal: goal,
+			Value:  tell(fastest(runs, func() { c.Classify(e) })),
+			Beside: tell(fastest(2, func() { twin.byTwin() })), Of: "each rule by itself",
+		}
+	}
 	for _, size := range []struct {
 		bytes int
 		most  float64 // µs
-		limit string
-	}{
-		{4 << 10, 40, ""},
-		{64 << 10, 300, ""},
-	} {
+	}{{4 << 10, 40}, {64 << 10, 300}} {
+		bench.Record(t, measure("a tail of everything", recoverytest.Tail(size.bytes), bench.Goal{AtMost: size.most}))
 		var all []bench.Figure
 		for i := range recoverytest.Kinds {
 			k := &recoverytest.Kinds[i]
-			e := recovery.Evidence{Stderr: k.Tail(size.bytes), ExitCode: exit(1)}
-			tell := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-			twin := &classification{c: c, e: clean(e)}
-			all = append(all, bench.Figure{
-				Section: "classification", What: fmt.Sprintf("%d KiB: %s", size.bytes>>10, k.Name), Unit: "µs",
-				Value:  tell(fastest(runs, func() { c.Classify(e) })),
-				Beside: tell(fastest(2, func() { twin.byTwin() })), Of: "each rule by itself",
-			})
+			all = append(all, measure(k.Name, k.Tail(size.bytes), bench.Goal{}))
 		}
 		slices.SortFunc(all, func(a, b bench.Figure) int { return cmp.Compare(a.Value, b.Value) })
-		for i, f := range all {
-			f.Goal = bench.Goal{AtMost: size.most, Limit: size.limit}
-			switch i {
-			case len(all) / 2:
-				f.What += " (the median kind)"
-			case len(all) - 1:
-				f.What += " (the worst kind)"
-			default:
-				f.Goal = bench.Goal{}
-			}
-			bench.Record(t, f)
+		for i, note := range map[int]string{len(all) / 2: " (the median kind)", len(all) - 1: " (the worst kind)"} {
+			all[i].What += note
+			bench.Record(t, all[i])
 		}
 	}
 }
