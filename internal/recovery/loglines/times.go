@@ -39,11 +39,13 @@ type timeCursor struct {
 
 // byte advances past one of some bytes.
 func (c *timeCursor) byte(some string) bool {
-	ok := c.i < len(c.s) && strings.IndexByte(some, c.s[c.i]) >= 0
-	if ok {
-		c.i++
+	for k := range len(some) {
+		if c.i < len(c.s) && c.s[c.i] == some[k] {
+			c.i++
+			return true
+		}
 	}
-	return ok
+	return false
 }
 
 // digits advances past one digit or more.

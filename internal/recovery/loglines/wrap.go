@@ -267,13 +267,15 @@ var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 // isPlace reports whether a line begins with a place in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field ("a": x, a=x).
 func isPlace(line string) bool {
 	name, file, letter := 0, 0, false // how long the run of what a name, and a file, is made of is
-	for file < len(line) && (plaintext.IsWord(line[file]) || strings.IndexByte("./\\-", line[file]) >= 0) {
+	for ; file < len(line); file++ {
 		c := line[file]
+		if !plaintext.IsWord(c) && c != '.' && c != '/' && c != '\\' && c != '-' {
+			break
+		}
 		letter = letter || plaintext.IsLetter(c) || c == '_'
 		if name == file && (plaintext.IsWord(c) || c == '-') {
 			name++
 		}
-		file++
 	}
 	c := timeCursor{s: line, i: name}
 	if name > 0 && c.byte("=") {
@@ -298,8 +300,12 @@ func isPlace(line string) bool {
 			return true
 		}
 	}
-	for i := 0; i < len(line) && strings.IndexByte("\t\n\f\r ", line[i]) < 0; i++ {
-		if c.i = i; i > 0 && c.byte("(") && c.digits() && c.byte(",") && c.digits() && c.byte(")") {
+	word := strings.IndexAny(line, "\t\n\f\r ")
+	if word < 0 {
+		word = len(line)
+	}
+	for i := 1; i < word; i++ {
+		if c.i = i; line[i] == '(' && c.byte("(") && c.digits() && c.byte(",") && c.digits() && c.byte(")") {
 			return true
 		}
 	}
@@ -312,6 +318,14 @@ var starts = []string{
 	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "FAIL", "PASS", "npm ", "During handling",
 }
 
+// startsBy are the starts by their first bytes.
+var startsBy = func() (by [256][]string) {
+	for _, s := range starts {
+		by[s[0]] = append(by[s[0]], s)
+	}
+	return by
+}()
+
 // beginAlike reports whether two lines have the same first word.
 func beginAlike(line, next string) bool {
 	before, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
@@ -321,7 +335,7 @@ func beginAlike(line, next string) bool {
 
 // startsAnew reports whether next, without its indentation, begins a line of a list.
 func startsAnew(next string) bool {
-	if slices.ContainsFunc(starts, func(p string) bool { return strings.HasPrefix(next, p) }) || isPlace(next) || plainLevel.match(next) != nil {
+	if slices.ContainsFunc(startsBy[next[0]], func(p string) bool { return strings.HasPrefix(next, p) }) || isPlace(next) || plainLevel.match(next) != nil {
 		return true
 	}
 	first, _, _ := strings.Cut(next, " ")

@@ -22,6 +22,9 @@ func (k *Kind) Tail(n int) string {
 	return text[len(text)-n:]
 }
 
+// Adverse is the kind that no program prints.
+const Adverse = "words of many rules, of which none applies"
+
 // Kinds of output, of programs as they print.
 var Kinds = []Kind{
 	{
@@ -114,7 +117,7 @@ var Kinds = []Kind{
 		"The shelf has collapsed.\n",
 	},
 	{
-		"words of many rules, of which none applies",
+		Adverse,
 		func(i int) string {
 			return rotate(i,
 				fmt.Sprintf("the error page of config %d names a certificate, a connection and an http status, all of them made up\n", i),
