@@ -41,7 +41,7 @@ func (f Figure) Met() bool {
 	if g.Ratio {
 		v = f.Ratio()
 	}
-	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) //nolint:staticcheck // NaN meets no goal
+	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) // NaN reaches none
 }
 
 func (g Goal) String() string {

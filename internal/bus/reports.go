@@ -45,27 +45,29 @@ type Report struct {
 // letters. A server that goes away, or forgets the consumer, is waited for.
 func (b *Bus) ConsumeReports(ctx context.Context, prepare func(Report) (take func())) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		served, err := b.serveReports(ctx, prepare)
-		if ctx.Err() != nil {
-			break
-		}
-		if served {
+		if served := b.serveReports(ctx, prepare); served {
 			failures = 0
 		}
-		b.log.Warn("reports cannot be read, trying again", zap.Error(err))
 		pause(ctx, backoff(failures))
 	}
 	return nil
 }
 
 // serveReports consumes until something fails or ctx ends; it reports whether anything worked before.
-func (b *Bus) serveReports(ctx context.Context, prepare func(Report) func()) (served bool, err error) {
+func (b *Bus) serveReports(ctx context.Context, prepare func(Report) func()) (served bool) {
 	consumer, err := b.reportConsumer(ctx)
-	if err != nil {
-		return false, err
-	}
 	began := time.Now()
-	err = inOrder(ctx, 2*reportsAhead, func(ctx context.Context, put func(jetstream.Msg)) error {
+	if err == nil {
+		err = b.consume(ctx, consumer, prepare)
+	}
+	if ctx.Err() == nil {
+		b.log.Warn("reports cannot be read, trying again", zap.Error(err))
+	}
+	return time.Since(began) > pullBeat
+}
+
+func (b *Bus) consume(ctx context.Context, consumer jetstream.Consumer, prepare func(Report) func()) error {
+	return inOrder(ctx, 2*reportsAhead, func(ctx context.Context, put func(jetstream.Msg)) error {
 		failed := make(chan error, 1)
 		consuming, err := consumer.Consume(put, jetstream.PullMaxMessagesWithBytesLimit(reportsAhead, reportBytesAhead), jetstream.PullHeartbeat(pullBeat),
 			jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
@@ -87,7 +89,6 @@ func (b *Bus) serveReports(ctx context.Context, prepare func(Report) func()) (se
 		}
 		return err
 	}, func(m jetstream.Msg) func() error { return b.prepareReport(ctx, m, prepare) })
-	return time.Since(began) > pullBeat, err
 }
 
 // reportConsumer finds the consumer by its name, or makes it: there is never more than one.

@@ -96,9 +96,10 @@ func (o *owner) handOver(ctx context.Context) error {
 
 // takeSigns offers the machine what workers have shown of life.
 func (o *owner) takeSigns(at time.Time) error {
-	all := o.signs.take()
-	if len(all) == 0 {
-		return nil
+	for _, part := range fsm.InParts(o.signs.take()) {
+		if err := o.driver.Offer(fsm.Event{At: at, Body: part}, 0); err != nil {
+			return err
+		}
 	}
-	return o.driver.Offer(fsm.Event{At: at, Body: fsm.WorkersSeen{Signs: all}}, 0)
+	return nil
 }

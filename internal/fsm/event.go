@@ -3,6 +3,7 @@ package fsm
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"retake/internal/recovery"
@@ -177,7 +178,24 @@ type WorkerSeen struct {
 // WorkersSeen is what workers have shown of life since the last one, the newest of each: the shell need not offer each heartbeat. Whoever
 // keeps signs back offers them before anything at a time by which a deadline is due (see Machine.Due): a heartbeat that came before its
 // deadline was decided counts, although it had to wait.
-type WorkersSeen struct{ Signs []Sign }
+type WorkersSeen struct {
+	Signs []Sign
+	More  bool // others follow that had come by then, too: no deadline is decided before them
+}
+
+// atOnce bounds what one step decides about, and with it the size of a journal record: the rest follows in further steps.
+const atOnce = 400
+
+// InParts are signs of life as events that the journal can take, to be offered one after the other at the same time.
+func InParts(all []Sign) (parts []WorkersSeen) {
+	for part := range slices.Chunk(all, atOnce) {
+		parts = append(parts, WorkersSeen{Signs: part, More: true})
+	}
+	if n := len(parts); n > 0 {
+		parts[n-1].More = false
+	}
+	return parts
+}
 
 // Sign is a sign of life, and when it came.
 type Sign struct {

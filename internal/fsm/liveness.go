@@ -61,7 +61,7 @@ func (m *Machine) Due(at time.Time) bool {
 	return t != nil && passed(at, deadline)
 }
 
-// passDeadlines decides about every deadline that has passed.
+// passDeadlines decides about deadlines that have passed, the earliest first; those beyond atOnce stay due, and the shell offers the next step at once.
 func (m *Machine) passDeadlines() {
 	if (m.githubClosed || m.hard.Phase == PhaseCooldown) && !m.githubOpensAt().After(m.now) {
 		m.githubClosed = false
@@ -71,7 +71,11 @@ func (m *Machine) passDeadlines() {
 		m.revisitAll()
 	}
 	m.closeProvenCanaries()
-	for t, at := m.timers.first(); t != nil && passed(m.now, at); t, at = m.timers.first() {
+	for range atOnce {
+		t, at := m.timers.first()
+		if t == nil || !passed(m.now, at) {
+			return
+		}
 		m.deadlinePassed(t)
 		m.revisit(t)
 	}

@@ -116,7 +116,9 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	m.facts, m.effects = nil, nil
 	e.Body.step(m)
 	if !m.began.IsZero() { // before, a state is being built anew
-		m.passDeadlines()
+		if signs, ok := e.Body.(WorkersSeen); !ok || !signs.More {
+			m.passDeadlines()
+		}
 		m.dispatch()
 	}
 	slices.SortFunc(m.dirty, func(a, b *Task) int { return cmp.Compare(a.Seq, b.Seq) })

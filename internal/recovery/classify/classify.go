@@ -25,7 +25,7 @@ type Classifier struct {
 	literals *plaintext.Literals // of every rule, and of chatter as owner len(rules)
 	words    *vocabulary         // of the patterns
 	chatter  []string            // phrases that announce a retry
-	advice   []string            // beginnings of lines that only warn or advise
+	advice   [256][]string       // beginnings of lines that only warn or advise, by their first bytes, small letters
 	verdicts []string            // phrases that say that retries are over
 
 	steps, stepsInCode, stepsInCommands []step
@@ -46,7 +46,10 @@ func New(extra ...[]byte) (*Classifier, error) {
 	if err := errorsOf(files); err != nil {
 		return nil, err
 	}
-	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, chatter: all.Chatter.Any, advice: all.Chatter.Begins, verdicts: all.Chatter.Unless, steps: stepsFor(tiers[:]), stepsInCode: stepsFor(tiersInCode), stepsInCommands: stepsForCommands()}
+	c := &Classifier{rules: all.Rules, status: all.Status, exit: all.Exit, chatter: all.Chatter.Any, verdicts: all.Chatter.Unless, steps: stepsFor(tiers[:]), stepsInCode: stepsFor(tiersInCode), stepsInCommands: stepsForCommands()}
+	for _, p := range all.Chatter.Begins {
+		c.advice[p[0]|0x20] = append(c.advice[p[0]|0x20], p)
+	}
 	if err := c.index(); err != nil {
 		return nil, err
 	}
@@ -241,7 +244,7 @@ func (q *classification) quote() string {
 	}
 	tails := q.tails()
 	for _, i := range []int{2, 1, 0} {
-		if l := plaintext.LastLine(strings.Join(told(tails[i].Lines), "\n")); l != "" {
+		if l := lastTold(tails[i].Lines); l != "" {
 			return l
 		}
 	}
@@ -251,13 +254,32 @@ func (q *classification) quote() string {
 // usageHead begins what a program prints of its use when it was called wrongly, or failed for any reason (cobra).
 var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
 
-// told returns the lines that say what went wrong: those above a program's usage, if there are any, without frames of stacks.
-func told(lines []string) []string {
-	n := slices.IndexFunc(lines, usageHead.MatchString)
-	if n > 0 && strings.TrimSpace(strings.Join(lines[:n], "")) != "" {
-		lines = lines[:n]
+// lastTold returns the last line, if it is not blank, that says what went wrong: of those above a program's usage, if there are any, and
+// without frames of stacks.
+func lastTold(lines []string) string {
+	blank := true // all lines so far
+	for i, l := range lines {
+		if beginsUsage(l) {
+			if !blank {
+				lines = lines[:i]
+			}
+			break
+		}
+		blank = blank && strings.TrimSpace(l) == ""
 	}
-	return slices.DeleteFunc(slices.Clone(lines), frame)
+	for _, l := range slices.Backward(lines) {
+		if strings.TrimRight(l, " \t\r\n") != "" && !frame(l) {
+			return strings.TrimSpace(l)
+		}
+	}
+	return ""
+}
+
+const longestHead = "available commands:" + "  " // each s may be a long one
+
+// beginsUsage asks usageHead, if a line can begin so.
+func beginsUsage(line string) bool {
+	return line != "" && strings.IndexByte("ufogac", line[0]|0x20) >= 0 && strings.IndexByte(line[:min(len(line), len(longestHead))], ':') > 0 && usageHead.MatchString(line)
 }
 
 // decide returns the finding of the first step that has one, and that step.

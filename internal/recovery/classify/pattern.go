@@ -16,41 +16,85 @@ import (
 type pattern struct {
 	whole *regexp.Regexp
 	words []uint16 // a line that holds one of these matches
-	ways  []way    // or one for which one of these is true
+	ways  []way    // or one of these does
 }
 
 // way is one alternative of an expression.
 type way struct {
-	need [][]uint16 // of each of these lists a line has to hold a word
+	need need
 	re   *regexp.Regexp
 }
 
+// need is what a line has to hold, or else the expression does not match: one of the words, all needs, and any need of those that there
+// are. The zero need is nothing.
+type need struct {
+	words    []uint16
+	all, any []need
+}
+
+func (n *need) isNothing() bool { return len(n.words)+len(n.all)+len(n.any) == 0 }
+
 // Bounds of what is taken apart. More is left to the expressions.
 const (
-	maxSpelled = 24 // words that one part of an expression is spelled out to
-	maxOneOf   = 64 // words of which a line has to hold one
+	maxSpelled = 50 // words that one part of an expression is spelled out to
+	maxWords   = 1<<16 - 1
 )
 
 // patternOf takes an expression apart that regexp.Compile has accepted.
 func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
 	p := &pattern{whole: whole}
-	for _, expr := range alternatives(whole.String()) {
+	exprs := alternatives(whole.String())
+	if whole.NumSubexp() > 0 {
+		exprs = beginnings(whole.String())
+	}
+	for _, expr := range exprs {
 		tree, err := syntax.Parse(expr, syntax.Perl)
 		re, bad := regexp.Compile(expr)
-		if err != nil || bad != nil { // an expression that is written in a way that we don't understand
+		if err != nil || bad != nil || re.NumSubexp() != whole.NumSubexp() && whole.NumSubexp() == 1 { // an expression that is written in a way that we don't understand
 			return &pattern{whole: whole, ways: []way{{re: whole}}}
 		}
-		if s := spell(tree); s.ok && s.sure && s.shortest() >= shortestWord {
+		if s := spell(tree); whole.NumSubexp() == 0 && s.ok && s.sure && s.shortest() >= shortestWord {
 			p.words = append(p.words, words.idsOf(s.words)...)
 			continue
 		}
-		one := way{re: re}
-		for _, list := range needs(tree) {
-			one.need = append(one.need, words.idsOf(list))
-		}
-		p.ways = append(p.ways, one)
+		p.ways = append(p.ways, way{words.needOf(tree), re})
 	}
 	return p
+}
+
+// beginnings cuts an expression with groups that begins with alternatives, (?:a|b)c, into ac and bc. Of what these find, the first
+// place counts, and of several at one place the first of them.
+func beginnings(expr string) []string {
+	flags := flagGroup.FindString(expr)
+	rest, ok := strings.CutPrefix(expr[len(flags):], "(?:")
+	if end := groupEnd(rest); ok && len(alternatives(expr)) == 1 && end < len(rest) && (end+1 == len(rest) || strings.IndexByte("?*+{", rest[end+1]) < 0) {
+		all := alternatives(rest[:end])
+		for i := range all {
+			all[i] = flags + "(?:" + all[i] + ")" + rest[end+1:]
+		}
+		return all
+	}
+	return []string{expr}
+}
+
+// groupEnd is where the group ends in which expr begins.
+func groupEnd(expr string) int {
+	depth := 0
+	for i := 0; i < len(expr); i++ {
+		switch expr[i] {
+		case '\\':
+			i++
+		case '[':
+			i = classEnd(expr, i)
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth < 0 {
+				return i
+			}
+		}
+	}
+	return len(expr)
 }
 
 // alternatives cuts an expression where it names another way to match, outside of groups. Flags in its midst hold for what follows.
@@ -234,66 +278,83 @@ func odd(line string) bool {
 	return strings.ContainsRune(line, oddities[0]) || strings.ContainsRune(line, oddities[1])
 }
 
-// needs returns lists of words: whatever the expression matches holds, but for the case of letters, a word of each.
-func needs(re *syntax.Regexp) (all [][]string) {
+// needOf returns what a line has to hold that the expression matches, but for the case of letters.
+func (v *vocabulary) needOf(re *syntax.Regexp) need {
 	if s := spell(re); s.ok {
-		if s.shortest() < shortestWord {
-			return nil
-		}
-		return [][]string{s.words}
+		return v.oneOf(s)
 	}
 	switch re.Op {
 	case syntax.OpCapture, syntax.OpPlus:
-		return needs(re.Sub[0])
+		return v.needOf(re.Sub[0])
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return needs(re.Sub[0])
+			return v.needOf(re.Sub[0])
 		}
 	case syntax.OpAlternate:
-		var either []string
+		var either need
 		for _, sub := range re.Sub {
-			list := longest(needs(sub))
-			if list == nil {
-				return nil
+			one := v.needOf(sub)
+			if one.isNothing() {
+				return need{}
 			}
-			either = append(either, list...)
+			either.any = append(either.any, one)
 		}
-		if len(either) <= maxOneOf {
-			return [][]string{either}
-		}
+		return either
 	case syntax.OpConcat:
-		run := spelling{words: []string{""}, ok: true}
-		flush := func() {
-			if run.shortest() >= shortestWord {
-				all = append(all, run.words)
-			}
-			run = spelling{words: []string{""}, ok: true}
-		}
-		for _, sub := range re.Sub {
-			s := spell(sub)
-			if longer := run.then(s); longer.ok {
-				run = longer
-				continue
-			}
-			flush()
-			if s.ok {
-				run = s
-			} else {
-				all = append(all, needs(sub)...)
-			}
-		}
-		flush()
-		return all
+		return v.needOfSequence(flat(nil, re))
 	}
-	return nil
+	return need{}
 }
 
-// longest returns the list whose shortest word is the longest; nil: there is none.
-func longest(lists [][]string) (best []string) {
-	for _, list := range lists {
-		if best == nil || (spelling{words: list}).shortest() > (spelling{words: best}).shortest() {
-			best = list
+// flat appends what stands side by side, also in groups.
+func flat(all []*syntax.Regexp, re *syntax.Regexp) []*syntax.Regexp {
+	switch re.Op {
+	case syntax.OpCapture, syntax.OpConcat:
+		for _, sub := range re.Sub {
+			all = flat(all, sub)
+		}
+		return all
+	}
+	return append(all, re)
+}
+
+// needOfSequence spells out as much as it can of what stands side by side.
+func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
+	nothing := spelling{words: []string{""}, ok: true}
+	run := nothing
+	add := func(n need) {
+		if !n.isNothing() {
+			all.all = append(all.all, n)
 		}
 	}
-	return best
+	for _, sub := range subs {
+		s, repeated := spell(sub), false
+		if !s.ok && (sub.Op == syntax.OpPlus || sub.Op == syntax.OpRepeat && sub.Min > 0) { // the first of them ends the run, the last begins another
+			s, repeated = spell(sub.Sub[0]), true
+		}
+		longer := run.then(s)
+		switch {
+		case longer.ok && repeated:
+			add(v.oneOf(longer))
+			run = s
+		case longer.ok:
+			run = longer
+		default:
+			add(v.oneOf(run))
+			if run = s; !s.ok {
+				add(v.needOf(sub))
+				run = nothing
+			}
+		}
+	}
+	add(v.oneOf(run))
+	return all
+}
+
+// oneOf is the need of one of some words; nothing, if one of them tells too little.
+func (v *vocabulary) oneOf(s spelling) need {
+	if s.shortest() < shortestWord {
+		return need{}
+	}
+	return need{words: v.idsOf(s.words)}
 }

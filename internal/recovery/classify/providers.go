@@ -180,5 +180,10 @@ func (c *Classifier) like() {
 // noWait reports whether a wait that is stated with the error that a rule knows means nothing.
 func (c *Classifier) noWait(ruleID string) bool {
 	id := strings.TrimPrefix(ruleID, "event/")
-	return slices.ContainsFunc(c.rules, func(r rule) bool { return r.ID == id && r.answer != nil && r.answer.Wait != nil && !*r.answer.Wait })
+	for i := range c.rules {
+		if r := &c.rules[i]; r.ID == id && r.answer != nil && r.answer.Wait != nil && !*r.answer.Wait {
+			return true
+		}
+	}
+	return false
 }

@@ -37,15 +37,15 @@ type reading struct {
 	retried places // on those of them that announce a retry
 	frames  int    // of stack traces
 
-	hits  []place // on the line that is searched
-	retry bool    // which announces one
-	sight sight
-	tried []uint8 // per rule, how many of its places were tried
+	hits   []place // on the line that is searched
+	retry  bool    // which announces one
+	sights map[int32]*sight
+	tried  []uint8 // per rule, how many of its places were tried
 }
 
 // read searches the lines of tails, oldest first.
 func (c *Classifier) read(e *recovery.Evidence, tails *[3]agent.Tail, logs *[3]loglines.Lines) *reading {
-	rd := &reading{c: c, e: e, sight: sight{c: c}, tried: make([]uint8, len(c.rules))}
+	rd := &reading{c: c, e: e, sights: map[int32]*sight{}, tried: make([]uint8, len(c.rules))}
 	n := 0
 	for i := range tails {
 		n += len(tails[i].Lines) + 1
@@ -139,15 +139,19 @@ func (c *Classifier) concludes(line string) bool {
 // frame reports whether line is a frame of a stack trace (node, java, python): it tells where, never why. OCaml's compiler
 // starts its findings like python, and names characters.
 func frame(line string) bool {
-	line = strings.TrimLeft(line, " \t")
+	n := 0
+	for n < len(line) && (line[n] == ' ' || line[n] == '\t') {
+		n++
+	}
+	line = line[n:]
 	return strings.HasPrefix(line, "at ") || strings.HasPrefix(line, `File "`) && !strings.Contains(line, ", characters ")
 }
 
 // advises reports whether line only warns or advises: what it speaks of is seldom why the program gave up.
 func (c *Classifier) advises(line string) bool {
 	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "---> ") // .NET's inner exception
-	return slices.ContainsFunc(c.advice, func(p string) bool {
-		return len(line) >= len(p) && line[0]|0x20 == p[0]|0x20 && strings.EqualFold(line[:len(p)], p)
+	return line != "" && slices.ContainsFunc(c.advice[line[0]|0x20], func(p string) bool {
+		return len(line) >= len(p) && strings.EqualFold(line[:len(p)], p)
 	})
 }
 
@@ -204,13 +208,15 @@ func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found fu
 			for k < n && all[k].line == all[0].line {
 				k++
 			}
-			line, all = append(rd.hits[:0], all[:k]...), all[k:]
+			rd.hits = append(rd.hits[:0], all[:k]...)
+			line, all = rd.hits, all[k:]
 		} else {
 			k := n - 1
 			for k > 0 && all[k-1].line == all[n-1].line {
 				k--
 			}
-			line, all = append(rd.hits[:0], all[k:]...), all[:k]
+			rd.hits = append(rd.hits[:0], all[k:]...)
+			line, all = rd.hits, all[:k]
 			slices.Reverse(line)
 		}
 		slices.SortStableFunc(line, func(a, b place) int { return cmp.Compare(a.rule, b.rule) })
@@ -220,13 +226,22 @@ func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found fu
 				continue
 			}
 			rd.tried[p.rule]++
-			rd.sight.see(window(rd.lines[p.line], int(p.end)))
-			if reason, ok := rd.sight.matches(r); ok && !found(match{rule: r, reason: reason, line: int(p.line), quote: rd.quote(r, p)}) {
+			if reason, ok := rd.sight(p).matches(r); ok && !found(match{rule: r, reason: reason, line: int(p.line), quote: rd.quote(r, p)}) {
 				return
 			}
 		}
 		rd.hits = line
 	}
+}
+
+// sight returns the line of a place. The rules of each tier ask about the same few lines.
+func (rd *reading) sight(p place) *sight {
+	s, line := rd.sights[p.line], window(rd.lines[p.line], int(p.end))
+	if s == nil || s.line != line {
+		s = &sight{c: rd.c, line: line}
+		rd.sights[p.line] = s
+	}
+	return s
 }
 
 // window returns the line, or what is around the literal that ends at end in a long one.

@@ -9,47 +9,32 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// sight is the line that rules are asked about, and what is known of it. What several rules ask is worked out once.
+// sight is a line that rules are asked about, or the part of a long one. What several of them ask is worked out once.
 type sight struct {
-	c        *Classifier
-	line     string
-	lower    string
-	ascii    []byte   // with small letters of ASCII
-	held     []uint64 // a bit for each word of the vocabulary that it holds
-	lowered  bool
-	searched bool
-	odd      bool
-}
-
-// see turns to a line.
-func (s *sight) see(line string) {
-	if line == s.line {
-		return
-	}
-	s.line, s.lowered, s.searched = line, false, false
+	c     *Classifier
+	line  string
+	lower string   // "": not yet worked out
+	held  []uint64 // a bit for each word of the vocabulary that the line holds; nil: it was not searched
+	odd   bool     // the words do not tell what expressions match
 }
 
 // search finds the words of the vocabulary.
 func (s *sight) search() {
-	if s.searched {
+	if s.held != nil {
 		return
 	}
-	if s.held == nil {
-		s.held = make([]uint64, (len(s.c.words.words)+63)/64)
-	}
-	clear(s.held)
-	if s.searched, s.odd = true, odd(s.line); s.odd {
+	s.held = make([]uint64, (len(s.c.words.words)+63)/64)
+	if s.odd = odd(s.line); s.odd {
 		return
 	}
-	s.ascii = s.ascii[:0]
-	for i := 0; i < len(s.line); i++ {
-		b := s.line[i]
+	var short [256]byte
+	small := append(short[:0], s.line...)
+	for i, b := range small {
 		if 'A' <= b && b <= 'Z' {
-			b |= 0x20
+			small[i] = b | 0x20
 		}
-		s.ascii = append(s.ascii, b)
 	}
-	s.c.words.find(s.ascii, s.held)
+	s.c.words.find(small, s.held)
 }
 
 // holdsAny reports whether the line holds one of some words.
@@ -62,13 +47,22 @@ func (s *sight) holdsAny(ids []uint16) bool {
 	return false
 }
 
-func (s *sight) holdsOfEach(lists [][]uint16) bool {
-	for _, ids := range lists {
-		if !s.holdsAny(ids) {
+// meets reports whether the line holds all that is needed.
+func (s *sight) meets(n *need) bool {
+	if len(n.words) > 0 && !s.holdsAny(n.words) {
+		return false
+	}
+	for i := range n.all {
+		if !s.meets(&n.all[i]) {
 			return false
 		}
 	}
-	return true
+	for i := range n.any {
+		if s.meets(&n.any[i]) {
+			return true
+		}
+	}
+	return len(n.any) == 0
 }
 
 // holds reports whether a pattern matches the line.
@@ -81,7 +75,7 @@ func (s *sight) holds(p *pattern) bool {
 		return true
 	}
 	for i := range p.ways {
-		if w := &p.ways[i]; s.holdsOfEach(w.need) && w.re.MatchString(s.line) {
+		if w := &p.ways[i]; s.meets(&w.need) && w.re.MatchString(s.line) {
 			return true
 		}
 	}
@@ -91,8 +85,8 @@ func (s *sight) holds(p *pattern) bool {
 // matches reports whether r knows the line, and what it means.
 func (s *sight) matches(r *rule) (recovery.Reason, bool) {
 	if len(r.Unless) > 0 {
-		if !s.lowered {
-			s.lower, s.lowered = strings.ToLower(s.line), true
+		if s.lower == "" {
+			s.lower = strings.ToLower(s.line)
 		}
 		if slices.ContainsFunc(r.Unless, func(u string) bool { return strings.Contains(s.lower, u) }) {
 			return "", false
@@ -109,14 +103,31 @@ func (s *sight) matches(r *rule) (recovery.Reason, bool) {
 
 // status reads the HTTP status that a line states.
 func (s *sight) status(p *pattern) (recovery.Reason, bool) {
-	if !threeDigits(s.line) { // the expressions are long
+	if !threeDigits(s.line) {
 		return "", false
 	}
-	m := p.whole.FindStringSubmatch(s.line)
-	if m == nil {
+	s.search()
+	ways := p.ways
+	if s.odd {
+		ways = []way{{re: p.whole}}
+	}
+	var first []int // the match, and its group
+	for i := range ways {
+		w := &ways[i]
+		if !s.odd && !s.meets(&w.need) {
+			continue
+		}
+		if at := w.re.FindStringSubmatchIndex(s.line); at != nil && (first == nil || at[0] < first[0]) {
+			first = at
+		}
+	}
+	if first == nil {
 		return "", false
 	}
-	code, _ := strconv.Atoi(m[1])
+	code := 0
+	if first[2] >= 0 {
+		code, _ = strconv.Atoi(s.line[first[2]:first[3]])
+	}
 	row, ok := s.c.kindOf(code)
 	return row.Reason, ok
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/plaintext"
 	"retake/internal/recovery/recoverytest"
 	"retake/internal/testfiles"
 )
@@ -294,6 +295,24 @@ func BenchmarkTwin(b *testing.B) {
 	for b.Loop() {
 		(&classification{c: c, e: e}).byTwin()
 	}
+}
+
+// TestLastLineEqualsItsTwin: the last line that tells is that of all lines that tell.
+func TestLastLineEqualsItsTwin(t *testing.T) {
+	part := rapid.SampledFrom([]string{"", " ", "\u00a0", "\t", "Usage:", "uſage: x", "Available Commands:", "available commandſ:", "options", "error: x", "  at main (a.js:1)", "at ", "at", "x ", "  File \"a\"", "é"})
+	rapid.Check(t, func(r *rapid.T) {
+		for range 50 {
+			lines := rapid.SliceOfN(part, 0, 7).Draw(r, "lines")
+			told := slices.Clone(lines)
+			if n := slices.IndexFunc(told, usageHead.MatchString); n > 0 && strings.TrimSpace(strings.Join(told[:n], "")) != "" {
+				told = told[:n]
+			}
+			want := plaintext.LastLine(strings.Join(slices.DeleteFunc(told, frame), "\n"))
+			if got := lastTold(lines); got != want {
+				r.Fatalf("%q: %q, want %q", lines, got, want)
+			}
+		}
+	})
 }
 
 // byTwin lets each rule by itself decide what a text means.

@@ -49,7 +49,7 @@ var behindTime = []form{
 
 // statedLevel is a level that belongs to the message: it stays there.
 var statedLevel = row("level and colon", `[ \t]*\[?LEVEL\]?: `, func(rest string) bool {
-	return beginsLevel(strings.TrimPrefix(strings.TrimLeft(rest, " \t"), "["))
+	return beginsLevel(strings.TrimPrefix(skip(rest, " \t"), "["))
 })
 
 // Shapes that begin otherwise.

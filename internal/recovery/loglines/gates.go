@@ -14,11 +14,19 @@ func begins(c byte) func(string) bool {
 	return func(s string) bool { return s != "" && s[0] == c }
 }
 
+// skip is s without the bytes at its beginning that are some.
+func skip(s, some string) string {
+	for s != "" && strings.IndexByte(some, s[0]) >= 0 {
+		s = s[1:]
+	}
+	return s
+}
+
 func mayDash(rest string) bool {
 	return strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, " -") || strings.HasPrefix(rest, ",-")
 }
 
-func mayBracket(rest string) bool { return strings.HasPrefix(strings.TrimLeft(rest, " \t"), "[") }
+func mayBracket(rest string) bool { return strings.HasPrefix(skip(rest, " \t"), "[") }
 
 func mayBar(rest string) bool { return strings.HasPrefix(strings.TrimLeft(rest, " "), "|") }
 
@@ -31,7 +39,7 @@ func mayTracing(rest string) bool {
 func mayStream(rest string) bool { return strings.HasPrefix(rest, " std") }
 
 func mayLevel(rest string) bool {
-	word := strings.TrimLeft(rest, " \t|")
+	word := skip(rest, " \t|")
 	return len(word) < len(rest) && beginsLevel(word)
 }
 
@@ -44,7 +52,7 @@ func maySyslog(line string) bool {
 }
 
 func mayPlain(line string) bool {
-	line = strings.TrimLeft(line, "\t\n\f\r ")
+	line = skip(line, "\t\n\f\r ")
 	for _, before := range [...]string{"npm ", "go: ", "["} {
 		line = strings.TrimPrefix(line, before)
 	}

@@ -39,7 +39,7 @@ func isLevel(word string) bool {
 
 // findLevel finds what most loggers have behind a time: a level between blanks, tabs and bars.
 func findLevel(rest string) (at []int, ok bool) {
-	begin := len(rest) - len(strings.TrimLeft(rest, " \t|"))
+	begin := len(rest) - len(skip(rest, " \t|"))
 	end := begin
 	for end < len(rest) && plaintext.IsLetter(rest[end]) {
 		end++

@@ -39,21 +39,33 @@ type timeCursor struct {
 
 // byte advances past one of some bytes.
 func (c *timeCursor) byte(some string) bool {
-	ok := c.i < len(c.s) && strings.IndexByte(some, c.s[c.i]) >= 0
-	if ok {
-		c.i++
+	for k := range len(some) {
+		if c.i < len(c.s) && c.s[c.i] == some[k] {
+			c.i++
+			return true
+		}
 	}
-	return ok
+	return false
 }
 
-// shape advances past a text of digits and signs: 0 stands for a digit, A and a for letters, any other byte for itself, but - for -, / and, where
-// dots are used, a dot.
+// digits advances past one digit or more.
+func (c *timeCursor) digits() bool {
+	begin := c.i
+	for c.i < len(c.s) && plaintext.IsDigit(c.s[c.i]) {
+		c.i++
+	}
+	return c.i > begin
+}
+
+// shape advances past a text of a shape: 0 stands for a digit, A and a for a letter, - for - and /, a dot for these and a dot, T for
+// T and a blank, a blank for a blank and a colon, any other byte for itself.
 func (c *timeCursor) shape(shape string) bool {
 	if len(c.s)-c.i < len(shape) {
 		return false
 	}
 	for k := range len(shape) {
-		b, ok := c.s[c.i+k], false
+		var ok bool
+		b := c.s[c.i+k]
 		switch shape[k] {
 		case '0':
 			ok = plaintext.IsDigit(b)

@@ -12,6 +12,7 @@ import (
 
 var (
 	twinTime  = regexp.MustCompile(`^(?:\[?` + stamp + `\]?:?)`)
+	twinPlace = regexp.MustCompile(`^(?:[\w./\\-]*[A-Za-z_][\w./\\-]*:\d+(?::\d+)?:? |\S+\(\d+,\d+\)|"[\w-]+": |[\w-]+=)`)
 	twinClock = regexp.MustCompile(`^(?:\[?` + clock + `\]?)`)
 )
 
@@ -29,7 +30,7 @@ func sameAsTwins(t *testing.T, line string) {
 	if got, want := clockEnd(line), end(twinClock); got != want {
 		t.Errorf("%q: its clock ends at %d, want %d", line, got, want)
 	}
-	if got, want := isPlace(line), place.MatchString(line); got != want {
+	if got, want := isPlace(line), twinPlace.MatchString(line); got != want {
 		t.Errorf("%q begins with a place: %v, want %v", line, got, want)
 	}
 	all := []form{statedLevel, serilog, apache, klog, ruby, python, syslog, syslog5424, plainLevel}
@@ -70,6 +71,9 @@ var slots = [][]string{
 	strings.Fields("INFO info inf information WARN warning wrn error ERRO err errr deb debg debug dbg notice fine finer finest silly \u017filly fine\u017ft verb verbose default informational dpanic panic emerg emergency fata fatal ftl fail alert critical crit CRITICAL DEBUG severe trace x"),
 	{" ", "]", "] ", "\t", " | ", "|", ": ", "]: ", " - ", ":root:", "x"},
 	{"mod::client: ", "a_b: ", "4711 --- [main] com.acme.App : ", "main.go:31\t", "a(1,2)", "[pid 31] ", "name - "},
+	{"a.go", "./a_b", "7", "-", "\"a-b", "x="},
+	{":7", ":7:2", "(7,2)", "(7,", "\": ", "("},
+	{": ", " ", ":"},
 	{"message", "level=info msg=x", "  two", "K", "\u00e9"},
 }
 
@@ -78,7 +82,7 @@ func TestMixedFormsEqualTheirTwins(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 1))
 	for range 30000 {
 		var line strings.Builder
-		for _, slot := range slots[max(0, rnd.IntN(14)-4):] {
+		for _, slot := range slots[max(0, rnd.IntN(18)-4):] {
 			switch rnd.IntN(20) {
 			case 0, 1, 2, 3:
 				continue

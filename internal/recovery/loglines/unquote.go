@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxQuotes is how often a text is unquoted that was quoted again and again.
@@ -13,6 +14,9 @@ const maxQuotes = 4
 // unquote returns the text that a line quotes as one JSON string: the whole line, the fields of an object that is nothing else, or
 // behind words. Ok: there was one.
 func unquote(line string) (text string, ok bool) {
+	if first := strings.TrimLeft(line, " "); first == "" || ' ' < first[0] && first[0] < utf8.RuneSelf && first[0] != '"' && strings.IndexByte(line, '\\') < 0 {
+		return "", false // as nearly always
+	}
 	bare := strings.TrimSpace(line)
 	if len(bare) < 2 || strings.IndexByte(bare, '\\') < 0 && bare[0] != '"' {
 		return "", false

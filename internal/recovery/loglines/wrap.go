@@ -25,12 +25,13 @@ type Crossing func(left, right string) int
 // next one had no room on it, and if the two read on: a list of lines stays a list.
 func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 	out := lines[:0:0]
+	s := &segment{crossing: crossing}
 	for i := 0; i < len(lines); {
 		end := i + 1
 		for lines[i] != "" && end < len(lines) && strings.TrimSpace(lines[end]) != "" && boxed[end] == boxed[i] {
 			end++
 		}
-		if s := newSegment(lines[i:end], crossing); s != nil && s.judge(boxed[i]) {
+		if s.take(lines[i:end]) && s.judge(boxed[i]) {
 			if len(out) == 0 {
 				out = append(make([]string, 0, len(lines)), lines[:i]...)
 			}
@@ -52,38 +53,36 @@ type segment struct {
 	lines    []string
 	widths   []int
 	width    int // of the widest
+	bonds    []bond
 	joins    []bool
 	soft     int // joins behind a line that has room left
 	hard     int // behind a full one
 }
 
-// newSegment is nil for lines that were not wrapped at any width.
-func newSegment(lines []string, crossing Crossing) *segment {
+// take begins anew with some lines, and reports whether they may be wrapped at any width.
+func (s *segment) take(lines []string) bool {
 	if len(lines) < 2 {
-		return nil
+		return false
 	}
-	s := &segment{crossing: crossing, lines: lines}
+	s.lines, s.width, s.widths, s.soft, s.hard = lines, 0, s.widths[:0], 0, 0
 	for _, l := range lines {
 		if len(l) > 4*widest {
-			return nil
+			return false
 		}
 		s.width = max(s.width, len(l))
 	}
 	if s.width < shortest {
-		return nil
+		return false
 	}
-	s.width, s.widths = 0, make([]int, len(lines))
-	for i, l := range lines {
+	s.width = 0
+	for _, l := range lines {
 		if strings.HasSuffix(l, "  ") {
 			l = strings.TrimRight(l, " ")
 		}
-		s.widths[i] = utf8.RuneCountInString(l)
-		s.width = max(s.width, s.widths[i])
+		s.widths = append(s.widths, utf8.RuneCountInString(l))
+		s.width = max(s.width, s.widths[len(s.widths)-1])
 	}
-	if s.width < shortest || s.width > widest {
-		return nil
-	}
-	return s
+	return s.width >= shortest && s.width <= widest
 }
 
 // bond is how much two lines look like one.
@@ -97,7 +96,8 @@ const (
 
 // judge decides which lines are joined with their next ones, and reports whether any is. Who draws a frame wraps what is in it.
 func (s *segment) judge(boxed bool) bool {
-	bonds := make([]bond, len(s.lines))
+	s.bonds = append(s.bonds[:0], make([]bond, len(s.lines))...)
+	bonds := s.bonds
 	clear, open := 0, jsonState{}
 	if boxed {
 		clear = 2
@@ -264,22 +264,52 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 // label is a name that a line may begin with, or that may stand in a sentence.
 var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 
-// place is a place in a file or the name of a field, with which lines begin.
-var place = regexp.MustCompile(`^(?:[\w./\\-]*[A-Za-z_][\w./\\-]*:\d+(?::\d+)?:? |\S+\(\d+,\d+\)|"[\w-]+": |[\w-]+=)`)
-
-// isPlace asks that expression, unless the first word speaks against it.
+// isPlace reports whether a line begins with a place in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field ("a": x, a=x).
 func isPlace(line string) bool {
-	word := line
-	if i := strings.IndexAny(line, "\t\n\f\r "); i >= 0 {
-		word = line[:i]
-	}
-	if strings.IndexByte(word, '(') < 0 && strings.IndexByte(word, '=') < 0 && (word == "" || word[0] != '"') {
-		colon := strings.IndexByte(word, ':')
-		if colon < 0 || colon+1 == len(word) || !plaintext.IsDigit(word[colon+1]) {
-			return false
+	name, file, letter := 0, 0, false // how long the run of what a name, and a file, is made of is
+	for ; file < len(line); file++ {
+		c := line[file]
+		if !plaintext.IsWord(c) && c != '.' && c != '/' && c != '\\' && c != '-' {
+			break
+		}
+		letter = letter || plaintext.IsLetter(c) || c == '_'
+		if name == file && (plaintext.IsWord(c) || c == '-') {
+			name++
 		}
 	}
-	return place.MatchString(line)
+	c := timeCursor{s: line, i: name}
+	if name > 0 && c.byte("=") {
+		return true
+	}
+	c.i = file
+	if letter && c.byte(":") && c.digits() {
+		if at := c.i; c.byte(":") && !c.digits() {
+			c.i = at
+		}
+		c.byte(":")
+		if c.byte(" ") {
+			return true
+		}
+	}
+	if line != "" && line[0] == '"' {
+		c.i = 1
+		for c.i < len(line) && (plaintext.IsWord(line[c.i]) || line[c.i] == '-') {
+			c.i++
+		}
+		if c.i > 1 && strings.HasPrefix(line[c.i:], `": `) {
+			return true
+		}
+	}
+	word := strings.IndexAny(line, "\t\n\f\r ")
+	if word < 0 {
+		word = len(line)
+	}
+	for i := 1; i < word; i++ {
+		if c.i = i; line[i] == '(' && c.byte("(") && c.digits() && c.byte(",") && c.digits() && c.byte(")") {
+			return true
+		}
+	}
+	return false
 }
 
 // starts are what begins a line that goes on with nothing.
@@ -287,6 +317,14 @@ var starts = []string{
 	"- ", "* ", "• ", "· ", "at ", "File \"", "--", "==", "__", "++", "@@", "$ ", "> ", ">>", "#", "✖", "✗", "✘", "✓", "✔", "×", "›", "❯", "⎿", "●", "|", "~", "^", "[", "<",
 	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "FAIL", "PASS", "npm ", "During handling",
 }
+
+// startsBy are the starts by their first bytes.
+var startsBy = func() (by [256][]string) {
+	for _, s := range starts {
+		by[s[0]] = append(by[s[0]], s)
+	}
+	return by
+}()
 
 // beginAlike reports whether two lines have the same first word.
 func beginAlike(line, next string) bool {
@@ -297,7 +335,7 @@ func beginAlike(line, next string) bool {
 
 // startsAnew reports whether next, without its indentation, begins a line of a list.
 func startsAnew(next string) bool {
-	if slices.ContainsFunc(starts, func(p string) bool { return strings.HasPrefix(next, p) }) || isPlace(next) || plainLevel.match(next) != nil {
+	if slices.ContainsFunc(startsBy[next[0]], func(p string) bool { return strings.HasPrefix(next, p) }) || isPlace(next) || plainLevel.match(next) != nil {
 		return true
 	}
 	first, _, _ := strings.Cut(next, " ")

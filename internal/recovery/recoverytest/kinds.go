@@ -22,6 +22,9 @@ func (k *Kind) Tail(n int) string {
 	return text[len(text)-n:]
 }
 
+// Adverse is the kind that no program prints.
+const Adverse = "words of many rules, of which none applies"
+
 // Kinds of output, of programs as they print.
 var Kinds = []Kind{
 	{
@@ -114,11 +117,11 @@ var Kinds = []Kind{
 		"The shelf has collapsed.\n",
 	},
 	{
-		"words of many rules, of which none applies",
+		Adverse,
 		func(i int) string {
 			return rotate(i,
 				fmt.Sprintf("the error page of config %d names a certificate, a connection and an http status, all of them made up\n", i),
-				fmt.Sprintf("tests of the model and its tokens: case %d of the problem list, with an unknown file in x%d.go: and y.c: fine\n", i, i),
+				fmt.Sprintf("tests of the model and its tokens: case %d of the problem list, with an odd file in x%d.go: and y.c: fine\n", i, i),
 				fmt.Sprintf("reset the counter before retry %d, wait until it is available, and note what the request says\n", i),
 				fmt.Sprintf("about permission model %d: memory, disk and network are as they were, and no key is in use\n", i),
 			)

@@ -102,7 +102,7 @@ func isCode(n string, out []byte, rest string) bool {
 	}
 	before, ok := wordBefore(out)
 	switch {
-	case !(len(n) == 3 && (n[0] == '4' || n[0] == '5')):
+	case len(n) != 3 || n[0] != '4' && n[0] != '5':
 		return ok && endsInCode(before)
 	case ok && (endsInCode(before) || endsInStatus(before)):
 		return true

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,13 +93,18 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	if verbose {
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		both := io.MultiWriter(os.Stderr, &printed)
+		cmd.Stdout, cmd.Stderr = both, both
 	}
 	failed := cmd.Run()
 	if failed != nil {
 		failed = fmt.Errorf("%s in %s: %w\n%s", s.Test, s.Package, failed, printed.Bytes())
 	}
 	f, err := os.Open(file)
+	if why, skipped := skipped(printed.String()); err != nil && failed == nil && skipped {
+		fmt.Println("  left out:", why)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, errors.Join(failed, fmt.Errorf("%s measured nothing", s.Test), err)
 	}
@@ -112,4 +118,14 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 		all = append(all, one)
 	}
 	return all, failed
+}
+
+// skipped is why a test says, in what go test -v prints, that it cannot be run here.
+func skipped(printed string) (why string, is bool) {
+	before, _, is := strings.Cut(printed, "\n--- SKIP:")
+	if !is {
+		return "", false
+	}
+	lines := strings.Split(strings.TrimSpace(before), "\n")
+	return strings.TrimSpace(lines[len(lines)-1]), true
 }

@@ -1,0 +1,409 @@
+package director
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"retake/internal/bench"
+	"retake/internal/bus"
+	"retake/internal/bus/server"
+	"retake/internal/bus/wire"
+	"retake/internal/fsm"
+	"retake/internal/metrics"
+)
+
+// Sizes of TestBenchHeartbeats. Every 100th worker falls silent after its first heartbeat.
+const (
+	beatWorkers = 100_000
+	beatEvery   = 15 * time.Second
+	beatTTL     = 20 * time.Second
+	beatSilent  = 100
+	beatReports = 1000 // decided in a second meanwhile
+	burstRound  = 3    // in which all send within a second
+)
+
+// beatsEnv has what the child that plays the workers needs: their processor time is not the director's.
+const beatsEnv = "RETAKE_BENCH_BEATS"
+
+type beatsOrder struct{ URL, JWT, Seed string }
+
+// TestBenchHeartbeats: the workers' side is played by a child over few connections; server, intake, owner, machine and journal are those of a director.
+func TestBenchHeartbeats(t *testing.T) {
+	if order := os.Getenv(beatsEnv); order != "" {
+		playWorkers(t, order)
+		return
+	}
+	bench.Begin(t)
+	b := startBeats(t)
+	figure := func(what string, value float64, unit string, goal bench.Goal) {
+		bench.Record(t, bench.Figure{Section: "heartbeats", What: what, Value: value, Unit: unit, Goal: goal})
+	}
+	figure("intake and bus: memory of an admitted worker that sends nothing", b.perWorker, "B", bench.Goal{})
+
+	b.beat(0, 1, beatEvery) // of all
+	b.settled(1, func(int) bool { return true })
+	before, decided := processorTime(t), b.decided.Load()
+	began := time.Now()
+	b.beat(2, 2, beatEvery) // of those that go on
+	with, took := processorTime(t)-before, time.Since(began)
+	rate := float64(b.decided.Load()-decided) / took.Seconds()
+	goesOn := func(n int) bool { return n%beatSilent != 0 }
+	lost := b.settled(2, goesOn)
+	t.Logf("a second round ended at %s", time.Since(b.began).Round(time.Millisecond))
+
+	began = time.Now()
+	b.beat(2, burstRound, time.Second)
+	sent := time.Since(began)
+	lost += b.settled(burstRound, goesOn)
+	caughtUp := time.Since(began) - sent
+	t.Logf("the burst was over at %s", time.Since(b.began).Round(time.Millisecond))
+
+	late := b.silences(beatWorkers / beatSilent)
+	before = processorTime(t)
+	time.Sleep(6 * time.Second)
+	without := processorTime(t) - before
+
+	cores := with.Seconds()/took.Seconds() - without.Seconds()/6
+	what := fmt.Sprintf("%d workers, a heartbeat each %s, %.0f reports decided a second: ", beatWorkers, beatEvery, rate)
+	figure(what+"what the heartbeats take", cores, "cores", bench.Goal{AtMost: 0.25, Limit: "the embedded server's and the client's passing on of each message is most of it: profile with -cpuprofile"})
+	figure("heartbeats lost, of those at a steady rate and of all within a second", float64(lost), "", bench.Goal{AtMost: 0.5})
+	figure("workers suspected that were not silent", float64(b.wrong.Load()), "", bench.Goal{AtMost: 0.5})
+	figure(fmt.Sprintf("a heartbeat of all within %.1f s: handed over after the last was sent", sent.Seconds()), float64(caughtUp.Microseconds())/1000, "ms", bench.Goal{})
+	figure("a silent worker is suspected after its deadline, p99", float64(late[len(late)*99/100].Microseconds())/1000, "ms", bench.Goal{AtMost: 100})
+	figure("the same, at most", float64(late[len(late)-1].Microseconds())/1000, "ms", bench.Goal{})
+}
+
+// beats is a director's part that hears heartbeats, with a fleet that runs.
+type beats struct {
+	t         *testing.T
+	owner     *owner
+	child     io.Writer
+	answers   *bufio.Scanner
+	perWorker float64
+	decided   atomic.Int64
+	wrong     atomic.Int64
+	slow      atomic.Int64
+	began     time.Time // of the first round
+
+	mu   sync.Mutex
+	late []time.Duration // silent workers, after their deadlines
+}
+
+func beatWorker(n int) string { return fmt.Sprintf("k%07d-1", n) }
+
+// fleet is a machine with so many running workers, heard at a time.
+func fleet(t *testing.T, config fsm.Config, tasks int, at time.Time) *fsm.Machine {
+	t.Helper()
+	config.MaxWorkers = tasks
+	m := fsm.New(config)
+	m.Step(fsm.Event{At: at.Add(-time.Hour), Body: fsm.Booted{RunID: "bench"}}) // the grace of the start is over
+	for n := range tasks {
+		begin(m, n, at)
+	}
+	if n := len(slices.Collect(m.Live())); n != tasks {
+		t.Fatalf("%d tasks have a worker, want %d", n, tasks)
+	}
+	return m
+}
+
+// begin has an issue taken, claimed and started, and its worker say hello.
+func begin(m *fsm.Machine, n int, at time.Time) {
+	for _, body := range beginning(n) {
+		m.Step(fsm.Event{At: at, Body: body})
+	}
+}
+
+func beginning(n int) []fsm.EventBody {
+	key, nonce := fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", n+1)), fmt.Sprintf("k%07d", n)
+	return []fsm.EventBody{
+		fsm.IssuesSeen{Repo: "acme/widgets", Issues: []fsm.IssueView{{
+			Key: key, Title: fmt.Sprintf("Widths of widget %d are wrong", n), URL: fmt.Sprintf("https://github.com/acme/widgets/issues/%d", n+1),
+			Open: true, Labels: []fsm.Label{fsm.LabelTask}, Nonce: nonce,
+		}}},
+		fsm.EffectEnded{Task: key, Effect: nonce + "-0/claim", Claim: &fsm.ClaimResult{Ours: true}},
+		fsm.EffectEnded{Task: key, Effect: nonce + "-1/start"},
+		fsm.Hello{Worker: nonce + "-1", Token: 1},
+	}
+}
+
+func startBeats(t *testing.T) *beats {
+	ctx, cancel := context.WithCancel(context.Background())
+	srv, err := server.Start(ctx, server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}, MaxWorkers: beatWorkers, SyncAlways: true, Log: zap.NewNop()})
+	must(t, err)
+	hub, err := bus.Open(ctx, bus.Options{Server: srv, Log: zap.NewNop(), OnOffence: func(o bus.Offence) { t.Errorf("an offence: %+v", o) }})
+	must(t, err)
+	must(t, hub.ShareSecret(ctx))
+
+	b := &beats{t: t}
+	s := &session{daemon: &daemon{log: zap.NewNop(), metrics: metrics.New(prometheus.NewRegistry(), "bench")}, bus: hub}
+	workers := make([]string, beatWorkers)
+	for n := range workers {
+		workers[n] = beatWorker(n)
+	}
+	config := testConfig()
+	config.HeartbeatTTL, config.Watchdog = beatTTL, 24*time.Hour
+	var parts sync.WaitGroup
+	heap := heapInUse()
+	watching, stop := context.WithCancel(ctx)
+	s.owner = newOwner(fsm.NewDriver(fsm.New(config), 0, "none"), hub.Journal(), zap.NewNop())
+	parts.Go(func() { _ = s.watchWorkers(watching) })
+	began := time.Now()
+	hub.Admit(workers...)
+	b.perWorker = float64(heapInUse()-heap) / beatWorkers
+	t.Logf("admitted in %s", time.Since(began).Round(time.Millisecond))
+	stop()
+	parts.Wait()
+
+	began = time.Now()
+	b.startChild(srv)
+	b.sent()
+	m := fleet(t, config, beatWorkers, time.Now())
+	t.Logf("the fleet was made in %s", time.Since(began).Round(time.Millisecond))
+	driver := fsm.NewDriver(m, hub.Journal().Head().Seq, "bench")
+	s.metrics.Begin(m, beatWorkers)
+	now, all := time.Now(), make([]fsm.Sign, 0, beatWorkers)
+	for _, w := range workers { // it has taken a while to make them
+		all = append(all, fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: w}, At: now})
+	}
+	for _, part := range fsm.InParts(all) {
+		m.Step(fsm.Event{At: now, Body: part})
+	}
+	b.began = time.Now()
+	b.owner = newOwner(driver, hub.Journal(), zap.NewNop())
+	s.owner = b.owner
+	b.owner.onDurable, b.owner.effects = func(fsm.Record) {}, b.effect
+	for _, part := range []sessionPart{s.owner.run, s.owner.handOver, s.watchWorkers, b.report} {
+		parts.Go(func() {
+			if err := part(ctx); err != nil {
+				t.Errorf("a part ended: %v", err)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		parts.Wait()
+		must(t, hub.Close(context.Background()))
+	})
+	return b
+}
+
+// effect is called by the owner. A probe says that a worker is suspected.
+func (b *beats) effect(e fsm.Effect) {
+	if e.Kind != fsm.DoProbe {
+		return
+	}
+	t, current := b.owner.driver.Machine().Worker(e.Worker)
+	if !current || !t.Since.Equal(b.owner.driver.Machine().Now()) && t.State != fsm.Suspect {
+		return
+	}
+	n, _ := strconv.Atoi(e.Worker[1 : len(e.Worker)-2])
+	_, heard := t.Activity()
+	late := b.owner.clock.peek().Sub(heard.Add(beatTTL + time.Millisecond))
+	if n%beatSilent != 0 {
+		if b.wrong.Add(1) <= 3 {
+			b.t.Logf("%s is suspected at %s, heard %s ago", e.Worker, time.Since(b.began).Round(time.Millisecond), (late + beatTTL).Round(time.Millisecond))
+		}
+		return
+	}
+	if late > 100*time.Millisecond && late < beatTTL/4 && b.slow.Add(1) <= 3 {
+		b.t.Logf("%s is suspected %s late, at %s", e.Worker, late.Round(time.Millisecond), time.Since(b.began).Round(time.Millisecond))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if late < beatTTL/4 { // of its first probe
+		b.late = append(b.late, late)
+	}
+}
+
+// silences waits until so many workers were suspected, and returns how late, the least first.
+func (b *beats) silences(workers int) []time.Duration {
+	b.t.Helper()
+	for until := time.Now().Add(2 * beatTTL); ; time.Sleep(50 * time.Millisecond) {
+		b.mu.Lock()
+		late := slices.Clone(b.late)
+		b.mu.Unlock()
+		if len(late) >= workers {
+			slices.Sort(late)
+			return late
+		}
+		if time.Now().After(until) {
+			b.t.Fatalf("%d of %d silent workers were suspected", len(late), workers)
+		}
+	}
+}
+
+// report has reports decided at their rate until ctx ends.
+func (b *beats) report(ctx context.Context) error {
+	const together = 20
+	tick := time.NewTicker(time.Second * together / beatReports)
+	defer tick.Stop()
+	for n := 0; ; n += together {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+		for i := n; i < n+together; i++ { // notices: the worker goes on
+			w := beatWorker(i % beatWorkers)
+			r := fsm.Report{Ref: fsm.ReportRef{ID: fmt.Sprintf("note-%d", i), Seq: uint64(i + 1)}, Stage: "CODE"}
+			b.owner.send(ctx, fsm.ReportReceived{Worker: w, Report: r}, func() { b.decided.Add(1) })
+		}
+	}
+}
+
+// settled waits until the last heartbeat of each worker of a kind has reached the machine, and returns how many have not in time.
+func (b *beats) settled(round int, of func(n int) bool) (lost int) {
+	b.t.Helper()
+	const together = 2000 // workers at which the owner looks at a time: it has other things to do
+	step := strconv.Itoa(round)
+	for until := time.Now().Add(3 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		lost = 0
+		for first := 0; first < beatWorkers; first += together {
+			missing, err := look(context.Background(), b.owner, func(d *fsm.Driver) (missing int) {
+				for n := first; n < first+together; n++ {
+					if t, _ := d.Machine().Worker(beatWorker(n)); of(n) && t != nil {
+						if a, _ := t.Activity(); a.Step != step {
+							missing++
+						}
+					}
+				}
+				return missing
+			})
+			must(b.t, err)
+			lost += missing
+		}
+		if lost == 0 || time.Now().After(until) {
+			return lost
+		}
+	}
+}
+
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// startChild runs this test's program once more, to play the workers.
+func (b *beats) startChild(srv *server.Server) {
+	b.t.Helper()
+	user, err := srv.Keys().Gatekeeper()
+	must(b.t, err)
+	order, err := json.Marshal(beatsOrder{URL: srv.URL("127.0.0.1"), JWT: user.JWT, Seed: user.Seed})
+	must(b.t, err)
+	child := exec.Command(os.Args[0], "-test.run=^TestBenchHeartbeats$")
+	child.Env = append(os.Environ(), beatsEnv+"="+string(order))
+	child.Stderr = os.Stderr
+	in, err := child.StdinPipe()
+	must(b.t, err)
+	out, err := child.StdoutPipe()
+	must(b.t, err)
+	must(b.t, child.Start())
+	b.child, b.answers = in, bufio.NewScanner(out)
+	b.t.Cleanup(func() {
+		_ = in.Close()
+		must(b.t, child.Wait())
+	})
+}
+
+// beat has every worker send one heartbeat of a round, evenly over some time; skip 2: without those that fall silent.
+func (b *beats) beat(skip, round int, over time.Duration) {
+	b.t.Helper()
+	_, err := fmt.Fprintf(b.child, "%d %d %d\n", skip, round, over.Milliseconds())
+	must(b.t, err)
+	b.sent()
+}
+
+// sent waits until the child has done what it was told.
+func (b *beats) sent() {
+	b.t.Helper()
+	if b.answers.Scan() && b.answers.Text() == "sent" {
+		return
+	}
+	said := b.answers.Text()
+	for b.answers.Scan() {
+		said += "\n" + b.answers.Text()
+	}
+	b.t.Fatalf("the child says %q, %v", said, b.answers.Err())
+}
+
+// playWorkers is the child: it sends what its standard input asks for.
+func playWorkers(t *testing.T, order string) {
+	var o beatsOrder
+	must(t, json.Unmarshal([]byte(order), &o))
+	conns := make([]*nats.Conn, 8) // the relay lets 4 MiB a second pass on each
+	for i := range conns {
+		nc, err := nats.Connect(o.URL, nats.UserJWTAndSeed(o.JWT, o.Seed))
+		must(t, err)
+		defer nc.Close()
+		conns[i] = nc
+	}
+	subjects := wire.Subjects{Prefix: wire.DefaultPrefix}
+	encode := func(n, round int) []byte {
+		p := wire.Heartbeat{
+			State: wire.HeartbeatState{Stage: wire.StageCode, IssueNumber: n + 1, Attempt: 1, Progress: &wire.Progress{Step: strconv.Itoa(round)}, LastUpdateAt: wire.At(time.Now())},
+			Usage: &wire.Usage{Tokens: int64(1000 * round), CostUSD: 0.21, CacheHits: 1},
+		}
+		data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: beatWorker(n), RunID: "run_20261121-095900Z"}, uint64(round), time.Now(), p)
+		must(t, err)
+		return data
+	}
+	burst := make([][]byte, beatWorkers) // made now: meanwhile the workers would be silent
+	for n := range burst {
+		burst[n] = encode(n, burstRound)
+	}
+	fmt.Println("sent")
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var skip, round, ms int
+		_, err := fmt.Sscan(lines.Text(), &skip, &round, &ms)
+		must(t, err)
+		began := time.Now()
+		for n := range beatWorkers {
+			due := began.Add(time.Duration(ms) * time.Millisecond * time.Duration(n) / beatWorkers)
+			if time.Until(due) > time.Millisecond {
+				for _, nc := range conns {
+					must(t, nc.Flush())
+				}
+				time.Sleep(time.Until(due))
+			}
+			if skip != 0 && n%beatSilent == 0 {
+				continue
+			}
+			data := burst[n]
+			if round != burstRound {
+				data = encode(n, round)
+			}
+			must(t, conns[n%len(conns)].Publish(subjects.Worker(beatWorker(n), wire.ChannelHeartbeat), data))
+		}
+		for _, nc := range conns {
+			must(t, nc.Flush())
+		}
+		fmt.Println("sent")
+	}
+}

@@ -1,0 +1,407 @@
+package director
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apicontainer "github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+	"github.com/docker/docker/client"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/bench"
+	"retake/internal/config"
+	"retake/internal/container"
+	"retake/internal/fsm"
+	"retake/internal/github/githubtest"
+)
+
+// hand is the only program of an image. As CODE it waits until it finds a file, and has done its work then.
+const hand = `package main
+
+import (
+	"os"
+	"time"
+)
+
+func main() {
+	for os.Remove("go") != nil {
+		time.Sleep(2 * time.Millisecond)
+	}
+	os.WriteFile("work.txt", []byte("done\n"), 0o644)
+}
+`
+
+const (
+	takes   = 5  // one after the other; medians are told
+	atOnce  = 50 // containers
+	ofBare  = "bare engine"
+	ofClone = "git clone and bare engine"
+	ofRm    = "bare engine, killed, removed, made"
+)
+
+// stage is a director whose workers are real, in containers that the image's only program is in.
+type stage struct {
+	*harness
+	api *client.Client
+}
+
+// newStage makes it, with GitHub's and our pace as they are usually, or as fast as can be.
+func newStage(t *testing.T, image string, workers int, paced bool) *stage {
+	t.Helper()
+	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
+	must(t, err)
+	s := &stage{newHarness(t, nil), api}
+	core, logs := observer.New(zap.DebugLevel)
+	s.logs, s.log = logs, zap.New(core)
+	placeWorker(t, filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"))
+	c, usual := &s.config, config.Default()
+	c.Director.Fleet = "bench-" + strings.ToLower(rand.Text()[:8])
+	c.Director.MaxWorkers, c.Director.Interval, c.Director.HTTPListen = workers, usual.Director.Interval, "127.0.0.1:0"
+	c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, "retake-"+c.Director.Fleet, "256MiB"
+	c.Stages = []config.Stage{{Name: "CODE", Run: []string{"/hand"}, Timeout: time.Hour}}
+	c.AgentBus.HeartbeatInterval, c.Timeouts.WorkerHeartbeatTTL = usual.AgentBus.HeartbeatInterval, time.Minute
+	if paced {
+		c.GitHub.Poll, c.RateLimits.GitHub.MinBetweenWrites = usual.GitHub.Poll, usual.RateLimits.GitHub.MinBetweenWrites
+	} else {
+		c.RateLimits.GitHub.MinBetweenWrites = time.Millisecond
+	}
+	t.Cleanup(s.clear)
+	return s
+}
+
+func (s *stage) ours() filters.Args {
+	return filters.NewArgs(filters.Arg("label", container.LabelFleet+"="+s.config.Director.Fleet))
+}
+
+// clear ends the director and removes all of its fleet.
+func (s *stage) clear() {
+	s.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	s.removeAll(ctx, s.ours())
+	volumes, err := s.api.VolumeList(ctx, volume.ListOptions{Filters: s.ours()})
+	for _, v := range volumes.Volumes {
+		err = errors.Join(err, s.api.VolumeRemove(ctx, v.Name, false))
+	}
+	if err := errors.Join(err, s.api.NetworkRemove(ctx, s.config.Containers.Network), s.api.Close()); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// removeAll removes containers, several at once.
+func (s *stage) removeAll(ctx context.Context, which filters.Args) {
+	s.t.Helper()
+	list, err := s.api.ContainerList(ctx, apicontainer.ListOptions{All: true, Filters: which})
+	must(s.t, err)
+	must(s.t, eachAtOnce(len(list), func(i int) error {
+		return s.api.ContainerRemove(ctx, list[i].ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true})
+	}))
+}
+
+// eachAtOnce runs all at once, and returns what went wrong.
+func eachAtOnce(n int, run func(i int) error) error {
+	failed := make(chan error, n)
+	for i := range n {
+		go func() { failed <- run(i) }()
+	}
+	var err error
+	for range n {
+		err = errors.Join(err, <-failed)
+	}
+	return err
+}
+
+// ring tells the director of a change as GitHub's webhook does.
+func (s *stage) ring(number string) {
+	s.t.Helper()
+	hook := hookOf("issues", number, labelled, webhookSecret)
+	sent, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.address(webhookPath), hook.Body)
+	must(s.t, err)
+	sent.Header, sent.Close = hook.Header, true
+	resp, err := http.DefaultClient.Do(sent)
+	must(s.t, err)
+	must(s.t, resp.Body.Close())
+}
+
+// said waits for a line of the log, and returns when it was written, and its fields.
+func (s *stage) said(message string, fields map[string]any) (at time.Time, found map[string]any) {
+	s.t.Helper()
+	s.until(fmt.Sprint(message, fields), func() bool {
+		for _, e := range s.logs.FilterMessage(message).All() {
+			m, fits := e.ContextMap(), true
+			for name, want := range fields {
+				fits = fits && fmt.Sprint(m[name]) == fmt.Sprint(want)
+			}
+			if fits {
+				at, found = e.Time, m
+				return true
+			}
+		}
+		return false
+	})
+	return at, found
+}
+
+func (s *stage) moved(key string, attempt int, to string) time.Time {
+	s.t.Helper()
+	at, _ := s.said("transition", map[string]any{"issue": key, "attempt": attempt, "to": to})
+	return at
+}
+
+// effectTook is how long the effect of an attempt took.
+func (s *stage) effectTook(key, attempt, kind string) time.Duration {
+	s.t.Helper()
+	_, m := s.said("effect done", map[string]any{"issue": key, "effect": attempt + "/" + kind})
+	return m["took"].(time.Duration)
+}
+
+// started is when a container was asked for, and when its first process ran, as the engine says.
+func (s *stage) started(name string) (info apicontainer.InspectResponse, created, started time.Time) {
+	s.t.Helper()
+	info, err := s.api.ContainerInspect(s.t.Context(), name)
+	must(s.t, err)
+	created, err = time.Parse(time.RFC3339Nano, info.Created)
+	must(s.t, err)
+	started, err = time.Parse(time.RFC3339Nano, info.State.StartedAt)
+	must(s.t, err)
+	return info, created, started
+}
+
+// workerOf is the running container of an issue. The engine's list can be behind: a worker may have said hello before.
+func (s *stage) workerOf(key string) (name string) {
+	s.t.Helper()
+	which := s.ours()
+	which.Add("label", container.LabelTask+"="+key)
+	s.until("the engine lists the worker of "+key, func() bool {
+		list, err := s.api.ContainerList(s.t.Context(), apicontainer.ListOptions{Filters: which})
+		must(s.t, err)
+		if len(list) == 1 {
+			name = list[0].Labels[container.LabelAttempt]
+		}
+		return len(list) == 1
+	})
+	return name
+}
+
+// bare starts containers with nothing of ours but the settings of one of ours.
+type bare struct {
+	s    *stage
+	like apicontainer.InspectResponse
+	dir  string
+}
+
+// run makes and starts one, and returns when it runs.
+func (b *bare) run(ctx context.Context, name string) (time.Time, error) {
+	config, host := *b.like.Config, *b.like.HostConfig
+	config.Labels, config.Entrypoint = map[string]string{"retake.bench": b.s.config.Director.Fleet}, []string{"/hand"}
+	config.AttachStdin, config.OpenStdin, config.StdinOnce, config.Hostname = false, false, false, ""
+	host.Mounts = slices.Clone(host.Mounts)
+	for i := range host.Mounts {
+		if host.Mounts[i].Target == config.WorkingDir {
+			host.Mounts[i].Source = b.dir
+		}
+	}
+	made, err := b.s.api.ContainerCreate(ctx, &config, &host, &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{b.s.config.Containers.Network: {}}}, nil, name)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if err := b.s.api.ContainerStart(ctx, made.ID, apicontainer.StartOptions{}); err != nil {
+		return time.Time{}, err
+	}
+	info, err := b.s.api.ContainerInspect(ctx, made.ID)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return time.Parse(time.RFC3339Nano, info.State.StartedAt)
+}
+
+func (b *bare) label() filters.Args {
+	return filters.NewArgs(filters.Arg("label", "retake.bench="+b.s.config.Director.Fleet))
+}
+
+// median in milliseconds.
+func median(all []time.Duration) float64 {
+	all = slices.Clone(all)
+	slices.Sort(all)
+	return float64(all[len(all)/2].Microseconds()) / 1000
+}
+
+// TestBenchTakes measures what comes between a label and a running container, a death and its replacement, a report and a push: first each alone with the usual
+// pace of writes, then many at once without it. Beside it is what the same engine takes for the same containers.
+func TestBenchTakes(t *testing.T) {
+	bench.Begin(t)
+	image := imageOf(t, "hand", hand)
+	t.Run("one", func(t *testing.T) { oneTake(t, image) })
+	t.Run("many", func(t *testing.T) { manyTakes(t, image) })
+}
+
+func oneTake(t *testing.T, image string) {
+	s := newStage(t, image, 3, true)
+	s.start()
+	s.until("the first poll is over", func() bool { return s.looks(0) >= 0 })
+	times := map[string][]time.Duration{}
+	note := func(what string, d time.Duration) { times[what] = append(times[what], d) }
+	var like apicontainer.InspectResponse
+	for n := 1; n <= takes; n++ {
+		key := s.github.CreateIssue(repo, "octocat", "Do it", "")
+		began := time.Now()
+		s.github.AddLabel(key, "octocat", "agent-task")
+		s.ring(fmt.Sprint(n))
+		running := s.moved(key, 1, "Running")
+		worker := s.workerOf(key)
+		task := strings.TrimSuffix(worker, "-1")
+		info, created, started := s.started(worker)
+		like = info
+		seen, won := s.moved(key, 0, "Claiming"), s.moved(key, 1, "Starting")
+		note("seen", seen.Sub(began))
+		note("claim", won.Sub(seen))
+		note("checkout", created.Sub(won))
+		note("container", started.Sub(created))
+		note("hello", running.Sub(started))
+		note("start", started.Sub(won))
+		note("all", running.Sub(began))
+
+		killed := time.Now()
+		must(t, s.api.ContainerKill(t.Context(), worker, "SIGKILL"))
+		s.moved(key, 2, "Running")
+		_, _, started = s.started(s.workerOf(key))
+		_, verdict := s.said("verdict", map[string]any{"issue": key, "attempt": 1})
+		note("died", s.moved(key, 1, "Stopping").Sub(killed))
+		note("stop", s.effectTook(key, worker, "stop"))
+		wait := verdict["delay"].(time.Duration)
+		note("delay", wait)
+		note("replaced", started.Sub(killed)-wait)
+		note("restart", started.Sub(s.moved(key, 2, "Starting")))
+
+		must(t, os.WriteFile(filepath.Join(s.config.Director.DataDir, "tasks", task, "checkout", "go"), nil, 0o644))
+		reported, _ := s.said("report", map[string]any{"worker": task + "-2", "ok": true})
+		pushed, _ := s.said("delivered", map[string]any{"task": task})
+		note("end", s.effectTook(key, task+"-2", "stop"))
+		note("pushed", pushed.Sub(reported))
+		s.moved(key, 2, "Done")
+	}
+	b := &bare{s: s, like: like}
+	for n := range takes {
+		b.dir = filepath.Join(t.TempDir(), "checkout")
+		began := time.Now()
+		clone := exec.CommandContext(t.Context(), "git", "clone", "--quiet", s.gitURL(), b.dir)
+		if out, err := clone.CombinedOutput(); err != nil {
+			t.Fatalf("git clone: %v %s", err, out)
+		}
+		cloned := time.Now()
+		must(t, os.Chmod(b.dir, 0o777))
+		name := fmt.Sprint(s.config.Director.Fleet, "-bare", n)
+		runs, err := b.run(t.Context(), name)
+		must(t, err)
+		note("bare", runs.Sub(cloned))
+		note("bare clone", runs.Sub(began))
+		killed := time.Now()
+		must(t, s.api.ContainerKill(t.Context(), name, "SIGKILL"))
+		must(t, s.api.ContainerRemove(t.Context(), name, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
+		runs, err = b.run(t.Context(), name)
+		must(t, err)
+		note("bare again", runs.Sub(killed))
+	}
+	s.removeAll(t.Context(), b.label())
+	record := func(what, key string, goal bench.Goal, beside, of string) {
+		f := bench.Figure{Section: "takes", What: what, Value: median(times[key]), Unit: "ms", Goal: goal}
+		if beside != "" {
+			f.Beside, f.Of = median(times[beside]), of
+		}
+		bench.Record(t, f)
+	}
+	most := bench.Goal{AtMost: 1.3, Ratio: true}
+	record("claim won → container runs", "start", most, "bare clone", ofClone)
+	record("  of it: issue read, checkout, credential", "checkout", bench.Goal{}, "", "")
+	record("  of it: container created and started", "container", most, "bare", ofBare)
+	record("before it: label → seen, told by a webhook (else github.poll_seconds)", "seen", bench.Goal{}, "", "")
+	record("before it: claim, its two writes and the pause between them", "claim", bench.Goal{}, "", "")
+	record("behind it: worker says hello", "hello", bench.Goal{}, "", "")
+	record("label → worker runs, all of it", "all", bench.Goal{}, "", "")
+	replaced := most
+	replaced.Limit = "0.2 s are for word of the engine that memory ran out, which can come after the end; the rest is git, which keeps what the dead worker had changed"
+	record("worker killed → replacement runs, without the policy's delay", "replaced", replaced, "bare again", ofRm)
+	record("  of it: the director knows", "died", bench.Goal{}, "", "")
+	record("  of it: why it ended, its patch and output kept, container removed", "stop", bench.Goal{}, "", "")
+	record("  of it: issue ours still → replacement runs", "restart", bench.Goal{}, "", "")
+	record("beside it: the policy's delay", "delay", bench.Goal{}, "", "")
+	record("success reported → pushed", "pushed", bench.Goal{}, "", "")
+	record("  of it: container ended and removed, patch and output kept", "end", bench.Goal{}, "", "")
+}
+
+// gitURL is where the repository is cloned from, as its director does.
+func (s *stage) gitURL() string {
+	return strings.Replace(strings.TrimSuffix(s.config.GitHub.APIURL, githubtest.APIPath), "://", "://x-access-token:token@", 1) + "/" + repo + ".git"
+}
+
+// manyTakes carries out the starts of many attempts at once. Claims are left out: GitHub's limits spread so many over a minute.
+func manyTakes(t *testing.T, image string) {
+	s := newStage(t, image, atOnce, false)
+	for range atOnce {
+		s.github.CreateIssue(repo, "octocat", "Do it", "", "agent-task")
+	}
+	d, err := open(t.Context(), s.options(), false)
+	must(t, err)
+	defer d.close()
+	sess := d.newSession()
+	sess.recorder, _, err = sess.newRecorder(fsm.New(d.machineConfig(d.setup())))
+	must(t, err)
+	must(t, errors.Join(d.bus.ShareSecret(t.Context()), sess.openRepositories(t.Context())))
+	names := make([]string, atOnce)
+	began := time.Now()
+	must(t, eachAtOnce(atOnce, func(i int) error {
+		nonce := newNonce()
+		names[i] = fsm.AttemptID(nonce, 1)
+		out := sess.start(t.Context(), fsm.Effect{
+			Kind: fsm.DoStart, Task: fsm.IssueKey(fmt.Sprint(repo, "#", i+1)), Nonce: nonce, Attempt: 1, Worker: names[i],
+			At: time.Now(), Start: &fsm.StartOrder{WatchdogAt: time.Now().Add(time.Hour)},
+		})
+		if out.Failure != nil {
+			return errors.New(out.Failure.Text)
+		}
+		return nil
+	}))
+	var last time.Time
+	var like apicontainer.InspectResponse
+	for _, name := range names {
+		info, _, started := s.started(name)
+		like, last = info, later(last, started)
+	}
+	s.removeAll(t.Context(), s.ours())
+	b := &bare{s: s, like: like, dir: t.TempDir()}
+	must(t, os.Chmod(b.dir, 0o777))
+	runs := make([]time.Time, atOnce)
+	bareBegan := time.Now()
+	must(t, eachAtOnce(atOnce, func(i int) (err error) {
+		runs[i], err = b.run(t.Context(), fmt.Sprint(s.config.Director.Fleet, "-bare", i))
+		return err
+	}))
+	bareLast := slices.MaxFunc(runs, time.Time.Compare)
+	s.removeAll(t.Context(), b.label())
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	bench.Record(t, bench.Figure{
+		Section: "takes", What: fmt.Sprintf("%d starts at once, checkouts and all → last container runs", atOnce), Value: ms(last.Sub(began)), Unit: "ms",
+		Beside: ms(bareLast.Sub(bareBegan)), Of: ofBare, Goal: bench.Goal{AtMost: 1.3, Ratio: true},
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
