@@ -28,6 +28,8 @@ var (
 	ErrImageMissing = errors.New("container: image missing")
 	// ErrImagePull: a pull was tried and failed. Such an error is ErrImageMissing, too.
 	ErrImagePull = fmt.Errorf("%w: pull failed", ErrImageMissing)
+	// ErrUnconfirmed: what runs an attempt does not answer, and so nobody can say when the attempt is gone. It has been told to end it.
+	ErrUnconfirmed = errors.New("container: end not confirmed")
 	// ErrNetwork: the workers' network exists, but is not one that workers can use.
 	ErrNetwork = errors.New("container: network")
 )

@@ -10,6 +10,7 @@ type State string
 
 // The states that List reports.
 const (
+	StatePending  State = "pending" // accepted; it waits for room, for a volume or for its image, and nothing of it has run
 	StateCreated  State = "created" // never ran; a failed start leaves it so
 	StateRunning  State = "running"
 	StatePaused   State = "paused"
@@ -32,6 +33,7 @@ type Status struct {
 	AttemptID string
 	Task      string
 	State     State
+	Waiting   string // StatePending: for what, in the runtime's own words
 }
 
 // Exit is how an attempt's container ended.
@@ -44,7 +46,22 @@ type Exit struct {
 	StartError string // why it could not be started
 	Stdout     []byte // newest 32 KiB, cut at a UTF-8 boundary
 	Stderr     []byte
+
+	Cause EndCause // what the runtime itself ended it for, or what kept it from starting; empty: nothing that it told
+	Words string   // the runtime's own words for that
 }
+
+// EndCause is why a runtime that places attempts by itself has ended one.
+type EndCause string
+
+// The causes.
+const (
+	EndEvicted   EndCause = "evicted"   // its node needed what it used
+	EndPreempted EndCause = "preempted" // something more important needed its room
+	EndDeadline  EndCause = "deadline"  // the runtime's own bound of its life passed
+	EndNodeLost  EndCause = "node_lost" // its node does not answer any more
+	EndDeleted   EndCause = "deleted"   // somebody else removed it
+)
 
 // signals names what an exit code above 128 stands for. Only signals that end a process by default on Linux.
 var signals = map[int]string{
