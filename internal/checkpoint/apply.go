@@ -22,7 +22,7 @@ import (
 // nothing is removed. fetch is called from several goroutines, for chunks whose order is theirs; it stops with ctx.
 func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context.Context, Digest) ([]byte, error)) error {
 	if have == nil {
-		s := Scanner{Dir: dir, Limits: noLimits}
+		s := Scanner{Dir: dir, Limits: Unlimited}
 		s.Know(want)
 		var err error
 		if have, err = s.Scan(ctx, true); err != nil {
@@ -51,8 +51,8 @@ func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context
 	return err
 }
 
-// noLimits: what is there is looked at whole.
-var noLimits = Limits{Files: 1 << 40, Entries: 1 << 40, Depth: 1 << 20, PathBytes: 1 << 20, Bytes: 1 << 60}
+// Unlimited lets through whatever there may be: it is for what was checked before.
+var Unlimited = Limits{Files: 1 << 40, Entries: 1 << 40, Depth: 1 << 20, PathBytes: 1 << 20, Bytes: 1 << 60}
 
 const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
