@@ -224,6 +224,9 @@ func (d *checkoutDesk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 		return wire.CheckpointAnswer{Refused: wire.RefusedMalformed, Detail: reasonOf(err).Error()}
 	}
 	missing, err := d.take(ctx, e)
+	if err == nil && e.TooMuch != "" {
+		err = refuse(wire.RefusedTooMuch, "%.1000s", e.TooMuch) // by the worker itself, which has signed it
+	}
 	if err == nil {
 		return wire.CheckpointAnswer{Saved: len(missing) == 0, Missing: missing}
 	}
@@ -274,6 +277,9 @@ func (d *checkoutDesk) take(ctx context.Context, c *wire.Checkpoint) (missing []
 	}
 	if !d.open.Writes {
 		return nil, ErrClosed
+	}
+	if c.TooMuch != "" {
+		return nil, nil
 	}
 	m, lost, err := d.load(ctx, root)
 	if err != nil || len(lost) > 0 {

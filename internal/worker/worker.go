@@ -37,13 +37,17 @@ type worker struct {
 	steps        chan step
 	stagesEnded  chan *failure // nil: all stages ended well
 	delivered    chan struct{}
+	saved        chan error // what became of the last checkpoint
 	sessionPanic chan error // a panic of the session
 	outbox       chan wire.Payload
 	reconnected  chan struct{} // one token
 
 	// ----
+	work       context.Context // of everything that the worker does
 	bus        Bus
 	spool      *spool
+	checkouts  *checkpointer // nil: the checkout does not travel
+	report     wire.Payload  // that waits for the last checkpoint; nil: none does, or there is none to send
 	attempt    *attempt
 	watchdog   *pausableTimer
 	stopStages context.CancelCauseFunc // nil: no stage is running
@@ -71,7 +75,7 @@ func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 		position: newPosition(p),
 		syncDisk: safefile.SyncDisk, mark: func(string, int) {},
 		welcomed: make(chan admission), stops: make(chan wire.Stop, 4), syncs: make(chan wire.SyncRequired, 4), steps: make(chan step), stagesEnded: make(chan *failure, 1),
-		delivered: make(chan struct{}), sessionPanic: make(chan error, 1), outbox: make(chan wire.Payload, 4), reconnected: make(chan struct{}, 1),
+		delivered: make(chan struct{}), saved: make(chan error, 1), sessionPanic: make(chan error, 1), outbox: make(chan wire.Payload, 4), reconnected: make(chan struct{}, 1),
 	}
 }
 
@@ -84,7 +88,7 @@ func (w *worker) run(ctx context.Context) (code ExitCode) {
 			w.sessionPanic <- fault
 		}
 	})
-	w.terminated = ctx.Done()
+	w.terminated, w.work = ctx.Done(), work
 	if fault := catchPanic(func() { code = w.loop(work) }); fault != nil {
 		code = w.reportPanic(work, fault)
 	}
@@ -161,6 +165,8 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 			w.onStep(s)
 		case f := <-w.stagesEnded:
 			code, done = w.onStagesEnded(f)
+		case err := <-w.saved:
+			code, done = w.onSaved(err)
 		case <-w.delivered:
 			code, done = w.outcome, true
 		case <-w.heartbeats:
@@ -220,6 +226,11 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 	w.attempt = &attempt{plan: w.plan, run: w.runner, pauses: &w.pauses, env: w.env, mask: w.mask, log: w.log, onUsage: w.position.setUsage, runs: map[string]int{}}
 	w.attempt.offersLeases, w.attempt.mark = w.offersLeases, w.mark
 	w.attempt.leases = newLeaseClient(w.plan, w.bus, w.log)
+	w.attempt.stageEnded = func() {}
+	if w.plan.Checkout != nil {
+		w.checkouts = newCheckpointer(w.plan, w.bus, w.log)
+		w.attempt.stageEnded = w.checkouts.soon
+	}
 	folder, err := openFolder(w.plan.Workdir)
 	w.spool = &spool{folder: folder, attempt: w.plan.AttemptID, log: w.log}
 	if err != nil {
@@ -239,7 +250,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 	}
 	w.stages.Go(func() {
 		var f *failure
-		if fault := catchPanic(func() { f = w.attempt.runStages(stageCtx) }); fault != nil {
+		if fault := catchPanic(func() { f = w.runAttempt(stageCtx) }); fault != nil {
 			f = &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 		}
 		if f == nil { // what is reported as done must not be lost by a power cut: agents sync nothing
@@ -250,6 +261,24 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		w.stagesEnded <- f
 	})
 	return 0, false
+}
+
+// runAttempt runs the stages, with the checkout around them if it travels.
+func (w *worker) runAttempt(ctx context.Context) *failure {
+	if w.checkouts == nil {
+		return w.attempt.runStages(ctx)
+	}
+	w.attempt.notify(step{stage: wire.StageStart, text: "fetching the checkout"})
+	if err := w.checkouts.fetch(ctx); err != nil {
+		f := &failure{kind: failedStart, stage: wire.StageStart, number: 1, err: err}
+		if ctx.Err() != nil {
+			f.kind = failedStopped
+		}
+		return f
+	}
+	stop := w.checkouts.start(ctx)
+	defer stop()
+	return w.attempt.runStages(ctx)
 }
 
 func (w *worker) onStep(s step) {
@@ -279,21 +308,76 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 		w.log.Error("the worker itself failed", zap.Error(f.err))
 	}
 	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
+		if w.end != nil && w.end.code == ExitTerminated && w.checkouts.sends() { // whoever stops the container may take the work with it
+			w.save()
+			return 0, false
+		}
 		return w.endCode(ExitBroken), true
 	}
-	report, err := w.report(f)
+	report, err := w.makeReport(f)
 	if err != nil {
 		w.log.Error("the final report cannot be made", zap.Error(err))
 		return ExitBroken, true
 	}
 	w.reporting = true
 	w.heartbeat()
-	w.outbox <- report
 	if w.end != nil {
-		w.outcome = w.end.code
 		w.ackTimeout = time.After(w.end.ackTimeout)
 	}
+	if w.report = report; w.checkouts.sends() {
+		w.save()
+		return 0, false
+	}
+	return w.send()
+}
+
+// send hands the report over.
+func (w *worker) send() (ExitCode, bool) {
+	w.outbox <- w.report
+	w.report = nil
+	if w.end != nil {
+		w.outcome = w.end.code
+	}
 	return 0, false
+}
+
+// save sends the last checkpoint, with the report that waits for it in the spool. Nothing of the stages runs any more. It ends with an answer, or when there is no more time for one.
+func (w *worker) save() {
+	ctx, cancel := w.work, func() {}
+	if w.end != nil {
+		ctx, cancel = context.WithTimeout(ctx, max(w.end.ackTimeout, w.end.grace)*3/4)
+	}
+	w.position.set(step{stage: w.position.progress().Stage, text: "handing over the work"})
+	w.stages.Go(func() {
+		defer cancel()
+		var err error
+		if fault := catchPanic(func() { err = w.checkouts.last(ctx) }); fault != nil {
+			err = fault
+		}
+		w.saved <- err
+	})
+}
+
+// onSaved goes on when it is known what became of the last checkpoint: a success whose work did not arrive is none.
+func (w *worker) onSaved(err error) (ExitCode, bool) {
+	if err != nil {
+		w.log.Error("the last checkpoint does not count", zap.Error(err))
+	}
+	_, success := w.report.(*wire.WorkerResult)
+	switch {
+	case w.report == nil:
+		return w.endCode(ExitBroken), true
+	case err != nil && success:
+		f := &failure{kind: failedCheckpoint, stage: wire.StageDone, number: 1, err: err}
+		if !permanent(err) { // there was no more time
+			f.kind = failedStopped
+		}
+		if w.report, err = w.makeReport(f); err != nil {
+			w.log.Error("the final report cannot be made", zap.Error(err))
+			return ExitBroken, true
+		}
+	}
+	return w.send()
 }
 
 // endCode is the code of the end from outside, if there was one.
@@ -304,7 +388,7 @@ func (w *worker) endCode(otherwise ExitCode) ExitCode {
 	return otherwise
 }
 
-func (w *worker) report(f *failure) (wire.Payload, error) {
+func (w *worker) makeReport(f *failure) (wire.Payload, error) {
 	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
 	var p wire.Payload
 	switch f {

@@ -35,8 +35,9 @@ func (s Subjects) CheckoutPublished(worker string) []string {
 // Checkpoint says that the chunks which a worker has sent are its checkout as it is now. It counts as a whole or not at all.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
-	Manifest  string `json:"manifest"`        // name of its root chunk
-	Final     bool   `json:"final,omitempty"` // nothing runs any more: a report follows
+	Manifest  string `json:"manifest"`           // name of its root chunk
+	Final     bool   `json:"final,omitempty"`    // nothing runs any more: a report follows
+	TooMuch   string `json:"too_much,omitempty"` // which limit the checkout is beyond: nothing was sent, and the manifest is that of the last checkpoint; empty: none
 }
 
 // CheckpointAnswer is what became of a Checkpoint.

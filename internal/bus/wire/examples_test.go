@@ -55,6 +55,6 @@ var examples = map[string]string{
 	"budget_grant.v1":      `{"grant_id":"g1","lease_seconds":120,"wait_seconds":12.5,"why":"cooldown"}`,
 	"budget_release.v1":    `{"grant_id":"g1"}`,
 	"budget_report.v1":     `{"grant_id":"g1","status":"rate_limited","retry_after_seconds":30,"headers":{"retry-after":"30"}}`,
-	"checkpoint.v1":        `{"attempt_id":"k3v9qx2m-1","manifest":"47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU","final":true}`,
+	"checkpoint.v1":        `{"attempt_id":"k3v9qx2m-1","manifest":"47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU","final":true,"too_much":"the checkout has more than 500000 files"}`,
 	"checkpoint_answer.v1": `{"saved":false,"missing":["47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU"],"refused":"too_much","detail":"the checkout has more than 500000 files"}`,
 }
