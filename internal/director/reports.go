@@ -66,6 +66,11 @@ func (s *session) report(r bus.Report) fsm.Report {
 	if cause := s.quotaUsedUp(nonce); cause != "" && !out.OK && s.setup().classifier.Classify(out.Evidence).Reason == recovery.DiskFull {
 		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
 	}
+	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && s.config.Workspace.Travels() {
+		if cause := s.heldBack(r.Worker); cause != "" {
+			out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
+		}
+	}
 	return out
 }
 
@@ -141,7 +146,7 @@ func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit
 	if stored, err = s.reports.of(ctx, e.Worker); err != nil || hasEnd(stored) {
 		return stored, err
 	}
-	if err := s.bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
+	if err := s.bus.Report(ctx, e.Worker, s.exitReport(ctx, e, x)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBus, err)
 	}
 	return s.reports.of(ctx, e.Worker)
