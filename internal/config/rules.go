@@ -120,6 +120,12 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{keys: []string{"workspace.transport", "containers.runtime"}, wrong: func(c Config) string {
+		if c.Containers.Runtime == OnKubernetes && !c.Workspace.Travels() {
+			return `nodes of a cluster have no folders of this machine, want workspace.transport = "sync"`
+		}
+		return ""
+	}},
 	{keys: []string{"kubernetes.address", "containers.runtime", "agent_bus.url", "containers.egress", "containers.proxied_keys", "containers.proxy_url"}, wrong: func(c Config) string {
 		switch {
 		case c.Containers.Runtime != OnKubernetes || c.Kubernetes.Address != "":

@@ -40,6 +40,9 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	for _, f := range spec.Files {
 		entry(path.Join(Dir, f.Name), tar.TypeReg, 0o600, int64(len(f.Data)), bytes.NewReader(f.Data))
 	}
+	if spec.Checkout == "" {
+		entry(spec.Workdir+"/", tar.TypeDir, 0o755, 0, nil)
+	}
 	for _, m := range spec.Mounts {
 		if isGiven(m) {
 			entry(m.Target+"/", tar.TypeDir, 0o755, 0, nil)

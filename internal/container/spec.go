@@ -32,7 +32,7 @@ type Spec struct {
 	Task         string   // issue key, for people and lists
 	Image        string   // any image; nothing of ours is needed in it, its own settings are overridden
 	Workdir      string   // absolute path in the container, outside of Dir
-	Checkout     string   // absolute path on the daemon's host, mounted writable at Workdir
+	Checkout     string   // absolute path on the daemon's host, mounted writable at Workdir; empty: Workdir is empty at first, belongs to User, and goes with the attempt
 	Entrypoint   []string // argument vector of the first process; the image's CMD is not appended
 	Files        []File   // optional; put into Dir before the start, owned by User and readable by nobody else
 	Stdin        []byte   // optional; all that the first process reads of its standard input, in no file and no argument
@@ -78,7 +78,7 @@ func (s Spec) Validate() error {
 		{len(s.Entrypoint) > 0 && s.Entrypoint[0] != "", "entrypoint: want an argument vector"},
 		{s.WorkerBinary != "", "worker binary: want a path"},
 		{clean(s.Workdir) && s.Workdir != "/" && !within(s.Workdir, Dir), "workdir: want a clean absolute path, not / and not in " + Dir},
-		{clean(s.Checkout), "checkout: want a clean absolute path on the daemon's host"},
+		{s.Checkout == "" || clean(s.Checkout), "checkout: want a clean absolute path on the daemon's host, or none"},
 		{s.Memory >= minMemory, "memory: want at least 6 MiB"},
 		{s.CPUs > 0, "cpus: want more than 0"},
 		{s.Pids >= 1, "pids: want at least 1"},

@@ -63,15 +63,23 @@ func (s *session) report(r bus.Report) fsm.Report {
 	}
 	by := s.setup().classifier
 	found := by.Classify(out.Evidence)
-	nonce, _, _ := fsm.ParseAttemptID(r.Worker)
-	if found.Reason == recovery.DiskFull {
-		if cause := s.quotaUsedUp(nonce); cause != "" {
-			out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
-			found = by.Classify(out.Evidence)
-		}
+	if cause := s.tooMuch(r, found); cause != "" {
+		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
+		found = by.Classify(out.Evidence)
 	}
 	out.Classified = &fsm.Classified{By: by, Finding: found}
 	return out
+}
+
+// tooMuch says, for people, in what a failed attempt has gone beyond what its checkout may have; empty: in nothing.
+func (s *session) tooMuch(r bus.Report, found recovery.Finding) (cause string) {
+	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && s.config.Workspace.Travels() {
+		cause = s.heldBack(r.Worker)
+	}
+	if nonce, _, _ := fsm.ParseAttemptID(r.Worker); cause == "" && found.Reason == recovery.DiskFull {
+		cause = s.quotaUsedUp(nonce)
+	}
+	return cause
 }
 
 // report translates a stored report; the evidence goes along, but is not journaled.
@@ -146,7 +154,7 @@ func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit
 	if stored, err = s.reports.of(ctx, e.Worker); err != nil || hasEnd(stored) {
 		return stored, err
 	}
-	if err := s.bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
+	if err := s.bus.Report(ctx, e.Worker, s.exitReport(ctx, e, x)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBus, err)
 	}
 	return s.reports.of(ctx, e.Worker)

@@ -57,19 +57,16 @@ func (d *daemon) newSetup(read config.Config, sums map[string]string) (*setup, e
 	return c, errors.Join(problems.Err(), stages, state, push)
 }
 
-const (
-	// fenceAfter is for how long the end of an attempt is asked for that its runtime cannot confirm: a node that is started again, or cut off for a moment, can
-	// confirm it by itself. Whoever waits holds a slot.
-	fenceAfter = time.Minute
-	// pendingTimeout is for how long a cluster may look for room. A cluster that grows when it has to takes minutes for it.
-	pendingTimeout = 30 * time.Minute
-)
+// fenceAfter is for how long the end of an attempt is asked for that its runtime cannot confirm: a node that is started again, or cut off for a moment, can
+// confirm it by itself. Whoever waits holds a slot.
+const fenceAfter = time.Minute
 
 // machineConfig is the part of a configuration that decisions are made by.
 func (d *daemon) machineConfig(c *setup) fsm.Config {
 	cfg := d.fleetConfig(c)
-	if c.Containers.Runtime == "kubernetes" { // it places attempts by itself, and mounts nothing of this machine
-		cfg.PendingTimeout, cfg.CheckoutTravels = pendingTimeout, true
+	cfg.CheckoutTravels = c.Workspace.Travels()
+	if c.Containers.Runtime == config.OnKubernetes { // it places attempts by itself
+		cfg.PendingTimeout = c.Kubernetes.PendingTimeout
 	}
 	if d.decides != nil {
 		d.decides(&cfg)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -100,6 +101,21 @@ func environmentAndWorkdir(s harness) {
 	for _, want := range []string{"DIR=" + s.Workdir(spec), "RETAKE_A=1", "RETAKE_B=x=y z"} {
 		if !strings.Contains(string(exit.Stdout), want+"\n") {
 			s.Errorf("no line %q in %q", want, exit.Stdout)
+		}
+	}
+}
+
+// workdirWithoutACheckout: nothing of this machine is mounted, as where the engine is on another one. The folder is the worker's own, empty, and another one for each attempt.
+func workdirWithoutACheckout(s harness) {
+	for _, readOnly := range []bool{false, true} {
+		for range 2 {
+			spec := s.spec("inside")
+			spec.Checkout, spec.ReadOnly = "", readOnly
+			exit := s.runSpec(spec)
+			uid, _, _ := strings.Cut(spec.User, ":")
+			if own := fmt.Sprintf("%s empty, owner %s\nwritten\n", s.Workdir(spec), uid); exit.ExitCode != 0 || string(exit.Stdout) != own && os.Geteuid() == 0 {
+				s.Errorf("read-only %v: got %d, %q, %s; want %q", readOnly, exit.ExitCode, exit.Stdout, exit.Stderr, own)
+			}
 		}
 	}
 }

@@ -66,6 +66,7 @@ func Run(t *testing.T, s Subject) {
 		{"PlanIsReadAndRemoved", true, planIsReadAndRemoved},
 		{"InputComesWholeAndEnds", true, inputComesWholeAndEnds},
 		{"EnvironmentAndWorkdir", true, environmentAndWorkdir},
+		{"WorkdirWithoutACheckout", true, workdirWithoutACheckout},
 		{"EnsureTwiceIsOnce", true, ensureTwiceIsOnce},
 		{"EnsureDoesNotRestart", true, ensureDoesNotRestart},
 		{"EnsureAtOnce", true, ensureAtOnce},

@@ -205,12 +205,15 @@ func (k *Kubernetes) Close() error {
 	return nil
 }
 
+// Warm has nothing to do.
+func (k *Kubernetes) Warm(context.Context) {}
+
 // List returns all attempts of this fleet as the watch has told them. Error: ErrCluster if there has been no watch for some time.
 func (k *Kubernetes) List(context.Context) ([]container.Status, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.broken.IsZero() && time.Since(k.broken) > k.limits.stale {
-		return nil, failure("list attempts", fmt.Errorf("%s has not been reached for %v: %w", k.api.server(), time.Since(k.broken).Round(time.Second), k.why))
+	if err := k.blind(); err != nil {
+		return nil, err
 	}
 	list := []container.Status{}
 	for id, a := range k.attempts {
@@ -220,6 +223,28 @@ func (k *Kubernetes) List(context.Context) ([]container.Status, error) {
 	}
 	container.SortStatuses(list)
 	return list, nil
+}
+
+// Find returns what List would say of one attempt.
+func (k *Kubernetes) Find(_ context.Context, attemptID string) (s container.Status, found bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.blind(); err != nil {
+		return s, false, err
+	}
+	a := k.attempts[attemptID]
+	if a == nil || !a.known() {
+		return s, false, nil
+	}
+	return a.status(attemptID), true, nil
+}
+
+// blind is the error of who has had no watch for some time. The caller holds the mutex.
+func (k *Kubernetes) blind() error {
+	if k.broken.IsZero() || time.Since(k.broken) <= k.limits.stale {
+		return nil
+	}
+	return failure("list attempts", fmt.Errorf("%s has not been reached for %v: %w", k.api.server(), time.Since(k.broken).Round(time.Second), k.why))
 }
 
 // Watch calls changed, from one goroutine, at the beginning and when the list may have changed, until ctx ends; it returns ctx's error.

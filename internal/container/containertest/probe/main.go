@@ -47,6 +47,7 @@ var commands = map[string]func(args []string) int{
 	"session":   session,
 	"hold":      hold,
 	"readonly":  readOnly,
+	"inside":    inside,
 
 	"reach":  reach,
 	"answer": answer,
@@ -68,6 +69,31 @@ func main() {
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "probe:", err)
 	return 98
+}
+
+// inside looks at the folder that it is in, and writes there.
+func inside([]string) int {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fail(err)
+	}
+	left, err := os.ReadDir(".")
+	if err != nil || len(left) > 0 {
+		return fail(fmt.Errorf("%v is there, %v", left, err))
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(".", &st); err != nil {
+		return fail(err)
+	}
+	fmt.Printf("%s empty, owner %d\n", dir, st.Uid)
+	if err := os.MkdirAll("a/b", 0o755); err != nil {
+		return fail(err)
+	}
+	if err := os.WriteFile("a/b/f", []byte("x"), 0o755); err != nil {
+		return fail(err)
+	}
+	fmt.Println("written")
+	return 0
 }
 
 func emit(text []byte) int {
