@@ -1,5 +1,5 @@
 // Package container runs each attempt in a container of its own on Docker, or as a plain process, and finds out how it ended.
-// Open chooses; one suite of tests (containertest) holds for both.
+// Open chooses. Package kubernetes, below this one, does it on a cluster. One suite of tests (containertest) holds for all three.
 //
 // # Invariant
 //

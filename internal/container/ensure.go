@@ -58,7 +58,7 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 }
 
 func (d *Docker) check(spec Spec) error {
-	if err := spec.validate(); err != nil {
+	if err := spec.Validate(); err != nil {
 		return err
 	}
 	protected := sockets

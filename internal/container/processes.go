@@ -232,7 +232,7 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 			list = append(list, Status{AttemptID: here.AttemptID, Task: here.Task, State: here.state()})
 		}
 	}
-	sortStatuses(list)
+	SortStatuses(list)
 	return list, nil
 }
 

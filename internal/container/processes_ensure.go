@@ -44,7 +44,7 @@ func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 
 // checkProcess refuses what processes cannot have.
 func checkProcess(spec Spec) error {
-	if err := spec.validate(); err != nil {
+	if err := spec.Validate(); err != nil {
 		return err
 	}
 	doing := "attempt " + spec.AttemptID
@@ -153,7 +153,7 @@ func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.F
 func (p *Processes) prepare(dir string, spec Spec) error {
 	uid, gid := -1, -1 // as ourselves
 	if os.Geteuid() == 0 {
-		uid, gid, _ = spec.ids() // valid
+		uid, gid, _ = spec.IDs() // valid
 	}
 	err := supervisor.Forget(dir)
 	for _, name := range []string{retakeDir, homeDir, tmpDir} {
@@ -256,7 +256,7 @@ func (p *Processes) newOrder(dir string, spec Spec) supervisor.Order {
 		o.Argv = append(o.Argv, truePath(dir, arg))
 	}
 	if os.Geteuid() == 0 {
-		o.UID, o.GID, _ = spec.ids() // valid
+		o.UID, o.GID, _ = spec.IDs() // valid
 	}
 	host, _ := os.Hostname()
 	env := map[string]string{

@@ -70,6 +70,9 @@ var signals = map[int]string{
 	24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
 }
 
+// SignalName is what an exit code above 128 stands for; empty: no signal that ends a process.
+func SignalName(exitCode int) string { return signals[exitCode-128] }
+
 // sentSignals are the signals of ours that the worker was sent while it lived.
 type sentSignals struct{ term, kill bool }
 
@@ -90,12 +93,13 @@ func (e ending) exit(sent sentSignals) Exit {
 	if e.state == StateCreated {
 		return x
 	}
-	x.Signal = signals[e.exitCode-128]
+	x.Signal = SignalName(e.exitCode)
 	// A SIGKILL is ours only if we sent one: after our SIGTERM the kernel may have killed it for memory.
 	x.Killed = sent.kill || (sent.term && x.Signal != "SIGKILL")
 	return x
 }
 
-func sortStatuses(list []Status) {
+// SortStatuses puts a list into the order of its attempt ids.
+func SortStatuses(list []Status) {
 	slices.SortFunc(list, func(a, b Status) int { return cmp.Compare(a.AttemptID, b.AttemptID) })
 }

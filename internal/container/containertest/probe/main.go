@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"retake/internal/container/bundle"
 	"retake/internal/container/fence"
 	"retake/internal/container/supervisor"
 )
@@ -51,7 +52,9 @@ var commands = map[string]func(args []string) int{
 	"answer": answer,
 
 	supervisor.Command: supervisor.Main, supervisor.ApartCommand: supervisor.BecomeWorker,
-	fence.Command: func(args []string) int { return fence.Main(args, os.Stdout, os.Stderr) },
+	bundle.UnpackCommand: func(args []string) int { return bundle.UnpackMain(args, os.Stderr) },
+	bundle.EnterCommand:  func(args []string) int { return bundle.EnterMain(args, os.Stdout, os.Stderr) },
+	fence.Command:        func(args []string) int { return fence.Main(args, os.Stdout, os.Stderr) },
 }
 
 func main() {
