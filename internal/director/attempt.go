@@ -236,7 +236,7 @@ func (s *session) spec(in *setup, e fsm.Effect, checkout string) container.Spec 
 		AttemptID: e.Worker, Task: string(e.Task), Image: c.Image, Workdir: c.Workdir, Checkout: checkout,
 		Entrypoint: []string{container.WorkerPath, "--plan", "-"}, WorkerBinary: s.workerBinary,
 		Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, Env: s.environ,
-		ReadOnly: c.ReadOnly, Scratch: slices.Clone(c.Scratch),
+		ReadOnly: c.ReadOnly, Scratch: slices.Clone(c.Scratch), Life: watchdogOf(e, in) + workerLifeAfter,
 	}
 	if c.Runtime == "process" { // it has the machine's folders
 		spec.Scratch = nil

@@ -201,18 +201,12 @@ const workerLifeAfter = 24 * time.Hour
 
 func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	if d.runtime == nil {
-		owner, err := d.installationOf(d.sharedDir())
+		owner, err := d.ownerOfAttempts()
 		if err != nil {
 			return err
 		}
 		var runtime container.Runtime
-		if err := d.awaitEngine(ctx, func() (err error) {
-			runtime, err = container.Open(ctx, container.Options{
-				Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet, Network: d.config.Containers.Network, OCI: d.config.Containers.OCIRuntime,
-				Dir: filepath.Join(d.sharedDir(), "processes"), Log: d.log, SameUser: d.config.Containers.SameUser, Hide: d.config.Private(),
-			})
-			return err
-		}); err != nil {
+		if err := d.awaitEngine(ctx, func() (err error) { runtime, err = d.openRuntime(ctx, owner); return err }); err != nil {
 			return err
 		}
 		d.runtime = runtime
@@ -233,7 +227,10 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 func (d *daemon) openBus(ctx context.Context) (err error) {
 	b := d.config.AgentBus
 	hosts := []string{b.ListenAddr}
-	if b.ListenAddr == "auto" {
+	switch {
+	case b.ListenAddr == "auto" && d.onCluster(): // pods come from anywhere, and the address may be a Service's
+		hosts = []string{"0.0.0.0"}
+	case b.ListenAddr == "auto":
 		hosts = []string{"127.0.0.1", d.gateway}
 	}
 	o := d.journalOptions()
