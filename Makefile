@@ -111,6 +111,14 @@ agents: ## Run every installed and known agent CLI through all cases of the prov
 agents-install: ## Fetch and build agent CLIs that come as source, pinned, into RETAKE_AGENTS_DIR (default ~/.cache/retake/agents)
 	RETAKE_AGENTS_DIR=$(AGENTS_DIR) internal/agenttest/cmd/matrix/install.sh
 
+.PHONY: kube-manifests kube-chart
+kube-manifests: ## Write deploy/kubernetes anew: what the chart gives with its own values (helm is built once from its Go module, into ~/.cache/retake/kube)
+	tools/kube/manifests.sh
+
+kube-chart: ## Have a real API server take the chart, with several values, and prove its Role; needs root and what make kube-build makes
+	@tools/kube/build.sh
+	tools/kube/chart-test.sh
+
 .PHONY: release release-check
 release: ## Build what is published into dist/: static programs for linux/amd64 and arm64, what is in them (CycloneDX), licences, checksums
 	@$(GO) run ./internal/release -out dist
