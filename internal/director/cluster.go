@@ -16,6 +16,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/container/kubernetes"
+	"retake/internal/hidden"
 	"retake/internal/safefile"
 )
 
@@ -66,9 +67,12 @@ func clusterOptions(c config.Config, owner string) kubernetes.Options {
 	}
 	return kubernetes.Options{
 		Fleet: c.Director.Fleet, Owner: owner, Namespace: c.Kubernetes.Namespace, Kubeconfig: c.Kubernetes.Kubeconfig, WorkerImage: c.Kubernetes.WorkerImage,
-		PodTemplate: c.Kubernetes.PodTemplate, Address: c.Kubernetes.Address, Grace: wholeSeconds(c.Timeouts.StopGrace), Sample: sample,
+		PodTemplate: c.Kubernetes.PodTemplate, Address: c.Kubernetes.Address, Pod: hidden.Getenv(podVariable), Grace: wholeSeconds(c.Timeouts.StopGrace), Sample: sample,
 	}
 }
+
+// podVariable names the pod that a director runs in, as the chart sets it.
+const podVariable = "POD_NAME"
 
 // wholeSeconds rounds up: a cluster knows no parts, and no grace of none.
 func wholeSeconds(d time.Duration) time.Duration {

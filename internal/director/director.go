@@ -173,12 +173,14 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // work is one term after the other: a lease that was lost may be had again.
 func (d *daemon) work(ctx context.Context) error {
+	d.unmarkLeader(ctx)
 	for {
 		t, err := d.stand(ctx)
 		if err != nil || t == nil {
 			return err
 		}
 		d.term.Store(t)
+		d.markLeader(t)
 		err = d.lead(t)
 		t.release()
 		if !t.expired() || ctx.Err() != nil {

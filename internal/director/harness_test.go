@@ -60,6 +60,8 @@ type harness struct {
 
 	hideInLog func(values func() *redact.Redactor)
 
+	marked *markedRuntime // instead of the runtime; nil: none
+
 	cancel context.CancelCauseFunc
 	ended  chan error
 }
@@ -149,6 +151,9 @@ func (s *harness) options() Options {
 	}
 	if s.runtime.play != nil {
 		o.Runtime = s.runtime
+	}
+	if s.marked != nil {
+		o.Runtime = s.marked
 	}
 	return o
 }

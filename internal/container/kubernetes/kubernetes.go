@@ -28,6 +28,7 @@ type Options struct {
 	WorkerImage string         // image with our own program "worker" in its PATH
 	PodTemplate string         // path of a file; empty: none
 	Address     string         // at which pods reach this director; empty: there is no need
+	Pod         string         // that this process runs in, in the same namespace; empty: in none. See MarkLeader
 	Grace       time.Duration  // whole seconds, at least 1: what pods get between SIGTERM and SIGKILL, whoever ends them
 	Sample      container.Spec // what attempts will be like, for a dry run by Open; no Image: none is made
 	Log         *zap.Logger    // nil: silent
