@@ -36,6 +36,7 @@ while read -r why sets; do
   grep -q "$why" "$t/said" || { cat "$t/said" >&2; fail "$sets: want a word of $why"; }
 done <<'X'
 ReadWriteMany --set storage.accessMode=ReadWriteOnce
+key.of.the.proxy --set storage.accessMode=None,worker.egress={a.example.com}
 replica --set director.replica=3
 nats.url --set nats.enabled=false
 replicas --set nats.replicas=2
