@@ -213,7 +213,25 @@ func (d *checkoutDesk) put(ctx context.Context, data []byte) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	return d.store.Put(ctx, checkpoint.DigestOf(data), data)
+	name := checkpoint.DigestOf(data)
+	if d.store.Has(name) {
+		return nil
+	}
+	err := d.store.Put(ctx, name, data)
+	if err == nil {
+		d.gate.stored.Add(int64(len(data)))
+	}
+	return err
+}
+
+// Uploaded is how much a worker has sent of its checkout, in bytes, since it was admitted by this process.
+func (b *Bus) Uploaded(worker string) int64 {
+	b.intake.mu.Lock()
+	defer b.intake.mu.Unlock()
+	if g := b.intake.gates[worker]; g != nil {
+		return g.stored.Load()
+	}
+	return 0
 }
 
 // save makes a checkpoint the checkout, if all of it is there and as it should be.
@@ -302,6 +320,9 @@ func (d *checkoutDesk) take(ctx context.Context, c *wire.Checkpoint) (missing []
 		s.N, s.Manifest, s.Attempt, s.At, s.Refused = s.N+1, root, d.gate.worker, time.Now().UTC(), nil
 		return nil
 	})
+	if err == nil {
+		d.b.log.Debug("checkpoint", zap.String("worker", d.gate.worker), zap.Int("files", len(m.Tree.Entries)), zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
+	}
 	if err == nil && changed {
 		s.Open = &OpenCheckout{Start: root} // what it began with it has
 		d.store.forget(ctx, s)

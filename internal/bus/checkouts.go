@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -187,6 +188,27 @@ func (c *CheckoutStore) state(ctx context.Context) (s CheckoutState, revision ui
 	return s, e.Revision(), nil
 }
 
+// CheckoutState is the state of a task's checkout. false: nothing is stored of it.
+func (b *Bus) CheckoutState(ctx context.Context, task string) (CheckoutState, bool, error) {
+	return (&CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}).State(ctx)
+}
+
+// KeepRecord replaces the record of a task's checkout, if something is stored of it.
+func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessage) error {
+	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}
+	_, err := c.change(ctx, func(s *CheckoutState, there bool) error {
+		if !there || bytes.Equal(s.Record, record) {
+			return errUnchanged
+		}
+		s.Record = record
+		return nil
+	})
+	if errors.Is(err, errUnchanged) {
+		err = nil
+	}
+	return err
+}
+
 // change changes the state by compare-and-set; change is called again if another came before, and its error ends it.
 func (c *CheckoutStore) change(ctx context.Context, change func(s *CheckoutState, there bool) error) (CheckoutState, error) {
 	for range sharedTries {
@@ -222,8 +244,11 @@ func (c *CheckoutStore) Open(ctx context.Context, o OpenCheckout, record json.Ra
 	}
 	s, err := c.change(ctx, func(s *CheckoutState, _ bool) error {
 		s.Open, s.Refused = &o, nil
-		if o.Writes && s.Manifest != o.Start {
-			s.Before, s.Manifest, s.Attempt, s.At = s.Manifest, o.Start, "", time.Now().UTC()
+		if o.Writes {
+			if s.Manifest != o.Start {
+				s.Before, s.Manifest = s.Manifest, o.Start
+			}
+			s.Attempt, s.At = "", time.Now().UTC()
 		}
 		if record != nil {
 			s.Record = record
@@ -244,18 +269,18 @@ func (b *Bus) CloseCheckout(ctx context.Context, task, worker string) (CheckoutS
 	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}
 	s, err := c.change(ctx, func(s *CheckoutState, there bool) error {
 		if !there || s.Open == nil || s.Open.Worker != worker {
-			return errClosedBefore
+			return errUnchanged
 		}
 		s.Open = nil
 		return nil
 	})
-	if errors.Is(err, errClosedBefore) {
+	if errors.Is(err, errUnchanged) {
 		err = nil
 	}
 	return s, err
 }
 
-var errClosedBefore = errors.New("bus: closed before")
+var errUnchanged = errors.New("bus: nothing to change")
 
 // DropCheckout forgets all that is stored of a task.
 func (b *Bus) DropCheckout(ctx context.Context, task string) error {

@@ -89,6 +89,7 @@ type gate struct {
 
 	shut   atomic.Bool   // nothing is read any more
 	sealed atomic.Bool   // nothing of its checkout is given or taken any more
+	stored atomic.Int64  // bytes of its checkout that it has sent
 	opened atomic.Uint64 // how often its checkout was opened for it
 
 	checkout *checkoutDesk // of lineCheckout's goroutine

@@ -32,6 +32,7 @@ type Config struct {
 	Escalation Escalation
 	Scope      Scope
 	Checkout   Checkout
+	Workspace  Workspace
 	Worker     Worker
 	Recovery   Recovery
 	Telemetry  Telemetry
@@ -271,6 +272,18 @@ type Checkout struct {
 	GitMemory    string // see GitMemoryBytes
 	Quota        string // see QuotaBytes
 }
+
+// Workspace says how a checkout comes to its worker.
+type Workspace struct {
+	Transport  string        // mount | sync
+	Checkpoint time.Duration // between two checkpoints of a checkout that travels
+}
+
+// Travels reports whether checkouts are sent to workers, and back.
+func (w Workspace) Travels() bool { return w.Transport == TransportSync }
+
+// TransportSync is the transport of checkouts that travel.
+const TransportSync = "sync"
 
 // DiskReserveBytes is DiskReserve as a number; 0: none.
 func (d Director) DiskReserveBytes() int64 {

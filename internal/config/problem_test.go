@@ -85,7 +85,7 @@ c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or noth
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
-flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, policy, rate_limits, recovery, retry, scope, stage, telemetry, timeouts, worker
+flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, policy, rate_limits, recovery, retry, scope, stage, telemetry, timeouts, worker, workspace
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 	if got := p.String(); got != want {
 		t.Errorf("got\n%s", got)

@@ -149,6 +149,9 @@ func keys(c *Config) []row {
 		{key: "checkout.git_memory", def: `"4GiB"`, check: validMemory, want: `a size such as "4GiB", from 16MiB to 16TiB`, doc: "Address space of each git process.", to: &c.Checkout.GitMemory},
 		{key: "checkout.quota", def: `""`, check: validQuota, want: `a size such as "10GiB", from 16MiB to 16TiB, or "" for none`, doc: "What a new checkout may use of the disk: a file system of its own in a file, mounted by a director that runs as root on the host itself (not in a container). Empty: no quota, see director.disk_watermark.", to: &c.Checkout.Quota},
 
+		{key: "workspace.transport", def: `"mount"`, allowed: []string{"mount", TransportSync}, doc: "How a checkout comes to its worker. mount: as a folder of this machine, which the engine has to be on, too. sync: the worker fetches it over the agent bus, and sends what changes in it; then workers can run elsewhere (DOCKER_HOST, a cluster), and checkouts are stored on the bus, too.", to: &c.Workspace.Transport},
+		{key: "workspace.checkpoint_seconds", def: "60", unit: "seconds", min: 1, max: day, doc: "With transport sync: how often a worker sends what has changed in its checkout, beside the end of each stage. A worker that vanishes loses at most that.", to: &c.Workspace.Checkpoint},
+
 		{key: "worker.fix_attempts", def: "3", unit: "rounds", min: 1, max: 20, doc: "Rounds of CODE and VALIDATE within one attempt, including the first.", to: &c.Worker.FixAttempts},
 		{key: "worker.validate", def: `"inside"`, allowed: []string{"inside", "fresh"}, doc: "Where VALIDATE runs. inside: in the agent's container, in rounds with CODE. fresh: after the agent's container is gone, in a new one that has a copy of what would be delivered, no agent, no variables of env_passthrough, and nothing that an agent can write to; fix_attempts then bounds how often the agent mends what that refuses.", to: &c.Worker.Validate},
 

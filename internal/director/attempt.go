@@ -81,6 +81,9 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return fsm.EffectEnded{}
 	}
 	rejected, err := s.rejection(ctx, e)
+	if err == nil && !e.Start.Fresh {
+		err = s.receive(ctx, e.Nonce)
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -121,15 +124,24 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	ref := wire.IssueRef{
 		Key: string(e.Task), Number: e.Task.Number(), Title: issue.Title, Body: issue.Body, Labels: issue.Labels, URL: issue.URL,
 	}
-	credential, err := s.bus.Authorize(ctx, e.Worker)
-	if err != nil {
-		return failed(err)
-	}
 	spec := s.spec(c, e, checkout.Path)
 	if e.Start.Validate {
 		if spec, err = s.cleanSpec(ctx, c, e); err != nil {
 			return failed(err)
 		}
+	}
+	authorize, travels := s.bus.Authorize, (*wire.PlanCheckout)(nil)
+	if s.config.Workspace.Travels() {
+		authorize, spec.Checkout = s.bus.AuthorizeCheckout, ""
+		if travels, err = s.publish(git, c, e); err != nil {
+			return failed(err)
+		}
+	} else if err := s.mounted(ctx, e.Nonce); err != nil {
+		return failed(err)
+	}
+	credential, err := authorize(ctx, e.Worker)
+	if err != nil {
+		return failed(err)
 	}
 	spec.Env = s.outside.environ(e.Worker, spec.Env, !e.Start.Validate)
 	plan := wire.Plan{
@@ -139,7 +151,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			URL: s.bus.WorkerURL(s.gateway), JWT: credential.JWT, Seed: credential.Seed, CA: credential.CA,
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
 		},
-		SignKey: credential.Key,
+		SignKey: credential.Key, Checkout: travels,
 		Workdir: s.runtime.Workdir(spec), Stages: c.stagesOf(e.Start), Rejected: rejected, ValidateOnly: e.Start.Validate,
 		FixAttempts: c.Worker.FixAttempts, PaidCallsLeft: e.Start.PaidCallsLeft,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
@@ -260,7 +272,10 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.waitEnded(ctx, e.Worker, e.Stop.Grace/2)
 	}
 	exit, err := s.runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
-		_, err := s.endReports(ctx, e, unmarked(x)) // before the container is removed: a kill in between must not change the verdict
+		err := s.takeBack(ctx, e) // what the worker could not report is in it
+		if err == nil {
+			_, err = s.endReports(ctx, e, unmarked(x)) // before the container is removed: a kill in between must not change the verdict
+		}
 		if err == nil {
 			s.finishOutput(ctx, e)
 		}
@@ -273,6 +288,9 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.revoke(ctx, e.Worker)
 	s.outside.dismiss(e.Worker)
 	s.broker.drop(e.Worker)
+	if err := s.takeBack(ctx, e); err != nil {
+		return failed(err)
+	}
 	stored, err := s.endReports(ctx, e, exit)
 	if err != nil {
 		return failed(err)
@@ -281,7 +299,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.log.Warn("the copy that was validated is left", zap.String("worker", e.Worker), zap.Error(err))
 	}
 	s.recordEnd(ctx, e, exit, stored, s.finishOutput(ctx, e))
-	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory}
+	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory, Lost: s.lostWork(ctx, e.Worker)}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode
 	}

@@ -66,6 +66,11 @@ func (s *session) report(r bus.Report) fsm.Report {
 	if cause := s.quotaUsedUp(nonce); cause != "" && !out.OK && s.setup().classifier.Classify(out.Evidence).Reason == recovery.DiskFull {
 		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
 	}
+	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && s.config.Workspace.Travels() {
+		if cause := s.heldBack(r.Worker); cause != "" {
+			out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
+		}
+	}
 	return out
 }
 

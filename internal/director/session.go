@@ -47,6 +47,7 @@ type session struct {
 	reviewBell  bell
 	untrusted   sync.Map  // issues, or what was edited in them, of which the log says that they are left alone
 	explained   hourly    // issues that say so themselves
+	sent        []string  // tasks whose checkouts were on the bus before the journal was read
 	checkouts   []string  // that were there before the journal was read: what it does not know of them nobody needs
 	fleetKept   string    // the fleet's file as it was written last; the housekeeper's own
 	begun       *setup    // that its machine decides by; followSettings' own once the session has begun
