@@ -309,6 +309,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	gone := &fsm.StopResult{
 		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.github.Redact(exit.Words),
 		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory,
+		Lost: s.lostWork(ctx, e.Worker),
 	}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode

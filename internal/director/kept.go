@@ -40,7 +40,7 @@ func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
 			"if nobody needs them, remove the file that names them, and the next start removes them",
 			zap.Strings("tasks", kept), zap.String("file", s.keptPath()))
 	}
-	keep := append(tasks, kept...)
+	keep := slices.Concat(tasks, kept)
 	for _, nonce := range s.sent {
 		if slices.Contains(keep, nonce) {
 			continue

@@ -154,7 +154,7 @@ func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit
 	if stored, err = s.reports.of(ctx, e.Worker); err != nil || hasEnd(stored) {
 		return stored, err
 	}
-	if err := s.bus.Report(ctx, e.Worker, s.exitReport(ctx, e, x)); err != nil {
+	if err := s.bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBus, err)
 	}
 	return s.reports.of(ctx, e.Worker)

@@ -13,7 +13,6 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/checkpoint"
-	"retake/internal/container"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
@@ -26,7 +25,7 @@ func (d *daemon) checkoutRules() bus.CheckoutRules {
 	l := d.travelLimits()
 	return bus.CheckoutRules{
 		Limits: checkpoint.Limits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes},
-		Quota:  d.config.Checkout.QuotaBytes(), Task: func(worker string) string { return nonceOf(worker) },
+		Quota:  d.config.Checkout.QuotaBytes(), Task: nonceOf,
 	}
 }
 
@@ -189,13 +188,4 @@ func lostSince(at time.Time, none bool, now time.Time) string {
 		since = "since it began at " + at.UTC().Format("2006-01-02 15:04 UTC") + ", for no checkpoint had arrived,"
 	}
 	return fmt.Sprintf("the work of up to %d %s %s is lost", minutes, unit, since)
-}
-
-// exitReport is that of a worker which has written none.
-func (s *session) exitReport(ctx context.Context, e fsm.Effect, x container.Exit) wire.WorkerError {
-	r := exitReport(e, x)
-	if lost := s.lostWork(ctx, e.Worker); lost != "" && x.StartError == "" {
-		r.Message += ": " + lost
-	}
-	return r
 }

@@ -155,7 +155,11 @@ func (m *Machine) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	default:
 		e.KnownCause = fmt.Sprintf("the worker ended with exit code %d without a report", *g.ExitCode)
 	}
-	return new(m.cfg.Classify(e))
+	f := m.cfg.Classify(e)
+	if g.Lost != "" { // it has a time in it, which must not make another failure of the same one
+		f.Cause += ": " + g.Lost
+	}
+	return &f
 }
 
 // The director's own report of an exit waits for what the runtime knows, which comes with the container's confirmed end.

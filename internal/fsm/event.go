@@ -315,6 +315,7 @@ type StopResult struct {
 	Signal   string   `json:"signal,omitempty"`
 	Killed   bool     `json:"killed,omitempty"` // we ended it
 	Limit    string   `json:"limit,omitempty"`  // the memory limit, for people
+	Lost     string   `json:"lost,omitempty"`   // how much of the work, as a clause for people, if nobody reported its end; empty: nothing is known to be
 	Reports  []Report `json:"reports,omitempty"`
 }
 

@@ -78,8 +78,11 @@ func inside([]string) int {
 		return fail(err)
 	}
 	left, err := os.ReadDir(".")
-	if err != nil || len(left) > 0 {
-		return fail(fmt.Errorf("%v is there, %v", left, err))
+	if err != nil {
+		return fail(err)
+	}
+	if len(left) > 0 {
+		return fail(fmt.Errorf("%v is there", left))
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(".", &st); err != nil {
