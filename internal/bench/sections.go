@@ -15,7 +15,7 @@ var Sections = []Section{
 	{Name: "heartbeats", Title: "Heartbeats, while reports are decided", Package: "./internal/director", Test: "TestBenchHeartbeats"},
 	{Name: "boot", Title: "Boot: a journal is read, workers say hello", Package: "./internal/director", Test: "TestBenchBoot"},
 	{Name: "takes", Title: "Takes: from a label to a running container", Package: "./internal/director", Test: "TestBenchTakes"},
-	{Name: "growth", Title: "Growth: what more tasks cost", Package: "./internal/director", Test: "TestBenchGrowth"},
+	{Name: "growth", Title: "Growth: what more tasks cost", Package: "./internal/fsm", Test: "TestBenchGrowth"},
 	{Name: "idle", Title: "Idle: what a director costs that has nothing to do", Package: "./cmd/director", Test: "TestBenchIdle"},
 	{Name: "classification", Title: "Classification: what the end of an output means", Package: "./internal/recovery/classify", Test: "TestBenchClassification"},
 }
