@@ -274,7 +274,7 @@ func TestPodSecurity(t *testing.T) {
 	director, _ := directorsPod(t)
 	for what, pod := range map[string]corev1.PodSpec{"director": director, "bus": get[*appsv1.StatefulSet](t, "StatefulSet retake-nats").Spec.Template.Spec} {
 		s := pod.SecurityContext
-		if !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || pod.HostNetwork || pod.HostPID || pod.HostIPC {
+		if !*s.RunAsNonRoot || *s.RunAsUser == 0 || s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || pod.HostNetwork || pod.HostPID || pod.HostIPC {
 			t.Errorf("%s: %+v", what, s)
 		}
 		for _, c := range pod.Containers {
