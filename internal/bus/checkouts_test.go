@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 	"retake/internal/checkpoint"
@@ -635,13 +637,16 @@ func TestCheckoutOf20000Files(t *testing.T) {
 	measure := func(what string) {
 		t.Helper()
 		began, bytes, chunks := time.Now(), 0, 0
+		var sending errgroup.Group
+		sending.SetLimit(8) // as a worker does
 		put := func(d checkpoint.Digest, data []byte) error {
 			if sent[d] {
 				return nil
 			}
 			sent[d] = true
 			bytes, chunks = bytes+len(data), chunks+1
-			return s.client.PutChunk(t.Context(), data)
+			sending.Go(func() error { return s.client.PutChunk(t.Context(), data) })
+			return nil
 		}
 		s.scan.Emit = put
 		tree, err := s.scan.Scan(t.Context(), false)
@@ -651,6 +656,9 @@ func TestCheckoutOf20000Files(t *testing.T) {
 		scanned := time.Since(began)
 		m, err := tree.Encode(put)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sending.Wait(); err != nil {
 			t.Fatal(err)
 		}
 		missing, err := s.client.SaveCheckpoint(ctxFor(t), wire.Checkpoint{AttemptID: worker, Manifest: m.Root.String()})
