@@ -214,7 +214,7 @@ func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
 	}
 	own := p.volume == ""
 	if !own {
-		if err := d.provide(ctx, spec.Image, p); err != nil || !slices.ContainsFunc(spec.Mounts, isGiven) {
+		if err := d.provide(ctx, spec.Image, p); err != nil || spec.Checkout != "" && !slices.ContainsFunc(spec.Mounts, isGiven) {
 			return err
 		}
 	}

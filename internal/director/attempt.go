@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/fsm"
@@ -309,7 +310,9 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	gone := &fsm.StopResult{
 		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.github.Redact(exit.Words),
 		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory,
-		Lost: s.lostWork(ctx, e.Worker),
+	}
+	if !slices.ContainsFunc(stored, func(r bus.Report) bool { return !r.Own && report(r).Final }) { // before it reports, a worker sends all that it has
+		gone.Lost = s.lostWork(ctx, e.Worker)
 	}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode
