@@ -90,7 +90,7 @@ func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int)
 	c.GitHub.Poll, c.GitHub.Delivery = 300*time.Millisecond, "branch"
 	c.RateLimits.GitHub.MinBetweenWrites = 50 * time.Millisecond
 	c.Stages = []config.Stage{{Name: "CODE", Run: []string{"played"}, Timeout: time.Minute}}
-	s.config = c
+	s.config, s.runtime.dataDir = c, c.Director.DataDir
 	core, logs := observer.New(zap.InfoLevel)
 	s.logs, s.log = logs, zap.New(core)
 	t.Cleanup(func() { s.stop(); s.runtime.close() })

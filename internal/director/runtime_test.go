@@ -15,6 +15,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/fsm"
 )
 
 // fakeRuntime is a runtime whose containers are goroutines that speak the worker's protocol. It outlives directors, as a real
@@ -22,6 +23,8 @@ import (
 type fakeRuntime struct {
 	play  func(ctx context.Context, w *fakeWorker) (exit int)
 	early func(w *fakeWorker) (exit int) // if there is one: ends it before it says anything, with a code above 0
+
+	dataDir string // of the director, for workers whose checkout travels
 
 	mu       sync.Mutex
 	workers  map[string]*fakeWorker
@@ -139,6 +142,10 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 	a := &fakeWorker{spec: s, checkout: s.Checkout, task: s.Task, stop: make(chan string, 8), behind: make(chan wire.SyncRequired, 64)}
 	if err := json.Unmarshal(s.Stdin, &a.plan); err != nil {
 		return err
+	}
+	if a.checkout == "" { // it travels: a played worker is there all the same
+		nonce, _, _ := fsm.ParseAttemptID(s.AttemptID)
+		a.checkout = filepath.Join(h.dataDir, "tasks", nonce, "checkout")
 	}
 	ctx, kill := context.WithCancel(context.Background())
 	a.kill = kill
