@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -569,6 +570,8 @@ func TestAFloodOfChunks(t *testing.T) {
 	rules, busy := checkoutRules(), make(chan struct{})
 	rules.Task = func(string) string { <-busy; return checkoutTask }
 	serveCheckouts(t, b, rules)
+	goOn := sync.OnceFunc(func() { close(busy) })
+	t.Cleanup(goOn) // before that of who serves, who would wait for ever
 	o := checkoutOptions(t, b, worker)
 	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
 	s := newSender(t, o)
@@ -583,11 +586,13 @@ func TestAFloodOfChunks(t *testing.T) {
 	}
 	until(t, "some are lost", func() bool {
 		b.intake.mu.Lock()
-		defer b.intake.mu.Unlock()
-		lost, err := b.intake.gates[worker].subs[lineCheckout][0].Dropped()
-		return err == nil && lost > 0
+		g := b.intake.gates[worker]
+		b.intake.mu.Unlock()
+		g.waits.Lock()
+		defer g.waits.Unlock()
+		return g.of[lineCheckout].lost > 0
 	})
-	close(busy)
+	goOn()
 	if f := <-offended; f.Worker != worker || !strings.Contains(f.What, "waiting to be read") {
 		t.Errorf("%+v", f)
 	}
