@@ -46,7 +46,7 @@ func main() {
 `
 
 const (
-	takes   = 5  // one after the other; medians are told
+	takes   = 3  // one after the other; medians are told
 	atOnce  = 50 // containers
 	ofBare  = "bare engine"
 	ofClone = "git clone and bare engine"
