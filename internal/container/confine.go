@@ -127,7 +127,7 @@ func (d *Docker) fenced(ctx context.Context) error {
 		return nil
 	}
 	err := d.putUp(ctx)
-	if err == nil || d.fence.egress.Closed {
+	if err == nil || d.fence.egress.Closed || ctx.Err() != nil {
 		return err
 	}
 	d.fence.network, d.fence.at = d.used().id, time.Now() // not again at once
@@ -298,12 +298,12 @@ func (d *Docker) handOver(ctx context.Context, batches [][]byte) (done fence.Don
 	}
 	host.Mounts = []mount.Mount{p.mount(d.fleet, true)}
 	d.sweep(ctx)
-	made, err := d.api.ContainerCreate(ctx, config, host, nil, nil, "")
+	made, err := d.createAside(ctx, config, host)
 	if cerrdefs.IsNotFound(err) {
 		if err := d.pull(ctx, e.Image); err != nil {
 			return done, err
 		}
-		made, err = d.api.ContainerCreate(ctx, config, host, nil, nil, "")
+		made, err = d.createAside(ctx, config, host)
 	}
 	if err != nil {
 		return done, failure(doing, err)

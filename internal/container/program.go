@@ -90,9 +90,9 @@ func (d *Docker) provide(ctx context.Context, image string, p program) error {
 	if d.programs.filled[p.volume] == made && made != "" {
 		return nil
 	}
-	helper, err := d.api.ContainerCreate(ctx, &apicontainer.Config{
+	helper, err := d.createAside(ctx, &apicontainer.Config{
 		Image: image, Entrypoint: []string{WorkerPath}, Labels: map[string]string{labelHelper: d.fleet, LabelFleet: "", LabelAttempt: ""}, // an image may have them: it is no worker
-	}, &apicontainer.HostConfig{Mounts: []mount.Mount{p.mount(d.fleet, false)}, NetworkMode: "none"}, nil, nil, "")
+	}, &apicontainer.HostConfig{Mounts: []mount.Mount{p.mount(d.fleet, false)}, NetworkMode: "none"})
 	if err != nil {
 		return failure(doing, err)
 	}
@@ -107,6 +107,17 @@ func (d *Docker) provide(ctx context.Context, image string, p program) error {
 		d.removePrograms(ctx, func(name string) bool { return name != p.volume })
 	}
 	return err
+}
+
+// createAside makes a container that is no attempt, and that the caller removes. The engine goes on with it when the asker goes away, and it would be nobody's: so the end of
+// ctx is found out by what comes next.
+func (d *Docker) createAside(ctx context.Context, config *apicontainer.Config, host *apicontainer.HostConfig) (apicontainer.CreateResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return apicontainer.CreateResponse{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.limits.operation)
+	defer cancel()
+	return d.api.ContainerCreate(ctx, config, host, nil, nil, "")
 }
 
 // removePrograms removes those of this fleet's volumes that nobody uses: of programs and processes of before. The engine keeps one that a container has, and a process that

@@ -1,0 +1,57 @@
+package container
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestWhoIsInterruptedLeavesNothing: an engine goes on with a container that it was asked for when the asker goes away, and it would be nobody's.
+func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
+	for name, try := range map[string]func(context.Context, *Docker, Spec) error{
+		"the program's helper": func(ctx context.Context, d *Docker, s Spec) error {
+			return d.provide(ctx, s.Image, program{s.WorkerBinary, "v"})
+		},
+		"the firewall": func(ctx context.Context, d *Docker, s Spec) error {
+			d.fence.egress = &Egress{Image: s.Image, WorkerBinary: s.WorkerBinary}
+			_, err := d.handOver(ctx, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			removed := 0
+			d := openFake(t, answers{
+				"GET /volumes/v":       say(http.StatusOK, `{"Name":"v"}`),
+				"GET /containers/json": say(http.StatusOK, "[]"),
+				"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
+					interrupt()
+					time.Sleep(50 * time.Millisecond) // so that an asker who listens to it has gone
+					say(http.StatusCreated, `{"Id":"c1"}`)(w, r)
+				},
+				"DELETE /containers/c1": func(w http.ResponseWriter, _ *http.Request) {
+					removed++
+					w.WriteHeader(http.StatusNoContent)
+				},
+			})
+			if err := try(ctx, d, specWithInput(t, nil)); err == nil {
+				t.Error("no error of who was interrupted")
+			}
+			if removed != 1 {
+				t.Errorf("removed %d times, want once", removed)
+			}
+		})
+	}
+}
+
+// TestInterruptedFirewallIsNoWarning: who stops waiting has not found out that the rules cannot be put up.
+func TestInterruptedFirewallIsNoWarning(t *testing.T) {
+	d, logs := openAttached(t, nil)
+	d.fence.egress, d.inUse.id = &Egress{}, "n1"
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	if d.Warm(ctx); d.fence.warned || d.fence.network != "" || logs.Len() > 0 {
+		t.Errorf("warned %v, network %q, logged %v", d.fence.warned, d.fence.network, logs.All())
+	}
+}
