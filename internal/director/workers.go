@@ -168,9 +168,7 @@ func (s *session) listContainers(ctx context.Context) error {
 func listed(asked time.Time, list []container.Status) fsm.ContainersListed {
 	l := fsm.ContainersListed{TakenAt: asked}
 	for _, c := range list {
-		l.Containers = append(l.Containers, fsm.Container{
-			Attempt: c.AttemptID, Running: c.State.Live(), Pending: c.State == container.StatePending, Waiting: c.Waiting,
-		})
+		l.Containers = append(l.Containers, fsm.Container{Attempt: c.AttemptID, Running: c.State.Live()})
 	}
 	return l
 }

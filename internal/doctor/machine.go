@@ -163,10 +163,7 @@ func (e *exam) addresses() (out []listening) {
 		hosts := []string{bus.ListenAddr}
 		if bus.ListenAddr == "auto" {
 			hosts = []string{"127.0.0.1"}
-			switch {
-			case e.Config.Containers.Runtime == config.OnKubernetes:
-				hosts = []string{""} // all of them
-			case e.gateway != "":
+			if e.gateway != "" {
 				hosts = append(hosts, e.gateway)
 			}
 		}
@@ -175,10 +172,7 @@ func (e *exam) addresses() (out []listening) {
 		}
 	}
 	if at := e.Config.Containers.ProxyListen; len(e.Config.Containers.EgressHosts()) > 0 {
-		switch {
-		case at == "auto" && e.Config.Containers.Runtime == config.OnKubernetes:
-			at = net.JoinHostPort("", strconv.Itoa(config.ProxyPort))
-		case at == "auto" && e.gateway != "":
+		if at == "auto" && e.gateway != "" {
 			at = net.JoinHostPort(e.gateway, strconv.Itoa(config.ProxyPort))
 		}
 		if at != "auto" {
