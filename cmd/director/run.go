@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -64,6 +65,9 @@ func runCommand(o *options) *cobra.Command {
 		}
 		if err := errors.Join(hidden.Process(), hidden.Variables(cfg.IsSecretVariable)); err != nil {
 			log.Warn("processes of the same user can read what the director knows", zap.Error(err))
+		}
+		if hidden.Getenv("GOGC") == "" { // else its user has decided
+			debug.SetGCPercent(director.GCPercent)
 		}
 		with := director.Options{Config: cfg, Version: version(), WorkerBinary: worker, Log: log, HideInLog: hides.know, Read: read, ConfigFile: o.file, Hangups: hangups}
 		if cfg.TakesWebhooks(hidden.Lookup) {

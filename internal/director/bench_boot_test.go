@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	stdsync "sync"
@@ -27,7 +26,6 @@ import (
 // TestBenchBoot measures what a director does before it works: it reads its journal, and hears hellos.
 func TestBenchBoot(t *testing.T) {
 	bench.Begin(t)
-	defer debug.SetGCPercent(debug.SetGCPercent(100)) // as a director has it
 	facts := 1_000_000
 	if bench.Quick() {
 		facts = 100_000

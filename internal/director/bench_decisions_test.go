@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,16 +38,32 @@ func TestBenchDecisions(t *testing.T) {
 	for _, synced := range []bool{true, false} {
 		for i, r := range rounds {
 			what := fmt.Sprintf("%d KiB, %s tasks, %s", r.bytes>>10, thousands(r.tasks), durability(synced))
-			x := newDecisionBench(t, r.bytes, r.tasks)
-			x.fill(r.reports)
-			ours := x.drain(synced, r.reports)
-			raw := rawDrain(t, synced, rawMessages(synced), r.bytes)
+			times := 1
+			if i == 0 {
+				times = 3 // what others are compared with
+			}
+			ours := medianRate(times, func() float64 {
+				x := newDecisionBench(t, r.bytes, r.tasks)
+				x.fill(r.reports)
+				return x.drain(synced, r.reports)
+			})
+			raw := medianRate(times, func() float64 { return rawDrain(t, synced, rawMessages(synced), r.bytes) })
 			bench.Record(t, bench.Figure{Section: "decisions", What: what, Value: ours, Unit: "/s", Beside: raw, Of: "raw bus", Goal: decisionGoal(synced)})
 			if i == 0 && !bench.Quick() {
 				measureLatency(t, r.bytes, r.tasks, synced, what)
 			}
 		}
 	}
+}
+
+// medianRate measures so many times.
+func medianRate(times int, measure func() float64) float64 {
+	all := make([]float64, times)
+	for i := range all {
+		all[i] = measure()
+	}
+	slices.Sort(all)
+	return all[times/2]
 }
 
 // decisionGoal is 45 % of the raw bus. Without syncs the raw bus only copies bytes in memory, which no processor time of ours can come near; CI still notices

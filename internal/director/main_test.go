@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("MODEL_KEY", "key-0123456789"); err != nil { // which some tests pass on to workers
 		panic(err)
 	}
-	debug.SetGCPercent(400) // little is kept, and there are few processors
+	debug.SetGCPercent(GCPercent) // what is measured is what a director does
 	// The whole directors spend their time waiting for each other's seconds, not for a processor.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {

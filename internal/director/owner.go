@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -187,6 +188,9 @@ func (o *owner) handleWaiting(in input) error {
 	for range inputsPerTurn {
 		if err := o.handle(in); err != nil {
 			return err
+		}
+		if len(o.inputs) == 0 {
+			runtime.Gosched() // whoever is about to send the next one does
 		}
 		select {
 		case in = <-o.inputs:

@@ -106,13 +106,15 @@ func (d *Driver) Ready() Ready {
 
 func (d *Driver) batch() *Batch {
 	b := &Batch{ID: fmt.Sprintf("%s/%d", d.writer, d.last+1), After: d.last}
-	for i, one := range d.records {
-		if i > 0 && len(b.Data)+len(one.data) > batchBytes {
-			break
-		}
+	bytes := 0
+	for d.inFlight < len(d.records) && (d.inFlight == 0 || bytes+len(d.records[d.inFlight].data) <= batchBytes) {
+		bytes += len(d.records[d.inFlight].data)
+		d.inFlight++
+	}
+	b.Records, b.Data = make([]Record, 0, d.inFlight), make([]byte, 0, bytes)
+	for _, one := range d.records[:d.inFlight] {
 		b.Records, b.Data = append(b.Records, one.record), append(b.Data, one.data...)
 	}
-	d.inFlight = len(b.Records)
 	return b
 }
 

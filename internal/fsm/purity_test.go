@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 		"retake/internal/recovery/plaintext", "strings", "unicode/utf8",
 	},
 	"retake/internal/recovery/classify": {
-		"cmp", "embed", "errors", "fmt", "regexp", "regexp/syntax",
+		"cmp", "embed", "encoding/binary", "errors", "fmt", "regexp", "regexp/syntax",
 		"retake/internal/agent", "retake/internal/recovery", "retake/internal/recovery/loglines", "retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter", "retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8",
 	},
 	"retake/internal/recovery/policy": {

@@ -64,6 +64,9 @@ var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n
 
 // escaped reads a string whose first escape is at i.
 func (r *plain) escaped(from, i int) (s string, ok bool) {
+	if r.text == nil {
+		r.text = make([]byte, 0, len(r.data)-from) // more than any string of them needs
+	}
 	r.text = append(r.text[:0], r.data[from:i]...)
 	for i < len(r.data) {
 		switch c := r.data[i]; {

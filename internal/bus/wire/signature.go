@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"slices"
 )
 
 // Every attempt has a key that its worker and the director know, and no program of a stage. Who holds no more than the worker's
@@ -36,12 +35,14 @@ func (e Envelope) SignedBy(key []byte, worker string) bool {
 }
 
 func signature(key []byte, messageType, worker string, payload []byte) []byte {
-	return mac(key, slices.Concat([]byte("retake report/1\n"+messageType+"\n"+worker+"\n"), payload))
+	return mac(key, []byte("retake report/1\n"+messageType+"\n"+worker+"\n"), payload)
 }
 
-func mac(key, text []byte) []byte {
+func mac(key []byte, texts ...[]byte) []byte {
 	h := hmac.New(sha256.New, key)
-	h.Write(text)
+	for _, text := range texts {
+		h.Write(text)
+	}
 	return h.Sum(nil)
 }
 

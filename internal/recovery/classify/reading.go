@@ -119,6 +119,9 @@ func (rd *reading) keep(n int) {
 		if tiers[r.tier].first {
 			in = to
 		}
+		if in[r.tier] == nil {
+			in[r.tier] = make([]place, 0, maxPlaces)
+		}
 		in[r.tier] = append(in[r.tier], h)
 	}
 }

@@ -28,7 +28,7 @@ func (s *sight) search() {
 		return
 	}
 	var short [256]byte
-	small := append(short[:0], s.line...)
+	small := append(append(short[:0], s.line...), make([]byte, padding)...)[:len(s.line)]
 	for i, b := range small {
 		if 'A' <= b && b <= 'Z' {
 			small[i] = b | 0x20

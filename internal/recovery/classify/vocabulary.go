@@ -1,23 +1,32 @@
 package classify
 
+import "encoding/binary"
+
 // vocabulary are the words, in lower case, that patterns look for in a line.
 type vocabulary struct {
 	words []string
 	ids   map[string]uint16
-	first [1 << hashBits]uint16 // hash of what a word begins with → the last such word and 1; 0: none does
-	next  []link                // word → the one before it in that list
+	next  []link // word → the one before it that is found by the same hash
+	// The last word that begins so, and 1, by the hash of what it begins with; 0: none does. Many words begin alike, "not found" and "not allowed": the long
+	// ones have a table of their own, for more of their bytes.
+	short, long [1 << hashBits]uint16
 }
 
 // link is what is looked at before a word is: most that begin alike are others.
 type link struct {
 	next   uint16 // and 1
 	length uint8  // at most 255
-	fourth byte   // of its bytes; of a shorter word nothing
+	last   byte   // of so many bytes
 }
 
 const (
 	shortestWord = 3 // bytes; what is shorter tells little
+	longWord     = 6 // bytes: from here on a word is found by so many
 	hashBits     = 14
+
+	shortMask = 1<<(8*shortestWord) - 1
+	longMask  = 1<<(8*longWord) - 1
+	padding   = 8 // bytes behind a line that find may read
 )
 
 // idsOf returns the numbers of words, which it adds.
@@ -27,12 +36,9 @@ func (v *vocabulary) idsOf(words []string) []uint16 {
 		id, known := v.ids[w]
 		if !known {
 			id = uint16(len(v.words))
-			at := &v.first[hash(w[0], w[1], w[2])]
-			l := link{next: *at, length: uint8(min(len(w), 255))}
-			if len(w) > 3 {
-				l.fourth = w[3]
-			}
-			v.words, v.next = append(v.words, w), append(v.next, l)
+			at := v.first(w)
+			length := min(len(w), 255)
+			v.words, v.next = append(v.words, w), append(v.next, link{*at, uint8(length), w[length-1]})
 			v.ids[w], *at = id, id+1
 		}
 		ids = append(ids, id)
@@ -40,26 +46,42 @@ func (v *vocabulary) idsOf(words []string) []uint16 {
 	return ids
 }
 
-func hash(a, b, c byte) uint32 {
-	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 0x9e3779b1 >> (32 - hashBits)
+// first is where the list begins in which a word is.
+func (v *vocabulary) first(word string) *uint16 {
+	var begin [padding]byte
+	copy(begin[:], word)
+	n := binary.LittleEndian.Uint64(begin[:])
+	if len(word) < longWord {
+		return &v.short[hash(n&shortMask)]
+	}
+	return &v.long[hash(n&longMask)]
 }
 
-// find sets the bits of the words that a line in lower case holds.
+func hash(n uint64) uint64 { return n * 0x9e3779b97f4a7c15 >> (64 - hashBits) }
+
+// find sets the bits of the words that a line in lower case holds. Behind the line it has to have padding bytes of capacity.
 func (v *vocabulary) find(line []byte, held []uint64) {
+	padded := line[:len(line)+padding]
 	for i := 0; i+shortestWord <= len(line); i++ {
-		n := v.first[hash(line[i], line[i+1], line[i+2])]
-		if n == 0 {
+		begin := binary.LittleEndian.Uint64(padded[i:])
+		if n := v.short[hash(begin&shortMask)]; n != 0 {
+			v.follow(n, line[i:], held)
+		}
+		if n := v.long[hash(begin&longMask)]; n != 0 {
+			v.follow(n, line[i:], held)
+		}
+	}
+}
+
+// follow sets the bits of those words of a list with which rest begins.
+func (v *vocabulary) follow(n uint16, rest []byte, held []uint64) {
+	for ; n != 0; n = v.next[n-1].next {
+		l := &v.next[n-1]
+		if int(l.length) > len(rest) || l.last != rest[l.length-1] {
 			continue
 		}
-		rest := line[i:]
-		for ; n != 0; n = v.next[n-1].next {
-			l := &v.next[n-1]
-			if int(l.length) > len(rest) || l.length > 3 && l.fourth != rest[3] {
-				continue
-			}
-			if w := v.words[n-1]; len(w) <= len(rest) && string(rest[:len(w)]) == w {
-				held[(n-1)/64] |= 1 << ((n - 1) % 64)
-			}
+		if w := v.words[n-1]; len(w) <= len(rest) && string(rest[:len(w)]) == w {
+			held[(n-1)/64] |= 1 << ((n - 1) % 64)
 		}
 	}
 }

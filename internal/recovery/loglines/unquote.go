@@ -23,8 +23,9 @@ func unquote(line string) (text string, ok bool) {
 	}
 	switch bare[0] {
 	case '"':
-		if json.Unmarshal([]byte(bare), &text) == nil {
-			return text, true
+		var whole string
+		if json.Unmarshal([]byte(bare), &whole) == nil {
+			return whole, true
 		}
 	case '{':
 		return fieldsText(bare)

@@ -33,11 +33,11 @@ func FuzzSignature(f *testing.F) {
 		}
 		for line := range strings.SplitSeq(clean[:min(len(clean), 2<<10)], "\n") {
 			line = single(strings.ToValidUTF8(line, ""))
-			once := string(normaliseLine(nil, line))
+			once := string(normaliseLine(nil, line, new(found)))
 			if want := twinLine(line); once != want {
 				t.Errorf("%q becomes %q, want %q", line, once, want)
 			}
-			if again := string(normaliseLine(nil, once)); again != once {
+			if again := string(normaliseLine(nil, once, new(found))); again != once {
 				t.Errorf("%q becomes %q becomes %q", line, once, again)
 			}
 		}

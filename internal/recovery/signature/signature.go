@@ -46,11 +46,12 @@ func Hash(s string) string {
 // what differs from run to run. Blank lines and the width of blanks don't count.
 func normalise(s string) string {
 	var out, line []byte
+	var groups found // of the match at hand
 	left := maxCharacters
 	for n := 0; n < maxLines && s != "" && left > 0; n++ {
 		raw, rest, _ := strings.Cut(s, "\n")
 		s = rest
-		line = normaliseLine(line[:0], single(raw))
+		line = normaliseLine(line[:0], single(raw), &groups)
 		if len(line) == 0 {
 			continue
 		}
@@ -93,10 +94,10 @@ func single(line string) string {
 
 // normaliseLine appends line to out in one pass: at every place the first row of volatile that matches replaces what it
 // matches. What stands before a place is judged by what was written, so that a second pass changes nothing.
-func normaliseLine(out []byte, line string) []byte {
+func normaliseLine(out []byte, line string, groups *found) []byte {
 	for i := 0; i < len(line); {
 		p := placeOf(out, line[i])
-		if written, n := replace(out, line[i:], p); n > 0 {
+		if written, n := replace(out, line[i:], p, groups); n > 0 {
 			out, i = written, i+n
 			continue
 		}
@@ -110,7 +111,7 @@ func normaliseLine(out []byte, line string) []byte {
 }
 
 // replace lets the first row that matches at the beginning of rest write to out, and returns how much it matches.
-func replace(out []byte, rest string, p place) ([]byte, int) {
+func replace(out []byte, rest string, p place, groups *found) ([]byte, int) {
 	word := 0
 	for word < len(rest) && plaintext.IsWord(rest[word]) {
 		word++
@@ -120,11 +121,11 @@ func replace(out []byte, rest string, p place) ([]byte, int) {
 		if v.place&p == 0 || !v.may(rest, word) {
 			continue
 		}
-		groups, ok := v.find(rest)
-		if !ok {
+		var ok bool
+		if *groups, ok = v.find(rest); !ok {
 			continue
 		}
-		if written := v.write(out, &groups, rest[len(groups[0]):]); written != nil {
+		if written := v.write(out, groups, rest[len(groups[0]):]); written != nil {
 			return written, len(groups[0])
 		}
 	}

@@ -114,7 +114,7 @@ func (v *volatileRow) findByTwin(rest string) (groups found, ok bool) {
 // TestLinesEqualTheirTwins: without gates, and with an expression for each row, the same is written.
 func TestLinesEqualTheirTwins(t *testing.T) {
 	same := func(line string) {
-		if got, want := string(normaliseLine(nil, line)), twinLine(line); got != want {
+		if got, want := string(normaliseLine(nil, line, new(found))), twinLine(line); got != want {
 			t.Errorf("%q becomes %q, want %q", line, got, want)
 		}
 	}

@@ -3,6 +3,7 @@ package signature
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"retake/internal/recovery/plaintext"
 )
@@ -127,7 +128,11 @@ func wordBefore(out []byte) (before string, ok bool) {
 	if signs == 0 || signs > 4 {
 		return "", false
 	}
-	return plain.Replace(string(out[:n])), true
+	before = string(out[:n])
+	if strings.ContainsFunc(before, func(r rune) bool { return r == '_' || r >= utf8.RuneSelf }) {
+		before = plain.Replace(before)
+	}
+	return before, true
 }
 
 func endsInCode(before string) bool {
