@@ -18,8 +18,8 @@ const (
 	widest    = 200
 )
 
-// Crossing returns how many known phrases begin in left and end in right.
-type Crossing func(left, right string) int
+// Crossing returns how many known phrases begin in left, or in what is between, and end in right.
+type Crossing func(left, between, right string) int
 
 // unwrap joins what was wrapped at a width; boxed are the lines that stood in a frame. A line is wrapped if the first word of the
 // next one had no room on it, and if the two read on: a list of lines stays a list.
@@ -202,14 +202,16 @@ func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	if len(left) < least || len(right) < least {
 		return 0, 0
 	}
-	count := func(left string) int {
-		n := s.crossing(left, right)
+	count := func(between string) int {
+		n := s.crossing(left, between, right)
 		if least > 0 && n > 0 {
-			n -= s.crossing(left[len(left)-least+1:], right) + s.crossing(left, right[:least-1]) - s.crossing(left[len(left)-least+1:], right[:least-1])
+			from := min(len(left)-least+1+len(between), len(left)) // a blank counts as one of them
+			short := left[from:]
+			n -= s.crossing(short, between, right) + s.crossing(left, between, right[:least-1]) - s.crossing(short, between, right[:least-1])
 		}
 		return n
 	}
-	return count(left), count(left + " ")
+	return count(""), count(" ")
 }
 
 // smallWords are seldom a part of another word's beginning or end, and never end a sentence.

@@ -25,7 +25,7 @@ func TestRead(t *testing.T) {
 		{"a logger's message", `{"level":"error","msg":"a\nb"}`, "a\nb"},
 		{"a margin", "  a\n    b\n\n  c", "a\n  b\n\nc"},
 	} {
-		if got := Read(tc.text, func(string, string) int { return 0 }); got.Text != tc.want {
+		if got := Read(tc.text, func(string, string, string) int { return 0 }); got.Text != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got.Text, tc.want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 		"one line":            strings.Repeat("word ", 30),
 		"lines of equal size": strings.Repeat("sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n", 3),
 	} {
-		if got := Read(text, func(string, string) int { return 0 }); got.Text != text {
+		if got := Read(text, func(string, string, string) int { return 0 }); got.Text != text {
 			t.Errorf("%s: %q becomes %q", name, text, got.Text)
 		}
 	}
@@ -54,8 +54,8 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		s = strings.ToValidUTF8(s, "?")
-		got := Read(s, func(string, string) int { return len(s) % 2 })
-		if again := Read(s, func(string, string) int { return len(s) % 2 }); again.Text != got.Text {
+		got := Read(s, func(string, string, string) int { return len(s) % 2 })
+		if again := Read(s, func(string, string, string) int { return len(s) % 2 }); again.Text != got.Text {
 			t.Errorf("%q, then %q", got.Text, again.Text)
 		}
 		if n := strings.Count(got.Text, "\n"); n > 4*len(s) {

@@ -149,11 +149,13 @@ func (l *Literals) Scan(text string, found func(owner, end int)) {
 	l.scan(text, lanes*part-l.long, lanes*part, found)
 }
 
-// Crossing counts the occurrences in left and right, put together, that begin in left and end in right.
-func (l *Literals) Crossing(left, right string) (n int) {
-	across, alone := uint32(0), uint32(0) // the states behind both, and behind right alone
-	for i := 0; i < len(left); i++ {
-		across = l.next[across+uint32(l.class[left[i]])]
+// Crossing counts the occurrences in left, between and right, put together, that begin before right and end in it.
+func (l *Literals) Crossing(left, between, right string) (n int) {
+	across, alone := uint32(0), uint32(0) // the states behind all of it, and behind right alone
+	for _, part := range [...]string{left, between} {
+		for i := 0; i < len(part); i++ {
+			across = l.next[across+uint32(l.class[part[i]])]
+		}
 	}
 	for i := 0; i < len(right) && across != alone; i++ { // from then on they are the same
 		across = l.next[across+uint32(l.class[right[i]])]
@@ -188,7 +190,8 @@ func (l *Literals) scan(text string, from, behind int, found func(owner, end int
 // several places at once.
 const (
 	lanes        = 4
-	shortestPart = 4 // of a lane, in lengths of the longest literal: what it reads before its part is lost
+	hitsOfLane   = 32 // for which there is room at first
+	shortestPart = 4  // of a lane, in lengths of the longest literal: what it reads before its part is lost
 )
 
 // hit is where literals end.
@@ -200,6 +203,10 @@ type hit struct {
 // scanParts scans the first lanes parts of a text. Each lane begins early enough to know the literals that reach into its part.
 func (l *Literals) scanParts(text string, part int) (hits [lanes][]hit) {
 	var state [lanes]uint32
+	all := make([]hit, lanes*hitsOfLane)
+	for k := range hits {
+		hits[k] = all[k*hitsOfLane : k*hitsOfLane : (k+1)*hitsOfLane]
+	}
 	for k := 1; k < lanes; k++ {
 		for i := k*part - min(l.long, k*part); i < k*part; i++ {
 			state[k] = l.next[state[k]+uint32(l.class[text[i]])]

@@ -36,16 +36,17 @@ func TestScanEqualsItsTwin(t *testing.T) {
 func TestCrossingEqualsItsTwin(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		l := NewLiterals(rapid.SliceOfN(rapid.SliceOfN(rapid.StringMatching(`[ab.]{1,6}`), 0, 5), 1, 5).Draw(r, "sets"))
-		left, right := rapid.StringMatching(`[abAB.c]{0,12}`).Draw(r, "left"), rapid.StringMatching(`[abAB.c]{0,12}`).Draw(r, "right")
+		part := rapid.StringMatching(`[abAB.c]{0,12}`)
+		left, between, right := part.Draw(r, "left"), rapid.StringMatching(`[ab.]?`).Draw(r, "between"), part.Draw(r, "right")
 		want := 0
-		l.Scan(left+right, func(_, end int) {
-			if end > len(left) {
+		l.Scan(left+between+right, func(_, end int) {
+			if end > len(left+between) {
 				want++
 			}
 		})
 		l.Scan(right, func(int, int) { want-- })
-		if got := l.Crossing(left, right); got != want {
-			r.Errorf("%q, %q: %d, want %d", left, right, got, want)
+		if got := l.Crossing(left, between, right); got != want {
+			r.Errorf("%q, %q, %q: %d, want %d", left, between, right, got, want)
 		}
 	})
 }

@@ -21,6 +21,9 @@ type Limit struct {
 // the reset being seconds, an epoch, a duration or a date. At is when the answer came; when it is zero, only what is
 // relative is read. ok is false when nothing was stated.
 func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
+	if len(headers) == 0 {
+		return l, false
+	}
 	var windows []limitWindow
 	stated := time.Duration(0)
 	exact := false
