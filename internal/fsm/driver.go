@@ -18,7 +18,7 @@ type Batch struct {
 	ID      string // unique for ever; a second try of the same append carries the same
 	After   uint64 // the journal's last sequence must be this
 	Records []Record
-	Data    []byte // the records as JSON Lines
+	Data    []byte // the records as JSON Lines; nil: Encode writes none
 }
 
 // Ready is what the shell has to do now.
@@ -111,7 +111,7 @@ func (d *Driver) batch() *Batch {
 		bytes += len(d.records[d.inFlight].data)
 		d.inFlight++
 	}
-	b.Records, b.Data = make([]Record, 0, d.inFlight), make([]byte, 0, bytes)
+	b.Records, b.Data = slices.Grow(b.Records, d.inFlight), slices.Grow(b.Data, bytes)
 	for _, one := range d.records[:d.inFlight] {
 		b.Records, b.Data = append(b.Records, one.record), append(b.Data, one.data...)
 	}
