@@ -15,6 +15,7 @@ import (
 	"retake/internal/bench"
 	"retake/internal/director"
 	"retake/internal/github/githubtest"
+	"retake/internal/tied"
 )
 
 // idleFor is how long a director is watched that has nothing to do: more than one poll of GitHub, which it does not see changed.
@@ -60,8 +61,8 @@ func TestBenchIdle(t *testing.T) {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	check(t, err)
 	defer log.Close()
-	cmd.Stderr, cmd.SysProcAttr = log, &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	check(t, cmd.Start())
+	cmd.Stderr, cmd.SysProcAttr = log, &syscall.SysProcAttr{Setpgid: true}
+	check(t, tied.Start(cmd))
 	defer func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()

@@ -22,6 +22,7 @@ import (
 	"retake/internal/clockshift"
 	"retake/internal/director"
 	"retake/internal/github/githubtest"
+	"retake/internal/tied"
 )
 
 var takeovers = flag.Int("takeovers", 1, "how often TestTakeovers kills the leading director")
@@ -54,8 +55,8 @@ func (d *twin) start() {
 	if d.shift != "" {
 		d.cmd.Env = append(d.cmd.Env, clockshift.Variable+"="+d.shift)
 	}
-	d.cmd.Stderr, d.cmd.SysProcAttr = log, &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := d.cmd.Start(); err != nil {
+	d.cmd.Stderr, d.cmd.SysProcAttr = log, &syscall.SysProcAttr{Setpgid: true}
+	if err := tied.Start(d.cmd); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"retake/internal/bus/wire"
+	"retake/internal/tied"
 )
 
 // honest is how many work beside the hostile one.
@@ -186,12 +186,11 @@ func (b *battle) rage() (end func() fury) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), furyVariable+"="+file, "GOMAXPROCS=1") // one processor, as a container has by default
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := errors.Join(err, cmd.Start()); err != nil {
+	if err := errors.Join(err, tied.Start(cmd)); err != nil {
 		return fail(err)
 	}
 	var tree sync.WaitGroup

@@ -23,6 +23,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director"
 	"retake/internal/github/githubtest"
+	"retake/internal/tied"
 )
 
 const (
@@ -181,8 +182,8 @@ func (w *world) start() {
 	cmd.Env = append(os.Environ(), shellVariable+"="+file, "GITHUB_TOKEN="+token)
 	cmd.Env = append(cmd.Env, w.environ...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	must(w.t, cmd.Start())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	must(w.t, tied.Start(cmd))
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }()
 	w.mu.Lock()

@@ -55,7 +55,27 @@ func startNATS(ctx context.Context, w *world, self string) (*nats, error) {
 		name: "NATS", argv: []string{self, "nats", filepath.Join(n.keys, keys.DirServer, keys.FileConfig)},
 		env: os.Environ(), log: filepath.Join(w.dir, "nats.log"),
 	}
-	return n, n.start()
+	if err := n.start(); err != nil {
+		return nil, err
+	}
+	return n, n.awaitListening(ctx, 20*time.Second)
+}
+
+// awaitListening waits until the server takes connections: a director that finds none at its start ends.
+func (n *nats) awaitListening(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("chaos: NATS does not listen: %w", err)
+		}
+	}
 }
 
 // settings are the keys of [agent_bus]. Containers reach the server at their gateway.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"retake/internal/director"
+	"retake/internal/tied"
 )
 
 // process is a program of ours that is ended and started again and again. Its methods may be called from any goroutine.
@@ -47,8 +48,8 @@ func (p *process) startWith(more ...string) error {
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(slices.Clone(p.env), more...), log, log
 	// A group of its own: Ctrl-C in the terminal is for this program alone. It dies with this program.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := tied.Start(cmd); err != nil {
 		return fmt.Errorf("chaos: %s: %w", p.name, err)
 	}
 	p.starts++

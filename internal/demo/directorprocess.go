@@ -16,6 +16,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director"
+	"retake/internal/tied"
 )
 
 // line is one line of the director's log, as far as the demo reads it.
@@ -72,10 +73,10 @@ func (c *directorProcess) start() error {
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
 	cmd.Env = c.env
 	// A group of its own: Ctrl-C in the terminal is for the demo. It dies with the demo, even if that is killed.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	log, err := cmd.StderrPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = tied.Start(cmd)
 	}
 	if err != nil {
 		return fmt.Errorf("demo: director: %w", err)

@@ -1,0 +1,109 @@
+package tied
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// childVariable has this program play one that starts another and is then killed.
+const childVariable = "RETAKE_TEST_TIED"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) != "" {
+		cmd := exec.Command("sleep", "600")
+		if err := Start(cmd); err != nil {
+			panic(err)
+		}
+		println(cmd.Process.Pid)
+		select {}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// Threads of this process come to their ends while the programs run.
+func TestNoThreadTakesAProgramAlong(t *testing.T) {
+	var programs []*exec.Cmd
+	for range 20 {
+		cmd := exec.Command("sleep", "600")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		programs = append(programs, cmd)
+	}
+	var ending sync.WaitGroup
+	for range 200 {
+		ending.Go(runtime.LockOSThread) // and its goroutine ends
+	}
+	ending.Wait()
+	time.Sleep(100 * time.Millisecond) // the kernel ends the threads
+	for _, cmd := range programs {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait()
+		if s := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(); s != syscall.SIGTERM {
+			t.Errorf("it was ended by %v", s)
+		}
+	}
+}
+
+func TestItDiesWithThisProgram(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childVariable+"=1")
+	out, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := make([]byte, 20)
+	n, err := out.Read(said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(string(said[:n-1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil || len(state) == 0 || containsZombie(string(state)) {
+			return
+		}
+		if time.Now().After(until) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("process %d goes on", pid)
+		}
+	}
+}
+
+// containsZombie: nobody reaps what init has not adopted in some containers.
+func containsZombie(stat string) bool {
+	for i := len(stat) - 1; i > 0; i-- {
+		if stat[i] == ')' {
+			return i+2 < len(stat) && stat[i+2] == 'Z'
+		}
+	}
+	return false
+}
+
+// A program that cannot be started is the error that it always was.
+func TestNoProgram(t *testing.T) {
+	if err := Start(exec.Command("/nowhere/at/all")); err == nil {
+		t.Error("it was started")
+	}
+}
