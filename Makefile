@@ -127,6 +127,22 @@ release-check: ## Build the last commit's release twice, in two folders and with
 	done; \
 	diff -r "$$work/out-one" "$$work/out-two" && cat "$$work/out-one/SHA256SUMS" && echo "both builds are the same"
 
+.PHONY: kube-build kube-test
+kube-build: ## Build the Kubernetes that kube-test runs, and helm, into ~/.cache/retake/kube, once: 600 MB of modules, 12 minutes on two processors
+	tools/kube/build.sh
+	tools/kube/helm.sh version
+
+kube-test: ## Run what needs a real Kubernetes on a throw-away cluster of one node, as root; says so if its binary was not built (ONLY=LostNode)
+	@tools/kube/test.sh -count=1 -timeout 20m $(if $(ONLY),-run '$(ONLY)',-run 'OnANode|NotAdmitted') ./internal/container/kubernetes
+	$(if $(ONLY),,@$(MAKE) --no-print-directory kube-chart)
+
+.PHONY: kube-chart kube-manifests
+kube-chart: ## Have a real API server take the chart, with several values, and prove its Role; says so if its binary was not built
+	@tools/kube/chart-test.sh
+
+kube-manifests: ## Write deploy/kubernetes anew: what the chart gives with its own values (builds helm once)
+	tools/kube/manifests.sh
+
 .PHONY: escalations
 escalations: ## Write one page for each reason why a person is asked, as GitHub shows it, into RETAKE_ESCALATIONS (default bin/escalations)
 	RETAKE_ESCALATIONS=$(abspath $(or $(RETAKE_ESCALATIONS),$(BIN)/escalations)) $(GO) test -count=1 -run 'TestEscalations$$' -v ./internal/director | grep pages

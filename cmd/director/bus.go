@@ -37,8 +37,11 @@ func busInitCommand() *cobra.Command {
 
 The director's agent_bus.url is then tls://HOST:PORT.
 
+With --route HOST:PORT for each server of a cluster, all of them take the same DIR/server, each with a --name of its own; they know each other by
+their certificate, which has to be good for every route's host (--host).
+
 With --renew: make a new certificate for the server of a folder that has keys; they, and all credentials, stay as they are. Without --host it
-is good for the same names as before. With --host, --port, --store or --server-dir nats.conf is written anew, too (the old one is kept as
+is good for the same names as before. With --host, --port, --route, --store or --server-dir nats.conf is written anew, too (the old one is kept as
 nats.conf.old). Then reload NATS: nats-server --signal reload, or restart it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if renew {
@@ -58,6 +61,7 @@ nats.conf.old). Then reload NATS: nats-server --signal reload, or restart it.`,
 	f := c.Flags()
 	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address that the server is reached by; may be repeated, people use the first")
 	f.IntVar(&i.Port, "port", 4222, "port of the server")
+	f.StringArrayVar(&i.Routes, "route", nil, "where one server of a cluster is reached by the others, HOST:PORT; repeated for each of them")
 	f.StringVar(&i.Store, "store", "/data", "folder of streams and accounts, as the server sees it")
 	f.StringVar(&i.ServerDir, "server-dir", "", "DIR/server as the server sees it (default: where it is made)")
 	f.StringVar(&i.Prefix, "prefix", wire.DefaultPrefix, "agent_bus.prefix")
@@ -77,7 +81,7 @@ func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 	if !said("store") {
 		i.Store = ""
 	}
-	if err := i.Renew(dir, said("host") || said("port") || said("store") || said("server-dir")); err != nil {
+	if err := i.Renew(dir, said("host") || said("port") || said("route") || said("store") || said("server-dir")); err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), "renewed; reload NATS: nats-server --signal reload, or restart it")

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"retake/internal/container/bundle"
 	"retake/internal/container/fence"
 	"retake/internal/container/look"
 	"retake/internal/container/supervisor"
@@ -37,6 +38,12 @@ func run(args []string) worker.ExitCode {
 	}
 	if len(args) > 0 && args[0] == fence.Command {
 		return worker.ExitCode(fence.Main(args[1:], os.Stdout, os.Stderr))
+	}
+	if len(args) > 0 && args[0] == bundle.UnpackCommand {
+		return worker.ExitCode(bundle.UnpackMain(args[1:], os.Stderr))
+	}
+	if len(args) > 0 && args[0] == bundle.EnterCommand {
+		return worker.ExitCode(bundle.EnterMain(args[1:], os.Stdout, os.Stderr))
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line, printed below
@@ -73,7 +80,7 @@ func run(args []string) worker.ExitCode {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return worker.Run(ctx, worker.Options{
-		PlanFile: *plan, Stdin: os.Stdin, Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Dial: dial,
+		PlanFile: *plan, Stdin: bundle.Input(os.Stdin), Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Dial: dial,
 	})
 }
 
@@ -82,7 +89,8 @@ func usage(flags *flag.FlagSet) {
 	text.WriteString("worker runs the stages of one attempt as PID 1 of its container and reports to the director.\n" +
 		"Programs of a stage ask it for leases on models: see worker budget --help.\n" +
 		"director doctor looks around in a container with it: worker look -dial HOST:PORT -program NAME.\n" +
-		"The director has it put up the firewall of the workers' network: worker fence RULES.\n\nExit codes:\n")
+		"The director has it put up the firewall of the workers' network: worker fence RULES.\n" +
+		"On Kubernetes an attempt begins with it: worker unpack FROM TO FOLDER…, then worker enter DIR PROGRAM ARGUMENT….\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)
 	}

@@ -276,7 +276,7 @@ func (a *workersAccount) seed(worker string) (string, error) {
 
 // issue makes a worker's credential. What is issued in the second in which an earlier one was revoked would be revoked, too:
 // it waits for the next.
-func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int) (keys.User, error) {
+func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int, more []string) (keys.User, error) {
 	public, pair, err := a.user(worker)
 	if err != nil {
 		return keys.User{}, err
@@ -300,7 +300,7 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	a.known.Live[public] = time.Now().Unix()
 	a.changes++
 	delete(a.shut, public)
-	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life))
+	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
 }
 
 // revoke returns when the server has shut the worker out, or with an error when ctx ends or a push failed; it is pushed again then. what is
@@ -335,6 +335,18 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err()), kept)
 	}
+}
+
+// revoked reports whether the newest credential of a worker does not count any more, as far as is known here. It is written down, so that a restart changes nothing.
+func (a *workersAccount) revoked(worker string) bool {
+	public, _, err := a.user(worker)
+	if err != nil {
+		return true // nobody has a credential without the secret
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	issued := a.known.Live[public]
+	return a.shut[public] || issued == 0 && a.known.Revoked[public] > 0 || issued > 0 && max(a.known.Revoked[public], a.known.All) >= issued
 }
 
 // nextPush is called with the lock held.

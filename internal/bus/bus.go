@@ -18,6 +18,7 @@ import (
 
 	"retake/internal/bus/keys"
 	"retake/internal/bus/wire"
+	"retake/internal/checkpoint"
 )
 
 // Bus is the director's side of the agent bus. Its methods may be called from any goroutine.
@@ -33,6 +34,8 @@ type Bus struct {
 	stored  *nats.Conn // in the account of reports and dead letters, where people are
 	reports jetstream.JetStream
 	workers *workersAccount
+
+	checkouts atomic.Pointer[jetstream.KeyValue] // of tasks whose checkouts travel
 
 	dead    *deadLetters
 	intake  *intake
@@ -210,16 +213,26 @@ type Credential struct {
 	Key       []byte // of the signatures on its reports
 }
 
+// AuthorizeCheckout is Authorize for a worker whose checkout travels.
+func (b *Bus) AuthorizeCheckout(ctx context.Context, worker string) (Credential, error) {
+	return b.authorize(ctx, worker, max(b.options.MaxMessageBytes, checkpoint.ChunkBytes), b.subjects.CheckoutPublished(worker)...)
+}
+
 // Authorize admits a worker and makes its credential, which expires by itself. An id that is no subject token (see wire.CheckID)
 // is an error: it could widen its own permissions. So is one that was cut off.
 func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) {
+	return b.authorize(ctx, worker, b.options.MaxMessageBytes)
+}
+
+// authorize lets a worker publish on more subjects than all do.
+func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more ...string) (Credential, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return Credential{}, err
 	}
 	if b.intake.offended(worker) || b.workers.offended(worker) {
 		return Credential{}, fmt.Errorf("bus: credential of %s: it was cut off from the bus and is not let in again", worker)
 	}
-	user, err := b.workers.issue(ctx, worker, b.subjects, b.options.MaxMessageBytes)
+	user, err := b.workers.issue(ctx, worker, b.subjects, maxBytes, more)
 	if err != nil {
 		return Credential{}, fmt.Errorf("bus: credential of %s: %w", worker, err)
 	}

@@ -30,6 +30,7 @@ const (
 	lineProgress
 	lineReport
 	lineBudget
+	lineCheckout
 	lines
 )
 
@@ -44,6 +45,8 @@ func (b *Bus) lineSubjects(l line, worker string) []string {
 		return []string{s.Worker(worker, wire.ChannelProgress)}
 	case lineReport:
 		return []string{s.Worker(worker, wire.ChannelError), s.Worker(worker, wire.ChannelResult)}
+	case lineCheckout:
+		return []string{s.Checkout("*", worker)}
 	default:
 		return []string{s.Budget("*", worker)}
 	}
@@ -96,7 +99,12 @@ type gate struct {
 	user   string                      // the public key of its credential
 	subs   [lines][]*nats.Subscription // the intake's lock
 
-	shut atomic.Bool // nothing is read any more
+	shut   atomic.Bool   // nothing is read any more
+	sealed atomic.Bool   // nothing of its checkout is given or taken any more
+	stored atomic.Int64  // bytes of its checkout that it has sent
+	opened atomic.Uint64 // how often its checkout was opened for it
+
+	checkout *checkoutDesk // of lineCheckout's goroutine
 
 	mu    sync.Mutex // taken before the intake's
 	quota quota
@@ -255,6 +263,9 @@ func (i *intake) close() {
 func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
 	if g.shut.Load() {
 		return false
+	}
+	if l == lineCheckout { // each request waits for its turn, see checkoutDesk; what waits is bounded
+		return true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

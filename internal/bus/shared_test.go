@@ -3,11 +3,9 @@ package bus
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -254,49 +252,6 @@ func TestAPersonsCredentialIsRevokedByItself(t *testing.T) {
 		}
 		out.restart(p.Bus)
 	}
-}
-
-// cluster is three servers with the keys and the configuration of one, and their addresses.
-func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls []string) {
-	t.Helper()
-	first = startOutside(t)
-	first.stop()
-	var routes []*url.URL
-	for range 3 {
-		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", freePort(t))})
-	}
-	for i, route := range routes {
-		text, err := os.ReadFile(filepath.Join(first.dir, keys.DirServer, keys.FileConfig))
-		config := filepath.Join(t.TempDir(), keys.FileConfig)
-		if err == nil {
-			err = os.WriteFile(config, []byte(strings.ReplaceAll(string(text), first.opts.StoreDir, t.TempDir())), 0o600)
-		}
-		o := natsd.Options{}
-		if err == nil {
-			err = o.ProcessConfigFile(config)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.NoLog, o.NoSigs, o.ServerName, o.Routes = true, true, fmt.Sprint("n", i), routes; i > 0 {
-			o.Port = freePort(t)
-		}
-		o.Cluster.Name, o.Cluster.Host = "three", "127.0.0.1"
-		if o.Cluster.Port, err = strconv.Atoi(route.Port()); err != nil {
-			t.Fatal(err)
-		}
-		s, err := natsd.NewServer(&o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Start()
-		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		servers, urls = append(servers, s), append(urls, fmt.Sprintf("tls://127.0.0.1:%d", o.Port))
-	}
-	for _, s := range servers {
-		until(t, "the cluster to be whole", func() bool { return s.ReadyForConnections(time.Second) && s.JetStreamIsCurrent() })
-	}
-	return first, servers, urls
 }
 
 // In a cluster a revocation is done when every server has it; one of three may be lost.

@@ -96,6 +96,9 @@ func (b *Bus) ensure(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.ensureCheckouts(ctx); err != nil {
+		return err
+	}
 	return b.openJournal(ctx)
 }
 

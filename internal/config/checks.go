@@ -77,6 +77,19 @@ var ociForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
 func validOCIRuntime(s string) bool { return s == "" || ociForm.MatchString(s) }
 
+// namespaceForm is a label of DNS.
+var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+func validNamespace(s string) bool { return s == "" || namespaceForm.MatchString(s) }
+
+// addressForm is a name of DNS, however short.
+var addressForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+
+func validAddress(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return s == "" || err == nil || len(s) <= 253 && addressForm.MatchString(s)
+}
+
 func validNetwork(s string) bool {
 	return networkForm.MatchString(s) && !slices.Contains([]string{"host", "none", "default", "bridge"}, s)
 }

@@ -24,6 +24,7 @@ type Config struct {
 	Timeouts   Timeouts
 	Retry      Retry
 	Containers Containers
+	Kubernetes Kubernetes
 	AgentBus   AgentBus
 	Journal    Journal
 	RateLimits RateLimits
@@ -32,6 +33,7 @@ type Config struct {
 	Escalation Escalation
 	Scope      Scope
 	Checkout   Checkout
+	Workspace  Workspace
 	Worker     Worker
 	Recovery   Recovery
 	Telemetry  Telemetry
@@ -80,7 +82,7 @@ type Retry struct {
 
 // Containers are what workers run in.
 type Containers struct {
-	Runtime        string // docker | process | FormerRuntime, which is docker
+	Runtime        string // docker | kubernetes | process | FormerRuntime, which is docker
 	OCIRuntime     string // of the engine; empty: its default
 	SameUser       bool   // of plain processes
 	Image          string
@@ -103,6 +105,19 @@ type Containers struct {
 	ProxiedKeys    map[string]string // name of the director's variable with a provider's key → host of the provider, or host:port
 }
 
+// Kubernetes is where workers run with Containers.Runtime = OnKubernetes.
+type Kubernetes struct {
+	Namespace      string // empty: the kubeconfig's, or that of the director's pod
+	Kubeconfig     string // path; empty: the director's pod's account, or KUBECONFIG
+	WorkerImage    string
+	PodTemplate    string // path; empty: none
+	Address        string // at which pods reach the director; empty: there is no need
+	PendingTimeout time.Duration
+}
+
+// OnKubernetes is Containers.Runtime for Jobs of a cluster.
+const OnKubernetes = "kubernetes"
+
 // Words of Containers.Egress in the place of hosts.
 const (
 	EgressAll  = "all"
@@ -121,6 +136,11 @@ func (c Containers) EgressHosts() []string {
 		return nil
 	}
 	return c.Egress
+}
+
+// NeedsProxy reports whether the director has to have one for its workers.
+func (c Config) NeedsProxy() bool {
+	return len(c.Containers.EgressHosts()) > 0 || len(c.Containers.ProxiedKeys) > 0
 }
 
 // Doors are the Reachable.
@@ -271,6 +291,18 @@ type Checkout struct {
 	GitMemory    string // see GitMemoryBytes
 	Quota        string // see QuotaBytes
 }
+
+// Workspace says how a checkout comes to its worker.
+type Workspace struct {
+	Transport  string        // mount | sync
+	Checkpoint time.Duration // between two checkpoints of a checkout that travels
+}
+
+// Travels reports whether checkouts are sent to workers, and back.
+func (w Workspace) Travels() bool { return w.Transport == TransportSync }
+
+// TransportSync is the transport of checkouts that travel.
+const TransportSync = "sync"
 
 // DiskReserveBytes is DiskReserve as a number; 0: none.
 func (d Director) DiskReserveBytes() int64 {

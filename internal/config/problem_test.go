@@ -62,7 +62,7 @@ c.toml:5:1: director.interval_seconds: got "60s", want a number of seconds from 
 c.toml:7:2: timeout: unknown key or section, did you mean timeouts?
 c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: a few lost heartbeats must not make a worker suspect, want timeouts.worker_heartbeat_ttl_seconds (20) at least 3 times agent_bus.heartbeat_interval_seconds (15)
 c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be given back while its attempt may still run, want timeouts.issue_claim_stale_seconds (1) above timeouts.worker_watchdog_seconds (3600)
-c.toml:15:1: containers.runtime: got "podman", want one of "docker", "process"
+c.toml:15:1: containers.runtime: got "podman", want one of "docker", "kubernetes", "process"
 c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: no container is ever idle: it ends with its attempt and is removed at once; want it removed
 c.toml:17:1: containers.user: got "0:0", want "uid:gid" in numbers, neither of them 0 (root)
 c.toml:18:1: containers.memory: got "lots", want a size such as "2GiB", from 16MiB to 16TiB
@@ -85,7 +85,7 @@ c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or noth
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
-flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, policy, rate_limits, recovery, retry, scope, stage, telemetry, timeouts, worker
+flag: no.such: unknown key, want one of agent_bus, checkout, containers, director, escalation, github, journal, kubernetes, policy, rate_limits, recovery, retry, scope, stage, telemetry, timeouts, worker, workspace
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 	if got := p.String(); got != want {
 		t.Errorf("got\n%s", got)

@@ -114,6 +114,40 @@ var rules = []rule{
 		}
 		return ""
 	}},
+	{keys: []string{"kubernetes.worker_image", "containers.runtime"}, wrong: func(c Config) string {
+		if c.Containers.Runtime == OnKubernetes && c.Kubernetes.WorkerImage == "" {
+			return `kubernetes.worker_image is empty, and attempts on Kubernetes need it, want the image that has the program "worker", such as the director's own`
+		}
+		return ""
+	}},
+	{keys: []string{"workspace.transport", "containers.runtime"}, wrong: func(c Config) string {
+		if c.Containers.Runtime == OnKubernetes && !c.Workspace.Travels() {
+			return `nodes of a cluster have no folders of this machine, want workspace.transport = "sync"`
+		}
+		return ""
+	}},
+	{keys: []string{"kubernetes.address", "containers.runtime", "agent_bus.url", "containers.egress", "containers.proxied_keys", "containers.proxy_url"}, wrong: func(c Config) string {
+		switch {
+		case c.Containers.Runtime != OnKubernetes || c.Kubernetes.Address != "":
+		case c.AgentBus.URL == "":
+			return "pods have to reach the bus, want kubernetes.address, that of the director's Service or machine, or a bus that all join (agent_bus.url)"
+		case c.NeedsProxy() && c.Containers.ProxyURL == "":
+			return "pods have to reach the director's proxy, want kubernetes.address, that of its Service or machine, or containers.proxy_url"
+		}
+		return ""
+	}},
+	{keys: []string{"containers.mounts", "containers.runtime"}, wrong: func(c Config) string {
+		if len(c.Containers.Mounts) > 0 && c.Containers.Runtime == OnKubernetes {
+			return "nodes of a cluster have no folders of this machine, want volumes in kubernetes.pod_template"
+		}
+		return ""
+	}},
+	{keys: []string{"containers.oci_runtime", "containers.runtime"}, wrong: func(c Config) string {
+		if c.Containers.OCIRuntime != "" && c.Containers.Runtime == OnKubernetes {
+			return "it names a runtime of a Docker engine, want runtimeClassName in kubernetes.pod_template"
+		}
+		return ""
+	}},
 	{keys: []string{"worker.validate"}, wrong: wrongFreshStages},
 	{keys: []string{"containers.egress", "containers.runtime"}, wrong: func(c Config) string {
 		word := func(s string) bool { return s == EgressAll || s == EgressNone }

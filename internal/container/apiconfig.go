@@ -76,6 +76,9 @@ func tmpfs(spec Spec) map[string]string {
 
 func apiMounts(spec Spec) []mount.Mount {
 	mounts := []mount.Mount{{Type: mount.TypeBind, Source: spec.Checkout, Target: spec.Workdir}}
+	if spec.Checkout == "" { // a volume without a name, which goes with the container; of what the image has there nothing is in it
+		mounts[0] = mount.Mount{Type: mount.TypeVolume, Target: spec.Workdir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	}
 	for _, m := range spec.Mounts {
 		kind := mount.TypeBind
 		if m.Volume {

@@ -17,7 +17,7 @@ import (
 // Directories of the image are never mentioned: an entry would change their owner. Roots of writable volumes are, for
 // that very reason: a new volume belongs to root when the image has nothing at its target.
 func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
-	uid, gid, err := spec.ids()
+	uid, gid, err := spec.IDs()
 	if err != nil {
 		return err
 	}
@@ -39,6 +39,9 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	}
 	for _, f := range spec.Files {
 		entry(path.Join(Dir, f.Name), tar.TypeReg, 0o600, int64(len(f.Data)), bytes.NewReader(f.Data))
+	}
+	if spec.Checkout == "" {
+		entry(spec.Workdir+"/", tar.TypeDir, 0o755, 0, nil)
 	}
 	for _, m := range spec.Mounts {
 		if isGiven(m) {

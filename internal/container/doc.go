@@ -1,5 +1,5 @@
 // Package container runs each attempt in a container of its own on Docker, or as a plain process, and finds out how it ended.
-// Open chooses; one suite of tests (containertest) holds for both.
+// Open chooses. Package kubernetes, below this one, does it on a cluster. One suite of tests (containertest) holds for all three.
 //
 // # Invariant
 //
@@ -40,6 +40,7 @@
 //	            /stdout, stderr newest 1 to 2 MiB each (/stdout.1: the part before)
 //	            /retake         stands for /retake: the worker's program and its files; mode 0700, the worker's user's
 //	            /home, /tmp     HOME and TMPDIR, unless the spec says otherwise; gone with the attempt
+//	            /work           the work tree, if the spec has no checkout; gone with the attempt
 //
 // What a Spec says of /retake is translated, in its entrypoint too; the worker finds its checkout where it lies (Workdir). A
 // mount has to be there already, at the same path. Environment: the spec's, PATH as in common images, HOME, TMPDIR, HOSTNAME

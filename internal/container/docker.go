@@ -206,7 +206,7 @@ func (d *Docker) List(ctx context.Context) ([]Status, error) {
 			list = append(list, Status{AttemptID: strings.TrimPrefix(info.Name, "/"), Task: info.Config.Labels[LabelTask], State: stateOf(info)})
 		}
 	}
-	sortStatuses(list)
+	SortStatuses(list)
 	return list, nil
 }
 

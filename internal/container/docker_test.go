@@ -27,7 +27,7 @@ func TestDockerConformance(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
 	containertest.Run(t, containertest.Subject{
-		Capabilities: containertest.Capabilities{Adoption: true, MemoryLimit: true, Pause: true, Confinement: true, Images: true},
+		Capabilities: containertest.Capabilities{Adoption: true, MemoryLimit: true, Pause: true, Confinement: true, Images: true, Streams: true, Starts: true, KillsAtOnce: true},
 		Fleet:        engine.fleet, Parallel: true,
 		Open: func(t testing.TB, fleet string) container.Runtime {
 			return open(t, fleet)

@@ -58,7 +58,7 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 }
 
 func (d *Docker) check(spec Spec) error {
-	if err := spec.validate(); err != nil {
+	if err := spec.Validate(); err != nil {
 		return err
 	}
 	protected := sockets
@@ -214,7 +214,7 @@ func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
 	}
 	own := p.volume == ""
 	if !own {
-		if err := d.provide(ctx, spec.Image, p); err != nil || !slices.ContainsFunc(spec.Mounts, isGiven) {
+		if err := d.provide(ctx, spec.Image, p); err != nil || spec.Checkout != "" && !slices.ContainsFunc(spec.Mounts, isGiven) {
 			return err
 		}
 	}

@@ -20,6 +20,10 @@ var (
 	// ErrHost: this machine could not do it now, or could not confirm it. It is an ErrDaemon, too: for plain
 	// processes the machine is what the daemon is for containers.
 	ErrHost error = hostError{}
+	// ErrCluster: the API of Kubernetes did not answer, could not do it now, or could not confirm it. It is an ErrDaemon, too.
+	ErrCluster error = clusterError{}
+	// ErrNoRoom: a quota has no room for it now. It is an ErrCluster, too.
+	ErrNoRoom error = noRoomError{}
 	// ErrDisk: a disk of this machine, or of the daemon's, is full. It is an ErrDaemon, too.
 	ErrDisk error = diskError{}
 	// ErrSpec: the daemon, or this package, refuses what was asked for; asking again changes nothing.
@@ -28,6 +32,8 @@ var (
 	ErrImageMissing = errors.New("container: image missing")
 	// ErrImagePull: a pull was tried and failed. Such an error is ErrImageMissing, too.
 	ErrImagePull = fmt.Errorf("%w: pull failed", ErrImageMissing)
+	// ErrUnconfirmed: what runs an attempt does not answer, and so nobody can say when the attempt is gone. It has been told to end it.
+	ErrUnconfirmed = errors.New("container: end not confirmed")
 	// ErrNetwork: the workers' network exists, but is not one that workers can use.
 	ErrNetwork = errors.New("container: network")
 )
@@ -36,6 +42,16 @@ type hostError struct{}
 
 func (hostError) Error() string { return "container: this machine" }
 func (hostError) Unwrap() error { return ErrDaemon }
+
+type clusterError struct{}
+
+func (clusterError) Error() string { return "container: Kubernetes" }
+func (clusterError) Unwrap() error { return ErrDaemon }
+
+type noRoomError struct{}
+
+func (noRoomError) Error() string { return "container: no room" }
+func (noRoomError) Unwrap() error { return ErrCluster }
 
 type diskError struct{}
 

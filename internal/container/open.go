@@ -17,7 +17,7 @@ import (
 
 // Options choose what runs workers, and which part of it is ours.
 type Options struct {
-	Runtime string      // for Open: "docker" or "process"
+	Runtime string      // for Open: "docker" or "process"; a cluster is opened by package kubernetes
 	Fleet   string      // letters, digits, "_.-"; label on everything created, filter on everything listed
 	Owner   string      // Docker: names the installation, for ever; others' containers are not listed, and refused by Open
 	Network string      // Docker: name of the workers' network
@@ -29,7 +29,7 @@ type Options struct {
 	Hide     []string // processes, unless SameUser: folders and files of which they see only what is theirs; those that do not exist are left out
 }
 
-// Runtime is what runs workers: *Docker or *Processes.
+// Runtime is what runs workers: *Docker, *Processes, or package kubernetes.
 type Runtime interface {
 	EnsureNetwork(ctx context.Context) (gateway string, err error)
 	Ensure(ctx context.Context, s Spec) error
@@ -69,7 +69,7 @@ func Open(ctx context.Context, o Options) (Runtime, error) {
 	case "process":
 		return chooseProcesses(ctx, o)
 	}
-	return nil, refused("open", "runtime %q: want docker or process", o.Runtime)
+	return nil, refused("open", "runtime %q: want docker or process here", o.Runtime)
 }
 
 func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
@@ -89,21 +89,37 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	return docker, nil
 }
 
+// LeaveMachine makes sure that nothing of the fleet runs on this machine any more, before its attempts run elsewhere: containers are refused, as
+// by Open, plain processes are ended.
+func LeaveMachine(ctx context.Context, o Options) error {
+	o.Log = cmp.Or(o.Log, zap.NewNop())
+	return errors.Join(refuseContainers(ctx, o), endProcesses(ctx, o))
+}
+
+// refuseContainers refuses to go on while containers of the fleet run in Docker.
+func refuseContainers(ctx context.Context, o Options) error {
+	o.OCI = "" // nothing is started in it
+	docker, err := OpenDocker(ctx, o)
+	if err != nil { // there is nobody to ask, and nobody who could start any
+		return nil //nolint:nilerr // on purpose
+	}
+	list, err := docker.List(ctx)
+	if err := errors.Join(err, docker.Close()); err != nil {
+		return err
+	}
+	list = slices.DeleteFunc(list, func(s Status) bool { return !s.State.Live() })
+	if len(list) == 0 {
+		return nil
+	}
+	return &Error{
+		Kind: ErrSpec, Doing: "open", Cause: fmt.Errorf("containers of fleet %s still run in Docker (%s)", o.Fleet, Names(list)),
+		Next: `let them finish under containers.runtime = "docker", or remove them (docker rm -f)`,
+	}
+}
+
 func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
-	engine := o
-	engine.OCI = ""                                         // nothing is started in it
-	if docker, err := OpenDocker(ctx, engine); err == nil { // else there is nobody to ask, and nobody who could start any
-		list, err := docker.List(ctx)
-		if err := errors.Join(err, docker.Close()); err != nil {
-			return nil, err
-		}
-		list = slices.DeleteFunc(list, func(s Status) bool { return !s.State.Live() })
-		if len(list) > 0 {
-			return nil, &Error{
-				Kind: ErrSpec, Doing: "open", Cause: fmt.Errorf("containers of fleet %s still run in Docker (%s)", o.Fleet, names(list)),
-				Next: `let them finish under containers.runtime = "docker", or remove them (docker rm -f)`,
-			}
-		}
+	if err := refuseContainers(ctx, o); err != nil {
+		return nil, err
 	}
 	p, err := OpenProcesses(ctx, o)
 	if err != nil {
@@ -133,7 +149,7 @@ func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left 
 func endProcesses(ctx context.Context, o Options) error {
 	return earlierProcesses(ctx, o, func(p *Processes, left []Status) error {
 		for _, s := range left {
-			o.Log.Warn("ending a plain process of an earlier run: workers run in Docker now", zap.String("worker", s.AttemptID))
+			o.Log.Warn("ending a plain process of an earlier run: workers run elsewhere now", zap.String("worker", s.AttemptID))
 			if _, err := p.Stop(ctx, s.AttemptID, 0, nil); err != nil {
 				return err
 			}
@@ -142,7 +158,8 @@ func endProcesses(ctx context.Context, o Options) error {
 	})
 }
 
-func names(list []Status) string {
+// Names are the attempt ids of a list, for people.
+func Names(list []Status) string {
 	var ids []string
 	for _, s := range list {
 		ids = append(ids, s.AttemptID)

@@ -41,6 +41,7 @@ const (
 	retakeDir  = "retake"
 	homeDir    = "home"
 	tmpDir     = "tmp"
+	workDir    = "work" // if the checkout is not on this machine
 )
 
 // record identifies the folder's attempt.
@@ -126,8 +127,13 @@ func (p *Processes) EnsureNetwork(context.Context) (gateway string, err error) {
 	return "127.0.0.1", nil
 }
 
-// Workdir returns where the worker of a spec finds its checkout: where it really lies.
-func (p *Processes) Workdir(s Spec) string { return s.Checkout }
+// Workdir returns where the worker of a spec finds its checkout: where it really lies, or a folder of the attempt's.
+func (p *Processes) Workdir(s Spec) string {
+	if s.Checkout == "" {
+		return filepath.Join(p.dir, s.AttemptID, workDir)
+	}
+	return s.Checkout
+}
 
 // Close leaves processes running.
 func (p *Processes) Close() error { return nil }
@@ -235,7 +241,7 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 			list = append(list, Status{AttemptID: here.AttemptID, Task: here.Task, State: here.state()})
 		}
 	}
-	sortStatuses(list)
+	SortStatuses(list)
 	return list, nil
 }
 

@@ -63,7 +63,10 @@ func (p *Processes) keptApart(own []string, spec Spec) *supervisor.Apart {
 	if !p.apart {
 		return nil
 	}
-	a := &supervisor.Apart{Hide: append([]string{p.dir}, p.hide...), Show: append(own, spec.Checkout)}
+	a := &supervisor.Apart{Hide: append([]string{p.dir}, p.hide...), Show: own}
+	if spec.Checkout != "" {
+		a.Show = append(a.Show, spec.Checkout)
+	}
 	for _, m := range spec.Mounts {
 		a.Show = append(a.Show, m.Source)
 	}

@@ -44,7 +44,7 @@ func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 
 // checkProcess refuses what processes cannot have.
 func checkProcess(spec Spec) error {
-	if err := spec.validate(); err != nil {
+	if err := spec.Validate(); err != nil {
 		return err
 	}
 	doing := "attempt " + spec.AttemptID
@@ -149,20 +149,23 @@ func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.F
 	return lock, running, err
 }
 
+// ownFolders of an attempt belong to the worker's user, and are gone with it.
+var ownFolders = [...]string{retakeDir, homeDir, tmpDir, workDir}
+
 // prepare puts everything into the folder that has to be there before the worker runs, and nothing else.
 func (p *Processes) prepare(dir string, spec Spec) error {
 	uid, gid := -1, -1 // as ourselves
 	if os.Geteuid() == 0 {
-		uid, gid, _ = spec.ids() // valid
+		uid, gid, _ = spec.IDs() // valid
 	}
 	err := supervisor.Forget(dir)
-	for _, name := range []string{retakeDir, homeDir, tmpDir} {
+	for _, name := range ownFolders {
 		err = errors.Join(err, safefile.RemoveAll(filepath.Join(dir, name)), os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	if err == nil {
 		err = copyFiles(dir, spec)
 	}
-	for _, name := range []string{retakeDir, homeDir, tmpDir} {
+	for _, name := range ownFolders {
 		if err == nil {
 			err = chownTree(filepath.Join(dir, name), uid, gid)
 		}
@@ -250,13 +253,16 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 
 // newOrder describes the worker: its environment is the spec's and what an engine adds, with a home of its own.
 func (p *Processes) newOrder(dir string, spec Spec) supervisor.Order {
-	own := []string{filepath.Join(dir, retakeDir), filepath.Join(dir, homeDir), filepath.Join(dir, tmpDir)}
-	o := supervisor.Order{Workdir: spec.Checkout, Stdin: spec.Stdin, Apart: p.keptApart(own, spec)}
+	var own []string
+	for _, name := range ownFolders {
+		own = append(own, filepath.Join(dir, name))
+	}
+	o := supervisor.Order{Workdir: p.Workdir(spec), Stdin: spec.Stdin, Apart: p.keptApart(own, spec)}
 	for _, arg := range spec.Entrypoint {
 		o.Argv = append(o.Argv, truePath(dir, arg))
 	}
 	if os.Geteuid() == 0 {
-		o.UID, o.GID, _ = spec.ids() // valid
+		o.UID, o.GID, _ = spec.IDs() // valid
 	}
 	host, _ := os.Hostname()
 	env := map[string]string{

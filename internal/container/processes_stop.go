@@ -155,7 +155,7 @@ func until(ctx context.Context, limit time.Duration, ok func() (bool, error)) (b
 
 func (p *Processes) tails(here *process) (stdout, stderr []byte) {
 	tail := func(name string) []byte {
-		newest := ring.New(tailBytes)
+		newest := ring.New(TailBytes)
 		if err := supervisor.CopyStream(newest, here.dir, name); err != nil {
 			p.log.Warn("the output is not readable", zap.String("worker", here.AttemptID), zap.Error(err))
 		}

@@ -43,7 +43,7 @@ func openProcesses(t testing.TB, fleet string) *container.Processes {
 
 func TestProcessConformance(t *testing.T) {
 	containertest.Run(t, containertest.Subject{
-		Capabilities: containertest.Capabilities{Adoption: true, Pause: true},
+		Capabilities: containertest.Capabilities{Adoption: true, Pause: true, Streams: true, Starts: true, KillsAtOnce: true},
 		Fleet:        engine.fleet,
 		Open:         func(t testing.TB, fleet string) container.Runtime { return openProcesses(t, fleet) },
 		Spec:         func(t testing.TB, _ string) container.Spec { return spec(t) },

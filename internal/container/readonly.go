@@ -76,7 +76,7 @@ func variable(env []string, name string) (value string, ok bool) {
 
 // learnHome reads it in a container that was created.
 func (d *Docker) learnHome(ctx context.Context, id string, spec Spec) (string, error) {
-	uid, _, err := spec.ids()
+	uid, _, err := spec.IDs()
 	if err != nil {
 		return "", err
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Labels on everything that this package creates.
@@ -31,7 +32,7 @@ type Spec struct {
 	Task         string   // issue key, for people and lists
 	Image        string   // any image; nothing of ours is needed in it, its own settings are overridden
 	Workdir      string   // absolute path in the container, outside of Dir
-	Checkout     string   // absolute path on the daemon's host, mounted writable at Workdir
+	Checkout     string   // absolute path on the daemon's host, mounted writable at Workdir; empty: Workdir is empty at first, belongs to User, and goes with the attempt
 	Entrypoint   []string // argument vector of the first process; the image's CMD is not appended
 	Files        []File   // optional; put into Dir before the start, owned by User and readable by nobody else
 	Stdin        []byte   // optional; all that the first process reads of its standard input, in no file and no argument
@@ -44,6 +45,8 @@ type Spec struct {
 	CPUs         float64  // above 0
 	Pids         int64    // at least 1; threads count
 	User         string   // numeric "uid" or "uid:gid", not root; need not exist in the image
+
+	Life time.Duration // optional; what runs it may end it after so long, whatever becomes of the director. Kubernetes does
 }
 
 // File is put into Dir before the container starts.
@@ -62,9 +65,9 @@ type Mount struct {
 
 var attemptName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
 
-// validate refuses what must not run, before the daemon is asked. What only the daemon can know (does the path exist,
+// Validate refuses what must not run, before the daemon is asked. What only the daemon can know (does the path exist,
 // are there so many CPUs) is the daemon's to refuse.
-func (s Spec) validate() error {
+func (s Spec) Validate() error {
 	doing := "attempt " + strconv.Quote(s.AttemptID)
 	for _, c := range []struct {
 		ok   bool
@@ -75,7 +78,7 @@ func (s Spec) validate() error {
 		{len(s.Entrypoint) > 0 && s.Entrypoint[0] != "", "entrypoint: want an argument vector"},
 		{s.WorkerBinary != "", "worker binary: want a path"},
 		{clean(s.Workdir) && s.Workdir != "/" && !within(s.Workdir, Dir), "workdir: want a clean absolute path, not / and not in " + Dir},
-		{clean(s.Checkout), "checkout: want a clean absolute path on the daemon's host"},
+		{s.Checkout == "" || clean(s.Checkout), "checkout: want a clean absolute path on the daemon's host, or none"},
 		{s.Memory >= minMemory, "memory: want at least 6 MiB"},
 		{s.CPUs > 0, "cpus: want more than 0"},
 		{s.Pids >= 1, "pids: want at least 1"},
@@ -84,7 +87,7 @@ func (s Spec) validate() error {
 			return refused(doing, "%s", c.want)
 		}
 	}
-	if _, _, err := s.ids(); err != nil {
+	if _, _, err := s.IDs(); err != nil {
 		return refused(doing, "%w", err)
 	}
 	for _, e := range s.Env {
@@ -105,8 +108,8 @@ func (s Spec) validate() error {
 	return nil
 }
 
-// ids reads User. Names are refused: they are looked up in the image, which may have none, or a surprising one.
-func (s Spec) ids() (uid, gid int, err error) {
+// IDs reads User. Names are refused: they are looked up in the image, which may have none, or a surprising one.
+func (s Spec) IDs() (uid, gid int, err error) {
 	first, second, both := strings.Cut(s.User, ":")
 	uid, err = strconv.Atoi(first)
 	if err == nil && both {

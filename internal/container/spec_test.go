@@ -25,7 +25,7 @@ func goodSpec() Spec {
 }
 
 func TestSpecIsRefused(t *testing.T) {
-	if err := goodSpec().validate(); err != nil {
+	if err := goodSpec().Validate(); err != nil {
 		t.Fatalf("the good one: %v", err)
 	}
 	for _, c := range []struct {
@@ -60,7 +60,7 @@ func TestSpecIsRefused(t *testing.T) {
 		t.Run(c.want, func(t *testing.T) {
 			s := goodSpec()
 			c.change(&s)
-			err := s.validate()
+			err := s.Validate()
 			if !errors.Is(err, ErrSpec) || Transient(err) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want a permanent ErrSpec with %q", err, c.want)
 			}
@@ -71,7 +71,7 @@ func TestSpecIsRefused(t *testing.T) {
 func TestRefusedEnvironmentIsNotPrinted(t *testing.T) {
 	s := goodSpec()
 	s.Env = []string{"hunter2"}
-	if err := s.validate(); err == nil || strings.Contains(err.Error(), "hunter2") {
+	if err := s.Validate(); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("got %v, want an error without the value", err)
 	}
 }

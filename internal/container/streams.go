@@ -13,8 +13,8 @@ import (
 	"retake/internal/ring"
 )
 
-// tailBytes is how much of each stream is kept: worker_error.v1 carries two tails within the bus's 64 KiB.
-const tailBytes = 32 << 10
+// TailBytes is how much of each stream is kept for an Exit: worker_error.v1 carries two tails within the bus's 64 KiB.
+const TailBytes = 32 << 10
 
 // streams is the newest output of one container while somebody reads it.
 type streams struct {
@@ -77,7 +77,7 @@ func (d *Docker) read(a *attemptState, id string, source io.Reader, closeSource 
 		return failure("read "+id, errors.New("closed"))
 	}
 	reading, cancel := context.WithCancel(d.ctx)
-	s := &streams{stdout: ring.New(tailBytes), stderr: ring.New(tailBytes), close: cancel, done: make(chan struct{})}
+	s := &streams{stdout: ring.New(TailBytes), stderr: ring.New(TailBytes), close: cancel, done: make(chan struct{})}
 	a.streams = s
 	d.readers.Go(func() {
 		defer close(s.done)
@@ -95,7 +95,7 @@ func (d *Docker) read(a *attemptState, id string, source io.Reader, closeSource 
 // not answer is an error; unreadable logs must not keep a container for ever.
 func (d *Docker) collect(ctx context.Context, a *attemptState, attemptID, id string) (stdout, stderr []byte, err error) {
 	stdout, stderr = d.tails(ctx, a)
-	logged := streams{stdout: ring.New(tailBytes), stderr: ring.New(tailBytes)}
+	logged := streams{stdout: ring.New(TailBytes), stderr: ring.New(TailBytes)}
 	// No Tail: it counts lines before it separates the streams. The log file's size is bounded, the rings keep the newest.
 	logs, err := d.api.ContainerLogs(ctx, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true})
 	if err == nil {

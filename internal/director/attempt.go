@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/fsm"
@@ -75,13 +76,16 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 // start makes the attempt: the checkout as the last attempt left it, a bus credential of its own, a container.
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	if s.alive(ctx, e.Worker) { // an earlier process started it: nobody touches a checkout that a worker is in
+	if s.lists(ctx, e.Worker, container.State.MayRun) { // an earlier process started it: nobody touches a checkout that a worker is in
 		s.bus.Admit(e.Worker)
 		s.outside.admit(e.Worker)
 		s.outputs.Begin(s.recording(e.Task, e.Worker, e.Attempt))
 		return fsm.EffectEnded{}
 	}
 	rejected, err := s.rejection(ctx, e)
+	if err == nil && !e.Start.Fresh {
+		err = s.receive(ctx, e.Nonce)
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -122,15 +126,24 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	ref := wire.IssueRef{
 		Key: string(e.Task), Number: e.Task.Number(), Title: issue.Title, Body: issue.Body, Labels: issue.Labels, URL: issue.URL,
 	}
-	credential, err := s.bus.Authorize(ctx, e.Worker)
-	if err != nil {
-		return failed(err)
-	}
 	spec := s.spec(c, e, checkout.Path)
 	if e.Start.Validate {
 		if spec, err = s.cleanSpec(ctx, c, e); err != nil {
 			return failed(err)
 		}
+	}
+	authorize, travels := s.bus.Authorize, (*wire.PlanCheckout)(nil)
+	if e.Start.Travels {
+		authorize, spec.Checkout = s.bus.AuthorizeCheckout, ""
+		if travels, err = s.publish(git, c, e); err != nil {
+			return failed(err)
+		}
+	} else if err := s.mounted(ctx, e.Nonce); err != nil {
+		return failed(err)
+	}
+	credential, err := authorize(ctx, e.Worker)
+	if err != nil {
+		return failed(err)
 	}
 	spec.Env = s.outside.environ(e.Worker, spec.Env, !e.Start.Validate)
 	plan := wire.Plan{
@@ -140,7 +153,7 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			URL: s.bus.WorkerURL(s.gateway), JWT: credential.JWT, Seed: credential.Seed, CA: credential.CA,
 			Prefix: c.AgentBus.Prefix, MaxMessageBytes: c.AgentBus.MaxMessageBytes,
 		},
-		SignKey: credential.Key,
+		SignKey: credential.Key, Checkout: travels,
 		Workdir: s.runtime.Workdir(spec), Stages: c.stagesOf(e.Start), Rejected: rejected, ValidateOnly: e.Start.Validate,
 		FixAttempts: c.Worker.FixAttempts, PaidCallsLeft: e.Start.PaidCallsLeft,
 		HeartbeatIntervalSeconds: c.AgentBus.HeartbeatInterval.Seconds(), StopGraceSeconds: c.Timeouts.StopGrace.Seconds(),
@@ -237,7 +250,7 @@ func (s *session) spec(in *setup, e fsm.Effect, checkout string) container.Spec 
 		AttemptID: e.Worker, Task: string(e.Task), Image: c.Image, Workdir: c.Workdir, Checkout: checkout,
 		Entrypoint: []string{container.WorkerPath, "--plan", "-"}, WorkerBinary: s.workerBinary,
 		Memory: c.MemoryBytes(), CPUs: c.CPUs, Pids: int64(c.PIDs), User: c.User, Env: s.environ,
-		ReadOnly: c.ReadOnly, Scratch: slices.Clone(c.Scratch),
+		ReadOnly: c.ReadOnly, Scratch: slices.Clone(c.Scratch), Life: watchdogOf(e, in) + workerLifeAfter,
 	}
 	if c.Runtime == "process" { // it has the machine's folders
 		spec.Scratch = nil
@@ -253,7 +266,7 @@ func branchName(k fsm.IssueKey, attempt int) string {
 	return fmt.Sprintf("retake/%d-a%d", k.Number(), attempt)
 }
 
-// stop ends the attempt's container, and returns when it is confirmed gone and every report of its worker was read. If
+// stop ends the attempt's container, and returns when it is confirmed gone, or the attempt is fenced, and every report of its worker was read. If
 // there is none that ends the attempt, the director writes one itself: same payload, same path.
 func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if reason, ok := stopReasons[e.Stop.Reason]; ok && e.Stop.Grace > 0 {
@@ -261,19 +274,31 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.waitEnded(ctx, e.Worker, e.Stop.Grace/2)
 	}
 	exit, err := s.runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
-		_, err := s.endReports(ctx, e, unmarked(x)) // before the container is removed: a kill in between must not change the verdict
+		err := s.takeBack(ctx, e) // what the worker could not report is in it
+		if err == nil {
+			_, err = s.endReports(ctx, e, unmarked(x)) // before the container is removed: a kill in between must not change the verdict
+		}
 		if err == nil {
 			s.finishOutput(ctx, e)
 		}
 		return err
 	})
+	fenced := s.fences(e.Stop, err)
+	if fenced {
+		exit, err = unconfirmed(err), s.shutOut(ctx, e.Worker)
+	}
 	if err != nil {
 		return failed(err)
 	}
 	exit = unmarked(exit)
-	s.revoke(ctx, e.Worker)
+	if !fenced {
+		s.revoke(ctx, e.Worker)
+	}
 	s.outside.dismiss(e.Worker)
 	s.broker.drop(e.Worker)
+	if err := s.takeBack(ctx, e); err != nil {
+		return failed(err)
+	}
 	stored, err := s.endReports(ctx, e, exit)
 	if err != nil {
 		return failed(err)
@@ -281,8 +306,14 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if err := s.workspace.DropValidation(ctx, e.Nonce); err != nil {
 		s.log.Warn("the copy that was validated is left", zap.String("worker", e.Worker), zap.Error(err))
 	}
-	s.recordEnd(ctx, e, exit, stored, s.finishOutput(ctx, e))
-	gone := &fsm.StopResult{OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory}
+	s.recordEnd(ctx, e, exit, stored, s.lastOutput(ctx, e, fenced))
+	gone := &fsm.StopResult{
+		Fenced: fenced, Cause: fsm.EndCause(exit.Cause), Words: s.github.Redact(exit.Words),
+		OOM: exit.OOM, Signal: exit.Signal, Killed: exit.Killed, Limit: s.setup().Containers.Memory,
+	}
+	if !slices.ContainsFunc(stored, func(r bus.Report) bool { return !r.Own && report(r).Final }) { // before it reports, a worker sends all that it has
+		gone.Lost = s.lostWork(ctx, e.Worker)
+	}
 	if exit.Known {
 		gone.ExitCode = &exit.ExitCode
 	}
@@ -303,7 +334,7 @@ var stopReasons = map[fsm.StopReason]string{
 func (s *session) waitEnded(ctx context.Context, worker string, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for ctx.Err() == nil && s.alive(ctx, worker) {
+	for ctx.Err() == nil && s.lists(ctx, worker, container.State.Live) {
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
@@ -311,10 +342,10 @@ func (s *session) waitEnded(ctx context.Context, worker string, patience time.Du
 	}
 }
 
-// alive reports whether the runtime knows a worker as living. A runtime that does not answer knows nobody.
-func (s *session) alive(ctx context.Context, worker string) bool {
+// lists reports whether the runtime has a worker in such a state. A runtime that does not answer has nobody.
+func (s *session) lists(ctx context.Context, worker string, state func(container.State) bool) bool {
 	c, found, err := s.runtime.Find(ctx, worker)
-	return err == nil && found && c.State.Live()
+	return err == nil && found && state(c.State)
 }
 
 // warmed runs what an attempt begins with: beside it the runtime does what the attempt's start would wait for.

@@ -98,20 +98,24 @@ func main() {
 func TestCheatedValidation(t *testing.T) {
 	t.Parallel()
 	image := cheatImage(t)
-	for validate, want := range map[string]struct {
-		branch, work string
-		verdicts     []string
+	for name, want := range map[string]struct {
+		validate, transport string
+		branch, work        string
+		verdicts            []string
 	}{
-		"inside": {"retake/1-a1", "bad\n", nil},
-		"fresh":  {"retake/1-a4", "good\n", []string{"tests_failed"}},
+		"inside":             {"inside", "mount", "retake/1-a1", "bad\n", nil},
+		"fresh":              {"fresh", "mount", "retake/1-a4", "good\n", []string{"tests_failed"}},
+		"inside, travelling": {"inside", "sync", "retake/1-a1", "bad\n", nil},
+		"fresh, travelling":  {"fresh", "sync", "retake/1-a4", "good\n", []string{"tests_failed"}}, // nothing of this machine is mounted
 	} {
-		t.Run(validate, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			name := "retake-cheat-" + strings.ToLower(rand.Text()[:8])
 			s := newHarness(t, nil)
 			placeWorker(t, filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"))
 			c := &s.config
-			c.Worker.Validate, c.Director.Fleet = validate, name[len("retake-"):]
+			c.Workspace.Transport = want.transport
+			c.Worker.Validate, c.Director.Fleet = want.validate, name[len("retake-"):]
 			c.Containers.Runtime, c.Containers.Image, c.Containers.Network, c.Containers.Memory = "docker", image, name, "256MiB"
 			c.Containers.EnvPassthrough, c.Containers.Env = []string{"MODEL_KEY"}, map[string]string{"MYHOME": "/home/me"}
 			c.Containers.Mounts = []string{"volume:" + name + ":/cache", "volume:" + name + "-home:/home/me"}

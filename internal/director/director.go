@@ -63,9 +63,10 @@ type Options struct {
 	commentsEvery time.Duration
 	findPatience  time.Duration // zero: findPatience
 	diskUse       func(dir string) (diskUse, error)
-	journalBytes  int64         // of the live journal; zero: the bus's own
-	badDiskFor    time.Duration // zero: leadsOnBadDisk
-	filesEvery    time.Duration // zero: filesEvery
+	journalBytes  int64             // of the live journal; zero: the bus's own
+	badDiskFor    time.Duration     // zero: leadsOnBadDisk
+	filesEvery    time.Duration     // zero: filesEvery
+	decides       func(*fsm.Config) // has the last word on what decisions are made by; nil: nobody has
 }
 
 // daemon is what outlives a session: the adapters.
@@ -81,6 +82,7 @@ type daemon struct {
 	wholeEvery    time.Duration
 	commentsEvery time.Duration
 	findPatience  time.Duration
+	decides       func(*fsm.Config)
 	diskUse       func(dir string) (diskUse, error)
 	journalBytes  int64
 	badDiskFor    time.Duration
@@ -175,12 +177,14 @@ func unlessEnded(ctx context.Context, err error) error {
 
 // work is one term after the other: a lease that was lost may be had again.
 func (d *daemon) work(ctx context.Context) error {
+	d.unmarkLeader(ctx)
 	for {
 		t, err := d.stand(ctx)
 		if err != nil || t == nil {
 			return err
 		}
 		d.term.Store(t)
+		d.markLeader(t)
 		err = d.lead(t)
 		t.release()
 		if !t.expired() || ctx.Err() != nil {

@@ -174,6 +174,7 @@ func (s *session) watchDisk(ctx context.Context) error {
 		deadline, cancel := context.WithTimeout(ctx, diskLook)
 		blame, full := w.look(use, running, func(worker string) ([len(diskUse{})]int64, bool) {
 			u := s.used(deadline, live[worker].Nonce)
+			u.Bytes += s.bus.Uploaded(worker) // on the embedded bus: the same disk
 			return [...]int64{u.Bytes, u.Files}, u.Whole
 		})
 		cancel()

@@ -55,6 +55,7 @@ func (d *daemon) openEgress(ctx context.Context) error {
 	}
 	docker, ok := d.runtime.(*container.Docker)
 	if !ok {
+		d.sayEgressOfCluster()
 		return nil
 	}
 	return d.awaitEngine(ctx, func() error {
@@ -62,9 +63,7 @@ func (d *daemon) openEgress(ctx context.Context) error {
 	})
 }
 
-func (d *daemon) needsProxy() bool {
-	return len(d.setup().Containers.EgressHosts()) > 0 || len(d.setup().Containers.ProxiedKeys) > 0
-}
+func (d *daemon) needsProxy() bool { return d.setup().NeedsProxy() }
 
 // keyValues are the keys themselves.
 func (d *daemon) keyValues() (all []string) {
@@ -128,6 +127,9 @@ func (d *daemon) openProxy(ctx context.Context) ([]netip.AddrPort, error) {
 	listen := c.ProxyListen
 	if listen == "auto" {
 		listen = net.JoinHostPort(d.gateway, strconv.Itoa(config.ProxyPort))
+		if d.onCluster() { // pods come from anywhere, and the address may be a Service's
+			listen = net.JoinHostPort("", strconv.Itoa(config.ProxyPort))
+		}
 	}
 	secret, err := d.egressSecret()
 	if err != nil {

@@ -77,6 +77,7 @@ var examples = []example{
 	{name: "git_conflict-review", reason: recovery.GitConflict, stage: "REVIEW", cause: "the pull request #22 does not merge with main any more"},
 	{name: "docker_daemon", reason: recovery.DockerDaemon, stage: "START", cause: "container: Docker daemon: start k3v9qx2m-2: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"},
 	{name: "image_pull_failed", reason: recovery.ImagePullFailed, stage: "START", cause: "container: image missing: pull failed: pull retake-worker:latest: pull access denied for retake-worker, repository does not exist"},
+	{name: "no_capacity", reason: recovery.NoCapacity, stage: "", cause: "the cluster did not start the worker within 30m0s (kubernetes.pending_timeout_seconds): 0/3 nodes are available: 3 Insufficient memory. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."},
 	{name: "oom_killed", reason: recovery.OOMKilled, stage: "VALIDATE", cause: "the container was killed at its memory limit (containers.memory = 2g)", report: &wire.WorkerError{Tool: "go", Signal: "SIGKILL", LastStderrTail: "=== RUN   TestBig\nsignal: killed\nFAIL\texample.com/widgets\t3.1s\n"}},
 	{name: "disk_full", reason: recovery.DiskFull, stage: "START", cause: "write /var/lib/retake/tasks/k3v9qx2m/widget.go: no space left on device"},
 	{name: "timeout-agent", reason: recovery.Timeout, stage: "CODE", cause: "CODE: claude timed out after 30m0s", report: &wire.WorkerError{Tool: "claude", LastStdoutTail: "I'll look at the parser first.\n"}},

@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -20,8 +21,8 @@ func (s *session) executors() map[fsm.EffectKind]executor {
 		fsm.DoRecheck:     s.warmed(s.recheck),
 		fsm.DoStart:       s.withinQuota(s.start),
 		fsm.DoStop:        s.stop,
-		fsm.DoDeliver:     s.withinQuota(s.deliver),
-		fsm.DoEscalate:    s.escalate,
+		fsm.DoDeliver:     s.withinQuota(s.received(s.deliver)),
+		fsm.DoEscalate:    s.received(s.escalate),
 		fsm.DoRelease:     s.release,
 		fsm.DoRemind:      s.remind,
 		fsm.DoWelcome:     s.welcome,
@@ -184,7 +185,7 @@ func (s *session) forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.revoke(ctx, e.Worker)
 	s.reports.drop(e.Worker)
 	return orFailed(fsm.EffectEnded{}, retry(ctx, pauses(time.Second, 8*time.Second), forgetFor,
-		func() error { return s.workspace.Remove(ctx, e.Nonce) },
+		func() error { return errors.Join(s.mounted(ctx, e.Nonce), s.workspace.Remove(ctx, e.Nonce)) },
 		func(err error, wait time.Duration) {
 			s.log.Info("a checkout is still there, trying again", zap.String("issue", string(e.Task)), zap.Duration("in", wait), zap.Error(err))
 		}))

@@ -61,6 +61,8 @@ func failed(err error) fsm.EffectEnded {
 		} else if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
 			f.Text += " (" + ws.Next + ")"
 		}
+	case errors.Is(err, container.ErrUnconfirmed): // it is its node's, and nobody else's
+		f.Reason, f.Text, f.Transient = recovery.WorkerLost, unconfirmed(err).Words, true
 	case errors.Is(err, container.ErrDisk):
 		f.Reason = recovery.DiskFull
 	case errors.Is(err, container.ErrImageMissing):

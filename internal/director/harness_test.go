@@ -56,7 +56,11 @@ type harness struct {
 	hangups    <-chan struct{}
 	filesEvery time.Duration // zero: the director's own
 
+	decides func(*fsm.Config) // has the last word on what decisions are made by; nil: nobody
+
 	hideInLog func(values func() *redact.Redactor)
+
+	marked *markedRuntime // instead of the runtime; nil: none
 
 	cancel context.CancelCauseFunc
 	ended  chan error
@@ -86,7 +90,7 @@ func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int)
 	c.GitHub.Poll, c.GitHub.Delivery = 300*time.Millisecond, "branch"
 	c.RateLimits.GitHub.MinBetweenWrites = 50 * time.Millisecond
 	c.Stages = []config.Stage{{Name: "CODE", Run: []string{"played"}, Timeout: time.Minute}}
-	s.config = c
+	s.config, s.runtime.dataDir = c, c.Director.DataDir
 	core, logs := observer.New(zap.InfoLevel)
 	s.logs, s.log = logs, zap.New(core)
 	t.Cleanup(func() { s.stop(); s.runtime.close() })
@@ -130,6 +134,7 @@ func (s *harness) options() Options {
 		wholeEvery:    s.whole,
 		commentsEvery: s.comments,
 		findPatience:  s.patience,
+		decides:       s.decides,
 		journalBytes:  s.journalBytes,
 		badDiskFor:    s.badDiskFor,
 		filesEvery:    s.filesEvery,
@@ -146,6 +151,9 @@ func (s *harness) options() Options {
 	}
 	if s.runtime.play != nil {
 		o.Runtime = s.runtime
+	}
+	if s.marked != nil {
+		o.Runtime = s.marked
 	}
 	return o
 }

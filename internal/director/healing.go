@@ -101,7 +101,11 @@ func newOperatorServer(listener net.Listener, runID string, metrics http.Handler
 			respond(w, http.StatusServiceUnavailable, wire.Snapshot{Director: wire.SnapshotDirector{RunID: runID, Phase: "UNRESPONSIVE"}})
 			return
 		}
-		respond(w, http.StatusServiceUnavailable, Health{RunID: runID, Problem: *o.problem.Load()})
+		status := http.StatusServiceUnavailable
+		if r.URL.Path == livePath { // it begins, or waits for what it needs
+			status = http.StatusOK
+		}
+		respond(w, status, Health{RunID: runID, Problem: *o.problem.Load()})
 	})}
 	go func() {
 		defer close(o.ended)

@@ -40,7 +40,16 @@ func (s *session) sweep(ctx context.Context, m *fsm.Machine) error {
 			"if nobody needs them, remove the file that names them, and the next start removes them",
 			zap.Strings("tasks", kept), zap.String("file", s.keptPath()))
 	}
-	gone, err := s.workspace.Sweep(ctx, s.checkouts, append(tasks, kept...))
+	keep := slices.Concat(tasks, kept)
+	for _, nonce := range s.sent {
+		if slices.Contains(keep, nonce) {
+			continue
+		}
+		if err := s.bus.DropCheckout(ctx, nonce); err != nil {
+			s.log.Warn("what was sent of a checkout that no task needs is left on the bus", zap.String("task", nonce), zap.Error(err))
+		}
+	}
+	gone, err := s.workspace.Sweep(ctx, s.checkouts, keep)
 	if err != nil {
 		s.log.Warn("orphaned checkouts are left", zap.Error(err))
 	}

@@ -260,7 +260,10 @@ const phaseStandby = "STANDBY"
 
 func (b *standby) mux() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+livePath, func(w http.ResponseWriter, _ *http.Request) {
+		respond(w, http.StatusOK, Health{RunID: b.runID, Phase: phaseStandby})
+	})
+	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, _ *http.Request) {
 		h := Health{RunID: b.runID, Phase: phaseStandby, Tasks: int(b.tasks.Load()), Problem: b.problem(), Leader: b.leads()}
 		status := http.StatusOK
 		if h.OK = h.Problem == ""; !h.OK {

@@ -38,7 +38,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, runID: "run_" + now.Format("20060102-150405Z"), runtime: o.Runtime,
 		internet:   o.Outside,
 		driftEvery: cmp.Or(o.DriftEvery, driftEvery), wholeEvery: cmp.Or(o.wholeEvery, wholeEvery), commentsEvery: cmp.Or(o.commentsEvery, commentsEvery),
-		findPatience: cmp.Or(o.findPatience, findPatience), badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
+		findPatience: cmp.Or(o.findPatience, findPatience), decides: o.decides, badDiskFor: cmp.Or(o.badDiskFor, leadsOnBadDisk),
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + newNonce(), cooldowns: make(chan github.Cooldown, 64),
 		offences: make(chan struct{}, 1), webhooks: newWebhooks(o.WebhookSecret, o.Log),
 	}
@@ -201,18 +201,12 @@ const workerLifeAfter = 24 * time.Hour
 
 func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	if d.runtime == nil {
-		owner, err := d.installationOf(d.sharedDir())
+		owner, err := d.ownerOfAttempts()
 		if err != nil {
 			return err
 		}
 		var runtime container.Runtime
-		if err := d.awaitEngine(ctx, func() (err error) {
-			runtime, err = container.Open(ctx, container.Options{
-				Owner: owner, Runtime: d.config.Containers.Runtime, Fleet: d.config.Director.Fleet, Network: d.config.Containers.Network, OCI: d.config.Containers.OCIRuntime,
-				Dir: filepath.Join(d.sharedDir(), "processes"), Log: d.log, SameUser: d.config.Containers.SameUser, Hide: d.config.Private(),
-			})
-			return err
-		}); err != nil {
+		if err := d.awaitEngine(ctx, func() (err error) { runtime, err = d.openRuntime(ctx, owner); return err }); err != nil {
 			return err
 		}
 		d.runtime = runtime
@@ -233,7 +227,10 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 func (d *daemon) openBus(ctx context.Context) (err error) {
 	b := d.config.AgentBus
 	hosts := []string{b.ListenAddr}
-	if b.ListenAddr == "auto" {
+	switch {
+	case b.ListenAddr == "auto" && d.onCluster(): // pods come from anywhere, and the address may be a Service's
+		hosts = []string{"0.0.0.0"}
+	case b.ListenAddr == "auto":
 		hosts = []string{"127.0.0.1", d.gateway}
 	}
 	o := d.journalOptions()

@@ -69,7 +69,7 @@ func (d *daemon) listenOperator(ctx context.Context) error {
 // serveOperator answers on the socket until ctx ends.
 func (s *session) serveOperator(ctx context.Context) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+healthPath, func(w http.ResponseWriter, r *http.Request) {
 		h := s.health(r.Context())
 		status := http.StatusOK
 		if !h.OK {
@@ -77,6 +77,7 @@ func (s *session) serveOperator(ctx context.Context) error {
 		}
 		respond(w, status, h)
 	})
+	mux.HandleFunc("GET "+livePath, s.live)
 	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusOK, s.snapshot(r.Context()))
 	})

@@ -209,6 +209,9 @@ func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 		}
 		return processesSeen{sameUser: c.Containers.SameUser}, nil
 	}
+	if c.Containers.Runtime == config.OnKubernetes {
+		return p.clusterSeen(ctx)
+	}
 	docker, err := p.docker(ctx, c.Containers.Network, newNonce())
 	if err != nil {
 		return nil, err
@@ -275,8 +278,12 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 		return found, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	spec := trialSpec(c, id, dir, binary, nil)
+	return tryIn(ctx, docker, spec, t, doctor.Tried{Reached: map[string]string{}, Network: network}, gateway, gateway)
+}
 
-	found = doctor.Tried{Reached: map[string]string{}, Network: network}
+// tryIn has our own worker look around in a container. It reaches this machine at gateway; what is to be listened at for it is listened at listen, empty: everywhere.
+func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway, listen string) (doctor.Tried, error) {
 	asked := map[string]string{} // as the container dials → as it was asked for
 	var dials []string
 	for _, address := range t.Addresses {
@@ -286,7 +293,7 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 		}
 		dialled := net.JoinHostPort(cmp.Or(host, gateway), port)
 		if t.Listen {
-			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", dialled)
+			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(cmp.Or(host, listen), port))
 			if err != nil {
 				found.Reached[address] = "nobody can listen there now: " + err.Error()
 				continue
@@ -296,8 +303,8 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 		asked[dialled] = address
 		dials = append(dials, dialled)
 	}
-	entry := append([]string{container.WorkerPath, inside.Command}, inside.Args(dials, t.Programs)...)
-	seen, err := lookFrom(ctx, docker, trialSpec(c, id, dir, binary, entry))
+	spec.Entrypoint = append([]string{container.WorkerPath, inside.Command}, inside.Args(dials, t.Programs)...)
+	seen, err := lookFrom(ctx, in, spec)
 	if err != nil {
 		return found, err
 	}
@@ -380,19 +387,28 @@ func trialSpec(c config.Config, id, dir, binary string, entry []string) containe
 	return spec
 }
 
+// pendingPatience is for how long a trial waits for a cluster to start it. What it waited for is a finding.
+const pendingPatience = time.Minute
+
 // lookEvery is how often a trial's container is asked for.
 const lookEvery = 100 * time.Millisecond
 
 // lookFrom runs a trial's container to its end, removes it, and reads what it saw.
-func lookFrom(ctx context.Context, docker *container.Docker, spec container.Spec) (seen inside.Seen, err error) {
+func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec) (seen inside.Seen, err error) {
 	err = docker.Ensure(ctx, spec)
-	for live := true; live && err == nil; {
+	for live, since := true, time.Now(); live && err == nil; {
 		var list []container.Status
 		if list, err = docker.List(ctx); err != nil {
 			break
 		}
-		live = slices.ContainsFunc(list, func(s container.Status) bool { return s.AttemptID == spec.AttemptID && s.State.Live() })
-		if live {
+		live = slices.ContainsFunc(list, func(s container.Status) bool {
+			pending := s.State == container.StatePending
+			if s.AttemptID == spec.AttemptID && pending && time.Since(since) > pendingPatience {
+				err = fmt.Errorf("it has waited for %v to be started: %s", pendingPatience, s.Waiting)
+			}
+			return s.AttemptID == spec.AttemptID && (pending || s.State.Live())
+		})
+		if live && err == nil {
 			select {
 			case <-time.After(lookEvery):
 			case <-ctx.Done():

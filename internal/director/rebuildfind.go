@@ -20,7 +20,7 @@ import (
 
 // evidence is what this machine knows of attempts without the journal: containers, stored reports and checkouts.
 type evidence struct {
-	live      map[string]int          // by nonce: the attempt whose container lives
+	live      map[string]int          // by nonce: the attempt whose container lives, or may at any moment
 	shown     map[string]int          // by nonce: the highest attempt that a container or a report is of
 	reported  map[string][]int        // by nonce: the attempts that have reports, rising
 	running   map[fsm.IssueKey]string // by issue: the nonce of the container that lives
@@ -66,7 +66,7 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 	if err != nil {
 		return nil, err
 	}
-	ended := func(c container.Status) bool { return !c.State.Live() }
+	ended := func(c container.Status) bool { return !c.State.MayRun() }
 	containers = append(slices.DeleteFunc(slices.Clone(containers), ended), slices.DeleteFunc(containers, func(c container.Status) bool { return !ended(c) })...)
 	for _, c := range containers {
 		nonce, n, ok := fsm.ParseAttemptID(c.AttemptID)
@@ -75,7 +75,7 @@ func (s *session) collect(ctx context.Context, known *fsm.Machine) (*evidence, e
 		}
 		e.issue(fsm.IssueKey(c.Task), nonce)
 		e.shown[nonce] = max(e.shown[nonce], n)
-		if c.State.Live() && n > e.live[nonce] {
+		if c.State.MayRun() && n > e.live[nonce] {
 			e.live[nonce], e.running[fsm.IssueKey(c.Task)] = n, nonce
 		}
 	}

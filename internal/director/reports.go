@@ -63,15 +63,23 @@ func (s *session) report(r bus.Report) fsm.Report {
 	}
 	by := s.setup().classifier
 	found := by.Classify(out.Evidence)
-	nonce, _, _ := fsm.ParseAttemptID(r.Worker)
-	if found.Reason == recovery.DiskFull {
-		if cause := s.quotaUsedUp(nonce); cause != "" {
-			out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
-			found = by.Classify(out.Evidence)
-		}
+	if cause := s.tooMuch(r, found); cause != "" {
+		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
+		found = by.Classify(out.Evidence)
 	}
 	out.Classified = &fsm.Classified{By: by, Finding: found}
 	return out
+}
+
+// tooMuch says, for people, in what a failed attempt has gone beyond what its checkout may have; empty: in nothing.
+func (s *session) tooMuch(r bus.Report, found recovery.Finding) (cause string) {
+	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && s.config.Workspace.Travels() {
+		cause = s.heldBack(r.Worker)
+	}
+	if nonce, _, _ := fsm.ParseAttemptID(r.Worker); cause == "" && found.Reason == recovery.DiskFull {
+		cause = s.quotaUsedUp(nonce)
+	}
+	return cause
 }
 
 // report translates a stored report; the evidence goes along, but is not journaled.
@@ -309,6 +317,9 @@ func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
 	}
 	if x.Known {
 		r.ExitCode = &x.ExitCode
+	}
+	if x.Cause != "" {
+		r.Message = clusterSays(x)
 	}
 	if x.StartError != "" {
 		r.Message = "the container did not start: " + x.StartError

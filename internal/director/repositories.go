@@ -24,8 +24,9 @@ const (
 	bootRetryMost       = 15 * time.Second
 )
 
-// openRepositories looks whether the repositories can be used. What cannot be used now is in health, and the director goes on without: its polls try again. It
-// fails only if GitHub refuses all of them: then it is a mistake. GitHub that is away comes back.
+// openRepositories looks for a repository that can be used. Those behind it are their polls' to open, each before its first look: a thousand, one after the other, would keep a director that
+// takes over from its workers for minutes. What cannot be used now is in health, and the director goes on without. It fails only if GitHub refuses all of them: then it
+// is a mistake. GitHub that is away comes back.
 func (s *session) openRepositories(ctx context.Context) error {
 	var refused []error
 	for _, repo := range s.config.GitHub.Repositories {
@@ -34,7 +35,7 @@ func (s *session) openRepositories(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err == nil {
-			continue
+			return nil
 		}
 		s.unusable.Store(repo, err.Error())
 		s.log.Error("a repository cannot be used; it is tried again with each poll", zap.String("repo", repo), zap.Error(err))

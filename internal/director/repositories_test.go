@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,6 +68,40 @@ func TestOneRepositoryOfTwoIsMissing(t *testing.T) {
 	if h := s.health(); !strings.HasPrefix(h, "healthy, but director: repository acme/none cannot be used") {
 		t.Errorf("health says %q", h)
 	}
+}
+
+// slowFor answers nothing about a repository before it is let go.
+type slowFor struct {
+	repo   string
+	open   chan struct{}
+	gaveUp atomic.Bool // somebody who had asked
+}
+
+func (s *slowFor) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/repos/"+s.repo) {
+		select {
+		case <-s.open:
+		case <-r.Context().Done():
+			s.gaveUp.Store(true)
+			return nil, r.Context().Err()
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// However many repositories there are, a director begins when it knows that one can be used: it may have taken over, and workers wait for it.
+func TestABeginWaitsForOneRepository(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	must(t, s.github.AddRepo("acme/slow", "", map[string]string{"retake-bot": "write"}))
+	slow := &slowFor{repo: "acme/slow", open: make(chan struct{})}
+	s.transport, s.config.GitHub.Repositories = slow, []string{repo, "acme/slow"}
+	s.start()
+	s.until("it begins", func() bool { return s.logs.FilterMessage("director started").Len() > 0 })
+	if slow.gaveUp.Load() {
+		t.Error("it has waited for the other one until that took too long")
+	}
+	close(slow.open)
 }
 
 // TestNoRepositoryCanBeUsed: a mistake is said at once.

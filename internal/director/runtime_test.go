@@ -3,16 +3,19 @@ package director
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
 	"retake/internal/container"
+	"retake/internal/fsm"
 )
 
 // fakeRuntime is a runtime whose containers are goroutines that speak the worker's protocol. It outlives directors, as a real
@@ -21,10 +24,14 @@ type fakeRuntime struct {
 	play  func(ctx context.Context, w *fakeWorker) (exit int)
 	early func(w *fakeWorker) (exit int) // if there is one: ends it before it says anything, with a code above 0
 
+	dataDir string // of the director, for workers whose checkout travels
+
 	mu       sync.Mutex
 	workers  map[string]*fakeWorker
-	made     []string // every attempt that was ever started, in order
-	broken   error    // what a list, and a start of the director, fail with; nil: nothing
+	made     []string       // every attempt that was ever started, in order
+	broken   error          // what a list, and a start of the director, fail with; nil: nothing
+	room     chan struct{}  // until it is closed a cluster has none; nil: it has
+	stops    map[string]int // how often it was told to end an attempt
 	changes  chan struct{}
 	noEvents chan error // what ends a Watch
 	wg       sync.WaitGroup
@@ -40,6 +47,8 @@ type fakeWorker struct {
 	behind   chan wire.SyncRequired // what it said of the base branch
 
 	printed []container.Printed // under the runtime's lock
+	lost    atomic.Bool         // its node is: it sends no heartbeat, and nobody can confirm its end
+	runs    atomic.Bool         // it has room
 
 	task   string
 	kill   context.CancelFunc
@@ -49,7 +58,7 @@ type fakeWorker struct {
 }
 
 func newFakeRuntime(play func(ctx context.Context, w *fakeWorker) int) *fakeRuntime {
-	return &fakeRuntime{play: play, workers: map[string]*fakeWorker{}, changes: make(chan struct{}, 64), noEvents: make(chan error)}
+	return &fakeRuntime{play: play, workers: map[string]*fakeWorker{}, stops: map[string]int{}, changes: make(chan struct{}, 64), noEvents: make(chan error)}
 }
 
 func (h *fakeRuntime) Adopt(context.Context, string) error { return nil }
@@ -134,6 +143,10 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 	if err := json.Unmarshal(s.Stdin, &a.plan); err != nil {
 		return err
 	}
+	if a.checkout == "" { // it travels: a played worker is there all the same
+		nonce, _, _ := fsm.ParseAttemptID(s.AttemptID)
+		a.checkout = filepath.Join(h.dataDir, "tasks", nonce, "checkout")
+	}
 	ctx, kill := context.WithCancel(context.Background())
 	a.kill = kill
 	h.workers[s.AttemptID] = a
@@ -153,6 +166,14 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 
 // live connects, says hello until it is welcomed, keeps a heartbeat going, and plays.
 func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
+	if h.room != nil {
+		select {
+		case <-h.room:
+		case <-ctx.Done():
+			return 1
+		}
+	}
+	a.runs.Store(true)
 	if h.early != nil {
 		if exit := h.early(a); exit > 0 {
 			return exit
@@ -186,7 +207,9 @@ func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
 	defer cancel()
 	beat.Go(func() {
 		for ctx.Err() == nil {
-			_ = client.Heartbeat(a.heartbeat())
+			if !a.lost.Load() {
+				_ = client.Heartbeat(a.heartbeat())
+			}
 			select {
 			case <-time.After(200 * time.Millisecond):
 			case <-ctx.Done():
@@ -211,7 +234,9 @@ func (a *fakeWorker) dial() (*bus.Client, error) {
 		case *wire.Stop:
 			a.stop <- p.Reason
 		case *wire.Probe:
-			_ = c.Reply(a.heartbeat())
+			if !a.lost.Load() {
+				_ = c.Reply(a.heartbeat())
+			}
 		case *wire.SyncRequired:
 			a.behind <- *p
 		}
@@ -268,8 +293,11 @@ func (h *fakeRuntime) List(context.Context) ([]container.Status, error) {
 	var all []container.Status
 	for id, a := range h.workers {
 		s := container.Status{AttemptID: id, Task: a.task, State: container.StateRunning}
-		if a.ended {
+		switch {
+		case a.ended:
 			s.State = container.StateExited
+		case !a.runs.Load() && h.room != nil:
+			s.State, s.Waiting = container.StatePending, noRoom
 		}
 		all = append(all, s)
 	}
@@ -302,9 +330,13 @@ func (h *fakeRuntime) EnsureImage(context.Context, string) error { return nil }
 func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration, record container.Recorder) (container.Exit, error) {
 	h.mu.Lock()
 	a := h.workers[id]
+	h.stops[id]++
 	h.mu.Unlock()
 	if a == nil {
 		return container.Exit{}, nil
+	}
+	if a.lost.Load() {
+		return container.Exit{}, &container.Error{Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop " + id, Cause: errors.New("node node-3 does not answer")}
 	}
 	h.mu.Lock()
 	alive := !a.ended
@@ -327,6 +359,25 @@ func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration, record
 	defer h.mu.Unlock()
 	delete(h.workers, id)
 	return exit, nil
+}
+
+// noRoom is what it says of attempts that wait.
+const noRoom = "0/3 nodes are available: 3 Insufficient memory."
+
+// lose takes an attempt's node away, or brings it back.
+func (h *fakeRuntime) lose(id string, away bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a := h.workers[id]; a != nil {
+		a.lost.Store(away)
+	}
+}
+
+// stopped is how often it was told to end an attempt, and whether there is still something of that.
+func (h *fakeRuntime) stopped(id string) (times int, there bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stops[id], h.workers[id] != nil
 }
 
 // killFromOutside ends a container from outside.

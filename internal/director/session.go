@@ -48,6 +48,7 @@ type session struct {
 	reviewBell  bell
 	untrusted   sync.Map  // issues, or what was edited in them, of which the log says that they are left alone
 	explained   hourly    // issues that say so themselves
+	sent        []string  // tasks whose checkouts were on the bus before the journal was read
 	checkouts   []string  // that were there before the journal was read: what it does not know of them nobody needs
 	fleetKept   string    // the fleet's file as it was written last; the housekeeper's own
 	begun       *setup    // that its machine decides by; followSettings' own once the session has begun
@@ -178,7 +179,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	}
 	s.expectOutput(m, list)
 	for _, c := range list {
-		if t, current := m.Worker(c.AttemptID); current && c.State.Live() {
+		if t, current := m.Worker(c.AttemptID); current && c.State.MayRun() {
 			err := s.runtime.Adopt(ctx, c.AttemptID) // its output from now on; what came before is in the runtime's log
 			s.outputs.Begin(s.recording(t.Key, c.AttemptID, t.Attempt))
 			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID), zap.Error(err))

@@ -60,6 +60,9 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	if s.checkouts, err = s.workspace.Found(); err != nil {
 		return nil, err
 	}
+	if s.sent, err = s.bus.Checkouts(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBus, err)
+	}
 	if err := s.bus.ShareSecret(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", errBus, err)
 	}
@@ -128,6 +131,7 @@ func (s *session) parts() []sessionPart {
 		s.watchReviews,
 		s.showIncidents,
 		func(ctx context.Context) error { return s.bus.ServeBudget(ctx, s.broker) },
+		func(ctx context.Context) error { return s.bus.ServeCheckouts(ctx, s.checkoutRules()) },
 		endless(func(ctx context.Context) { s.verifyJournal(ctx, snapshot) }),
 		s.views.follow,
 		s.housekeeping,

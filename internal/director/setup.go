@@ -3,6 +3,7 @@ package director
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"retake/internal/bus/wire"
 	"retake/internal/config"
@@ -56,8 +57,24 @@ func (d *daemon) newSetup(read config.Config, sums map[string]string) (*setup, e
 	return c, errors.Join(problems.Err(), stages, state, push)
 }
 
+// fenceAfter is for how long the end of an attempt is asked for that its runtime cannot confirm: a node that is started again, or cut off for a moment, can
+// confirm it by itself. Whoever waits holds a slot.
+const fenceAfter = time.Minute
+
 // machineConfig is the part of a configuration that decisions are made by.
 func (d *daemon) machineConfig(c *setup) fsm.Config {
+	cfg := d.fleetConfig(c)
+	cfg.CheckoutTravels = c.Workspace.Travels()
+	if c.Containers.Runtime == config.OnKubernetes { // it places attempts by itself
+		cfg.PendingTimeout = c.Kubernetes.PendingTimeout
+	}
+	if d.decides != nil {
+		d.decides(&cfg)
+	}
+	return cfg
+}
+
+func (d *daemon) fleetConfig(c *setup) fsm.Config {
 	return fsm.Config{
 		Repositories: c.GitHub.Repositories, Caps: c.GitHub.LabelCaps, Only: d.only.issues(),
 		MaxWorkers: c.Director.MaxWorkers, HeartbeatTTL: c.Timeouts.WorkerHeartbeatTTL, Watchdog: c.Timeouts.WorkerWatchdog,
@@ -65,7 +82,7 @@ func (d *daemon) machineConfig(c *setup) fsm.Config {
 		CleanValidation: c.ValidatesFresh() && len(c.validateStages()) > 0, FixRounds: c.Worker.FixAttempts,
 		Policy: c.policy.With(c.Limits()), HasAlternative: alternative(c.stages) != "", Models: models(c.stages),
 		MaxStatedWait: c.RateLimits.Model.MaxWait, Classify: c.classifier.Classify, Classifier: c.classifier,
-		Retry: outboxRetry,
+		Retry: outboxRetry, FenceAfter: fenceAfter,
 	}
 }
 

@@ -31,6 +31,9 @@ type route struct {
 // routes is the table of what is served at director.http_listen, by a leader and a standby alike: what only one of them can do says so itself.
 func (d *daemon) routes() []route {
 	all := []route{{"GET " + metricsPath, d.byLocalName(d.serveMetrics)}}
+	for _, path := range []string{healthPath, livePath} {
+		all = append(all, route{"GET " + path, d.byLocalName(d.operator.probe)})
+	}
 	if d.webhooks.secret != nil {
 		all = append(all, route{"POST " + webhookPath, d.webhooks})
 	}

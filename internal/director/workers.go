@@ -168,7 +168,9 @@ func (s *session) listContainers(ctx context.Context) error {
 func listed(asked time.Time, list []container.Status) fsm.ContainersListed {
 	l := fsm.ContainersListed{TakenAt: asked}
 	for _, c := range list {
-		l.Containers = append(l.Containers, fsm.Container{Attempt: c.AttemptID, Running: c.State.Live()})
+		l.Containers = append(l.Containers, fsm.Container{
+			Attempt: c.AttemptID, Running: c.State.Live(), Pending: c.State == container.StatePending, Waiting: c.Waiting,
+		})
 	}
 	return l
 }

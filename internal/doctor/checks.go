@@ -47,7 +47,8 @@ var checks = []check{
 	{name: "base branch", needs: NeedsGitHub, about: "`github.base_branch` is in each repository.", look: lookBranch},
 	{name: "labels", needs: NeedsGitHub, about: "Our four labels are in each repository.", look: lookLabels},
 
-	{name: "engine", needs: NeedsEngine, opens: true, about: "Docker answers, or workers are to be plain processes.", look: lookEngine},
+	{name: "engine", needs: NeedsEngine, opens: true, about: "Docker answers, or the API of Kubernetes, or workers are to be plain processes.", look: lookEngine},
+	{name: "cluster", needs: NeedsEngine, about: "On Kubernetes: every verb that a director needs is granted in its namespace, and the API takes a pod like those of attempts (a dry run): its runtime and priority class are there, no rule or quota is against it.", look: lookCluster},
 	{name: "isolation", needs: NeedsEngine, about: "What stands between containers and the engine's host: user namespaces, the filter of system calls, a read-only root file system.", look: lookIsolation},
 	{name: "image", needs: NeedsEngine, about: "`containers.image` is here, or its registry would give it.", look: lookImage},
 	{name: "network", needs: NeedsEngine, about: "`containers.network` is there and can serve.", look: lookNetwork},

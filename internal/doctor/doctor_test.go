@@ -20,6 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // played is a world in which nothing is in the way, until a test changes it.
 type played struct {
+	cluster      bool
+	missingVerbs []string
+	noAnswer     error
+	notAdmitted  error
+
 	config       config.Config
 	env          map[string]string
 	problems     config.Problems
@@ -79,7 +84,12 @@ func (p *played) world() World {
 	return World{
 		File: "c.toml", How: "-c", Problems: p.problems, Config: p.config, Lookup: func(name string) (string, bool) { v, ok := p.env[name]; return v, ok },
 		Machine: p, GitHub: func(context.Context) (GitHub, error) { return (*playedGitHub)(p), nil },
-		Engine: func(context.Context) (Engine, error) { return (*playedEngine)(p), p.engineFails },
+		Engine: func(context.Context) (Engine, error) {
+			if p.cluster {
+				return playedCluster{(*playedEngine)(p)}, p.engineFails
+			}
+			return (*playedEngine)(p), p.engineFails
+		},
 	}
 }
 
@@ -116,6 +126,12 @@ func (p *playedGitHub) MayRead(context.Context, string, string) ([]string, error
 }
 
 type playedEngine played
+
+// playedCluster is one whose nodes pull what they need.
+type playedCluster struct{ *playedEngine }
+
+func (p playedCluster) Missing(context.Context) ([]string, error) { return p.missingVerbs, p.noAnswer }
+func (p playedCluster) Admits(context.Context) error              { return p.notAdmitted }
 
 func (p *playedEngine) Name() string   { return "Docker" }
 func (p *playedEngine) Confines() bool { return !p.plain }
@@ -222,9 +238,21 @@ func TestWhatIsFound(t *testing.T) {
 		"no image":         {func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image", Problem, "no such host; to do: build it"},
 		"pulled":           {func(p *played) { p.has = false }, "image", OK, "is pulled at the first start"},
 		"pulled: trial":    {func(p *played) { p.has = false }, "container", NotTried, "nothing is pulled for this"},
-		"no network":       {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
-		"bad network":      {func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem, "macvlan"},
-		"egress":           {func(p *played) { p.notConfined = errors.New("no nf_tables") }, "egress", Warning, "services of this machine and private networks: no nf_tables"},
+		"cluster":          {func(p *played) { p.cluster = true }, "cluster", OK, "the API takes a pod like those of attempts"},
+		"cluster: rights":  {func(p *played) { p.cluster, p.missingVerbs = true, []string{"watch pods"} }, "cluster", Problem, "may not watch pods; to do: grant it"},
+		"cluster: no class": {func(p *played) {
+			p.cluster, p.notAdmitted = true, errors.New(`RuntimeClass "nope" not found`)
+		}, "cluster", Problem, `RuntimeClass "nope" not found`},
+		"cluster: away":    {func(p *played) { p.cluster, p.noAnswer = true, errors.New("connection refused") }, "cluster", Problem, "connection refused"},
+		"cluster: image":   {func(p *played) { p.cluster, p.has = true, false }, "image", OK, "for the nodes to pull"},
+		"cluster: network": {func(p *played) { p.cluster = true }, "network", OK, "where pods reach this director at 172.30.0.1"},
+		"cluster: egress":  {func(p *played) { p.cluster = true }, "egress", Warning, "NetworkPolicies"},
+		"cluster: no bus": {func(p *played) {
+			p.cluster, p.reached = true, map[string]string{":8731": "i/o timeout"}
+		}, "container", Problem, "i/o timeout; to do: look at kubernetes.address"},
+		"no network":  {func(p *played) { p.gateway = "" }, "network", OK, "is made at the first start"},
+		"bad network": {func(p *played) { p.badNetwork = errors.New(`driver "macvlan"`) }, "network", Problem, "macvlan"},
+		"egress":      {func(p *played) { p.notConfined = errors.New("no nf_tables") }, "egress", Warning, "services of this machine and private networks: no nf_tables"},
 		"egress: a list": {func(p *played) {
 			p.notConfined, p.config.Containers.Egress = errors.New("no nf_tables"), []string{"api.anthropic.com"}
 		}, "egress", Problem, "cannot be kept: no nf_tables"},

@@ -60,6 +60,11 @@ func lookImage(ctx context.Context, e *exam) {
 		return
 	}
 	image := e.Config.Containers.Image
+	if e.cluster() != nil {
+		e.image = true
+		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are for the nodes to pull: whether they can, a container shows below")
+		return
+	}
 	has, err := e.engine.HasImage(ctx, image)
 	e.image = has
 	switch {
@@ -80,6 +85,17 @@ func lookNetwork(ctx context.Context, e *exam) {
 	if !e.inContainers() {
 		return
 	}
+	if e.cluster() != nil {
+		at, err := e.engine.Gateway(ctx)
+		if e.gateway = at; err != nil {
+			e.problem(err.Error(), "")
+		} else if at == "" {
+			e.ok("the cluster's own, where the bus is at " + e.Config.AgentBus.URL)
+		} else {
+			e.ok("the cluster's own, where pods reach this director at " + at)
+		}
+		return
+	}
 	name := e.Config.Containers.Network
 	at, err := e.engine.Gateway(ctx)
 	e.gateway = at
@@ -95,6 +111,10 @@ func lookNetwork(ctx context.Context, e *exam) {
 
 func lookEgress(ctx context.Context, e *exam) {
 	if !e.inContainers() {
+		return
+	}
+	if e.cluster() != nil {
+		e.warn("what workers reach is for NetworkPolicies of the cluster to keep, which nobody here can see: containers.egress alone keeps nothing there", "policies that let workers reach the bus and the director's proxy")
 		return
 	}
 	if !e.image {
@@ -139,7 +159,7 @@ func lookInside(ctx context.Context, e *exam) {
 		}
 		if why := found.Reached[address]; why != "" {
 			e.problem(fmt.Sprintf("a container on %s does not reach the bus at %s: %s", found.Network, where, why),
-				"let the firewall of this machine pass what comes from the containers' network, or look at the bus's server")
+				e.unreachable())
 		} else {
 			e.ok(fmt.Sprintf("a container on %s reaches the bus at %s", found.Network, where))
 		}
@@ -193,4 +213,12 @@ func (e *exam) trial() (Trial, error) {
 	t.Addresses = []string{net.JoinHostPort(host, strconv.Itoa(bus.ListenPort))}
 	t.Listen = !e.running
 	return t, nil
+}
+
+// unreachable is what to do about a bus that containers do not reach.
+func (e *exam) unreachable() string {
+	if e.cluster() != nil {
+		return "look at kubernetes.address, its Service, the NetworkPolicies between, and at the bus's server"
+	}
+	return "let the firewall of this machine pass what comes from the containers' network, or look at the bus's server"
 }

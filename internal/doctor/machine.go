@@ -163,7 +163,10 @@ func (e *exam) addresses() (out []listening) {
 		hosts := []string{bus.ListenAddr}
 		if bus.ListenAddr == "auto" {
 			hosts = []string{"127.0.0.1"}
-			if e.gateway != "" {
+			switch {
+			case e.Config.Containers.Runtime == config.OnKubernetes:
+				hosts = []string{""} // all of them
+			case e.gateway != "":
 				hosts = append(hosts, e.gateway)
 			}
 		}
@@ -172,7 +175,10 @@ func (e *exam) addresses() (out []listening) {
 		}
 	}
 	if at := e.Config.Containers.ProxyListen; len(e.Config.Containers.EgressHosts()) > 0 {
-		if at == "auto" && e.gateway != "" {
+		switch {
+		case at == "auto" && e.Config.Containers.Runtime == config.OnKubernetes:
+			at = net.JoinHostPort("", strconv.Itoa(config.ProxyPort))
+		case at == "auto" && e.gateway != "":
 			at = net.JoinHostPort(e.gateway, strconv.Itoa(config.ProxyPort))
 		}
 		if at != "auto" {

@@ -105,6 +105,15 @@ type Engine interface {
 	Close() error
 }
 
+// Cluster is an Engine on whose nodes workers run, and not on one host.
+type Cluster interface {
+	Engine
+	// Missing are the rights that a director needs there, and that this account does not have.
+	Missing(ctx context.Context) ([]string, error)
+	// Admits fails if the cluster would not take a pod like those of attempts. It makes none.
+	Admits(ctx context.Context) error
+}
+
 // Trial is what is looked for from inside of a container.
 type Trial struct {
 	Addresses []string // host:port; an empty host: the gateway of the network

@@ -130,6 +130,9 @@ func (f Moved) apply(m *Machine, t *Task) {
 	if f.To == Delivering {
 		t.Next.Deliver = false
 	}
+	if f.From == Starting {
+		t.Waits = nil
+	}
 	if f.On == OnIncidentOver {
 		t.IncidentWaits++
 	}
@@ -143,12 +146,13 @@ func (f Moved) apply(m *Machine, t *Task) {
 func (f AttemptBegan) apply(_ *Machine, t *Task) {
 	t.Attempt, t.WatchdogAt, t.UpAt, t.Used = f.N, f.WatchdogAt, time.Time{}, recovery.Usage{}
 	t.Next, t.Ending, t.Validates = Next{}, Ending{}, f.Next.Validate
-	t.LeavesValidation = f.LeavesValidation
+	t.LeavesValidation, t.Travels, t.Waits = f.LeavesValidation, f.Travels, nil
 	t.soft = soft{inFlight: t.soft.inFlight}
 }
 
 func (f ContainerStarted) apply(m *Machine, t *Task) {
 	t.UpAt, t.WatchdogAt = m.now, f.WatchdogAt
+	t.Waits = nil
 	if t.State == Starting {
 		t.Until = f.HelloBy
 	}

@@ -22,33 +22,41 @@ func (m *Machine) begin(t *Task) {
 	next.Validate = next.Validate && m.cfg.CleanValidation
 	leaves := m.cfg.CleanValidation && !next.Validate
 	order := &StartOrder{
-		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
+		Action: next.Action, Fresh: next.Fresh, Validate: next.Validate, LeavesValidation: leaves, Travels: m.cfg.CheckoutTravels, Alternative: t.Alternative, Failures: t.History, Hints: t.Hints,
 		WatchdogAt: m.now.Add(m.cfg.Watchdog), PaidCallsLeft: m.cfg.Policy.Guards().PaidCallsLeft(t.Tally),
 	}
-	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, LeavesValidation: leaves, WatchdogAt: order.WatchdogAt})
+	m.record(AttemptBegan{OfTask: OfTask{t.Key}, N: t.Attempt + 1, Next: next, Travels: order.Travels, LeavesValidation: leaves, WatchdogAt: order.WatchdogAt})
 	m.plan(t, Effect{Kind: DoStart, Start: order})
 	m.move(t, on, string(order.Action), time.Time{})
 }
 
 // started takes the outcome of a start.
 func (m *Machine) started(t *Task, f *EffectError) {
-	if f == nil {
-		t.soft.upAt, t.soft.slack = m.now, 0
-		life := m.cfg.Watchdog
-		if t.State == Starting { // as it was when the attempt began: its worker has been told so
-			life = t.WatchdogAt.Sub(t.Since)
-		}
-		m.record(ContainerStarted{
-			OfTask: OfTask{t.Key}, HelloBy: m.now.Add(m.cfg.StartTimeout), WatchdogAt: m.now.Add(life),
-		})
-		m.noteHealthEvidence(t, recovery.Finding{}, "")
-		return
+	switch {
+	case f != nil:
+		m.stop(t, OnStartFailed, EndingSet{Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text, Resource: f.Resource}, 0)
+	case m.cfg.PendingTimeout > 0 && t.State == Starting:
+		m.placing(t)
+	default:
+		m.runs(t)
 	}
-	m.stop(t, OnStartFailed, EndingSet{Outcome: OutcomeFailed, Known: f.Reason, Cause: f.Text, Resource: f.Resource}, 0)
 }
 
-// stop decides that the attempt is over, for better or worse. Its container must be confirmed gone before anything
-// else happens.
+// runs notes that the attempt's container runs: its worker has deadlines from here on.
+func (m *Machine) runs(t *Task) {
+	t.soft.upAt, t.soft.slack = m.now, 0
+	life := m.cfg.Watchdog
+	if t.State == Starting { // as it was when the attempt began: its worker has been told so
+		life = t.WatchdogAt.Sub(t.Since)
+	}
+	m.record(ContainerStarted{
+		OfTask: OfTask{t.Key}, HelloBy: m.now.Add(m.cfg.StartTimeout), WatchdogAt: m.now.Add(life),
+	})
+	m.noteHealthEvidence(t, recovery.Finding{}, "")
+}
+
+// stop decides that the attempt is over, for better or worse. Its container must be confirmed gone, or the attempt fenced, before
+// anything else happens.
 func (m *Machine) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) {
 	if _, ok := t.State.After(on); !ok {
 		return
@@ -58,16 +66,19 @@ func (m *Machine) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) 
 		m.record(end)
 	}
 	m.overtake(t, on.Info().Means)
-	m.plan(t, Effect{Kind: DoStop, Stop: &StopOrder{Grace: grace, Reason: on.Info().Stop}})
+	m.plan(t, Effect{Kind: DoStop, Stop: m.stopOrder(t, grace, on.Info().Stop)})
 	m.move(t, on, end.Cause, time.Time{})
 }
 
-// stopped joins the evidence of an attempt whose container is confirmed gone, and decides once.
+// stopped joins the evidence of an attempt that can do nothing more, and decides once.
 func (m *Machine) stopped(t *Task, result *StopResult) {
 	if t.State != Stopping {
 		return
 	}
 	g := *cmp.Or(result, &StopResult{}) // a copy: the event is journaled as it came
+	if g.Fenced {
+		m.record(AttemptFenced{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Words: shortWords(g.Words)})
+	}
 	for _, r := range g.Reports {
 		var known *recovery.Finding
 		if r.Exit {
@@ -86,6 +97,8 @@ func (m *Machine) stopped(t *Task, result *StopResult) {
 	case done && (t.LeavesValidation || m.cfg.CleanValidation && !t.Validates):
 		m.record(ValidationDue{OfTask: OfTask{t.Key}, Attempt: t.Attempt})
 		m.move(t, OnValidate, "", m.now)
+	case done && g.Fenced:
+		m.validateFenced(t, *m.exitFinding(t, g))
 	case done:
 		m.deliver(t, OnGoneOK)
 	case t.Ending.Outcome == OutcomeWithdrawn:
@@ -129,6 +142,9 @@ func (m *Machine) exitFinding(t *Task, g StopResult) *recovery.Finding {
 		if g.Limit != "" {
 			e.KnownCause += " (containers.memory = " + g.Limit + ")"
 		}
+	case t.Ending.certain():
+	case g.Fenced, endCauses[g.Cause].reason != "":
+		e.Known, e.KnownCause = g.ownCause()
 	case t.Ending.Known != "":
 	case g.ExitCode == nil:
 		e.KnownCause = "the container was gone, and no report had arrived"
@@ -139,7 +155,11 @@ func (m *Machine) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	default:
 		e.KnownCause = fmt.Sprintf("the worker ended with exit code %d without a report", *g.ExitCode)
 	}
-	return new(m.cfg.Classify(e))
+	f := m.cfg.Classify(e)
+	if g.Lost != "" { // it has a time in it, which must not make another failure of the same one
+		f.Cause += ": " + g.Lost
+	}
+	return &f
 }
 
 // The director's own report of an exit waits for what the runtime knows, which comes with the container's confirmed end.

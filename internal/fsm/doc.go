@@ -8,7 +8,7 @@
 //
 //   - Apply alone changes hard state, and reads no policy or configuration: replay never decides anew.
 //   - An effect leaves the Driver only after every fact that was decided before it is durable.
-//   - At most one attempt of a task can have a container: the next one begins only after the last is confirmed gone.
+//   - At most one attempt of a task can do anything that counts: the next one begins only after the last is confirmed gone, or fenced.
 //   - Every verdict charges the tally of its claim, by cause.
 //   - Words in the journal (kinds of facts, triggers, states) never change; what older versions wrote is still read.
 //
@@ -32,6 +32,8 @@
 //	schedule.go   which task goes next (nextReady)
 //	cooldown.go   which resources are closed, for how long a worker's word counts (limitStated)
 //	attempt.go    how an attempt begins and ends, and what is known of its end
+//	fence.go      when an attempt is fenced whose end nobody can confirm, what a cluster ends attempts for
+//	placement.go  what waits for room, and for how long
 //	liveness.go   whether a worker is there: heartbeats (deadlinePassed), hello, the runtime's list
 //	verdict.go    what a failure leads to, budgets, and who mends what a clean container refused
 //	claim.go      whether a claim is won, lost (claimChecked), withdrawn or stale

@@ -99,6 +99,8 @@ type StartOrder struct {
 	Validate bool `json:"validate_only,omitempty"`
 	// LeavesValidation: the plan ends before VALIDATE, which is another attempt's.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
+	// Travels: its worker fetches the checkout, and sends back what it changes; otherwise it works on the director's own. Old journals do not say: it does not.
+	Travels bool `json:"travels,omitempty"`
 	// PaidCallsLeft are what is left of the task's budget; nil: no bound. Old journals do not say.
 	PaidCallsLeft *int64    `json:"paid_calls_left,omitempty"`
 	Failures      []Failure `json:"failures,omitempty"`
@@ -121,6 +123,8 @@ type DeliverOrder struct {
 type StopOrder struct {
 	Grace  time.Duration `json:"grace"` // 0: kill at once
 	Reason StopReason    `json:"why"`
+	// FenceAt is from when on the attempt is fenced if nobody can confirm its end; zero: never, since it could still change the checkout.
+	FenceAt time.Time `json:"fence_at,omitzero"`
 }
 
 // Escalation is the question to a human.

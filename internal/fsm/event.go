@@ -244,6 +244,9 @@ type ContainersListed struct {
 type Container struct {
 	Attempt string `json:"attempt"`
 	Running bool   `json:"running"` // false: exited, dead or never started. A paused container runs.
+	// Pending: the runtime has accepted it and nothing of it has run; Waiting is for what, in the runtime's own words.
+	Pending bool   `json:"pending,omitempty"`
+	Waiting string `json:"waiting,omitempty"`
 }
 
 // CooldownReported says that a resource must not be used until a deadline: the director saw a limit itself.
@@ -301,13 +304,18 @@ type ClaimResult struct {
 	Title string `json:"title,omitempty"`
 }
 
-// StopResult is the outcome of Stop: the container is confirmed gone, and these are all reports that its worker ever sent.
+// StopResult is the outcome of Stop: the container is confirmed gone, or else the attempt is fenced. These are all reports of its worker that ever count.
 type StopResult struct {
+	// Fenced: nobody can say when the container is gone. Its worker is shut out of the bus, which was confirmed before Reports were read.
+	Fenced   bool     `json:"fenced,omitempty"`
+	Cause    EndCause `json:"cause,omitempty"`     // what the runtime itself ended it for; empty: nothing that it told
+	Words    string   `json:"words,omitempty"`     // the runtime's own, for Cause, or why it cannot confirm the end
 	ExitCode *int     `json:"exit_code,omitempty"` // nil: there was no container
 	OOM      bool     `json:"oom,omitempty"`
 	Signal   string   `json:"signal,omitempty"`
 	Killed   bool     `json:"killed,omitempty"` // we ended it
 	Limit    string   `json:"limit,omitempty"`  // the memory limit, for people
+	Lost     string   `json:"lost,omitempty"`   // how much of the work, as a clause for people, if nobody reported its end; empty: nothing is known to be
 	Reports  []Report `json:"reports,omitempty"`
 }
 

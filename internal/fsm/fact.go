@@ -132,10 +132,12 @@ type AttemptBegan struct {
 	WatchdogAt time.Time `json:"watchdog_at"`
 	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's, whatever the configuration says by then.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
+	// Travels: its worker fetches the checkout. Old journals do not say: it works on the director's own.
+	Travels bool `json:"travels,omitempty"`
 }
 
-// ContainerStarted: the start was confirmed; from HelloBy on a missing hello counts. The attempt's life is bounded from
-// here: the wait for a start that meets a limit or an outage does not count.
+// ContainerStarted: the container is confirmed to run; from HelloBy on a missing hello counts. The attempt's life is bounded from
+// here: the wait for a start that meets a limit or an outage does not count, nor that for room (ContainerWaits).
 type ContainerStarted struct {
 	OfTask
 	HelloBy    time.Time `json:"hello_by"`
@@ -332,7 +334,9 @@ var facts = []factRow{
 	kindOf[StandingChanged]("standing_changed"),
 	kindOf[Moved]("moved"),
 	kindOf[AttemptBegan]("attempt_began"),
+	kindOf[ContainerWaits]("container_waits"),
 	kindOf[ContainerStarted]("container_started"),
+	kindOf[AttemptFenced]("attempt_fenced"),
 	kindOf[LabelsConfirmed]("labels_confirmed"),
 	kindOf[ReportAccepted]("report_accepted"),
 	kindOf[WorkerAnswered]("worker_answered"),

@@ -62,7 +62,14 @@ func factLine(f Fact) string {
 		if f.LeavesValidation {
 			leaves = ", leaves its validation to another"
 		}
+		if f.Travels {
+			leaves += ", on a copy of the checkout"
+		}
 		return fmt.Sprintf("#%d attempt %d begins%s%s", f.Task.Number(), f.N, nextLine(f.Next), leaves)
+	case ContainerWaits:
+		return fmt.Sprintf("#%d container waits until %s%s", f.Task.Number(), clock(f.Until), lacksLine(f))
+	case AttemptFenced:
+		return fmt.Sprintf("#%d attempt %d is fenced: %s", f.Task.Number(), f.Attempt, f.Words)
 	case ContainerStarted:
 		return fmt.Sprintf("#%d container started, hello by %s, watchdog at %s", f.Task.Number(), clock(f.HelloBy), clock(f.WatchdogAt))
 	case LabelsConfirmed:
@@ -100,6 +107,13 @@ func factLine(f Fact) string {
 		return fmt.Sprintf("deferred %s until %s, failed %d times: %s", f.Effect, clock(f.Until), f.Tries, f.Why)
 	}
 	return fmt.Sprintf("%T?", f)
+}
+
+func lacksLine(f ContainerWaits) string {
+	if f.For == "" {
+		return ""
+	}
+	return fmt.Sprintf(", else %s: %s", f.Lacks, f.For)
 }
 
 func breakerLine(b recovery.Breaker) string {
@@ -170,7 +184,11 @@ func effectLine(e Effect) string {
 	case e.Start != nil && len(e.Start.Hints) > 0:
 		return fmt.Sprintf("%s (told of failures: %d%s)", e.ID, len(e.Start.Failures), hintsLine(e.Start.Hints))
 	case e.Stop != nil:
-		return fmt.Sprintf("%s (grace %s)", e.ID, e.Stop.Grace)
+		fenced := ""
+		if !e.Stop.FenceAt.IsZero() {
+			fenced = ", fenced from " + clock(e.Stop.FenceAt) + " on"
+		}
+		return fmt.Sprintf("%s (grace %s%s)", e.ID, e.Stop.Grace, fenced)
 	case e.Escalation != nil:
 		return fmt.Sprintf("%s (%s: %q; %s%s)", e.ID, e.Escalation.Reason, e.Escalation.Cause, e.Escalation.Why, alikeLine(e.Escalation.Alike))
 	case e.Release != nil:

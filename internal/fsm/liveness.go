@@ -25,6 +25,9 @@ func (m *Machine) deadline(t *Task) (at time.Time) {
 			at = sooner(at, t.watchdogDeadline())
 		}
 	}
+	if t.Waits != nil {
+		at = sooner(at, m.afterGrace(t.Until))
+	}
 	if t.State == Backoff && m.claimsCanGoStale() {
 		at = sooner(at, m.staleAt(t))
 	}
@@ -87,6 +90,8 @@ func (m *Machine) deadlinePassed(t *Task) {
 		m.move(t, OnSnoozeOver, "", m.now)
 	case t.State == Blocked && len(t.Outbox) == 0 && passed(m.now, t.Until):
 		m.plan(t, Effect{Kind: DoRemind})
+	case t.Waits != nil && passed(m.now, m.afterGrace(t.Until)):
+		m.notPlaced(t)
 	case !t.watched():
 	case m.hard.Phase != PhasePaused && passed(m.now, t.watchdogDeadline()):
 		m.stop(t, OnWatchdog, EndingSet{Outcome: OutcomeFailed, Known: recovery.Timeout, Cause: fmt.Sprintf(
@@ -173,6 +178,9 @@ func (a Activity) After(before Activity) Activity {
 
 func (m *Machine) sawWorker(t *Task, at time.Time) {
 	t.soft.seenAt = later(t.soft.seenAt, sooner(at, m.now))
+	if t.Waits != nil { // it speaks, so it runs
+		m.runs(t)
+	}
 	if t.soft.upAt.IsZero() {
 		t.soft.upAt = m.now
 	}
@@ -183,17 +191,22 @@ func (m *Machine) sawWorker(t *Task, at time.Time) {
 // The runtime's list is compared with ours. A container that is gone or ended ends its attempt; one that no task
 // knows is removed.
 func (l ContainersListed) step(m *Machine) {
-	there := make(map[string]bool, len(l.Containers))
+	there := make(map[string]Container, len(l.Containers))
 	for _, c := range l.Containers {
-		there[c.Attempt] = c.Running
+		there[c.Attempt] = c
 		if _, current := m.Worker(c.Attempt); !current && m.unknownWorker("container "+c.Attempt) {
 			m.emit(nil, Effect{Kind: DoRemove, Worker: c.Attempt})
 		}
 	}
 	for _, t := range m.hard.Tasks {
-		switch {
-		case !t.watched(), l.TakenAt.Before(t.soft.upAt):
-		case there[t.AttemptID()]:
+		switch c := there[t.AttemptID()]; {
+		case !t.watched() && t.Waits == nil, l.TakenAt.Before(t.soft.upAt):
+		case t.Waits != nil && c.Pending:
+			m.stillWaits(t, c.Waiting)
+		case c.Running, c.Pending:
+			if t.Waits != nil {
+				m.runs(t)
+			}
 			t.soft.listedAt = l.TakenAt
 		default:
 			m.stop(t, OnContainerEnded, EndingSet{}, 0)
@@ -201,21 +214,30 @@ func (l ContainersListed) step(m *Machine) {
 	}
 }
 
-// A worker without an attempt that keeps sending, or whose container stays, is answered once a minute; so many are remembered.
+// A worker without an attempt that keeps sending, or whose container stays, is answered once a minute, and more and more seldom: that of a lost node may
+// stay for days. So many are remembered.
 const (
 	fenceEvery        = time.Minute
+	fenceSeldom       = 10 * time.Minute
 	maxUnknownWorkers = 256
 )
 
+// unknownWorker is when one was last answered, and for how long it is left alone then.
+type unknownWorker struct {
+	at   time.Time
+	wait time.Duration
+}
+
 // unknownWorker records a worker without an attempt, unless it was recorded a moment ago, and says whether it did.
 func (m *Machine) unknownWorker(worker string) bool {
-	if at, ok := m.unknownWorkers[worker]; ok && m.now.Before(at.Add(fenceEvery)) {
+	last, again := m.unknownWorkers[worker]
+	if again && m.now.Before(last.at.Add(last.wait)) {
 		return false
 	}
 	if len(m.unknownWorkers) >= maxUnknownWorkers {
 		clear(m.unknownWorkers)
 	}
-	m.unknownWorkers[worker] = m.now
+	m.unknownWorkers[worker] = unknownWorker{m.now, min(last.wait+fenceEvery, fenceSeldom)}
 	m.record(WorkerAnswered{Worker: worker})
 	return true
 }

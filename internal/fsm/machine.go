@@ -29,9 +29,15 @@ type Config struct {
 	Watchdog     time.Duration // an attempt's whole life
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
-	ClaimStale   time.Duration // a claim without progress is given back; 0: never
-	RemindAfter  time.Duration // a question without an answer is raised once more; 0: never
-	DeliverFor   time.Duration // finished work that cannot be handed in is tried again for so long; 0: for ever
+	// PendingTimeout is for how long a runtime that places attempts by itself may look for room for one; 0: what is started runs.
+	PendingTimeout time.Duration
+	// FenceAfter is for how long the end of an attempt is asked for that nobody can confirm, before the attempt is fenced.
+	FenceAfter time.Duration
+	// CheckoutTravels: attempts that begin from now on fetch their checkout, and send back what they change. Otherwise they work on the director's own.
+	CheckoutTravels bool
+	ClaimStale      time.Duration // a claim without progress is given back; 0: never
+	RemindAfter     time.Duration // a question without an answer is raised once more; 0: never
+	DeliverFor      time.Duration // finished work that cannot be handed in is tried again for so long; 0: for ever
 	// Caps bound how many tasks with a label hold a slot, by the label in lower case; 0: none begins.
 	Caps map[string]int
 	// Repositories are those whose issues are worked on; what is under way in another is finished. Empty: any.
@@ -74,8 +80,8 @@ type Machine struct {
 	grace             time.Time // no silence counts before it
 	githubClosed      bool      // effects may be held back by GitHub's cooldown
 	dispatchableSince time.Time // since then no pause, drain, cooldown, incident or restart kept tasks waiting
-	// unknownWorkers are workers without an attempt, and when they were last answered.
-	unknownWorkers map[string]time.Time
+	// unknownWorkers are workers without an attempt that were answered.
+	unknownWorkers map[string]unknownWorker
 	answers        []answer // that this process gives
 
 	// The step under way.
@@ -93,7 +99,7 @@ type RepoCursor struct {
 // New returns an empty machine.
 func New(cfg Config) *Machine {
 	return &Machine{
-		cfg: cfg, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{}, unknownWorkers: map[string]time.Time{},
+		cfg: cfg, tasks: map[IssueKey]*Task{}, nonces: map[string]*Task{}, unknownWorkers: map[string]unknownWorker{},
 		hard: hardState{
 			Version: SnapshotVersion, Phase: PhaseMonitor,
 			Cooldowns: []Cooldown{}, Cursors: []RepoCursor{}, Incidents: []Incident{}, Tasks: []*Task{},

@@ -33,6 +33,9 @@ func (e EffectEnded) step(m *Machine) {
 	p := t.Outbox[0]
 	t.soft.inFlight = ""
 	m.revisit(t)
+	if e.Stop != nil && e.Stop.Fenced && p.Effect.Stop.FenceAt.IsZero() { // whoever fenced it was not told to: it may change the checkout
+		e.Stop, e.Failure = nil, &EffectError{Reason: recovery.WorkerLost, Text: e.Stop.Words, Transient: true}
+	}
 	if e.Failure != nil && m.tryAgain(t, p, e.Failure) {
 		m.deferEffect(t, p, e.Failure)
 		return
@@ -171,6 +174,9 @@ func (m *Machine) deferEffect(t *Task, p Planned, f *EffectError) {
 			wait = min(wait, outageWait)
 		}
 		d.Until = m.now.Add(wait)
+		if o := p.Effect.Stop; o != nil && o.FenceAt.After(m.now) {
+			d.Until = sooner(d.Until, o.FenceAt)
+		}
 	} else if f.Resource == recovery.GitHubAPI {
 		m.coolDown(Cooldown{Resource: cmp.Or(f.Closed, GitHubWrite), Until: f.Until, Why: f.Text})
 	}

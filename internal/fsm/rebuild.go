@@ -222,7 +222,7 @@ func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 			Reason: recovery.Unknown, Cause: "asked in " + question, Why: "the question was asked before the journal was lost", Ask: about.Ask(),
 		}})
 	case row == "attempt_over":
-		m.plan(t, Effect{Kind: DoStop, Stop: &StopOrder{Reason: StopEnded}})
+		m.plan(t, Effect{Kind: DoStop, Stop: m.stopOrder(t, 0, StopEnded)})
 	}
 }
 
@@ -241,6 +241,9 @@ func (f *FoundTask) base(m *Machine) *Task {
 	began := max(f.Attempt, asked, t.Attempt) - t.Attempt // attempts that the journal does not know
 	t.Attempt += began
 	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil, recovery.Usage{}, time.Time{}, false, false, false
+	if t.Waits = nil; began > 0 { // what a runtime lists it has started, and one that may not confirm an end mounts nothing
+		t.Travels = m.cfg.CheckoutTravels
+	}
 	if f.Work.PullRequest > 0 {
 		t.Work = f.Work
 		t.Reviewed.Change = max(t.Reviewed.Change, f.Reviewed.Change)

@@ -9,7 +9,7 @@ import (
 
 // ownRows are those of verdicts that no policy is asked about: they are not about how an attempt ended, or grant what is no retry.
 var ownRows = []string{
-	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged,
+	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged, rowFenced,
 	"director." + policy.GuardIterations, "director." + policy.GuardPaidCalls, "director." + policy.GuardCost, // an operator's edit
 }
 

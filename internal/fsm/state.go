@@ -61,7 +61,7 @@ var States = []StateInfo{
 	{State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true, Means: "checkout and container are made; the worker has not said hello"},
 	{State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker said hello, and its heartbeats arrive"},
 	{State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true, Means: "the worker is silent beyond the TTL; it is probed, and the runtime is asked"},
-	{State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true, Means: "the attempt is decided; its container must be confirmed gone"},
+	{State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true, Means: "the attempt is decided; its container must be confirmed gone, or the attempt fenced"},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
 	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "a person has put it off until a time"},
 	{State: Delivering, Name: "Delivering", Label: LabelClaimed, Means: "the work is committed, pushed and shown"},
@@ -109,6 +109,7 @@ const (
 	OnHello          Trigger = "hello"
 	OnStartFailed    Trigger = "start_failed"
 	OnNoHello        Trigger = "no_hello"
+	OnNotPlaced      Trigger = "not_placed"
 	OnIncompatible   Trigger = "incompatible"
 	OnReport         Trigger = "final_report"
 	OnContainerEnded Trigger = "container_gone"
@@ -198,6 +199,7 @@ var Transitions = []Transition{
 	{From: []State{Starting}, On: OnHello, To: Running, Means: "The worker said hello", old: "hello of this attempt"},
 	{From: []State{Starting}, On: OnStartFailed, To: Stopping, Stop: StopNotStarted, Means: "The worker could not be started", old: "start failed"},
 	{From: []State{Starting}, On: OnNoHello, To: Stopping, Stop: StopNotStarted, Means: "The worker did not say hello in time", old: "no hello in time"},
+	{From: []State{Starting}, On: OnNotPlaced, To: Stopping, Stop: StopNotStarted, Means: "The cluster did not start the worker in time"},
 	{From: []State{Running}, On: OnSilent, To: Suspect, Means: "No heartbeat arrived in time, so the worker is being probed", old: "TTL passed"},
 	{From: []State{Suspect}, On: OnSeenAgain, To: Running, Means: "The worker gave a sign of life again", old: "heartbeat or probe answered"},
 	{From: []State{Suspect}, On: OnStillSilent, To: Stopping, Stop: StopSilent, Means: "The worker stayed silent and was given up", old: "second deadline"},

@@ -79,6 +79,10 @@ type Task struct {
 	Validates bool `json:"validates,omitempty"`
 	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
+	// Travels: the current or last attempt works on a copy of the checkout that it has fetched, and not on the director's.
+	Travels bool `json:"travels,omitempty"`
+	// Waits is for what the current attempt's container waits, of which nothing has run yet; nil: it runs, or was not started.
+	Waits *Placement `json:"waits,omitempty"`
 	// Alternative: since a human last answered, a verdict asked for the other model.
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed; what was read before it is old.
@@ -174,6 +178,7 @@ type Ending struct {
 	Resource   string          `json:"resource,omitempty"`  // that it used then
 	Withdrawn  string          `json:"withdrawn,omitempty"` // why, if it was
 	Taken      string          `json:"taken,omitempty"`     // by whom, if a person takes over
+	Fenced     string          `json:"fenced,omitempty"`    // why nobody can confirm the end; empty: the container is gone, or not yet
 	// Provider is the model's that the failure was about, if the report says which.
 	Provider string `json:"provider,omitempty"`
 	// Finding is what the first final report of a failure means, Stage where it happened, Report where it is kept.

@@ -73,6 +73,9 @@ type stage struct {
 func play(t *testing.T, script string) (string, *stage) {
 	s := &stage{t: t, cfg: testConfig(), now: epoch, most: testConfig().MaxWorkers, ended: map[IssueKey]State{}}
 	s.cfg.CleanValidation = strings.Contains(script, "\n# worker.validate = \"fresh\"\n")
+	if strings.Contains(script, "\n# containers.runtime = \"kubernetes\"\n") {
+		s.cfg.PendingTimeout, s.cfg.CheckoutTravels = 30*time.Minute, true
+	}
 	s.m = New(s.cfg)
 	s.d = NewDriver(s.m, 0, "p0")
 	for line := range strings.Lines(script) {
@@ -377,7 +380,7 @@ func newReport(id, means string, named map[string]string, notice bool) Report {
 	return r
 }
 
-// listed k21-1 k22-1:exited taken=5s
+// listed k21-1 k22-1:exited k23-1:pending:no_room taken=5s
 func (s *stage) listed(args []string, named map[string]string) EventBody {
 	l := ContainersListed{TakenAt: s.now}
 	if a, ok := named["taken"]; ok {
@@ -385,7 +388,10 @@ func (s *stage) listed(args []string, named map[string]string) EventBody {
 	}
 	for _, a := range args {
 		id, state, _ := strings.Cut(a, ":")
-		l.Containers = append(l.Containers, Container{Attempt: id, Running: state != "exited"})
+		state, words, _ := strings.Cut(state, ":")
+		l.Containers = append(l.Containers, Container{
+			Attempt: id, Running: state == "", Pending: state == "pending", Waiting: strings.ReplaceAll(words, "_", " "),
+		})
 	}
 	return l
 }
@@ -451,10 +457,11 @@ func (s *stage) failed(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// gone k21-1/stop exit=137 signal=SIGKILL [oom] limit=2GiB report=e1:build_failed
+// gone k21-1/stop exit=137 signal=SIGKILL [oom] limit=2GiB report=e1:build_failed [fenced] cause=evicted words=…
 func (s *stage) gone(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
-	e.Stop = &StopResult{Signal: named["signal"], OOM: slices.Contains(args, "oom"), Limit: named["limit"]}
+	e.Stop = &StopResult{Signal: named["signal"], OOM: slices.Contains(args, "oom"), Limit: named["limit"], Fenced: slices.Contains(args, "fenced")}
+	e.Stop.Cause, e.Stop.Words = EndCause(strings.ReplaceAll(named["cause"], " ", "_")), named["words"]
 	if x, ok := named["exit"]; ok {
 		code, err := strconv.Atoi(x)
 		if err != nil {

@@ -46,6 +46,9 @@ func (m *Machine) WaitsFor(t *Task) Waiting {
 		}
 		return m.waitsForTurn(t)
 	case Starting:
+		if t.Waits != nil {
+			return t.placementWaits()
+		}
 		if t.plans(DoStart) && t.Outbox[0].NotBefore.After(m.now) {
 			return Waiting{For: "what the start needs, which has failed and is tried again", Until: t.Outbox[0].NotBefore}
 		}

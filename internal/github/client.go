@@ -94,7 +94,7 @@ func New(o Options) (*Client, error) {
 	c.graphql = base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String()
 	c.transport = &transport{
 		base: base, next: o.Transport, token: o.Token, writes: o.Writes, onAnswer: o.OnAnswer,
-		cache: memory[answer]{entries: keptAnswers, bytes: keptBytes, size: func(a answer) int { return len(a.body) }},
+		cache: memory[answer]{entries: keptAnswers, bytes: keptBytes, size: func(a answer) int { return headerBytes + len(a.body) }},
 		gate:  newGate(max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)), o.MaxConcurrent, o.CooldownDefault, o.OnCooldown).asIfJustWritten(),
 	}
 	c.transport.gate.silence.first = cmp.Or(o.FirstProbe, firstProbe)

@@ -26,10 +26,12 @@ const (
 	maxRedirects    = 5
 )
 
-// Bounds of the answers that are kept for conditional requests.
+// Bounds of the answers that are kept for conditional requests. A repository has some seven of them while nothing happens there; one that is forgotten costs a request
+// of the hour's each time.
 const (
-	keptAnswers = 512
+	keptAnswers = 8192
 	keptBytes   = 32 << 20
+	headerBytes = 2 << 10 // about what the header of one takes
 )
 
 // answer is a whole response.

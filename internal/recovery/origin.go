@@ -7,6 +7,7 @@ const (
 	GitHubAPI    = "github.api"
 	GitHubGit    = "github.git" // clones, fetches and pushes
 	Host         = "host"       // the director's: container engine, agent bus, disk
+	Cluster      = "cluster"    // where a runtime that places attempts by itself finds room for them
 )
 
 // Origin is where a failure comes from: from the director itself, or from what ran in a stage.
@@ -31,7 +32,7 @@ func (o Origin) Resource(r Reason) string {
 		return o.Uses
 	case r == DiskFull:
 		return Host
-	case about.Scope == OneHost: // a container engine of the command's own
+	case about.Scope == OneHost, about.Scope == OneCluster: // an engine, or a cluster, of the command's own
 		return ""
 	case o.Provider != "":
 		return ModelPrefix + o.Provider

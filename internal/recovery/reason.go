@@ -24,6 +24,7 @@ const (
 	GitConflict       Reason = "git_conflict"
 	DockerDaemon      Reason = "docker_daemon"
 	ImagePullFailed   Reason = "image_pull_failed"
+	NoCapacity        Reason = "no_capacity"
 	OOMKilled         Reason = "oom_killed"
 	DiskFull          Reason = "disk_full"
 	Timeout           Reason = "timeout"
@@ -85,6 +86,7 @@ const (
 	OneModel      Scope = "model"      // the model that an agent called, whatever the texts
 	OneRemote     Scope = "remote"     // whatever was called, whatever the texts; nothing if it is not known what that was
 	OneHost       Scope = "host"       // the director's host, whatever the texts
+	OneCluster    Scope = "cluster"    // the cluster that workers run in, whatever the texts
 	OneRepository Scope = "repository" // the repository, if the signatures are equal: its base branch or stages are broken
 )
 
@@ -194,6 +196,11 @@ var Reasons = []About{
 	{
 		ImagePullFailed, Infrastructure, Transient, true, EnvironmentError, OneHost,
 		"the worker image is missing or could not be pulled",
+		presetWords{"docker_exit_nonzero", "network_transient", "transient", "non-fatal", "transient"},
+	},
+	{
+		NoCapacity, Infrastructure, Transient, true, EnvironmentError, OneCluster,
+		"the cluster had no room for the worker in time, or could not start it",
 		presetWords{"docker_exit_nonzero", "network_transient", "transient", "non-fatal", "transient"},
 	},
 	{

@@ -275,7 +275,11 @@ var wordings = []wording{
 	},
 	{
 		ImagePullFailed, anywhere, "the worker image cannot be pulled",
-		"Build or pull {image} on the director's machine. Or correct `containers.image` in " + inConfig + " ({holds containers.image}).", onceDone,
+		"Build or pull {image} on the director's machine; in a cluster, see that its nodes may pull it. Or correct `containers.image` in " + inConfig + " ({holds containers.image}).", onceDone,
+	},
+	{
+		NoCapacity, anywhere, "the cluster does not start a worker",
+		"Read in the cause what the cluster lacks: make room there, or have workers ask for less (`containers.memory`, `containers.cpus`) in " + inConfig + " ({holds containers.memory}).", onceDone,
 	},
 	{
 		OOMKilled, anywhere, "the work runs out of memory",

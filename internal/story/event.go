@@ -100,6 +100,10 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 		return f.Attempt, movedText(at, f)
 	case fsm.AttemptBegan:
 		return f.N, beganText(f, t)
+	case fsm.ContainerWaits:
+		return attempt, waitsText(f)
+	case fsm.AttemptFenced:
+		return f.Attempt, "Nobody can confirm that its container is gone (" + f.Words + "), so it is fenced: it may still run, but nothing that it does counts"
 	case fsm.ContainerStarted:
 		if t != nil && t.State != fsm.Starting { // its worker was quicker, and has spoken
 			return attempt, ""

@@ -85,8 +85,9 @@ type Attempt struct {
 	Up       time.Time      `json:"up_at,omitzero"`    // its container runs
 	Hello    time.Time      `json:"hello_at,omitzero"` // its worker spoke
 	Ended    time.Time      `json:"ended_at,omitzero"`
-	Outcome  string         `json:"outcome"`         // running, ok, failed, withdrawn
-	Stage    string         `json:"stage,omitempty"` // of its last report
+	Outcome  string         `json:"outcome"`          // running, ok, failed, withdrawn
+	Fenced   string         `json:"fenced,omitempty"` // why nobody can confirm its end; empty: its container is gone, or not yet
+	Stage    string         `json:"stage,omitempty"`  // of its last report
 	Usage    recovery.Usage `json:"usage,omitzero"`
 	Decided  []Decision     `json:"decided,omitempty"`
 	Dropped  int            `json:"decided_dropped,omitempty"` // decisions that are only in the journal by now, the oldest
@@ -238,6 +239,8 @@ func (s *Story) attempted(at time.Time, f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.ContainerStarted:
 		a.Up = at
+	case fsm.AttemptFenced:
+		a.Fenced = f.Words
 	case fsm.ReportAccepted:
 		if f.Stage != "" {
 			a.Stage = f.Stage

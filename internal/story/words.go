@@ -115,6 +115,8 @@ func reportText(f fsm.ReportAccepted, t *fsm.Task) string {
 		return "The worker reports a failure in stage " + cmp.Or(f.Stage, "?")
 	}
 	switch {
+	case f.Exit && t != nil && t.Ending.Fenced != "":
+		return "Its worker has left no report"
 	case f.Exit && t != nil && t.Ending.KnownCause != "": // it was Retake who ended it
 		return "Its container is stopped, and the worker has left no report: " + f.Finding.Cause
 	case f.Exit:
@@ -125,6 +127,13 @@ func reportText(f fsm.ReportAccepted, t *fsm.Task) string {
 		text += " (it goes on)"
 	}
 	return text
+}
+
+func waitsText(f fsm.ContainerWaits) string {
+	if f.For == "" {
+		return "The cluster has accepted its worker, and looks for room"
+	}
+	return "The cluster cannot start its worker yet: " + f.For
 }
 
 func endingText(f fsm.EndingSet) string {

@@ -155,6 +155,10 @@ func (t *task) follow(b *Book, at time.Time, f fsm.Fact) {
 		t.attempt.add(keyAction, string(f.Next.Action))
 		t.attempt.add(keyReason, string(f.Next.Reason))
 		t.attempt.add(keyValidates, f.Next.Validate)
+	case fsm.ContainerWaits:
+		t.phase.happened(at, "container waits", Attribute{keyCause, f.For})
+	case fsm.AttemptFenced:
+		t.attempt.happened(at, "fenced", Attribute{keyCause, f.Words})
 	case fsm.ContainerStarted:
 		t.phase.happened(at, "container started")
 	case fsm.ReportAccepted:

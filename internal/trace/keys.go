@@ -70,7 +70,11 @@ func taskOf(f fsm.Fact) fsm.IssueKey {
 		return f.Task
 	case fsm.AttemptBegan:
 		return f.Task
+	case fsm.ContainerWaits:
+		return f.Task
 	case fsm.ContainerStarted:
+		return f.Task
+	case fsm.AttemptFenced:
 		return f.Task
 	case fsm.ReportAccepted:
 		return f.Task

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"retake/internal/bus"
 	"retake/internal/bus/wire"
 )
 
@@ -43,6 +44,15 @@ func (a *alone) Report(_ context.Context, p wire.Payload) error {
 
 func (a *alone) AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, error) {
 	return wire.BudgetGrant{GrantID: "alone", LeaseSeconds: a.plan.WatchdogSeconds}, nil
+}
+
+// errAlone: there is nobody who has the checkout.
+var errAlone = &bus.RefusedError{Why: wire.RefusedNotThere, Text: "without a director the checkout is in the workdir: leave checkout out of the plan"}
+
+func (*alone) Chunk(context.Context, string) ([]byte, error) { return nil, errAlone }
+func (*alone) PutChunk(context.Context, []byte) error        { return errAlone }
+func (*alone) SaveCheckpoint(context.Context, wire.Checkpoint) ([]string, error) {
+	return nil, errAlone
 }
 
 func (*alone) Heartbeat(wire.Heartbeat) error   { return nil }

@@ -107,6 +107,13 @@ func (b *fakeBus) Report(_ context.Context, p wire.Payload) error {
 	return nil
 }
 
+// A checkout does not travel over this bus.
+func (b *fakeBus) Chunk(context.Context, string) ([]byte, error) { return nil, errDown }
+func (b *fakeBus) PutChunk(context.Context, []byte) error        { return errDown }
+func (b *fakeBus) SaveCheckpoint(context.Context, wire.Checkpoint) ([]string, error) {
+	return nil, errDown
+}
+
 func (b *fakeBus) Connected() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

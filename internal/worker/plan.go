@@ -16,6 +16,7 @@ import (
 	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
+	"retake/internal/checkpoint"
 	"retake/internal/worktree"
 )
 
@@ -139,6 +140,11 @@ func complete(p *wire.Plan) error {
 	wrong(p.Bus.URL == "", "bus.url: missing")
 	wrong(!filepath.IsAbs(p.Workdir), "workdir: %q, want an absolute path", p.Workdir)
 	wrong(len(p.Stages) == 0, "stages: none, want at least one")
+	if c := p.Checkout; c != nil {
+		var d checkpoint.Digest
+		wrong(d.UnmarshalText([]byte(c.Manifest)) != nil, "checkout.manifest: %q is no name of a chunk", c.Manifest)
+		wrong(c.CheckpointSeconds < 0, "checkout.checkpoint_seconds: %v, want at least 0", c.CheckpointSeconds)
+	}
 	_, err := worktree.Compile(p.StatePaths)
 	wrong(err != nil, "state_paths: %v", err)
 	for i, s := range p.Stages {

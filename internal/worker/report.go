@@ -55,7 +55,7 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	if len(f.command) > 0 {
 		e.Tool = filepath.Base(f.command[0])
 	}
-	if f.exit.err == nil && f.kind != failedPanic && f.kind != failedStart && f.kind != failedClosedModel && f.kind != failedNoCalls {
+	if f.exit.err == nil && f.kind != failedPanic && f.kind != failedStart && f.kind != failedClosedModel && f.kind != failedNoCalls && f.kind != failedCheckpoint {
 		e.ExitCode = &f.exit.code
 	}
 	if f.agent != nil {
@@ -80,7 +80,8 @@ func (r *reporter) stderrTail(f *failure) string {
 // knownReasons are the kinds of failure whose meaning the worker knows without reading anything.
 var knownReasons = map[kind]recovery.Reason{
 	failedTimeout: recovery.Timeout, failedNoProgram: recovery.ToolNotFound, failedQuestion: recovery.NeedsHuman, failedMemory: recovery.OOMKilled,
-	failedPanic: recovery.Unknown, failedClosedModel: recovery.RateLimited, failedNoCalls: recovery.NeedsHuman,
+	failedCheckpoint: recovery.ScopeViolation,
+	failedPanic:      recovery.Unknown, failedClosedModel: recovery.RateLimited, failedNoCalls: recovery.NeedsHuman,
 }
 
 // stopReasons are what an end from outside means.

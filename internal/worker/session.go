@@ -24,6 +24,10 @@ type Bus interface {
 	Report(context.Context, wire.Payload) error
 	// AskBudget asks the director about a lease. An error means that it did not answer.
 	AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, error)
+	// Chunk, PutChunk and SaveCheckpoint are for a checkout that travels. An error is a *bus.RefusedError, or may pass.
+	Chunk(ctx context.Context, name string) ([]byte, error)
+	PutChunk(context.Context, []byte) error
+	SaveCheckpoint(context.Context, wire.Checkpoint) (missing []string, err error)
 	// Connected reports whether anything can be sent at this moment; Reconnects counts how often the connection came back so
 	// far, before it is connected again.
 	Connected() bool

@@ -43,6 +43,7 @@ const (
 	failedNoSuccess               // a program returned 0, and it is no success
 	failedClosedModel             // the agent's model is in a cooldown that is too long to wait for here
 	failedNoCalls                 // the task has no paid calls left
+	failedCheckpoint              // the work could not be handed over
 )
 
 // failure is why an attempt failed.
@@ -98,6 +99,7 @@ type attempt struct {
 	log         *zap.Logger
 	notify      func(step)
 	onUsage     func(agent.Usage)           // what the attempt has used so far
+	stageEnded  func()                      // one of them, well or not
 	mark        func(stage string, run int) // in the output, that a stage begins
 
 	offersLeases bool // to the programs of stages, at a socket
@@ -127,6 +129,7 @@ func (a *attempt) runStages(ctx context.Context) *failure {
 			continue
 		}
 		f := a.stage(ctx, a.plan.Stages[i])
+		a.stageEnded()
 		if f == nil {
 			continue
 		}

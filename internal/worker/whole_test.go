@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
+	"retake/internal/checkpoint"
 )
 
 // world is a real embedded bus, a director that only says welcome, and one worker with real programs.
@@ -37,6 +38,7 @@ type world struct {
 	hellos int
 	had    []int // reports that were stored at each hello
 	pool   *budget.Pool
+	limits checkpoint.Limits // of checkouts that travel
 }
 
 func newWorld(t *testing.T) *world {
@@ -47,6 +49,7 @@ func newWorld(t *testing.T) *world {
 func newWorldAt(t *testing.T, host string) *world {
 	t.Helper()
 	w := &world{t: t, host: host, store: t.TempDir(), out: &buffer{}, err: &buffer{}, pool: budget.New("run_x", budget.Limits{MaxConcurrent: 1})}
+	w.limits = checkpoint.Limits{Files: 100, Entries: 100, Depth: 10, PathBytes: 200, Bytes: 16 << 20}
 	w.startBus()
 	t.Cleanup(func() { w.stopBus() })
 	cred, err := w.bus.Authorize(t.Context(), "k3v9qx2m-1")
@@ -107,6 +110,11 @@ func (w *world) startBus() {
 			defer w.mu.Unlock()
 			w.beats = append(w.beats, h)
 		}, func(string, wire.TaskProgress) {})
+	})
+	running.Go(func() {
+		if err := b.ServeCheckouts(ctx, bus.CheckoutRules{Limits: w.limits, Task: func(string) string { return "k3v9qx2m" }}); err != nil {
+			w.t.Error(err)
+		}
 	})
 	running.Go(func() {
 		if err := b.ServeBudget(ctx, w); err != nil {

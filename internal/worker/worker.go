@@ -37,13 +37,17 @@ type worker struct {
 	steps        chan step
 	stagesEnded  chan *failure // nil: all stages ended well
 	delivered    chan struct{}
+	saved        chan error // what became of the last checkpoint
 	sessionPanic chan error // a panic of the session
 	outbox       chan wire.Payload
 	reconnected  chan struct{} // one token
 
 	// ----
+	work       context.Context // of everything that the worker does
 	bus        Bus
 	spool      *spool
+	checkouts  *checkpointer // nil: the checkout does not travel
+	report     wire.Payload  // that waits for the last checkpoint; nil: none does, or there is none to send
 	attempt    *attempt
 	watchdog   *pausableTimer
 	stopStages context.CancelCauseFunc // nil: no stage is running
@@ -71,7 +75,7 @@ func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 		position: newPosition(p),
 		syncDisk: safefile.SyncDisk, mark: func(string, int) {},
 		welcomed: make(chan admission), stops: make(chan wire.Stop, 4), syncs: make(chan wire.SyncRequired, 4), steps: make(chan step), stagesEnded: make(chan *failure, 1),
-		delivered: make(chan struct{}), sessionPanic: make(chan error, 1), outbox: make(chan wire.Payload, 4), reconnected: make(chan struct{}, 1),
+		delivered: make(chan struct{}), saved: make(chan error, 1), sessionPanic: make(chan error, 1), outbox: make(chan wire.Payload, 4), reconnected: make(chan struct{}, 1),
 	}
 }
 
@@ -84,7 +88,7 @@ func (w *worker) run(ctx context.Context) (code ExitCode) {
 			w.sessionPanic <- fault
 		}
 	})
-	w.terminated = ctx.Done()
+	w.terminated, w.work = ctx.Done(), work
 	if fault := catchPanic(func() { code = w.loop(work) }); fault != nil {
 		code = w.reportPanic(work, fault)
 	}
@@ -161,6 +165,8 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 			w.onStep(s)
 		case f := <-w.stagesEnded:
 			code, done = w.onStagesEnded(f)
+		case err := <-w.saved:
+			code, done = w.onSaved(err)
 		case <-w.delivered:
 			code, done = w.outcome, true
 		case <-w.heartbeats:
@@ -220,6 +226,11 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 	w.attempt = &attempt{plan: w.plan, run: w.runner, pauses: &w.pauses, env: w.env, mask: w.mask, log: w.log, onUsage: w.position.setUsage, runs: map[string]int{}}
 	w.attempt.offersLeases, w.attempt.mark = w.offersLeases, w.mark
 	w.attempt.leases = newLeaseClient(w.plan, w.bus, w.log)
+	w.attempt.stageEnded = func() {}
+	if w.plan.Checkout != nil {
+		w.checkouts = newCheckpointer(w.plan, w.bus, w.log)
+		w.attempt.stageEnded = w.checkouts.soon
+	}
 	folder, err := openFolder(w.plan.Workdir)
 	w.spool = &spool{folder: folder, attempt: w.plan.AttemptID, log: w.log}
 	if err != nil {
@@ -239,7 +250,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 	}
 	w.stages.Go(func() {
 		var f *failure
-		if fault := catchPanic(func() { f = w.attempt.runStages(stageCtx) }); fault != nil {
+		if fault := catchPanic(func() { f = w.runAttempt(stageCtx) }); fault != nil {
 			f = &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 		}
 		if f == nil { // what is reported as done must not be lost by a power cut: agents sync nothing
@@ -279,21 +290,27 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 		w.log.Error("the worker itself failed", zap.Error(f.err))
 	}
 	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
+		if w.end != nil && w.end.code == ExitTerminated && w.checkouts.sends() { // whoever stops the container may take the work with it
+			w.save()
+			return 0, false
+		}
 		return w.endCode(ExitBroken), true
 	}
-	report, err := w.report(f)
+	report, err := w.makeReport(f)
 	if err != nil {
 		w.log.Error("the final report cannot be made", zap.Error(err))
 		return ExitBroken, true
 	}
 	w.reporting = true
 	w.heartbeat()
-	w.outbox <- report
 	if w.end != nil {
-		w.outcome = w.end.code
 		w.ackTimeout = time.After(w.end.ackTimeout)
 	}
-	return 0, false
+	if w.report = report; w.checkouts.sends() {
+		w.save()
+		return 0, false
+	}
+	return w.send()
 }
 
 // endCode is the code of the end from outside, if there was one.
@@ -304,7 +321,7 @@ func (w *worker) endCode(otherwise ExitCode) ExitCode {
 	return otherwise
 }
 
-func (w *worker) report(f *failure) (wire.Payload, error) {
+func (w *worker) makeReport(f *failure) (wire.Payload, error) {
 	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
 	var p wire.Payload
 	switch f {

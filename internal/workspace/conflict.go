@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"retake/internal/checkpoint"
 )
 
 // What conflict markers call the two sides. They are branches in the task's git directory, because git takes the names from there.
@@ -199,12 +199,7 @@ func listed(files []string) string {
 }
 
 // printable quotes a name that is no ordinary text.
-func printable(name string) string {
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-		return strconv.QuoteToASCII(name)
-	}
-	return name
-}
+func printable(name string) string { return checkpoint.Printable(name) }
 
 func conflict(op string, files []string) error {
 	return &Error{

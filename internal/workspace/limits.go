@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"retake/internal/checkpoint"
 	"retake/internal/safefile"
 )
 
@@ -43,9 +43,6 @@ func (l Limits) orDefaults() Limits {
 		Bytes: cmp.Or(l.Bytes, 20<<30), WorkBytes: cmp.Or(l.WorkBytes, 4<<30), GitTime: cmp.Or(l.GitTime, 5*time.Minute), GitMemory: cmp.Or(l.GitMemory, 4<<30),
 	}
 }
-
-// maxRules bounds a file that git reads as a whole before it looks at any other: .gitignore and .gitattributes.
-const maxRules = 1 << 20
 
 const nextTooMuch = "raise the limit, or begin with a clean checkout"
 
@@ -97,27 +94,25 @@ func (s *size) Visit(e *safefile.Entry) error {
 	}
 	s.files++
 	s.entries[e.Depth-1]++
-	rules := e.Name == ".gitignore" || e.Name == ".gitattributes"
-	if mode := e.Stat.Mode & unix.S_IFMT; mode == unix.S_IFREG || mode == unix.S_IFLNK {
-		s.apparent += e.Stat.Size
+	own := int64(0)
+	mode := e.Stat.Mode & unix.S_IFMT
+	if mode == unix.S_IFREG || mode == unix.S_IFLNK {
+		own = e.Stat.Size
 	}
+	s.apparent += own
 	s.used += e.Stat.Blocks * 512 // of folders, too: a million names are megabytes
-	switch l := s.limits; {
-	case s.files > l.Files:
-		return tooMuch(s.op, "the checkout has more than %d files and folders (checkout.max_files)", l.Files)
-	case s.entries[e.Depth-1] > l.Entries:
-		return tooMuch(s.op, "a folder has more than %d entries (checkout.max_entries): %s", l.Entries, shortened(parentOf(e.Path)))
-	case e.Depth > l.Depth:
-		return tooMuch(s.op, "folders lie more than %d deep in each other (checkout.max_depth): %s", l.Depth, shortened(e.Path))
-	case len(e.Path) > l.PathBytes:
-		return tooMuch(s.op, "a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes, shortened(e.Path))
-	case max(s.apparent, s.used) > l.Bytes || s.apparent < 0:
-		return tooMuch(s.op, "the files say that they have %d bytes, and use %d of the disk, with more to come: more than %d (checkout.max_bytes); the last one was %s with %d bytes",
-			s.apparent, s.used, l.Bytes, shortened(e.Path), e.Stat.Size)
-	case rules && e.Stat.Size > maxRules && e.Stat.Mode&unix.S_IFMT == unix.S_IFREG:
-		return tooMuch(s.op, "%s has %d bytes; git would read it as a whole, and more than %d are too many", shortened(e.Path), e.Stat.Size, maxRules)
+	over := s.limits.tree().Check(checkpoint.Seen{
+		Files: s.files, InFolder: s.entries[e.Depth-1], Depth: e.Depth, Path: e.Path, Size: own, IsFile: mode == unix.S_IFREG, Apparent: s.apparent, Used: s.used,
+	})
+	if over != nil {
+		return tooMuch(s.op, "%s", over.Text)
 	}
 	return nil
+}
+
+// tree are those of the limits that a manifest is held against, too.
+func (l Limits) tree() checkpoint.Limits {
+	return checkpoint.Limits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes}
 }
 
 // Leave begins to count anew for the next folder at this depth.
@@ -128,21 +123,7 @@ func (s *size) Leave(e *safefile.Entry) error {
 	return nil
 }
 
-func parentOf(path []byte) []byte {
-	if i := strings.LastIndexByte(string(path), '/'); i >= 0 {
-		return path[:i]
-	}
-	return []byte(".")
-}
-
-// shortened is a path for people.
-func shortened(path []byte) string {
-	const most = 120
-	if len(path) <= most {
-		return printable(string(path))
-	}
-	return printable(strings.ToValidUTF8(string(path[:most/2]), "")) + " ... " + printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
-}
+func shortened(path []byte) string { return checkpoint.Shortened(path) }
 
 // measureWork counts the bytes that git would store of the staging folder, before it does. The index holds the base.
 func (w *Workspaces) measureWork(ctx context.Context, t task) error {

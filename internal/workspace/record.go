@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"retake/internal/checkpoint"
 	"retake/internal/safefile"
 )
 
@@ -65,6 +66,8 @@ type record struct {
 	Fresh bool `json:"fresh,omitempty"`
 	// Validation is what the last attempt was given that only validated.
 	Validation *validation `json:"validation,omitempty"`
+	// Manifest is what the work tree holds, as a checkout that travels: what was published of it, or received. It is empty if the checkout does not travel.
+	Manifest *checkpoint.Digest `json:"manifest,omitempty"`
 	// Merge is a merge that has begun to reach the work tree; settle finishes it.
 	Merge *merge `json:"merge,omitempty"`
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -119,7 +118,7 @@ func (s *stager) link(e *safefile.Entry) error {
 
 func (s *stager) file(e *safefile.Entry) error {
 	if !s.root && e.Stat.Mode&0o400 == 0 {
-		if err := makeReadable(e); err != nil {
+		if err := e.MakeReadable(); err != nil { // matters only to a director that is not root
 			return err
 		}
 	}
@@ -195,18 +194,4 @@ func (s *stager) data(in, out *os.File, size int64) error {
 		at = end
 	}
 	return nil
-}
-
-// makeReadable matters only to a director that is not root. fchmodat(2) would follow a link.
-func makeReadable(e *safefile.Entry) error {
-	fd, err := unix.Openat(e.Dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return err
-	}
-	return os.Chmod("/proc/self/fd/"+strconv.Itoa(fd), fs.FileMode(st.Mode&0o777|0o400))
 }

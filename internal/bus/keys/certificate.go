@@ -49,7 +49,7 @@ func certify(director, server string, hosts []string) error {
 	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Retake agent bus, server"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // the latter at the other servers of its cluster
 	}
 	for _, h := range hosts {
 		if ip := net.ParseIP(h); ip != nil {

@@ -145,11 +145,12 @@ func WorkerUser(secret []byte, worker string) (nkeys.KeyPair, error) {
 }
 
 // Worker makes the credential of a worker: it publishes on its own subjects, asks for leases, gets its own commands and
-// answers, and answers what it is asked. maxBytes bounds a message; it is good until expires. The caller has checked the id:
+// answers, and answers what it is asked; more are subjects that not every worker publishes on. maxBytes bounds a message; it is good until expires. The caller has checked the id:
 // one that is no subject token could widen its own permissions.
-func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time) (User, error) {
+func (d *Director) Worker(user nkeys.KeyPair, worker string, s wire.Subjects, maxBytes int, expires time.Time, more ...string) (User, error) {
 	return sign(d.workers, user, worker, func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add(s.Published(worker)...)
+		c.Pub.Allow.Add(more...)
 		c.Sub.Allow.Add(s.Control(worker), wire.Inbox(worker)+".>")
 		c.Resp = &jwt.ResponsePermission{MaxMsgs: 1, Expires: answerTime}
 		c.Limits.Payload, c.Subs = int64(maxBytes+headerRoom), workerSubscriptions

@@ -27,13 +27,14 @@ const FileConfig = "nats.conf"
 type Init struct {
 	Hosts     []string // names and addresses that it is reached by, the first one by people; at least one
 	Port      int
-	Store     string // folder for streams and accounts, as the server sees it
-	ServerDir string // the folder server/, as the server sees it; empty: where it is made
-	Prefix    string // of every subject
+	Routes    []string // host:port at which the servers of a cluster reach each other, this one too; empty: it is alone
+	Store     string   // folder for streams and accounts, as the server sees it
+	ServerDir string   // the folder server/, as the server sees it; empty: where it is made
+	Prefix    string   // of every subject
 }
 
 // configText is for Sprintf: package text/template would be linked into the worker, too. In this order: address, certificate, key,
-// folder of streams, operator, system account, folder of accounts, accounts.
+// folder of streams, the cluster, operator, system account, folder of accounts, accounts.
 const configText = `# NATS for Retake, made by "director bus init". Whoever signs in needs a credential that the director, or whoever has its
 # keys, has signed: there is no password, and nobody comes in without.
 listen: %s
@@ -58,7 +59,7 @@ jetstream {
   max_file_store: 256GB # bookkeeping only: each stream has its own bound
   sync_interval: always # what was acknowledged survives a power cut
 }
-
+%s
 # SYS is the server's own account, DIRECTOR has the journal, REPORTS what workers and people report. The director adds WORKERS,
 # and who is shut out there.
 operator: %s
@@ -66,6 +67,26 @@ system_account: %s
 resolver { type: full, dir: %s, allow_delete: false }
 resolver_preload {
 %s}
+`
+
+// clusterText is for Sprintf, in this order: port, certificate, key, authority, routes.
+const clusterText = `
+# Whoever is a server of this cluster has a certificate that the folder's authority has signed: nobody else gets in here, where every account is
+# open. Each of them is started with a --name of its own.
+cluster {
+  name: retake
+  listen: "0.0.0.0:%s"
+  no_advertise: true
+  tls {
+    cert_file: %s
+    key_file: %s
+    ca_file: %s
+    verify: true
+    timeout: 5
+  }
+  routes: [
+%s  ]
+}
 `
 
 // Make makes the keys below dir, the server's configuration in server/, and a person's credential. ErrThere: as in Make.
@@ -76,10 +97,16 @@ func (i Init) Make(dir string) error {
 	if err := wire.CheckPrefix(i.Prefix); err != nil {
 		return err
 	}
+	if _, err := i.routePort(); err != nil {
+		return err
+	}
 	return makeWhole(dir, i.Hosts, func(temp string) error {
 		text, err := i.config(temp, dir)
 		if err == nil {
 			err = safefile.Write(filepath.Join(temp, DirServer, FileConfig), 0o600, text)
+		}
+		if err == nil {
+			err = i.trustRoutes(temp)
 		}
 		if err != nil {
 			return err
@@ -126,7 +153,31 @@ func (i Init) Renew(dir string, reconfigure bool) error {
 	if !reconfigure || bytes.Equal(before, text) {
 		return nil
 	}
-	return errors.Join(safefile.Write(config+".old", 0o600, before), safefile.Write(config, 0o600, text))
+	return errors.Join(i.trustRoutes(dir), safefile.Write(config+".old", 0o600, before), safefile.Write(config, 0o600, text))
+}
+
+// routePort is the port that all routes have; empty: there are none.
+func (i Init) routePort() (port string, err error) {
+	for _, route := range i.Routes {
+		host, p, err := net.SplitHostPort(route)
+		if n, bad := strconv.Atoi(p); err != nil || bad != nil || host == "" || n < 1 || n > 65535 || port != "" && p != port {
+			return "", fmt.Errorf("keys: route %q: want HOST:PORT, with one port for all servers of the cluster", route)
+		}
+		port = p
+	}
+	return port, nil
+}
+
+// trustRoutes lays the authority beside the server's certificate: by it the others of the cluster are known.
+func (i Init) trustRoutes(dir string) error {
+	if len(i.Routes) == 0 {
+		return nil
+	}
+	ca, err := readAuthority(filepath.Join(dir, DirDirector, fileAuthority))
+	if err != nil {
+		return err
+	}
+	return safefile.Write(filepath.Join(dir, DirServer, fileAuthority), 0o600, []byte(ca))
 }
 
 // settings are where a configuration of ours has what Init says.
@@ -135,6 +186,9 @@ var settings = map[string]*regexp.Regexp{
 	"cert_file": regexp.MustCompile(`(?m)^\s*cert_file: "([^"]*)"$`),
 	"store_dir": regexp.MustCompile(`(?m)^\s*store_dir: "([^"]*)"$`),
 }
+
+// routeForm is one route of a configuration of ours.
+var routeForm = regexp.MustCompile(`(?m)^\s+"tls://([^"]*)"$`)
 
 // complete takes what is not said from a configuration.
 func (i *Init) complete(config string) error {
@@ -150,6 +204,11 @@ func (i *Init) complete(config string) error {
 		i.Port, _ = strconv.Atoi(found["listen"]) // digits
 	}
 	i.Store, i.ServerDir = cmp.Or(i.Store, found["store_dir"]), cmp.Or(i.ServerDir, filepath.Dir(found["cert_file"]))
+	if len(i.Routes) == 0 {
+		for _, m := range routeForm.FindAllStringSubmatch(config, -1) {
+			i.Routes = append(i.Routes, m[1])
+		}
+	}
 	return nil
 }
 
@@ -174,9 +233,27 @@ func (i Init) config(temp, dir string) ([]byte, error) {
 	for _, account := range slices.Sorted(maps.Keys(trusted.Accounts)) {
 		fmt.Fprintf(&accounts, "  %s: %s\n", account, quoted(trusted.Accounts[account]))
 	}
+	cluster, err := i.cluster(server)
+	if err != nil {
+		return nil, err
+	}
 	return fmt.Appendf(nil, configText,
 		quoted(net.JoinHostPort(host, strconv.Itoa(i.Port))), quoted(filepath.Join(server, fileCertificate)), quoted(filepath.Join(server, fileCertificateKey)),
-		quoted(i.Store), quoted(operator), trusted.System, quoted(filepath.Join(i.Store, "accounts")), accounts.String()), nil
+		quoted(i.Store), cluster, quoted(operator), trusted.System, quoted(filepath.Join(i.Store, "accounts")), accounts.String()), nil
+}
+
+// cluster is the part of a configuration about the other servers, whose folder is server; empty: there are none.
+func (i Init) cluster(server string) (string, error) {
+	port, err := i.routePort()
+	if port == "" || err != nil {
+		return "", err
+	}
+	var routes strings.Builder
+	for _, route := range i.Routes {
+		fmt.Fprintf(&routes, "    %s\n", quoted("tls://"+route))
+	}
+	return fmt.Sprintf(clusterText, port, quoted(filepath.Join(server, fileCertificate)), quoted(filepath.Join(server, fileCertificateKey)),
+		quoted(filepath.Join(server, fileAuthority)), routes.String()), nil
 }
 
 // Loopback: nobody but this machine reaches the host.

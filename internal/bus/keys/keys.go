@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/nats-io/nkeys"
 
@@ -192,7 +193,7 @@ func readPrivate(path string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("keys: %w: want the folder director/ of what `director bus init` made", err)
 	}
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
+	if err == nil && info.Mode().Perm()&0o077 != 0 && !lent(info, os.Getegid()) {
 		err = fmt.Errorf("%s: mode %04o, want 0600: others can read a key of the bus: chmod 600 it, or make new keys if they may have", path, info.Mode().Perm())
 	}
 	var data []byte
@@ -203,4 +204,10 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	return data, nil
+}
+
+// lent reports whether a file is root's, and shown to nobody else but the group that this process runs as: so a cluster gives a Secret to a pod that is not root (fsGroup).
+func lent(info os.FileInfo, gid int) bool {
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return ok && owner.Uid == 0 && gid != 0 && int(owner.Gid) == gid && info.Mode().Perm()&0o037 == 0
 }

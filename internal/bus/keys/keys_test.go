@@ -1,9 +1,11 @@
 package keys
 
 import (
+	"crypto/x509"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -157,5 +159,69 @@ func TestRenew(t *testing.T) {
 	}
 	if _, err := Load(filepath.Join(dir, DirDirector)); err != nil {
 		t.Errorf("a folder of before: %v", err)
+	}
+}
+
+// The servers of a cluster have one configuration; a renewal keeps the routes that it is not told.
+func TestCluster(t *testing.T) {
+	dir := t.TempDir()
+	made := Init{Hosts: []string{"nats", "*.nats"}, Port: 4222, Store: "/data", ServerDir: "/etc/nats/retake", Prefix: "retake.v1", Routes: []string{"n-0.nats:6222", "n-1.nats:6222"}}
+	if err := made.Make(dir); err != nil {
+		t.Fatal(err)
+	}
+	config, err := os.ReadFile(filepath.Join(dir, "server/nats.conf"))
+	for _, want := range []string{`listen: "0.0.0.0:6222"`, `ca_file: "/etc/nats/retake/ca.crt"`, "verify: true", `"tls://n-0.nats:6222"`, `"tls://n-1.nats:6222"`} {
+		if err != nil || !strings.Contains(string(config), want) {
+			t.Errorf("no %s (%v) in\n%s", want, err, config)
+		}
+	}
+	c, err := Certificate(dir, []string{"n-1.nats"})
+	if err != nil || !slices.Contains(c.Leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
+		t.Errorf("it is not good at the others: %v", err)
+	}
+	if err := (Init{Hosts: []string{"nats", "*.nats"}, Port: 4333}).Renew(dir, true); err != nil {
+		t.Fatal(err)
+	}
+	now, err := os.ReadFile(filepath.Join(dir, "server/nats.conf"))
+	if want := strings.Replace(string(config), ":4222", ":4333", 1); err != nil || string(now) != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, now, want)
+	}
+	for _, wrong := range [][]string{{"n-0"}, {":6222"}, {"n-0:6222", "n-1:6223"}, {"n-0:x"}} {
+		made.Routes = wrong
+		if err := made.Make(t.TempDir()); err == nil || !strings.Contains(err.Error(), "HOST:PORT") {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
+// A key that others can read is refused; what root shows to this process's own group alone is not others'.
+func TestKeysThatOthersCanRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes files of root's for another group")
+	}
+	group := os.Getegid() // of the one who reads
+	if group == 0 {
+		group = 1000
+	}
+	for _, c := range []struct {
+		mode     os.FileMode
+		uid, gid int
+		ok       bool
+	}{
+		{0o440, 0, group, true},
+		{0o444, 0, group, false},
+		{0o460, 0, group, false},
+		{0o440, 0, group + 1, false},
+		{0o440, 1000, group, false}, // whose it is could have made it so by mistake
+		{0o440, 0, 0, false},
+	} {
+		file := filepath.Join(t.TempDir(), "key")
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chown(file, c.uid, c.gid), os.Chmod(file, c.mode)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(file)
+		if err != nil || lent(info, group) != c.ok {
+			t.Errorf("mode %o of %d:%d: %v, want %v (%v)", c.mode, c.uid, c.gid, !c.ok, c.ok, err)
+		}
 	}
 }

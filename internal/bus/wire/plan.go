@@ -3,35 +3,36 @@ package wire
 // Plan is what the director hands to a worker at launch, through its standard input: nothing else in the container holds the
 // credential, the key and the values to mask.
 type Plan struct {
-	WorkerID                 string       `json:"worker_id"`
-	AttemptID                string       `json:"attempt_id"`
-	RunID                    string       `json:"run_id"`
-	Issue                    IssueRef     `json:"issue"`
-	Attempt                  int          `json:"attempt"` // 1, 2, …
-	Branch                   string       `json:"branch"`
-	BaseBranch               string       `json:"base_branch"`
-	BaseSHA                  string       `json:"base_sha"`
-	ImageTag                 string       `json:"image_tag"`
-	Bus                      PlanBus      `json:"bus"`
-	SignKey                  []byte       `json:"sign_key"` // of the attempt, signs the reports; in base64
-	Workdir                  string       `json:"workdir"`
-	Stages                   []StagePlan  `json:"stages"`
-	FixAttempts              int          `json:"fix_attempts"`
-	PaidCallsLeft            *int64       `json:"paid_calls_left,omitempty"` // of the task's budget; null: no bound
-	ValidateFirst            bool         `json:"validate_first,omitempty"`  // the work is there: CODE runs only if VALIDATE refuses it
-	ValidateOnly             bool         `json:"validate_only,omitempty"`   // what others did is only validated: no agent, no leases
-	Rejected                 *Rejection   `json:"rejected,omitempty"`        // why the work was refused in its clean container; null: it was not
-	HeartbeatIntervalSeconds float64      `json:"heartbeat_interval_seconds"`
-	StopGraceSeconds         float64      `json:"stop_grace_seconds"`
-	WatchdogSeconds          float64      `json:"watchdog_seconds"`
-	Budget                   *PlanBudget  `json:"budget,omitempty"`       // null: the configuration reference's
-	Secrets                  []string     `json:"secrets,omitempty"`      // values to mask in everything that the worker sends
-	AttemptFile              *AttemptFile `json:"attempt_file,omitempty"` // what the worker writes to .retake/attempt.json
-	StatePaths               []string     `json:"state_paths,omitempty"`  // globs of what is no work although it changes, see package worktree
-	Tracked                  []string     `json:"tracked,omitempty"`      // files of the base that are work although state_paths or a .gitignore match them
-	MarkStages               bool         `json:"mark_stages,omitempty"`  // a StageMark goes before what each stage prints
-	Unchanged                bool         `json:"unchanged,omitempty"`    // the checkout has no work of an earlier attempt: nothing could be delivered yet
-	TraceParent              string       `json:"traceparent,omitempty"`  // the attempt's span, see TraceParent; empty: nothing is traced
+	WorkerID                 string        `json:"worker_id"`
+	AttemptID                string        `json:"attempt_id"`
+	RunID                    string        `json:"run_id"`
+	Issue                    IssueRef      `json:"issue"`
+	Attempt                  int           `json:"attempt"` // 1, 2, …
+	Branch                   string        `json:"branch"`
+	BaseBranch               string        `json:"base_branch"`
+	BaseSHA                  string        `json:"base_sha"`
+	ImageTag                 string        `json:"image_tag"`
+	Bus                      PlanBus       `json:"bus"`
+	SignKey                  []byte        `json:"sign_key"` // of the attempt, signs the reports; in base64
+	Workdir                  string        `json:"workdir"`
+	Stages                   []StagePlan   `json:"stages"`
+	FixAttempts              int           `json:"fix_attempts"`
+	PaidCallsLeft            *int64        `json:"paid_calls_left,omitempty"` // of the task's budget; null: no bound
+	ValidateFirst            bool          `json:"validate_first,omitempty"`  // the work is there: CODE runs only if VALIDATE refuses it
+	ValidateOnly             bool          `json:"validate_only,omitempty"`   // what others did is only validated: no agent, no leases
+	Rejected                 *Rejection    `json:"rejected,omitempty"`        // why the work was refused in its clean container; null: it was not
+	HeartbeatIntervalSeconds float64       `json:"heartbeat_interval_seconds"`
+	StopGraceSeconds         float64       `json:"stop_grace_seconds"`
+	WatchdogSeconds          float64       `json:"watchdog_seconds"`
+	Budget                   *PlanBudget   `json:"budget,omitempty"`       // null: the configuration reference's
+	Secrets                  []string      `json:"secrets,omitempty"`      // values to mask in everything that the worker sends
+	AttemptFile              *AttemptFile  `json:"attempt_file,omitempty"` // what the worker writes to .retake/attempt.json
+	StatePaths               []string      `json:"state_paths,omitempty"`  // globs of what is no work although it changes, see package worktree
+	Tracked                  []string      `json:"tracked,omitempty"`      // files of the base that are work although state_paths or a .gitignore match them
+	MarkStages               bool          `json:"mark_stages,omitempty"`  // a StageMark goes before what each stage prints
+	Unchanged                bool          `json:"unchanged,omitempty"`    // the checkout has no work of an earlier attempt: nothing could be delivered yet
+	TraceParent              string        `json:"traceparent,omitempty"`  // the attempt's span, see TraceParent; empty: nothing is traced
+	Checkout                 *PlanCheckout `json:"checkout,omitempty"`     // null: it is in the workdir
 }
 
 // Rejection is what an attempt that only validated has reported.

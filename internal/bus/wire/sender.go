@@ -30,6 +30,18 @@ func CheckBudget(e Envelope, worker, operation string) error {
 	return checkBody(e, worker, "budget."+operation+".<id>")
 }
 
+// CheckCheckpoint holds a decoded message against the worker on whose subject it came, and against the attempt's key.
+func CheckCheckpoint(e Envelope, key []byte, worker string) error {
+	if e.Sender.Role != RoleWorker {
+		return malformed(CauseForeignSender, "sender.role: want worker, got %s", brief(string(e.Sender.Role)))
+	}
+	if err := checkBody(e, worker, "checkout."+CheckoutOpSave+".<id>"); err != nil {
+		return err
+	}
+	_, err := CheckSignature(e, key, worker)
+	return err
+}
+
 // checkBody: the message's type belongs on the subject, and whoever the message names must be the worker.
 func checkBody(e Envelope, worker, subject string) error {
 	if row, _ := rowOf(e.Payload.MessageType()); row.Subject != subject {
@@ -58,6 +70,8 @@ func bodyIDs(p Payload) []bodyID {
 		return []bodyID{{"attempt_id", v.AttemptID}}
 	case *BudgetAcquire:
 		return []bodyID{{"worker_id", v.WorkerID}}
+	case *Checkpoint:
+		return []bodyID{{"attempt_id", v.AttemptID}}
 	case *Hello:
 		return []bodyID{{"worker.worker_id", v.Worker.WorkerID}, {"worker.attempt_id", v.Worker.AttemptID}}
 	default:

@@ -9,8 +9,8 @@ import (
 // Every attempt has a key that its worker and the director know, and no program of a stage. Who holds no more than the worker's
 // credential for the bus can publish in its name, but not sign.
 
-// reports are the message types that are signed, and the field of each that names the attempt.
-var reports = map[string]string{WorkerError{}.MessageType(): "worker_id", WorkerResult{}.MessageType(): "attempt_id"}
+// signed are the message types that are, and the field of each that names the attempt.
+var signed = map[string]string{WorkerError{}.MessageType(): "worker_id", WorkerResult{}.MessageType(): "attempt_id", Checkpoint{}.MessageType(): "attempt_id"}
 
 // messageIDBytes of a digest are beyond guessing.
 const messageIDBytes = 16
@@ -20,7 +20,7 @@ var signatureText = base64.RawURLEncoding.Strict()
 
 // sign makes the signature of a payload that Encode is about to send; empty: it gets none.
 func (s Sender) sign(messageType string, tree map[string]any, payload []byte) string {
-	worker, _ := tree[reports[messageType]].(string)
+	worker, _ := tree[signed[messageType]].(string)
 	if len(s.Key) == 0 || worker == "" {
 		return ""
 	}

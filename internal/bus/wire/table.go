@@ -79,6 +79,11 @@ var messages = []MessageRow{
 	{"budget_report.v1", RoleWorker, "budget.report.<id>", func() Payload { return new(BudgetReport) }, []Field{
 		need("grant_id", filled), need("status", oneOf("ok", "rate_limited", "error")), may("retry_after_seconds", atLeast(0)),
 	}},
+
+	{"checkpoint.v1", RoleWorker, "checkout.save.<id>", func() Payload { return new(Checkpoint) }, []Field{
+		need("attempt_id", filled), need("manifest", filled),
+	}},
+	{"checkpoint_answer.v1", RoleDirector, "reply to checkout.save", func() Payload { return new(CheckpointAnswer) }, []Field{need("saved")}},
 }
 
 var usageFields = []Field{

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,20 @@ func streamsAreKeptApart(s harness) {
 	}
 }
 
+func streamsComeAsOne(s harness) {
+	exit := s.run("say", "to stdout", "to stderr")
+	s.wantStreams(exit, "to stdout\n", "to stderr\n")
+}
+
+// wantStreams wants a line of each stream. Of streams that come as one nobody says in which order.
+func (s harness) wantStreams(exit container.Exit, stdout, stderr string) {
+	s.Helper()
+	got := string(exit.Stdout)
+	if s.Streams && (got != stdout || string(exit.Stderr) != stderr) || !s.Streams && (len(exit.Stderr) > 0 || got != stdout+stderr && got != stderr+stdout) {
+		s.Errorf("stdout = %q, stderr = %q, want %q and %q", exit.Stdout, exit.Stderr, stdout, stderr)
+	}
+}
+
 // floodLines make some 5 MB: what a ring drops many times over, yet the log file holds.
 const floodLines = 100_000
 
@@ -32,7 +47,7 @@ func wantFlood(s harness, exit container.Exit) {
 	if n := len(exit.Stdout); n > 32<<10 || n < 31<<10 || !bytes.HasSuffix(exit.Stdout, []byte(last)) {
 		s.Errorf("stdout: %d bytes, ends with %q; want the newest 32 KiB", n, exit.Stdout[max(0, n-60):])
 	}
-	if got := string(exit.Stderr); got != "the one line on stderr\n" {
+	if got := string(exit.Stderr); s.Streams && got != "the one line on stderr\n" {
 		s.Errorf("stderr = %q, want its line, however much stdout there was", got)
 	}
 }
@@ -90,6 +105,21 @@ func environmentAndWorkdir(s harness) {
 	}
 }
 
+// workdirWithoutACheckout: nothing of this machine is mounted, as where the engine is on another one. The folder is the worker's own, empty, and another one for each attempt.
+func workdirWithoutACheckout(s harness) {
+	for _, readOnly := range []bool{false, true} {
+		for range 2 {
+			spec := s.spec("inside")
+			spec.Checkout, spec.ReadOnly = "", readOnly
+			exit := s.runSpec(spec)
+			uid, _, _ := strings.Cut(spec.User, ":")
+			if own := fmt.Sprintf("%s empty, owner %s\nwritten\n", s.Workdir(spec), uid); exit.ExitCode != 0 || string(exit.Stdout) != own && os.Geteuid() == 0 {
+				s.Errorf("read-only %v: got %d, %q, %s; want %q", readOnly, exit.ExitCode, exit.Stdout, exit.Stderr, own)
+			}
+		}
+	}
+}
+
 func ensureTwiceIsOnce(s harness) {
 	spec := s.spec("obey")
 	s.ensure(spec)
@@ -111,9 +141,7 @@ func ensureDoesNotRestart(s harness) {
 	if now, _ := s.status(spec.AttemptID); now != ended {
 		s.Errorf("changed from %+v to %+v", ended, now)
 	}
-	if exit := s.stop(s.Runtime, spec.AttemptID, 0); string(exit.Stdout) != "once\n" {
-		s.Errorf("stdout = %q, want one line", exit.Stdout)
-	}
+	s.wantStreams(s.stop(s.Runtime, spec.AttemptID, 0), "once\n", "-\n")
 }
 
 func ensureAtOnce(s harness) {
@@ -155,6 +183,19 @@ func badEntrypoint(s harness) {
 	}
 }
 
+func badEntrypointIsSeenLater(s harness) {
+	spec := s.spec()
+	spec.Entrypoint = []string{container.Dir + "/no-such-program"}
+	for range 2 {
+		s.ensure(spec)
+		s.awaitState(spec.AttemptID, container.StateExited)
+	}
+	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
+	if !exit.Known || exit.ExitCode == 0 || exit.Killed || !strings.Contains(exit.StartError, "no-such-program") {
+		s.Errorf("got %+v, want the reason", exit)
+	}
+}
+
 func stopObeyed(s harness) {
 	spec := s.spec("obey")
 	s.ensure(spec)
@@ -192,6 +233,20 @@ func stopAtOnce(s harness) {
 	exit := s.stop(s.Runtime, spec.AttemptID, 0)
 	if exit.Signal != "SIGKILL" || !exit.Killed || string(exit.Stdout) != "ready\n" {
 		s.Errorf("got %+v, want SIGKILL without SIGTERM", exit)
+	}
+}
+
+func stopSoon(s harness) {
+	spec := s.spec("ignore")
+	s.ensure(spec)
+	s.awaitReady(spec)
+	began := time.Now()
+	exit := s.stop(s.Runtime, spec.AttemptID, 0)
+	if !exit.Known || exit.Signal != "SIGKILL" || !exit.Killed || !strings.HasPrefix(string(exit.Stdout), "ready\n") {
+		s.Errorf("got %+v, want SIGKILL", exit)
+	}
+	if took := time.Since(began); took > patience/2 {
+		s.Errorf("took %v", took)
 	}
 }
 

@@ -20,6 +20,9 @@ type Capabilities struct {
 	Pause       bool // Subject.Freeze works, and a paused attempt can be stopped
 	Confinement bool // own user, no capabilities, no new privileges, an executable /tmp of its own
 	Images      bool // Spec.Image matters: absent ones are refused, any present one will do
+	Streams     bool // stdout and stderr are told apart; else both are stdout
+	Starts      bool // Ensure returns when the first process runs, or says why it cannot; else List says it afterwards
+	KillsAtOnce bool // a stop without grace sends no SIGTERM
 }
 
 // Subject is a runtime under test with what the suite does to it behind its back.
@@ -31,6 +34,8 @@ type Subject struct {
 	Freeze func(t testing.TB, attemptID string)               // pauses it, from outside
 	Exists func(t testing.TB, attemptID string) (exist bool)  // asked past the runtime
 	Fleet  string                                             // unique to this run
+
+	Where func(t testing.TB, spec container.Spec) (workdir string) // where this host sees an attempt's; nil: its Checkout
 
 	Parallel bool // Open may be called while another value starts an attempt; the tests then wait side by side
 }
@@ -52,7 +57,8 @@ func Run(t *testing.T, s Subject) {
 		promised bool
 		test     func(harness)
 	}{
-		{"StreamsAreKeptApart", true, streamsAreKeptApart},
+		{"StreamsAreKeptApart", s.Streams, streamsAreKeptApart},
+		{"StreamsComeAsOne", !s.Streams, streamsComeAsOne},
 		{"NewestIsKeptUnderAFlood", true, newestIsKeptUnderAFlood},
 		{"OutputIsFollowedFromTheBeginning", true, outputIsFollowedFromTheBeginning},
 		{"OutputOfAnEndedAttempt", true, outputOfAnEndedAttempt},
@@ -60,13 +66,16 @@ func Run(t *testing.T, s Subject) {
 		{"PlanIsReadAndRemoved", true, planIsReadAndRemoved},
 		{"InputComesWholeAndEnds", true, inputComesWholeAndEnds},
 		{"EnvironmentAndWorkdir", true, environmentAndWorkdir},
+		{"WorkdirWithoutACheckout", true, workdirWithoutACheckout},
 		{"EnsureTwiceIsOnce", true, ensureTwiceIsOnce},
 		{"EnsureDoesNotRestart", true, ensureDoesNotRestart},
 		{"EnsureAtOnce", true, ensureAtOnce},
-		{"BadEntrypoint", true, badEntrypoint},
+		{"BadEntrypoint", s.Starts, badEntrypoint},
+		{"BadEntrypointIsSeenLater", !s.Starts, badEntrypointIsSeenLater},
 		{"StopObeyed", true, stopObeyed},
 		{"StopIgnored", true, stopIgnored},
-		{"StopAtOnce", true, stopAtOnce},
+		{"StopAtOnce", s.KillsAtOnce, stopAtOnce},
+		{"StopSoon", !s.KillsAtOnce, stopSoon},
 		{"StopAbsent", true, stopAbsent},
 		{"StopCancelledIsResumed", true, stopCancelledIsResumed},
 		{"KilledFromOutside", true, killedFromOutside},
@@ -83,7 +92,8 @@ func Run(t *testing.T, s Subject) {
 		{"ChildOutOfMemory", s.MemoryLimit, childOutOfMemory},
 		{"Confinement", s.Confinement, confinement},
 		{"TmpExecutes", s.Confinement, tmpExecutes},
-		{"ImageMissing", s.Images, imageMissing},
+		{"ImageMissing", s.Images && s.Starts, imageMissing},
+		{"ImageMissingIsSeenLater", s.Images && !s.Starts, imageMissingIsSeenLater},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.promised {
@@ -199,9 +209,16 @@ func (s harness) awaitState(attemptID string, want container.State) (last contai
 func (s harness) awaitReady(spec container.Spec) {
 	s.Helper()
 	eventually(s, "the program is ready", func() bool {
-		_, err := os.Stat(filepath.Join(spec.Checkout, "ready"))
+		_, err := os.Stat(filepath.Join(s.workdir(spec), "ready"))
 		return err == nil
 	})
+}
+
+func (s harness) workdir(spec container.Spec) string {
+	if s.Where == nil {
+		return spec.Checkout
+	}
+	return s.Where(s, spec)
 }
 
 // eventually polls a condition that only another process can make true.

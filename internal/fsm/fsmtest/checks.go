@@ -15,7 +15,7 @@ func runsAlone(h *history, p *process, e fsm.Effect) string {
 		return ""
 	}
 	for _, b := range h.w.containers {
-		if b.issue == e.Task && b.attempt != e.Worker && b.listed && !b.orphan {
+		if b.issue == e.Task && b.attempt != e.Worker && b.canCount() {
 			return fmt.Sprintf("%s starts beside the container of %s", e.Worker, b.attempt)
 		}
 	}
@@ -144,7 +144,7 @@ func successDelivered(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 		if m.On != fsm.OnValidate {
 			return fmt.Sprintf("attempt %d of %s ended well, is to be validated, and went to %s", c.attempt, c.key, m.To)
 		}
-	case c.outcome == fsm.OutcomeOK && m.To != fsm.Delivering, c.outcome == fsm.OutcomeWithdrawn && m.To != fsm.Released,
+	case c.outcome == fsm.OutcomeOK && m.To != fsm.Delivering && !c.fenced[c.attempt], c.outcome == fsm.OutcomeWithdrawn && m.To != fsm.Released,
 		c.outcome != fsm.OutcomeOK && m.To == fsm.Delivering:
 		return fmt.Sprintf("attempt %d of %s ended %q and went to %s", c.attempt, c.key, c.outcome, m.To)
 	}
@@ -282,7 +282,7 @@ func beginsAfterStop(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 	case b.N != c.attempt+1:
 		return fmt.Sprintf("attempt %d of %s follows %d", b.N, b.Task, c.attempt)
 	case c.attempt > 0:
-		if x := h.w.container(fsm.AttemptID(c.nonce, c.attempt)); x != nil && x.running && x.listed && !x.orphan {
+		if x := h.w.container(fsm.AttemptID(c.nonce, c.attempt)); x != nil && x.running && x.canCount() {
 			return fmt.Sprintf("attempt %d of %s begins, and the container of %d runs", b.N, b.Task, c.attempt)
 		}
 	}
@@ -417,7 +417,7 @@ func twoWitnesses(h *history, p *process, _ time.Time, _ fsm.EventBody, facts []
 }
 
 // atOnce are the ends of workers that hear nothing. (Written down once more: the machine's are what is searched.)
-var atOnce = []fsm.Trigger{fsm.OnStartFailed, fsm.OnNoHello, fsm.OnStillSilent, fsm.OnContainerEnded}
+var atOnce = []fsm.Trigger{fsm.OnStartFailed, fsm.OnNoHello, fsm.OnNotPlaced, fsm.OnStillSilent, fsm.OnContainerEnded}
 
 // graceOfStop: who is ended for what it does shall do no more of that.
 func graceOfStop(_ *history, p *process, _ time.Time, body fsm.EventBody, facts []fsm.Fact, _ []fsm.Effect) string {

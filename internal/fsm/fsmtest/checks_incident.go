@@ -88,7 +88,7 @@ func canaryStays(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {
 // about reports whether an incident keeps a task back: a failure of what all use is everybody's, another its repository's; what fails
 // like that again in any case keeps back nobody. What only validates uses no model.
 func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
-	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") || strings.HasPrefix(i.Key, "github.")
+	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") || strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason]
 }
 
@@ -159,6 +159,8 @@ func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool 
 		return c.end.stage == "CODE" && !network
 	case model:
 		return c.end.reported && c.end.provider == provider
+	case resource == "cluster":
+		return c.end.uses == resource
 	case resource == "host":
 		return c.end.uses == resource || why == recovery.DiskFull
 	}

@@ -62,8 +62,13 @@ const (
 // again reports whether a verdict is a delivery's, which wants the work validated once more.
 func again(row string) bool { return row == rowBaseMoved || row == rowWorkChanged }
 
+// rowFenced is that of a success of an attempt that had to be fenced.
+const rowFenced = "director.fenced"
+
 // noPolicys reports whether no row of a policy has made a verdict, whose bounds are others then.
-func noPolicys(row string) bool { return row == rowIncident || row == rowFixRound || again(row) }
+func noPolicys(row string) bool {
+	return row == rowIncident || row == rowFixRound || row == rowFenced || again(row)
+}
 
 // commandOnce: a command is taken once for each of its edits, and answered before the cursor passes it.
 func commandOnce(h *history, _ *process, _ fsm.Record, f fsm.Fact) string {

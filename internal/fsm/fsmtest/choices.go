@@ -135,6 +135,9 @@ const (
 	atRequest    // what the operator commands of tasks
 	settingsRead // two more faults; at the end, so that recorded choices keep their tracks
 	signsWait
+	atCluster // what a cluster does with what it accepts
+	nodeLost  // two more faults
+	clusterEnds
 	sites
 
 	faults    = busDrop    // the first of them
@@ -171,4 +174,5 @@ var siteTable = [sites]siteInfo{
 	githubAway: {"GitHub is away for a while", 200}, directorEnds: {"the director ends an attempt for what it does", 100},
 	atStanding: {"order", 0}, atRequest: {"request", 0},
 	settingsRead: {"the configuration is read again", 300}, signsWait: {"a sign of life waits to be handed over", 500},
+	atCluster: {"cluster", 0}, nodeLost: {"the node of a worker is lost", 60}, clusterEnds: {"the cluster ends a worker for reasons of its own", 40},
 }

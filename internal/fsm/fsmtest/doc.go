@@ -16,7 +16,8 @@
 //
 // # What the world takes for granted
 //
-// GitHub, the runtime and the stream of reports keep what they have confirmed. A container is confirmed gone only when it
+// GitHub, the runtime and the stream of reports keep what they have confirmed. The stream takes no report of a worker that was shut
+// out. A container is confirmed gone only when it
 // is; a worker on a host that was cut off may go on after that, unheard. The shell reads an append back whose answer was
 // lost, polls each whole repository at its start, until that is answered, and ten minutes after a refusal, and reads the
 // list of containers regularly. It reads comments one look after the other, from where the machine's cursor stands, and

@@ -190,7 +190,7 @@ func (w *world) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	case fsm.DoStart:
 		w.start(p, e)
 	case fsm.DoStop:
-		return w.stop(e)
+		return w.stop(p, e)
 	case fsm.DoDeliver:
 		return w.deliver(i, e)
 	case fsm.DoEscalate:
@@ -211,7 +211,7 @@ func (w *world) soft(p *process, e fsm.Effect) {
 		w.after(w.lag(), func() { w.control(e) })
 	case fsm.DoRemove:
 		if !w.fault(runtimeFails) {
-			w.after(w.delay(4), func() { w.remove(e.Worker) })
+			w.after(w.delay(4), func() { w.shutOut(e.Worker) })
 		}
 	case fsm.DoReply:
 		w.retryGitHub(p, func() {

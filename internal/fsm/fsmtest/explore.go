@@ -10,12 +10,15 @@ func newSmall(s Small) *node {
 	w.cfg = machineConfig(s.Workers, 0, "director", w.limits)
 	w.cfg.CleanValidation, w.cfg.FixRounds = s.Clean, 2
 	w.withPulls = s.Reviews > 0
+	if w.inCluster = s.Cluster; s.Cluster {
+		w.cfg.PendingTimeout, w.cfg.CheckoutTravels = pendingTimeout, !s.Mounts
+	}
 	w.history = newHistory(w)
 	keys := []fsm.IssueKey{"o/x#7", "o/y#7"}
 	for i := range s.Issues {
 		w.add(&issue{key: keys[i], open: true, labels: taskLabel})
 	}
-	n := &node{w: w, left: faultsLeft{s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence, s.Reviews, s.Words}}
+	n := &node{w: w, left: faultsLeft{s.Drops, s.Doubles, s.Failures, s.Deaths, s.Bad, s.Crashes, s.Stale, s.Silence, s.Reviews, s.Words, s.Lost, s.Back}}
 	n.boot()
 	return n
 }
@@ -109,7 +112,7 @@ func (n *node) flush(p *process) {
 func (n *node) soft(e fsm.Effect) {
 	switch e.Kind {
 	case fsm.DoRemove:
-		n.w.remove(e.Worker)
+		n.w.shutOut(e.Worker)
 	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse:
 		n.w.control(e)
 	}
@@ -180,6 +183,7 @@ func (n *node) choices(out []step) []step {
 		}
 	}
 	for j, b := range w.containers {
+		out = n.moves(out, b, uint8(j))
 		if !b.alive() {
 			continue
 		}
@@ -224,12 +228,16 @@ func (n *node) choices(out []step) []step {
 func (n *node) listTells() bool {
 	for _, b := range n.w.containers {
 		t, current := n.w.lead.m.Worker(b.attempt)
-		if b.listed && (!current || !b.running && !t.UpAt.IsZero() && t.State != fsm.Stopping) {
+		switch {
+		case !b.listed, b.lost && b.revoked: // that one is there for good
+		case !current, !b.running && !b.pending && (!t.UpAt.IsZero() || t.Waits != nil) && t.State != fsm.Stopping:
+			return true
+		case current && t.Waits != nil && (b.running || b.waits != t.Waits.For):
 			return true
 		}
 	}
 	for _, t := range n.w.lead.m.Tasks() {
-		if s := t.State; !t.UpAt.IsZero() && (s == fsm.Starting || s == fsm.Running || s == fsm.Suspect) && n.w.container(t.AttemptID()) == nil {
+		if s := t.State; (!t.UpAt.IsZero() || t.Waits != nil) && (s == fsm.Starting || s == fsm.Running || s == fsm.Suspect) && n.w.container(t.AttemptID()) == nil {
 			return true
 		}
 	}
@@ -256,7 +264,13 @@ func (n *node) take(s step) {
 			n.left.bad--
 			r.Evidence = retryableFailure
 		}
+		if b.revoked {
+			n.offer(w.lead, fsm.ReportReceived{Worker: b.attempt, Report: r}, 0)
+			break
+		}
 		w.publish(b.attempt, r)
+	case isPlaced, isCutOff, isBack:
+		n.move(s)
 	case dies:
 		n.left.deaths--
 		b := w.containers[s.a]

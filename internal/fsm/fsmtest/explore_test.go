@@ -80,6 +80,8 @@ func (s Small) faults() string {
 		{s.Silence, "early deadlines"},
 		{s.Reviews, "reviews"},
 		{s.Words, "commands"},
+		{s.Lost, "node lost"},
+		{s.Back, "back"},
 	} {
 		if f.n > 0 {
 			all = append(all, fmt.Sprintf("%d %s", f.n, f.name))

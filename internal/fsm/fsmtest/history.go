@@ -84,6 +84,7 @@ type claim struct {
 
 	reviewed
 	delivering
+	placed
 }
 
 // ending is who failed in the current attempt, as the facts have it.
@@ -130,6 +131,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		h.takeReview(about, f)
 	}
 	h.takeDelivery(at, f)
+	h.takePlacement(at, f)
 	h.takeOutage(at, f)
 	switch f := f.(type) {
 	case fsm.PhaseChanged:

@@ -36,7 +36,7 @@ const (
 // Invariants is the table.
 var invariants = []Invariant{
 	{
-		Name: twoAttempts, Says: "the leader starts no container beside another attempt's, and nobody welcomes a worker whose attempt is over",
+		Name: twoAttempts, Says: "the leader starts no container beside another attempt's of which anything could still count: that is confirmed gone, or was fenced, shut out of the bus and with a checkout of its own; and nobody welcomes a worker whose attempt is over",
 		carried: runsAlone, handed: welcomesTheCurrent,
 	},
 	{
@@ -47,6 +47,9 @@ var invariants = []Invariant{
 	{Name: "OneLeadersDecisions", Says: "after the first decision of a director in the journal there is none of one before it", fact: decidesInTurn},
 	{Name: ackAfterFact, Says: "an input is acknowledged after every record up to its decision is in the journal"},
 	{Name: "OldAttemptsAreFenced", Says: "what a worker says whose attempt is over decides nothing about its task", step: fenced},
+	{Name: fencedCounts, Says: "an attempt is fenced when nobody could confirm its end for a minute after the time that it had, and the journal says so; what its worker says after that decides nothing, and nothing of it is handed in before another attempt has validated it", fact: fencedAtItsTime, step: countsNothing},
+	{Name: pendingWaits, Says: "an attempt that waits for room misses no hello and has no watchdog; it is given up when its time is over, five minutes at most for an image, and runs when the list or its worker says so", fact: waitsForRoom, step: runsWhenSeen},
+	{Name: clustersReason, Says: "an attempt that the cluster has ended, and of which nobody knows anything else, fails for the cluster's reason", step: clusterSaysWhy},
 	{Name: "NoReportLost", Says: "a report that was acknowledged was accepted, or its attempt is over, or has been told too much", ack: reportKept},
 	{Name: "NoReportDecidedTwice", Says: "no report is accepted twice, and an attempt has one verdict, and one more for each time that its work is handed in again", fact: decidedOnce},
 	{Name: "SuccessIsDelivered", Says: "an attempt whose success was accepted first is delivered, unless it was withdrawn", fact: successDelivered},
@@ -63,7 +66,7 @@ var invariants = []Invariant{
 	{Name: "OneTaskClosesLittle", Says: "what the workers of one task say of limits closes a resource for others no longer than max_wait_seconds, in sum over a day; beyond that it is closed until the earlier deadline that two tasks have said within twice that time, since it was lifted last", fact: oneTaskClosesLittle, step: wordsAreWords},
 	{Name: "LiftedIsOpen", Says: "a resource that an operator lifts is open, and the tasks that waited for it may go on", step: liftedIsOpen},
 	{Name: "OneOpenEscalationPerBlock", Says: "a blocked task has asked once, and nobody else asks", fact: asksOnce},
-	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the stop of the last one was confirmed, and is numbered next", fact: beginsAfterStop},
+	{Name: "NextAttemptOnlyAfterConfirmedStop", Says: "an attempt begins after the stop of the last one was confirmed, or that one was fenced, and is numbered next", fact: beginsAfterStop},
 	{Name: "OnlyTheTable", Says: "every move is a row of the table of transitions, from where the task was", fact: inTheTable},
 	{Name: "EffectIDsAreForEver", Says: "no effect is planned twice, nor two under way for one task", fact: plannedOnce, handed: oneUnderWay},
 	{Name: "DeadlinesAreTheAttemptsOwn", Says: "watchdog, missing hello and silence are decided after this attempt's own deadline, and not within the grace after a start or a suspension", fact: deadlinePassed, step: silenceForgiven},

@@ -317,7 +317,7 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 		f.Answered = f.Question != "" && f.Landed && i.asked == "" // a claim has come after it
 		f.Checkout = l.begun[i.nonce] > 0 && !l.gone[i.nonce]
 		for _, b := range w.containers {
-			if nonce, n, _ := fsm.ParseAttemptID(b.attempt); nonce == i.nonce && b.listed && b.running {
+			if nonce, n, _ := fsm.ParseAttemptID(b.attempt); nonce == i.nonce && b.listed && (b.running || b.pending) {
 				f.Live = max(f.Live, n)
 			}
 		}
@@ -380,7 +380,7 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 		return fmt.Sprintf("%s waits for an answer to %s, and is found after %d answers", f.Key, i.asked, t.Answers)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && t.State != fsm.Blocked && !t.State.Info().Final && t.State != fsm.Backoff && t.State != fsm.Parked:
 		return fmt.Sprintf("%s is blocked, and found %s", f.Key, t.State)
-	case f.Live > 0 && f.Live == f.Attempt && !t.State.Info().Live && !t.State.Info().Final:
+	case f.Live > 0 && f.Live == f.Attempt && !w.container(fsm.AttemptID(f.Nonce, f.Live)).revoked && !t.State.Info().Live && !t.State.Info().Final:
 		return fmt.Sprintf("%s runs, and %s is found %s", fsm.AttemptID(f.Nonce, f.Live), f.Key, t.State)
 	}
 	return ""

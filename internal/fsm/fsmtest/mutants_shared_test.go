@@ -166,7 +166,7 @@ var sharedMutants = []mutant{
 	},
 	{
 		"a checkout heals nothing", "fsm/attempt.go",
-		"		m.noteHealthEvidence(t, recovery.Finding{}, \"\")\n", "",
+		"	m.noteHealthEvidence(t, recovery.Finding{}, \"\")\n", "",
 		[]string{"HealedMeansHealed"},
 		false,
 	},

@@ -23,7 +23,7 @@ var lossMutants = map[string]bool{
 }
 
 // mutants are all of them; the specification lists them in this order.
-var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants)
+var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clusterMutants)
 
 // mutantTails are declarations that some mutants need.
 var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}

@@ -47,6 +47,9 @@ var classified = sync.OnceValue(func() classifications {
 	for _, about := range recovery.Reasons {
 		r.known[about.Reason] = c.Classify(recovery.Evidence{Known: about.Reason, KnownCause: "known"})
 	}
+	for _, words := range []string{noRoom, lessRoom, noImage} {
+		r.said[words] = c.Classify(recovery.Evidence{Stage: "START", Message: words})
+	}
 	for _, e := range failureEvidence {
 		e.At = epoch
 		r.said[e.Message+e.Question] = c.Classify(e)
@@ -111,7 +114,7 @@ var policies = sync.OnceValue(func() map[string]*policy.Policy {
 func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limits policy.Limits) fsm.Config {
 	return fsm.Config{
 		MaxWorkers: maxWorkers, HeartbeatTTL: heartbeatTTL, Watchdog: watchdog, StartTimeout: startTimeout,
-		StopGrace: 10 * time.Second, ClaimStale: claimStale, MaxStatedWait: maxStatedWait, Policy: policies()[preset].With(limits), Classify: classified().classify,
+		StopGrace: 10 * time.Second, FenceAfter: time.Minute, ClaimStale: claimStale, MaxStatedWait: maxStatedWait, Policy: policies()[preset].With(limits), Classify: classified().classify,
 		Retry: recovery.Backoff{Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.EqualJitter},
 	}
 }

@@ -60,6 +60,7 @@ type flight struct {
 // boot starts a director on the journal. One that is there already is stale from now on.
 func (w *world) boot() {
 	w.born++
+	w.transport()
 	p := &process{id: w.born, cfg: w.cfg, began: w.settings(), wake: never}
 	p.m = fsm.New(p.cfg)
 	if err := w.journal.load(p.m); err != nil {

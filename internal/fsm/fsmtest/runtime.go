@@ -20,6 +20,15 @@ type container struct {
 
 	validates bool // it has no agent, and only a copy of the work
 
+	pending bool         // accepted by a cluster, and nothing of it has run
+	waits   string       // for what
+	made    int64        // when it was accepted
+	travels bool         // its checkout is a copy of its own
+	lost    bool         // its node does not answer
+	told    bool         // to end, by somebody who got no answer
+	revoked bool         // the bus takes nothing of its worker any more
+	cause   fsm.EndCause // what the cluster has ended it for
+
 	welcomed bool
 	fenced   bool
 	paused   bool
@@ -50,7 +59,7 @@ func (w *world) start(p *process, e fsm.Effect) {
 		b.orphan = b.orphan && p != w.lead
 		return
 	}
-	b := &container{attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30, orphan: p != w.lead || p.dead}
+	b := &container{attempt: e.Worker, issue: e.Task, listed: true, running: true, patience: 30, orphan: p != w.lead || p.dead, travels: e.Start.Travels, made: w.now}
 	b.ends = w.now + seconds(30) + w.delay(1500)
 	if w.explored {
 		b.patience = 1
@@ -68,13 +77,20 @@ func (w *world) start(p *process, e fsm.Effect) {
 		w.works++
 		i.work = w.works
 	}
+	if w.inCluster {
+		w.accept(b)
+		return
+	}
 	w.after(w.delay(20), func() { w.workerTurn(b) })
 }
 
 // stop ends the container. Without certainty that it is gone, it fails.
-func (w *world) stop(e fsm.Effect) fsm.EffectEnded {
+func (w *world) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	b := w.container(e.Worker)
 	gone := &fsm.StopResult{}
+	if b != nil && b.listed && b.lost {
+		return w.unconfirmed(p, b, e)
+	}
 	if b != nil && b.listed {
 		if w.fault(runtimeUnkilled) {
 			return fsm.EffectEnded{Failure: &fsm.EffectError{Reason: recovery.DockerDaemon, Text: "could not kill the container", Transient: true}}
@@ -83,13 +99,20 @@ func (w *world) stop(e fsm.Effect) fsm.EffectEnded {
 		if b.running {
 			code, gone.Signal, gone.Killed = 137, "SIGKILL", true
 		}
-		gone.ExitCode, gone.OOM = &code, b.oom
+		if gone.OOM, gone.Cause = b.oom, b.cause; !b.pending {
+			gone.ExitCode = &code
+		}
 		w.remove(e.Worker)
 	}
+	return w.reported(e, gone)
+}
+
+// reported is the outcome of a stop with the reports of the worker; one of the director's own, if there is none of an end.
+func (w *world) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	hasEnd := func() bool {
 		return slices.ContainsFunc(w.reports, func(r *report) bool { return r.worker == e.Worker && r.body.Final })
 	}
-	if !hasEnd() {
+	if !hasEnd() && !gone.Fenced { // nobody reaches its spool
 		for _, r := range w.spools[e.Worker] {
 			w.publish(e.Worker, r)
 		}
@@ -114,7 +137,11 @@ func (w *world) remove(attempt string) {
 	if b == nil || !b.listed {
 		return
 	}
-	b.listed = false
+	if b.lost {
+		b.told = true
+		return
+	}
+	b.listed, b.pending = false, false
 	if b.running && w.fault(workerReturns) {
 		b.lingering = 1 + w.choices.pick(workerReturns, 4)
 	}
@@ -153,6 +180,8 @@ func (w *world) list(p *process) fsm.ContainersListed {
 			if w.choices.pick(runtimeLies, 2) == 1 {
 				l.Containers = append(l.Containers, fsm.Container{Attempt: b.attempt, Running: !b.running})
 			}
+		case b.pending:
+			l.Containers = append(l.Containers, fsm.Container{Attempt: b.attempt, Pending: true, Waiting: w.words(b)})
 		default:
 			l.Containers = append(l.Containers, fsm.Container{Attempt: b.attempt, Running: b.running})
 		}

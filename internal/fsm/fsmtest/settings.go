@@ -30,6 +30,7 @@ func (w *world) readSettings(p *process) {
 	w.cfg.StopGrace = [...]time.Duration{10 * time.Second, 0, 25 * time.Second}[pick(3)]
 	w.cfg.Watchdog = [...]time.Duration{watchdog, watchdog / 2}[pick(2)]
 	w.cfg.CleanValidation, w.cfg.FixRounds, w.cfg.Caps = before.CleanValidation, 1+pick(3), before.Caps
+	w.cfg.PendingTimeout, w.cfg.CheckoutTravels = before.PendingTimeout, before.CheckoutTravels
 	s := fsm.SettingsChanged{By: "file", Digest: fmt.Sprint(len(w.kept) + 1), Keys: []string{"director.max_workers"}}
 	w.kept = append(w.kept, w.settings())
 	cfg := w.cfg

@@ -29,6 +29,9 @@ func (w *world) settle() {
 	}
 	for _, b := range w.containers {
 		b.cut, b.silent = min(b.cut, w.now), min(b.silent, w.now)
+		if b.lost && !b.travels { // nobody fences it
+			w.after(w.delay(600), func() { w.returns(b) })
+		}
 	}
 	w.resume()
 	steps, until := w.steps+restSteps, w.now+int64(restTime)
@@ -87,7 +90,7 @@ func (w *world) atRest() string {
 		}
 	}
 	for _, b := range w.containers {
-		if b.listed {
+		if b.listed && (!b.lost || !b.revoked) { // that one is there for good
 			return "a container is left: " + b.attempt
 		}
 	}

@@ -20,10 +20,15 @@ type Small struct {
 	Reviews        int  // reviews, checks and merges of pull requests; without any, work is delivered as a branch
 	Words          int  // commands in comments
 	Clean          bool // work is validated in a clean container
+	Cluster        bool // attempts wait for room, with checkouts of their own
+	Mounts         bool // or on the director's
+	Lost, Back     int  // nodes that are lost, and of these that come back
 }
 
 // left is what may still go wrong.
-type faultsLeft struct{ drops, doubles, failures, deaths, bad, crashes, stale, silence, reviews, words int }
+type faultsLeft struct {
+	drops, doubles, failures, deaths, bad, crashes, stale, silence, reviews, words, lost, back int
+}
 
 // SmallWorlds are searched by CI. The order of messages, reports and appends is free in all of them.
 var SmallWorlds = []Small{
@@ -43,6 +48,10 @@ var SmallWorlds = []Small{
 	{Name: "one issue, a command, stale", Issues: 1, Workers: 1, Retries: 2, Words: 1, Stale: 1},
 	{Name: "one issue, validated cleanly", Issues: 1, Workers: 1, Retries: 2, Bad: 1, Crashes: 1, Clean: true},
 	{Name: "one issue, validated cleanly, stale", Issues: 1, Workers: 1, Retries: 2, Stale: 1, Clean: true},
+	{Name: "one issue, a cluster", Issues: 1, Workers: 1, Retries: 2, Bad: 1, Crashes: 1, Silence: 1, Cluster: true},
+	{Name: "one issue, a lost node", Issues: 1, Workers: 1, Retries: 2, Crashes: 1, Cluster: true, Lost: 1},
+	{Name: "one issue, a lost node, stale", Issues: 1, Workers: 1, Retries: 2, Stale: 1, Cluster: true, Lost: 1},
+	{Name: "one issue, a lost node, a mount", Issues: 1, Workers: 1, Retries: 2, Crashes: 1, Cluster: true, Mounts: true, Lost: 1, Back: 1},
 	{Name: "two issues, bus", Issues: 2, Workers: 2, Retries: 2, Drops: 1, Doubles: 1, Bad: 1},
 	{Name: "two issues, three attempts", Issues: 2, Workers: 2, Retries: 2, Bad: 2},
 	{Name: "two issues, a crash", Issues: 2, Workers: 2, Retries: 2, Crashes: 1},
@@ -92,6 +101,9 @@ const (
 	speaks                      // somebody, on the a-th issue, the b-th command
 	looked                      // the leader, at the pull request of the a-th issue
 	listens                     // the leader, to what is said on the a-th issue
+	isPlaced                    // a container finds room
+	isCutOff                    // its node is lost
+	isBack                      // and comes back
 	happenings
 )
 
@@ -103,4 +115,5 @@ var happeningNames = [happenings]string{
 	isLost: "message is lost", isRead: "report arrives", polled: "issue is seen", listed: "list is read", passes: "time passes",
 	crashes: "director crashes", replaces: "director is replaced", isReviewed: "pull request is reviewed", speaks: "somebody speaks",
 	looked: "pull request is looked at", listens: "comments are read",
+	isPlaced: "container finds room", isCutOff: "node is lost", isBack: "node is back",
 }

@@ -28,7 +28,13 @@ func (w *world) workerTurn(b *container) {
 		}
 	}
 	next := int64(heartbeatTTL) / 3
+	if b.running && !b.lost && w.fault(nodeLost) {
+		w.loseNode(b)
+	}
 	switch {
+	case b.running && w.fault(clusterEnds):
+		w.endByCluster(b)
+		return
 	case b.running && w.fault(workerDies):
 		b.running, b.code, b.oom = false, 1+w.choices.pick(workerDies, 2)*136, w.choices.pick(workerDies, 4) == 3
 		return
@@ -114,10 +120,14 @@ func (w *world) send(b *container, r fsm.Report) {
 	b.sent++
 	r.Usage = w.usageSoFar(b)
 	r.Ref = fsm.ReportRef{ID: "r" + strconv.Itoa(b.sent), Seq: uint64(len(w.reports))}
+	if b.revoked {
+		w.offerShutOut(b, r)
+		return
+	}
 	if d := b.cut - w.now; d > 0 && !w.faultsStopped {
 		w.spool(b, r)
 		w.after(d, func() {
-			if b.alive() { // else it stays where it is
+			if b.alive() && !b.revoked { // else it stays where it is
 				w.publish(b.attempt, r)
 			}
 		})
@@ -200,7 +210,7 @@ func (w *world) sendUnreliably(b *container, body fsm.EventBody) {
 // control reaches a worker.
 func (w *world) control(e fsm.Effect) {
 	b := w.container(e.Worker)
-	if b == nil || !b.alive() || w.now < b.cut && !w.faultsStopped || w.now < b.silent {
+	if b == nil || !b.alive() || b.revoked || w.now < b.cut && !w.faultsStopped || w.now < b.silent {
 		return
 	}
 	switch e.Kind {

@@ -59,6 +59,8 @@ type world struct {
 
 	losses *losses // nil: no journal is lost
 
+	inCluster bool // the runtime places attempts by itself
+
 	without string // the invariant that is not checked, to learn what it costs
 	history *history
 	bad     *Violation
@@ -141,6 +143,7 @@ func (w *world) begin() *world {
 		w.rates[signsWait] = siteTable[signsWait].most
 	}
 	w.order()
+	w.cluster()
 	w.boot()
 	w.after(w.delay(10), w.people)
 	if w.choices.pick(atRequest, 4) == 3 {

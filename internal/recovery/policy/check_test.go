@@ -86,7 +86,7 @@ on = "mine"
 reasons = ["timeout", "unknown"]
 [[row]]
 on = "*"`, []string{
-			"own.*: unreachable: all its reasons are decided by director.rate_limited, director.quota_exhausted, director.overloaded, 27 others",
+			"own.*: unreachable: all its reasons are decided by director.rate_limited, director.quota_exhausted, director.overloaded, 28 others",
 		}},
 		{"settings that nothing reads", `base = "director"
 [[row]]

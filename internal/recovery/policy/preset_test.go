@@ -50,6 +50,7 @@ func TestPresetRows(t *testing.T) {
 		recovery.ContextOverflow:  {"retry_compact, escalate", "retry_compact, retry_alternative, escalate", "agent"},
 		recovery.DockerDaemon:     {"retry×3, escalate", "", "infrastructure"},
 		recovery.ImagePullFailed:  {"retry×2, escalate", "", "infrastructure"},
+		recovery.NoCapacity:       {"retry×3, escalate", "", "infrastructure"},
 		recovery.OOMKilled:        {"restart_worker, escalate", "", "infrastructure"},
 		recovery.DiskFull:         {"retry, escalate", "", "infrastructure"},
 		recovery.Timeout:          {"restart_worker, escalate", "", "infrastructure"},

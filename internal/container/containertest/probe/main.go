@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"retake/internal/container/bundle"
 	"retake/internal/container/fence"
 	"retake/internal/container/supervisor"
 )
@@ -46,12 +47,15 @@ var commands = map[string]func(args []string) int{
 	"session":   session,
 	"hold":      hold,
 	"readonly":  readOnly,
+	"inside":    inside,
 
 	"reach":  reach,
 	"answer": answer,
 
 	supervisor.Command: supervisor.Main, supervisor.ApartCommand: supervisor.BecomeWorker,
-	fence.Command: func(args []string) int { return fence.Main(args, os.Stdout, os.Stderr) },
+	bundle.UnpackCommand: func(args []string) int { return bundle.UnpackMain(args, os.Stderr) },
+	bundle.EnterCommand:  func(args []string) int { return bundle.EnterMain(args, os.Stdout, os.Stderr) },
+	fence.Command:        func(args []string) int { return fence.Main(args, os.Stdout, os.Stderr) },
 }
 
 func main() {
@@ -65,6 +69,34 @@ func main() {
 func fail(err error) int {
 	fmt.Fprintln(os.Stderr, "probe:", err)
 	return 98
+}
+
+// inside looks at the folder that it is in, and writes there.
+func inside([]string) int {
+	dir, err := os.Getwd()
+	if err != nil {
+		return fail(err)
+	}
+	left, err := os.ReadDir(".")
+	if err != nil {
+		return fail(err)
+	}
+	if len(left) > 0 {
+		return fail(fmt.Errorf("%v is there", left))
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(".", &st); err != nil {
+		return fail(err)
+	}
+	fmt.Printf("%s empty, owner %d\n", dir, st.Uid)
+	if err := os.MkdirAll("a/b", 0o755); err != nil {
+		return fail(err)
+	}
+	if err := os.WriteFile("a/b/f", []byte("x"), 0o755); err != nil {
+		return fail(err)
+	}
+	fmt.Println("written")
+	return 0
 }
 
 func emit(text []byte) int {

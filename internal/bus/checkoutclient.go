@@ -1,0 +1,58 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"retake/internal/bus/wire"
+)
+
+// RefusedError is a word of the director's about a checkout. RefusedBusy may pass.
+type RefusedError struct{ Why, Text string }
+
+func (e *RefusedError) Error() string { return "bus: refused (" + e.Why + "): " + e.Text }
+
+// Chunk asks for a chunk of the checkout that the attempt begins with. Errors: ErrNoAnswer (5 s, if ctx has no deadline), *RefusedError.
+func (c *Client) Chunk(ctx context.Context, name string) ([]byte, error) {
+	return c.exchange(ctx, wire.CheckoutOpGet, []byte(name))
+}
+
+// PutChunk sends a chunk of the checkout; when it returns, the director has stored it. Errors as of Chunk.
+func (c *Client) PutChunk(ctx context.Context, data []byte) error {
+	_, err := c.exchange(ctx, wire.CheckoutOpPut, data)
+	return err
+}
+
+func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([]byte, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	m, err := c.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: c.subjects.Checkout(operation, c.options.WorkerID), Data: data})
+	if err != nil {
+		return nil, noAnswer(err)
+	}
+	if why := m.Header[wire.RefusedHeader]; len(why) > 0 {
+		return nil, &RefusedError{why[0], string(m.Data)}
+	}
+	return m.Data, nil
+}
+
+// SaveCheckpoint says that what was sent is the checkout. It returns the chunks that have to be sent first; none, and no error: it counts. Errors as of Chunk.
+func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing []string, err error) {
+	answer, err := c.request(ctx, c.subjects.Checkout(wire.CheckoutOpSave, c.options.WorkerID), p)
+	if err != nil {
+		return nil, err
+	}
+	a, ok := answer.(*wire.CheckpointAnswer)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("bus: answer to %s: %s", p.MessageType(), answer.MessageType())
+	case a.Refused != "":
+		return nil, &RefusedError{a.Refused, a.Detail}
+	case !a.Saved && len(a.Missing) == 0:
+		return nil, errors.New("bus: answer to a checkpoint: neither saved nor refused")
+	}
+	return a.Missing, nil
+}

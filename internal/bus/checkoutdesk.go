@@ -1,0 +1,381 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+	"golang.org/x/time/rate"
+
+	"retake/internal/bus/wire"
+	"retake/internal/checkpoint"
+)
+
+// CheckoutRules are what checkouts that travel are held to.
+type CheckoutRules struct {
+	Limits checkpoint.Limits
+	Quota  int64                      // of each, as its files use the disk, in bytes; 0: none
+	Task   func(worker string) string // whose checkout a worker has
+}
+
+// How much of a checkout one worker may be given and send, in bytes. What is more waits, and keeps nobody else waiting. A request costs at least some.
+const (
+	checkoutPerSecond  = 64 << 20
+	checkoutAtOnce     = 512 << 20
+	checkoutPerRequest = 4 << 10
+	// spareChunks is how much may be stored of a task beyond twice what its checkout may have.
+	spareChunks = 256 << 20
+	// mostMissing bounds an answer.
+	mostMissing = 500
+)
+
+// setUploads says whether anything is given and taken of the checkout of a worker that is admitted.
+func (i *intake) setUploads(worker string, open bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	g := i.gates[worker]
+	if g == nil {
+		return
+	}
+	if g.sealed.Store(!open); open {
+		g.opened.Add(1)
+	}
+}
+
+// ServeCheckouts gives workers the checkouts that they begin with, and takes what they send of them, until ctx ends; it returns nil then.
+func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
+	return b.intake.serve(ctx, lineCheckout, func(g *gate, m *nats.Msg) {
+		if err := ownInbox(g.worker, m.Reply); err != nil {
+			b.dead.core(g.worker, err, m.Subject, m.Data)
+			return
+		}
+		if g.checkout == nil {
+			g.checkout = &checkoutDesk{
+				b: b, gate: g, rules: rules, task: rules.Task(g.worker), pace: rate.NewLimiter(checkoutPerSecond, checkoutAtOnce),
+			}
+		}
+		g.checkout.answer(ctx, m)
+	})
+}
+
+// checkoutDesk answers what one worker asks of its checkout. It belongs to the goroutine of its line.
+type checkoutDesk struct {
+	b     *Bus
+	gate  *gate
+	rules CheckoutRules
+	task  string
+	pace  *rate.Limiter
+
+	store  *CheckoutStore // nil: not looked at yet
+	opened uint64         // of the gate, at that look
+	open   OpenCheckout
+	names  map[checkpoint.Digest]int64 // that may be read
+}
+
+// refusal is why something is not given or taken.
+type refusal struct{ why, text string }
+
+func (r *refusal) Error() string { return "bus: checkout " + r.why + ": " + r.text }
+
+func refuse(why, format string, args ...any) error {
+	return &refusal{why, fmt.Sprintf(format, args...)}
+}
+
+// refusalOf is what an error of ours is to the worker.
+func refusalOf(err error) *refusal {
+	var r *refusal
+	over, isOver := errors.AsType[*checkpoint.Exceeded](err)
+	wrong, isWrong := errors.AsType[*checkpoint.Malformed](err)
+	switch {
+	case errors.As(err, &r):
+		return r
+	case isOver:
+		return &refusal{wire.RefusedTooMuch, over.Text}
+	case isWrong:
+		return &refusal{wire.RefusedMalformed, wrong.Text}
+	case errors.Is(err, ErrClosed):
+		return &refusal{wire.RefusedClosed, ErrClosed.Error()}
+	default:
+		return &refusal{wire.RefusedBusy, "it cannot be done now"}
+	}
+}
+
+func (d *checkoutDesk) answer(ctx context.Context, m *nats.Msg) {
+	cost := min(max(len(m.Data), checkoutPerRequest), checkoutAtOnce)
+	if d.pace.WaitN(ctx, cost) != nil {
+		return // the worker asks again
+	}
+	switch m.Subject {
+	case d.b.subjects.Checkout(wire.CheckoutOpSave, d.gate.worker):
+		d.b.respond(m.Subject, m.Respond, d.save(ctx, m))
+		return
+	case d.b.subjects.Checkout(wire.CheckoutOpGet, d.gate.worker):
+		data, err := d.get(ctx, m.Data)
+		d.respond(m, data, err)
+	case d.b.subjects.Checkout(wire.CheckoutOpPut, d.gate.worker):
+		d.respond(m, nil, d.put(ctx, m.Data))
+	}
+}
+
+// respond answers with bytes, or with why there are none.
+func (d *checkoutDesk) respond(m *nats.Msg, data []byte, err error) {
+	out := nats.NewMsg(m.Reply)
+	out.Data = data
+	if err != nil {
+		r := d.said(err)
+		out.Header[wire.RefusedHeader], out.Data = []string{r.why}, []byte(r.text)
+	}
+	if err := m.RespondMsg(out); err != nil {
+		d.b.log.Warn("bus answer", zap.String("subject", m.Subject), zap.Error(err))
+	}
+}
+
+// said logs what is not the worker's doing.
+func (d *checkoutDesk) said(err error) *refusal {
+	r := refusalOf(err)
+	if r.why == wire.RefusedBusy {
+		d.b.log.Warn("a checkout does not travel at this moment; its worker tries again", zap.String("worker", d.gate.worker), zap.Error(err))
+	}
+	return r
+}
+
+// begin makes sure that the worker may ask anything. It looks at what is stored once.
+func (d *checkoutDesk) begin(ctx context.Context) error {
+	if d.gate.sealed.Load() || d.gate.shut.Load() || d.b.workers.revoked(d.gate.worker) {
+		return ErrClosed
+	}
+	opened := d.gate.opened.Load()
+	if d.store != nil && d.opened == opened {
+		return nil
+	}
+	store, err := d.b.Checkout(ctx, d.task)
+	if err != nil {
+		return err
+	}
+	s, _, err := store.State(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Open == nil || s.Open.Worker != d.gate.worker {
+		return ErrClosed
+	}
+	m, err := store.Load(ctx, s.Open.Start, checkpoint.Unlimited)
+	if err != nil {
+		return err
+	}
+	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) { // of an earlier director's time
+		if _, err := store.Load(ctx, s.Manifest, checkpoint.Unlimited); err != nil {
+			return err
+		}
+	}
+	d.store, d.opened, d.open, d.names = store, opened, *s.Open, m.Chunks
+	return nil
+}
+
+// get is a chunk of what the attempt begins with.
+func (d *checkoutDesk) get(ctx context.Context, name []byte) ([]byte, error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, err
+	}
+	var digest checkpoint.Digest
+	if err := digest.UnmarshalText(name); err != nil {
+		return nil, err
+	}
+	if _, named := d.names[digest]; !named {
+		return nil, refuse(wire.RefusedNotThere, "%s is no chunk of what the attempt begins with", digest)
+	}
+	if d.pace.WaitN(ctx, int(d.names[digest])) != nil {
+		return nil, ctx.Err()
+	}
+	return d.store.Chunk(ctx, digest)
+}
+
+// put stores a chunk. It is called by what it holds, so there is nothing to believe.
+func (d *checkoutDesk) put(ctx context.Context, data []byte) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	switch most := 2*d.rules.Limits.Bytes + spareChunks; {
+	case !d.open.Writes:
+		return ErrClosed
+	case len(data) == 0 || len(data) > checkpoint.ChunkBytes:
+		return refuse(wire.RefusedMalformed, "a chunk of %d bytes: want 1 to %d", len(data), checkpoint.ChunkBytes)
+	case d.store.Bytes()+int64(len(data)) > most:
+		return refuse(wire.RefusedTooMuch, "what was sent of the checkout has more than %d bytes (checkout.max_bytes)", most)
+	}
+	if err := d.store.mayChange(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	name := checkpoint.DigestOf(data)
+	if d.store.Has(name) {
+		return nil
+	}
+	err := d.store.Put(ctx, name, data)
+	if err == nil {
+		d.gate.stored.Add(int64(len(data)))
+	}
+	return err
+}
+
+// Uploaded is how much a worker has sent of its checkout, in bytes, since it was admitted by this process.
+func (b *Bus) Uploaded(worker string) int64 {
+	b.intake.mu.Lock()
+	defer b.intake.mu.Unlock()
+	if g := b.intake.gates[worker]; g != nil {
+		return g.stored.Load()
+	}
+	return 0
+}
+
+// save makes a checkpoint the checkout, if all of it is there and as it should be.
+func (d *checkoutDesk) save(ctx context.Context, m *nats.Msg) wire.Payload {
+	_, e, err := d.b.readCheckpoint(d.gate.worker, m)
+	if err != nil {
+		d.b.dead.core(d.gate.worker, err, m.Subject, m.Data)
+		return wire.CheckpointAnswer{Refused: wire.RefusedMalformed, Detail: reasonOf(err).Error()}
+	}
+	missing, err := d.take(ctx, e)
+	if err == nil && e.TooMuch != "" {
+		err = refuse(wire.RefusedTooMuch, "%.1000s", e.TooMuch) // by the worker itself, which has signed it
+	}
+	if err == nil {
+		return wire.CheckpointAnswer{Saved: len(missing) == 0, Missing: missing}
+	}
+	r := d.said(err)
+	if r.why == wire.RefusedTooMuch || r.why == wire.RefusedMalformed {
+		d.note(ctx, r)
+	}
+	return wire.CheckpointAnswer{Refused: r.why, Detail: r.text}
+}
+
+// note keeps why a checkpoint does not count, for whoever decides about the attempt.
+func (d *checkoutDesk) note(ctx context.Context, r *refusal) {
+	_, err := d.store.change(ctx, func(s *CheckoutState, _ bool) error {
+		if s.Open == nil || s.Open.Worker != d.gate.worker {
+			return ErrClosed
+		}
+		s.Refused = &RefusedCheckout{Worker: d.gate.worker, Why: r.why, Text: r.text, At: time.Now().UTC()}
+		return nil
+	})
+	if err != nil {
+		d.b.log.Debug("why a checkpoint was refused is not kept", zap.String("worker", d.gate.worker), zap.Error(err))
+	}
+}
+
+// readCheckpoint reads what only the worker itself can say. Every error is a *wire.Malformed.
+func (b *Bus) readCheckpoint(worker string, m *nats.Msg) (wire.Envelope, *wire.Checkpoint, error) {
+	if err := wire.CheckSize(m.Data); err != nil {
+		return wire.Envelope{}, nil, err
+	}
+	e, err := wire.Decode(m.Data)
+	if err == nil {
+		err = wire.CheckCheckpoint(e, b.AttemptKey(worker), worker)
+	}
+	if err != nil {
+		return e, nil, err
+	}
+	return e, e.Payload.(*wire.Checkpoint), nil // it has the type of its subject
+}
+
+// take returns what is missing; nothing, and no error: the checkpoint counts.
+func (d *checkoutDesk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, err error) {
+	if err := d.begin(ctx); err != nil {
+		return nil, err
+	}
+	var root checkpoint.Digest
+	if err := root.UnmarshalText([]byte(c.Manifest)); err != nil {
+		return nil, err
+	}
+	if !d.open.Writes {
+		return nil, ErrClosed
+	}
+	if c.TooMuch != "" {
+		return nil, nil
+	}
+	m, lost, err := d.load(ctx, root)
+	if err != nil || len(lost) > 0 {
+		return lost, err
+	}
+	if err := errors.Join(m.Tree.Check(d.rules.Limits), d.withinQuota(m.Tree)); err != nil {
+		return nil, err
+	}
+	if err := d.store.mayChange(); err != nil {
+		return nil, err
+	}
+	changed := false
+	s, err := d.store.change(ctx, func(s *CheckoutState, _ bool) error {
+		if s.Open == nil || s.Open.Worker != d.gate.worker || !s.Open.Writes || d.gate.sealed.Load() {
+			return ErrClosed
+		}
+		if changed = s.Manifest != root; changed {
+			s.Before = s.Manifest
+		}
+		s.N, s.Manifest, s.Attempt, s.At, s.Refused = s.N+1, root, d.gate.worker, time.Now().UTC(), nil
+		return nil
+	})
+	if err == nil {
+		d.b.log.Debug("checkpoint", zap.String("worker", d.gate.worker), zap.Int("files", len(m.Tree.Entries)), zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
+	}
+	if err == nil && changed {
+		s.Open = &OpenCheckout{Start: root} // what it began with it has
+		d.store.forget(ctx, s)
+	}
+	return nil, err
+}
+
+// load reads a manifest of which all must be stored, or says what is not.
+func (d *checkoutDesk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Manifest, []string, error) {
+	var missing []string
+	fetch := func(name checkpoint.Digest) ([]byte, error) {
+		if !d.store.Has(name) {
+			missing = append(missing, name.String())
+			return nil, ErrNoChunk
+		}
+		data, err := d.store.Chunk(ctx, name)
+		if errors.Is(err, ErrNoChunk) { // the server has lost it
+			delete(d.store.stored, name)
+			missing = append(missing, name.String())
+		}
+		return data, err
+	}
+	m, err := checkpoint.Load(root, d.rules.Limits, fetch)
+	if errors.Is(err, ErrNoChunk) {
+		return nil, missing, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.Copy(d.store.sizes, m.Chunks)
+	for name := range m.Chunks {
+		if !d.store.Has(name) {
+			missing = append(missing, name.String())
+		}
+	}
+	slices.Sort(missing)
+	return m, missing[:min(len(missing), mostMissing)], nil
+}
+
+// withinQuota holds what the files would use of the disk against the quota of a checkout.
+func (d *checkoutDesk) withinQuota(t *checkpoint.Tree) error {
+	const block = 4 << 10
+	var used int64
+	for i := range t.Entries {
+		used += block // its name, and what it is
+		for _, p := range t.Entries[i].Parts {
+			if p.Chunk != (checkpoint.Digest{}) {
+				used += (p.Len + block - 1) / block * block
+			}
+		}
+	}
+	if d.rules.Quota > 0 && used > d.rules.Quota {
+		return &checkpoint.Exceeded{Text: fmt.Sprintf("its quota is used up: %d of %d bytes (checkout.quota)", used, d.rules.Quota)}
+	}
+	return nil
+}

@@ -1,0 +1,705 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"retake/internal/bus/server"
+	"retake/internal/bus/wire"
+	"retake/internal/checkpoint"
+)
+
+var checkoutLimits = checkpoint.Limits{Files: 1000, Entries: 100, Depth: 10, PathBytes: 200, Bytes: 8 << 20}
+
+// checkoutTask is the task of worker.
+var checkoutTask, _, _ = strings.Cut(worker, "-")
+
+func checkoutRules() CheckoutRules {
+	return CheckoutRules{Limits: checkoutLimits, Task: func(id string) string { task, _, _ := strings.Cut(id, "-"); return task }}
+}
+
+// sender is a worker's side of a checkout: a folder of its own.
+type sender struct {
+	t      *testing.T
+	client *Client
+	dir    string
+	scan   checkpoint.Scanner
+}
+
+// serveCheckouts serves them until the test ends, or stop is called.
+func serveCheckouts(t *testing.T, b *Bus, rules CheckoutRules) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- b.ServeCheckouts(ctx, rules) }()
+	var stopped bool
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(stop)
+	until(t, "checkouts are served", func() bool {
+		b.intake.mu.Lock()
+		defer b.intake.mu.Unlock()
+		return b.intake.takers[lineCheckout] != nil
+	})
+	return stop
+}
+
+// publish stores a folder as a task's checkout, and opens it for a worker.
+func publish(t *testing.T, b *Bus, id, dir string, writes bool) checkpoint.Digest {
+	t.Helper()
+	ctx := ctxFor(t)
+	store, err := b.Checkout(ctx, checkoutRules().Task(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(d checkpoint.Digest, data []byte) error { return store.Put(ctx, d, data) }
+	s := checkpoint.Scanner{Dir: dir, Limits: checkoutLimits, Emit: put}
+	tree, err := s.Scan(ctx, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := tree.Encode(put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Open(ctx, OpenCheckout{Worker: id, Start: m.Root, Writes: writes}, json.RawMessage(`{"base":"abc"}`)); err != nil {
+		t.Fatal(err)
+	}
+	return m.Root
+}
+
+// checkoutOptions are those of an admitted worker whose checkout travels.
+func checkoutOptions(t *testing.T, b *Bus, id string) ClientOptions {
+	t.Helper()
+	cred, err := b.AuthorizeCheckout(ctxFor(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ClientOptions{JWT: cred.JWT, Seed: cred.Seed, Key: cred.Key, WorkerID: id, InProcess: b.options.Server}
+}
+
+func newSender(t *testing.T, o ClientOptions) *sender {
+	t.Helper()
+	c, err := Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	dir := t.TempDir()
+	return &sender{t: t, client: c, dir: dir, scan: checkpoint.Scanner{Dir: dir, Limits: checkpoint.Unlimited}}
+}
+
+// fetch makes the folder hold what the attempt begins with.
+func (s *sender) fetch(root checkpoint.Digest) error {
+	ctx := ctxFor(s.t)
+	get := func(ctx context.Context, d checkpoint.Digest) ([]byte, error) { return s.client.Chunk(ctx, d.String()) }
+	m, err := checkpoint.Load(root, checkoutLimits, func(d checkpoint.Digest) ([]byte, error) { return get(ctx, d) })
+	if err == nil {
+		err = checkpoint.Apply(ctx, s.dir, &checkpoint.Tree{}, m.Tree, get)
+	}
+	if err == nil {
+		s.scan.Know(m.Tree)
+	}
+	return err
+}
+
+func (s *sender) write(name, text string) {
+	s.t.Helper()
+	p := filepath.Join(s.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// save sends what is in the folder, but for the chunks that leave drops.
+func (s *sender) save(leave func(checkpoint.Digest) bool) (missing []string, err error) {
+	ctx := ctxFor(s.t)
+	put := func(d checkpoint.Digest, data []byte) error {
+		if leave != nil && leave(d) {
+			return nil
+		}
+		return s.client.PutChunk(ctx, data)
+	}
+	s.scan.Emit = put
+	tree, err := s.scan.Scan(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	m, err := tree.Encode(put)
+	if err != nil {
+		return nil, err
+	}
+	return s.client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: s.client.options.WorkerID, Manifest: m.Root.String()})
+}
+
+func (s *sender) mustSave() {
+	s.t.Helper()
+	if missing, err := s.save(nil); err != nil || len(missing) > 0 {
+		s.t.Fatalf("not saved: %v, missing %q", err, missing)
+	}
+}
+
+// refusedBecause makes sure of the reason.
+func refusedBecause(t *testing.T, err error, want string) {
+	t.Helper()
+	if r, ok := errors.AsType[*RefusedError](err); !ok || r.Why != want {
+		t.Errorf("got %v, want it refused: %s", err, want)
+	}
+}
+
+// checkedOut is what a task's checkout is, by the bus.
+func checkedOut(t *testing.T, b *Bus) (CheckoutState, []string) {
+	t.Helper()
+	ctx := ctxFor(t)
+	store, err := b.Checkout(ctx, checkoutTask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, there, err := store.State(ctx)
+	if err != nil || !there {
+		t.Fatalf("state: %v, %v", there, err)
+	}
+	m, err := store.Load(ctx, s.Manifest, checkoutLimits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range m.Tree.Entries {
+		names = append(names, e.Path)
+	}
+	return s, names
+}
+
+func base(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "README.md"), []byte("# widgets\n"), 0o644), os.Symlink("README.md", filepath.Join(dir, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestCheckoutTravels: a worker gets its checkout and sends what changes, over two directors, and what is stored is what is needed.
+func TestCheckoutTravels(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func() *Bus {
+		return openBus(t, Options{Server: startServer(t, server.Options{Dir: dir, ListenHosts: []string{"127.0.0.1"}})})
+	}
+	b := open()
+	serveCheckouts(t, b, checkoutRules())
+	o := checkoutOptions(t, b, worker)
+	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
+	root := publish(t, b, worker, base(t), true)
+	s := newSender(t, o)
+	if err := s.fetch(root); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(s.dir, "link")); err != nil || string(text) != "# widgets\n" {
+		t.Fatalf("%q, %v", text, err)
+	}
+	s.write("a/work.txt", "half")
+	s.mustSave()
+	if state, names := checkedOut(t, b); !slices.Equal(names, []string{"README.md", "a", "a/work.txt", "link"}) || state.N != 1 || state.Attempt != worker || string(state.Record) != `{"base":"abc"}` {
+		t.Errorf("%q, %+v", names, state)
+	}
+
+	closeBus(t, b)
+	b = open()
+	b.Admit(worker)
+	serveCheckouts(t, b, checkoutRules())
+	until(t, "the worker is back", s.client.Connected)
+	for i := range 10 {
+		s.write("a/work.txt", fmt.Sprint("more ", i))
+		s.mustSave()
+	}
+	if err := os.Remove(filepath.Join(s.dir, "README.md")); err != nil {
+		t.Fatal(err)
+	}
+	s.mustSave()
+	state, names := checkedOut(t, b)
+	if !slices.Equal(names, []string{"a", "a/work.txt", "link"}) || state.N != 12 {
+		t.Errorf("%q, %d checkpoints", names, state.N)
+	}
+	store, err := b.Checkout(ctxFor(t), checkoutTask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(store.stored); n > 6 { // root, page and content of now and before
+		t.Errorf("%d chunks are stored", n)
+	}
+	if tasks, err := b.Checkouts(ctxFor(t)); err != nil || !slices.Equal(tasks, []string{checkoutTask}) {
+		t.Errorf("tasks %q, %v", tasks, err)
+	}
+	if err := b.DropCheckout(ctxFor(t), checkoutTask); err != nil {
+		t.Fatal(err)
+	}
+	if tasks, err := b.Checkouts(ctxFor(t)); err != nil || len(tasks) > 0 {
+		t.Errorf("tasks %q, %v", tasks, err)
+	}
+}
+
+// TestNothingIsTakenOfAnAttemptThatIsOver: closed, revoked, replaced; at each request and when a checkpoint would count; also by a director that began after that, and by one that does not
+// know yet.
+func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, b *Bus, out *outside){
+		"closed": func(t *testing.T, b *Bus, _ *outside) {
+			if _, err := b.CloseCheckout(ctxFor(t), checkoutTask, worker); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"closed by another director": func(t *testing.T, _ *Bus, out *outside) {
+			if _, err := openBus(t, out.join()).CloseCheckout(ctxFor(t), checkoutTask, worker); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the next attempt has it": func(t *testing.T, _ *Bus, out *outside) {
+			publish(t, openBus(t, out.join()), checkoutTask+"-2", base(t), true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := startOutside(t)
+			b := openBus(t, out.join())
+			stop := serveCheckouts(t, b, checkoutRules())
+			o := checkoutOptions(t, b, worker)
+			o.InProcess, o.URL, o.CA = nil, b.WorkerURL(""), b.options.Keys.CA()
+			root := publish(t, b, worker, base(t), true)
+			s := newSender(t, o)
+			if err := s.fetch(root); err != nil {
+				t.Fatal(err)
+			}
+			s.write("before", "x")
+			s.mustSave()
+			end(t, b, out)
+			before, _ := checkedOut(t, b)
+			s.write("after", "x")
+			_, err := s.save(nil)
+			refusedBecause(t, err, wire.RefusedClosed)
+			if name == "closed" {
+				_, err := s.client.Chunk(ctxFor(t), root.String())
+				refusedBecause(t, err, wire.RefusedClosed)
+				refusedBecause(t, s.client.PutChunk(ctxFor(t), []byte("late")), wire.RefusedClosed)
+			}
+			stop()
+			closeBus(t, b)
+
+			again := openBus(t, out.join())
+			again.Admit(worker) // by mistake
+			serveCheckouts(t, again, checkoutRules())
+			until(t, "the worker is back", s.client.Connected)
+			refusedBecause(t, s.client.PutChunk(ctxFor(t), []byte("later")), wire.RefusedClosed)
+			_, err = s.save(nil)
+			refusedBecause(t, err, wire.RefusedClosed)
+			if after, _ := checkedOut(t, again); after.Manifest != before.Manifest {
+				t.Error("the checkout has changed")
+			}
+		})
+	}
+}
+
+// TestRevokedWorkerSendsNothing: the mark of the credential is enough, whatever the state of the checkout says, also after a restart.
+func TestRevokedWorkerSendsNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func() *Bus { return openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})}) }
+	b := open()
+	checkoutOptions(t, b, worker)
+	publish(t, b, worker, base(t), true)
+	if b.workers.revoked(worker) {
+		t.Error("revoked before it was")
+	}
+	if err := b.Revoke(ctxFor(t), worker); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if !b.workers.revoked(worker) {
+			t.Error("not revoked")
+		}
+		b.Admit(worker) // by mistake
+		desk := checkoutDesk{b: b, gate: b.intake.gates[worker], rules: checkoutRules(), task: checkoutTask}
+		if err := desk.begin(ctxFor(t)); !errors.Is(err, ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+		closeBus(t, b)
+		b = open()
+	}
+}
+
+// TestWhatAWorkerMayNotOfACheckout: what it did not begin with, what is no chunk, what it may only read.
+func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
+	t.Parallel()
+	b := openBus(t, Options{})
+	serveCheckouts(t, b, checkoutRules())
+	other := base(t)
+	if err := os.WriteFile(filepath.Join(other, "secret"), []byte("of another task"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	theirs := publish(t, b, "another1-1", other, true)
+	reader := newSender(t, checkoutOptions(t, b, "readonly-1"))
+	copied := publish(t, b, "readonly-1", base(t), false)
+	if err := reader.fetch(copied); err != nil {
+		t.Error(err)
+	}
+	refusedBecause(t, reader.client.PutChunk(ctxFor(t), []byte("x")), wire.RefusedClosed)
+	_, err := reader.client.SaveCheckpoint(ctxFor(t), wire.Checkpoint{AttemptID: "readonly-1", Manifest: copied.String()})
+	refusedBecause(t, err, wire.RefusedClosed)
+
+	s := newSender(t, checkoutOptions(t, b, worker))
+	root := publish(t, b, worker, base(t), true)
+	ctx := ctxFor(t)
+	_, err = s.client.Chunk(ctx, theirs.String())
+	refusedBecause(t, err, wire.RefusedNotThere)
+	_, err = s.client.Chunk(ctx, "../"+root.String())
+	refusedBecause(t, err, wire.RefusedMalformed)
+	refusedBecause(t, s.client.PutChunk(ctx, nil), wire.RefusedMalformed)
+	refusedBecause(t, s.client.PutChunk(ctx, make([]byte, checkpoint.ChunkBytes+1)), wire.RefusedMalformed)
+	missing, err := s.client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: theirs.String()})
+	if err != nil || !slices.Equal(missing, []string{theirs.String()}) {
+		t.Errorf("another task's manifest: missing %q, %v", missing, err)
+	}
+	page := func(entries string) string { // a manifest of ours that names a chunk of another's
+		data := []byte(`{"chunks":["` + checkpoint.DigestOf([]byte("of another task")).String() + `"],"entries":[` + entries + `]}`)
+		if err := s.client.PutChunk(ctx, data); err != nil {
+			t.Fatal(err)
+		}
+		r := []byte(`{"version":1,"pages":["` + checkpoint.DigestOf(data).String() + `"]}`)
+		if err := s.client.PutChunk(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		return checkpoint.DigestOf(r).String()
+	}
+	stolen := page(`{"path":"YQ","kind":"file","size":15,"parts":[[0,0,15]]}`)
+	if missing, err = s.client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: stolen}); err == nil {
+		t.Errorf("paths without padding were read: %q", missing)
+	}
+	stolen = page(`{"path":"YQ==","kind":"file","size":15,"parts":[[0,0,15]]}`)
+	if missing, err = s.client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: stolen}); err != nil || len(missing) != 1 {
+		t.Errorf("a chunk of another task is missing %q, %v", missing, err)
+	}
+	hostile := page(`{"path":"Li4vYQ==","kind":"file"}`) // ../a
+	_, err = s.client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: hostile})
+	refusedBecause(t, err, wire.RefusedMalformed)
+	state, _ := checkedOut(t, b)
+	if state.Manifest != root || state.Refused == nil || state.Refused.Why != wire.RefusedMalformed {
+		t.Errorf("%+v", state)
+	}
+
+	thief := s.client.options // who has no more than the credential
+	thief.Key = []byte("another key, of 32 bytes, guessed")
+	_, err = newSender(t, thief).client.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: worker, Manifest: root.String()})
+	refusedBecause(t, err, wire.RefusedMalformed)
+}
+
+// TestOnlyWhoNeedsItSpeaksOfCheckouts: others have no permission to, and nobody for another one.
+func TestOnlyWhoNeedsItSpeaksOfCheckouts(t *testing.T) {
+	t.Parallel()
+	b := openBus(t, Options{})
+	serveCheckouts(t, b, checkoutRules())
+	publish(t, b, worker, base(t), true)
+	quick, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := dial(t, b, worker).PutChunk(quick, []byte("x")); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("without permission: %v", err)
+	}
+	o := checkoutOptions(t, b, worker)
+	o.WorkerID = "another1-1"
+	c, err := Dial(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.PutChunk(quick, []byte("x")); err == nil {
+		t.Error("it spoke for another worker")
+	}
+}
+
+// TestCheckpointsAreBounded: beyond a limit the whole does not count, and the reason is for people; what counted before stands.
+func TestCheckpointsAreBounded(t *testing.T) {
+	t.Parallel()
+	many := func(s *sender) {
+		for i := range checkoutLimits.Entries + 1 {
+			s.write(fmt.Sprint("many/", i), "")
+		}
+	}
+	for name, c := range map[string]struct {
+		quota int64
+		fill  func(s *sender)
+		want  string
+	}{
+		"entries": {0, many, "checkout.max_entries"},
+		"depth":   {0, func(s *sender) { s.write(strings.Repeat("d/", 12)+"f", "x") }, "checkout.max_depth"},
+		"bytes": {0, func(s *sender) {
+			s.write("sparse", "x")
+			if err := os.Truncate(filepath.Join(s.dir, "sparse"), 9<<20); err != nil {
+				s.t.Fatal(err)
+			}
+		}, "checkout.max_bytes"},
+		"quota": {1 << 20, func(s *sender) { s.write("big", strings.Repeat("x", 2<<20)) }, "checkout.quota"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openBus(t, Options{})
+			rules := checkoutRules()
+			rules.Quota = c.quota
+			serveCheckouts(t, b, rules)
+			s := newSender(t, checkoutOptions(t, b, worker))
+			root := publish(t, b, worker, base(t), true)
+			if err := s.fetch(root); err != nil {
+				t.Fatal(err)
+			}
+			s.write("good", "x")
+			s.mustSave()
+			before, _ := checkedOut(t, b)
+			c.fill(s)
+			_, err := s.save(nil)
+			refusedBecause(t, err, wire.RefusedTooMuch)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v does not name %s", err, c.want)
+			}
+			after, names := checkedOut(t, b)
+			if after.Manifest != before.Manifest || !slices.Contains(names, "good") || after.Refused == nil || !strings.Contains(after.Refused.Text, c.want) {
+				t.Errorf("%q, %+v", names, after)
+			}
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, left := range []string{"many", "d", "sparse", "big"} { // the agent has cleaned up
+				must(os.RemoveAll(filepath.Join(s.dir, left)))
+			}
+			s.mustSave()
+			if after, _ := checkedOut(t, b); after.Refused != nil {
+				t.Errorf("still refused: %+v", after.Refused)
+			}
+		})
+	}
+}
+
+// TestWhatIsMissingIsAskedFor: a checkpoint of which something was not sent, or was lost, does not count until it is there.
+func TestWhatIsMissingIsAskedFor(t *testing.T) {
+	t.Parallel()
+	b := openBus(t, Options{})
+	serveCheckouts(t, b, checkoutRules())
+	s := newSender(t, checkoutOptions(t, b, worker))
+	root := publish(t, b, worker, base(t), true)
+	s.write("work", "x")
+	content := checkpoint.DigestOf([]byte("# not sent\n"))
+	s.write("work", "# not sent\n")
+	missing, err := s.save(func(d checkpoint.Digest) bool { return d == content })
+	if err != nil || !slices.Equal(missing, []string{content.String()}) {
+		t.Fatalf("missing %q, %v; want %s", missing, err, content)
+	}
+	if state, _ := checkedOut(t, b); state.Manifest != root {
+		t.Error("half a checkpoint counts")
+	}
+	s.mustSave()
+	store, err := b.Checkout(ctxFor(t), checkoutTask) // somebody takes a chunk from the server
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.kv.Purge(ctxFor(t), checkoutTask+chunkInfix+content.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Chunk(ctxFor(t), content); !errors.Is(err, ErrNoChunk) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestHeartbeatsComeBetweenChunks: what a worker sends of its checkout keeps nothing else waiting.
+func TestHeartbeatsComeBetweenChunks(t *testing.T) {
+	t.Parallel()
+	b := openBus(t, Options{Server: startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}})})
+	serveCheckouts(t, b, checkoutRules())
+	beats := make(chan string, 100)
+	background(t, func(ctx context.Context) error {
+		return b.WatchWorkers(ctx, func(id string, _ wire.Heartbeat) { beats <- id }, func(string, wire.TaskProgress) {})
+	})
+	o := checkoutOptions(t, b, worker)
+	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
+	s := newSender(t, o)
+	publish(t, b, worker, base(t), true)
+	sending := make(chan error, 1)
+	go func() {
+		var err error
+		for i := range 20 {
+			err = errors.Join(err, s.client.PutChunk(t.Context(), bytes.Repeat([]byte{byte(i)}, checkpoint.ChunkBytes)))
+		}
+		sending <- err
+	}()
+	began := time.Now()
+	if err := s.client.Heartbeat(heartbeat()); err != nil {
+		t.Fatal(err)
+	}
+	<-beats
+	t.Logf("a heartbeat came after %s", time.Since(began))
+	if err := <-sending; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAFloodOfChunks: who does not wait for answers is cut off, as soon as more waits than may.
+func TestAFloodOfChunks(t *testing.T) {
+	t.Parallel()
+	offended := make(offences, 1)
+	b := offended.open(t, 0)
+	rules, busy := checkoutRules(), make(chan struct{})
+	rules.Task = func(string) string { <-busy; return checkoutTask }
+	serveCheckouts(t, b, rules)
+	goOn := sync.OnceFunc(func() { close(busy) })
+	t.Cleanup(goOn) // before that of who serves, who would wait for ever
+	o := checkoutOptions(t, b, worker)
+	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
+	s := newSender(t, o)
+	publish(t, b, worker, base(t), true)
+	for range 2 * pendingMessages {
+		if err := s.client.nc.PublishRequest(b.subjects.Checkout(wire.CheckoutOpGet, worker), wire.Inbox(worker)+".x", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.client.nc.FlushTimeout(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "some are lost", func() bool {
+		b.intake.mu.Lock()
+		g := b.intake.gates[worker]
+		b.intake.mu.Unlock()
+		g.waits.Lock()
+		defer g.waits.Unlock()
+		return g.of[lineCheckout].lost > 0
+	})
+	goOn()
+	if f := <-offended; f.Worker != worker || !strings.Contains(f.What, "waiting to be read") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// TestCheckoutOf20000Files measures: 200 MB in 20,000 files, on loopback, synced.
+func TestCheckoutOf20000Files(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it writes 600 MB")
+	}
+	b := openBus(t, Options{Server: startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}, SyncAlways: true})})
+	rules := checkoutRules()
+	rules.Limits = checkpoint.Limits{Files: 100_000, Entries: 100_000, Depth: 20, PathBytes: 1024, Bytes: 1 << 30}
+	serveCheckouts(t, b, rules)
+	dir := t.TempDir()
+	data := make([]byte, 10<<10)
+	for i := range 20_000 {
+		copy(data, fmt.Sprintf("%d %x", i, checkpoint.DigestOf(fmt.Append(nil, i))))
+		for j := 100; j < len(data); j += 97 {
+			data[j] = byte(i * j)
+		}
+		p := filepath.Join(dir, fmt.Sprintf("d%03d", i%200))
+		if i < 200 {
+			if err := os.Mkdir(p, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile(filepath.Join(p, fmt.Sprint(i)), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := checkoutOptions(t, b, worker)
+	o.InProcess, o.URL = nil, b.WorkerURL("127.0.0.1")
+	saved := checkoutLimits
+	checkoutLimits = rules.Limits
+	defer func() { checkoutLimits = saved }()
+	began := time.Now()
+	root := publish(t, b, worker, dir, true)
+	stored := time.Since(began)
+	s := newSender(t, o)
+	began = time.Now()
+	if err := s.fetch(root); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("20,000 files, 200 MB: read and stored in %s, fetched and written in %s", stored.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	sent := map[checkpoint.Digest]bool{}
+	measure := func(what string) {
+		t.Helper()
+		began, bytes, chunks := time.Now(), 0, 0
+		var sending errgroup.Group
+		sending.SetLimit(8) // as a worker does
+		put := func(d checkpoint.Digest, data []byte) error {
+			if sent[d] {
+				return nil
+			}
+			sent[d] = true
+			bytes, chunks = bytes+len(data), chunks+1
+			sending.Go(func() error { return s.client.PutChunk(t.Context(), data) })
+			return nil
+		}
+		s.scan.Emit = put
+		tree, err := s.scan.Scan(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scanned := time.Since(began)
+		m, err := tree.Encode(put)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sending.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		missing, err := s.client.SaveCheckpoint(ctxFor(t), wire.Checkpoint{AttemptID: worker, Manifest: m.Root.String()})
+		if err != nil || len(missing) > 0 {
+			t.Fatalf("%v, missing %q", err, missing)
+		}
+		s.scan.Keep(tree)
+		t.Logf("a checkpoint of %-24s %8d bytes in %4d chunks, %s, of it %s to look", what+":", bytes, chunks, time.Since(began).Round(time.Millisecond), scanned.Round(time.Millisecond))
+	}
+	m, err := func() (*checkpoint.Manifest, error) {
+		store, err := b.Checkout(ctxFor(t), checkoutTask)
+		if err != nil {
+			return nil, err
+		}
+		return store.Load(ctxFor(t), root, rules.Limits)
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := range maps.Keys(m.Chunks) {
+		sent[d] = true
+	}
+	if err := s.scan.Begin(t.Context(), m.Tree); err != nil {
+		t.Fatal(err)
+	}
+	measure("no change, the first")
+	time.Sleep(1100 * time.Millisecond)
+	measure("no change")
+	measure("no change")
+	s.write("d007/7", "another")
+	measure("one file")
+	for i := range 20_000 {
+		p := filepath.Join(s.dir, fmt.Sprintf("d%03d/%d", i%200, i))
+		if err := os.WriteFile(p, fmt.Appendf(nil, "changed %d %s", i, strings.Repeat(fmt.Sprint(i), 1500)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	measure("20,000 changed files")
+}

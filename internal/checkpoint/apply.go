@@ -1,0 +1,253 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"retake/internal/safefile"
+	"retake/internal/worktree"
+)
+
+// Apply makes a folder hold what a checked tree says. have is what it holds, in files whose content is known; nil: that is read first. Of Retake's own folder
+// nothing is removed. fetch is called from several goroutines, for chunks whose order is theirs; it stops with ctx.
+func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context.Context, Digest) ([]byte, error)) error {
+	if have == nil {
+		s := Scanner{Dir: dir, Limits: Unlimited}
+		s.Know(want)
+		var err error
+		if have, err = s.Scan(ctx, true); err != nil {
+			return err
+		}
+	}
+	top, err := unix.Open(dir, folderFlags, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	a := applier{top: top, folder: top, had: map[string]*Entry{}}
+	defer a.close()
+	for i := range have.Entries {
+		a.had[have.Entries[i].Path] = &have.Entries[i]
+	}
+	if err := a.remove(have, want); err != nil {
+		return err
+	}
+	work, err := a.place(want)
+	if err == nil {
+		err = a.fill(ctx, work, fetch)
+	}
+	if err == nil {
+		err = a.closeFolders(want)
+	}
+	return err
+}
+
+// Unlimited lets through whatever there may be: it is for what was checked before.
+var Unlimited = Limits{Files: 1 << 40, Entries: 1 << 40, Depth: 1 << 20, PathBytes: 1 << 20, Bytes: 1 << 60}
+
+const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+
+// applier writes into a folder, step by step from its top, so that no link leads anywhere.
+type applier struct {
+	top    int // descriptor
+	folder int // of the one that was used last, called name
+	name   string
+	had    map[string]*Entry
+}
+
+func (a *applier) close() {
+	if a.folder != a.top {
+		_ = unix.Close(a.folder)
+	}
+	_ = unix.Close(a.top)
+}
+
+// in opens the folder that a path is in. It is open until the next call.
+func (a *applier) in(p string) (fd int, name string, err error) {
+	dir, name := parentOf(p), path.Base(p)
+	if dir == a.name {
+		return a.folder, name, nil
+	}
+	at := a.top
+	for step := range strings.SplitSeq(dir, "/") {
+		if step == "" {
+			break
+		}
+		next, err := unix.Openat(at, step, folderFlags, 0)
+		if at != a.top {
+			_ = unix.Close(at)
+		}
+		if err != nil {
+			return -1, "", &fs.PathError{Op: "open folder", Path: Shortened([]byte(dir)), Err: err}
+		}
+		at = next
+	}
+	if a.folder != a.top {
+		_ = unix.Close(a.folder)
+	}
+	a.folder, a.name = at, dir
+	return at, name, nil
+}
+
+// remove takes away what the tree does not have, or has as something else; what is in a folder before the folder.
+func (a *applier) remove(have, want *Tree) error {
+	wanted := make(map[string]Kind, len(want.Entries))
+	for i := range want.Entries {
+		wanted[want.Entries[i].Path] = want.Entries[i].Kind
+	}
+	for i := range slices.Backward(have.Entries) {
+		e := &have.Entries[i]
+		own := e.Path == worktree.OwnFolder || strings.HasPrefix(e.Path, worktree.OwnFolder+"/")
+		if own || wanted[e.Path] == e.Kind && e.Kind != Link {
+			continue
+		}
+		if err := a.clear(e.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clear takes away whatever is at a path.
+func (a *applier) clear(p string) error {
+	fd, name, err := a.in(p)
+	if err != nil {
+		return gone(err)
+	}
+	err = unix.Unlinkat(fd, name, 0)
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
+		// By its descriptor: the folder is this very one.
+		err = safefile.RemoveAll("/proc/self/fd/" + strconv.Itoa(fd) + "/" + name)
+	}
+	if err = gone(err); err != nil {
+		return &fs.PathError{Op: "remove", Path: Shortened([]byte(p)), Err: err}
+	}
+	return nil
+}
+
+// place makes folders and links, and puts right what is only called otherwise of files that are there. It returns the files that need content.
+func (a *applier) place(want *Tree) (missing []*Entry, err error) {
+	for i := range want.Entries {
+		e := &want.Entries[i]
+		had := a.had[e.Path]
+		switch {
+		case e.Kind == Folder:
+			err = a.makeFolder(e)
+		case e.Kind == Link:
+			err = a.makeLink(e)
+		case had == nil || !had.same(e):
+			missing = append(missing, e)
+		case had.Mode != e.Mode || had.Time != e.Time:
+			err = a.adjust(e)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", Shortened([]byte(e.Path)), err)
+		}
+	}
+	return missing, nil
+}
+
+func (a *applier) makeFolder(e *Entry) error {
+	fd, name, err := a.in(e.Path)
+	if err != nil {
+		return err
+	}
+	err = unix.Mkdirat(fd, name, 0o700)
+	if !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil || st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return err
+	}
+	return errors.Join(a.clear(e.Path), unix.Mkdirat(fd, name, 0o700))
+}
+
+func (a *applier) makeLink(e *Entry) error {
+	fd, name, err := a.in(e.Path)
+	if err == nil {
+		err = a.clear(e.Path) // what nothing says is there
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Symlinkat(e.Target, fd, name)
+}
+
+// adjust gives a file that is there its mode and its time.
+func (a *applier) adjust(e *Entry) error {
+	fd, name, err := a.in(e.Path)
+	if err != nil {
+		return err
+	}
+	file, err := unix.Openat(fd, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(file) }()
+	if err := os.Chmod("/proc/self/fd/"+strconv.Itoa(file), fs.FileMode(e.Mode&0o777|0o600)); err != nil {
+		return err
+	}
+	return unix.UtimesNanoAt(fd, name, times(e.Time), unix.AT_SYMLINK_NOFOLLOW)
+}
+
+func times(ns int64) []unix.Timespec {
+	t := unix.NsecToTimespec(ns)
+	return []unix.Timespec{t, t}
+}
+
+// closeFolders gives folders their modes, the innermost first: until now they had to be written to.
+func (a *applier) closeFolders(want *Tree) error {
+	for i := range slices.Backward(want.Entries) {
+		e := &want.Entries[i]
+		if e.Kind != Folder {
+			continue
+		}
+		fd, name, err := a.in(e.Path)
+		if err != nil {
+			return err
+		}
+		folder, err := unix.Openat(fd, name, folderFlags, 0)
+		if err == nil {
+			err = errors.Join(unix.Fchmod(folder, e.Mode&0o777|0o700), unix.Close(folder))
+		}
+		if err != nil {
+			return &fs.PathError{Op: "chmod", Path: Shortened([]byte(e.Path)), Err: err}
+		}
+	}
+	return nil
+}
+
+// create makes a new file in place of whatever is there.
+func (a *applier) create(e *Entry) (*os.File, error) {
+	fd, name, err := a.in(e.Path)
+	if err == nil {
+		err = a.clear(e.Path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &fs.PathError{Op: "create", Path: Shortened([]byte(e.Path)), Err: err}
+	}
+	return os.NewFile(uintptr(file), ""), nil
+}
+
+// finish gives a written file its size, mode and time.
+func finish(f *os.File, e *Entry) error {
+	err := errors.Join(f.Truncate(e.Size), f.Chmod(fs.FileMode(e.Mode&0o777|0o600)))
+	if err == nil {
+		err = unix.UtimesNanoAt(int(f.Fd()), "", times(e.Time), unix.AT_EMPTY_PATH)
+	}
+	return cmp.Or(errors.Join(err, f.Close()))
+}

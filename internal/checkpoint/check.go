@@ -1,0 +1,136 @@
+package checkpoint
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"retake/internal/worktree"
+)
+
+// Malformed is a rule that a manifest breaks, which no worker of ours does.
+type Malformed struct{ Text string }
+
+func (e *Malformed) Error() string { return "checkpoint: " + e.Text }
+
+func malformed(p, format string, args ...any) error {
+	return &Malformed{Shortened([]byte(p)) + ": " + fmt.Sprintf(format, args...)}
+}
+
+// The longest name that file systems take, and the longest target of a link.
+const (
+	maxName   = 255
+	maxTarget = 4095
+	maxSpool  = 1 << 20 // bytes of a file in the spool: the longest message
+)
+
+// Check makes sure of everything that a tree may not have: what others send is data of somebody hostile. Errors are *Malformed and *Exceeded.
+func (t *Tree) Check(l Limits) error {
+	folders := map[string]int{"": 0} // → entries so far
+	seen, before := Seen{}, ""
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		if e.Path <= before {
+			return malformed(e.Path, "it stands behind %s", Shortened([]byte(before)))
+		}
+		before = e.Path
+		if err := checkPath(e); err != nil {
+			return err
+		}
+		parent := parentOf(e.Path)
+		if _, there := folders[parent]; !there {
+			return malformed(e.Path, "it is in no folder that is there")
+		}
+		folders[parent]++
+		if e.Kind == Folder {
+			folders[e.Path] = 0
+		}
+		if err := checkContent(e); err != nil {
+			return err
+		}
+		size := e.Size + int64(len(e.Target))
+		seen.Files++
+		seen.Apparent += size
+		seen.InFolder, seen.Depth, seen.Path, seen.Size, seen.IsFile = folders[parent], 1+strings.Count(e.Path, "/"), []byte(e.Path), size, e.Kind == File
+		if over := l.Check(seen); over != nil {
+			return over
+		}
+	}
+	return nil
+}
+
+// parentOf is the folder that a path is in; empty: the top.
+func parentOf(p string) string {
+	if dir := path.Dir(p); dir != "." {
+		return dir
+	}
+	return ""
+}
+
+// checkPath refuses names that lead elsewhere, or are never in a tree.
+func checkPath(e *Entry) error {
+	for name := range strings.SplitSeq(e.Path, "/") {
+		switch {
+		case name == "" || name == "." || name == "..":
+			return malformed(e.Path, "it is no path below the folder")
+		case len(name) > maxName:
+			return malformed(e.Path, "a name in it has %d bytes", len(name))
+		case strings.ContainsRune(name, 0):
+			return malformed(e.Path, "it has a zero byte in it")
+		case leftOut(name):
+			return malformed(e.Path, "nothing that is called .git is taken")
+		}
+	}
+	rest, own := strings.CutPrefix(e.Path+"/", worktree.OwnFolder+"/")
+	if !own {
+		return nil
+	}
+	folder := rest == "" || e.Path == Spool
+	file := strings.HasPrefix(e.Path, Spool+"/") && strings.Count(e.Path, "/") == 2
+	if folder && e.Kind == Folder || file && e.Kind == File && e.Size <= maxSpool {
+		return nil
+	}
+	return malformed(e.Path, "of that folder only reports of at most %d bytes are taken", maxSpool)
+}
+
+// checkContent refuses an entry that is not what its kind says.
+func checkContent(e *Entry) error {
+	if e.Mode > 0o777 {
+		return malformed(e.Path, "mode %o: want permission bits only", e.Mode)
+	}
+	switch e.Kind {
+	case Folder:
+		if e.Size != 0 || len(e.Parts) > 0 || e.Target != "" {
+			return malformed(e.Path, "a folder has no content")
+		}
+	case Link:
+		if e.Size != 0 || len(e.Parts) > 0 || e.Target == "" || len(e.Target) > maxTarget || strings.ContainsRune(e.Target, 0) {
+			return malformed(e.Path, "a link has a target of 1 to %d bytes, and nothing else", maxTarget)
+		}
+	case File:
+		return checkParts(e)
+	default:
+		return malformed(e.Path, "kind %.20q: want file, folder or link", e.Kind)
+	}
+	return nil
+}
+
+func checkParts(e *Entry) error {
+	rest := e.Size
+	if e.Target != "" || e.Size < 0 {
+		return malformed(e.Path, "a file has a size, and no target")
+	}
+	for _, p := range e.Parts {
+		if p.Len <= 0 || p.Len > rest {
+			return malformed(e.Path, "its parts are not its %d bytes", e.Size)
+		}
+		if !p.hole() && (p.Off < 0 || p.Len > ChunkBytes || p.Off > ChunkBytes-p.Len) {
+			return malformed(e.Path, "a part lies outside of its chunk")
+		}
+		rest -= p.Len
+	}
+	if rest != 0 {
+		return malformed(e.Path, "its parts are not its %d bytes", e.Size)
+	}
+	return nil
+}

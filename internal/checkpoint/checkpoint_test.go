@@ -1,0 +1,423 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"retake/internal/safefile"
+)
+
+var limits = Limits{Files: 100_000, Entries: 100_000, Depth: 100, PathBytes: 1024, Bytes: 1 << 30}
+
+// store is where chunks are.
+type store map[Digest][]byte
+
+func (s store) put(d Digest, data []byte) error {
+	if DigestOf(data) != d || len(data) > ChunkBytes {
+		return fmt.Errorf("chunk %s of %d bytes", d, len(data))
+	}
+	s[d] = bytes.Clone(data)
+	return nil
+}
+
+func (s store) get(d Digest) ([]byte, error) {
+	data, ok := s[d]
+	if !ok {
+		return nil, fmt.Errorf("no chunk %s", d)
+	}
+	return data, nil
+}
+
+func (s store) fetch(_ context.Context, d Digest) ([]byte, error) { return s.get(d) }
+
+// reporter is a test, of whatever kind.
+type reporter interface {
+	Helper()
+	Fatal(args ...any)
+	Errorf(format string, args ...any)
+}
+
+// listing is what can be compared of a folder.
+func listing(t reporter, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, what := p[len(dir)+1:], info.Mode().String()
+		switch {
+		case info.Mode().IsRegular():
+			data, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			what += fmt.Sprintf(" %d %x", info.ModTime().UnixNano(), DigestOf(data))
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			what = "-> " + target
+		}
+		all[name] = what
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func sameFolders(t reporter, want, got string) {
+	t.Helper()
+	a, b := listing(t, want), listing(t, got)
+	for name, what := range a {
+		if b[name] != what {
+			t.Errorf("%q: got %q, want %q", name, b[name], what)
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			t.Errorf("%q is there: %s", name, b[name])
+		}
+	}
+}
+
+// change does something to a folder, as an agent might. All of it goes through an os.Root: the folder has links out of it, and a test must not do what an
+// agent would.
+func change(t *rapid.T, dir string) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
+	name := rapid.SampledFrom([]string{"a", "b", "c-d", "x\ny", "\xff\xfe", ".hidden", "deep"})
+	path := strings.Join(rapid.SliceOfN(name, 1, 3).Draw(t, "path"), "/")
+	write := func(flags int, mode fs.FileMode, do func(f *os.File)) {
+		if f, err := root.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK|flags, mode); err == nil { // a pipe does not wait
+			do(f)
+			_ = f.Close()
+		}
+	}
+	switch rapid.SampledFrom([]string{"write", "write", "write", "append", "folder", "link", "remove", "chmod", "move", "large", "sparse", "pipe"}).Draw(t, "what") {
+	case "write":
+		_ = root.MkdirAll(filepath.Dir(path), 0o755)
+		content := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "content")
+		write(os.O_CREATE|os.O_TRUNC, 0o644, func(f *os.File) { _, _ = f.Write(content) })
+	case "append":
+		write(os.O_APPEND, 0, func(f *os.File) { _, _ = f.WriteString("more") })
+	case "folder":
+		_ = root.MkdirAll(path, 0o755)
+	case "link":
+		_ = root.Symlink(rapid.SampledFrom([]string{"a", "../a", "/nowhere/at/all", "..", "."}).Draw(t, "target"), path)
+	case "remove":
+		_ = root.RemoveAll(path)
+	case "chmod":
+		if info, err := root.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+			_ = root.Chmod(path, fs.FileMode(rapid.IntRange(0, 0o77).Draw(t, "mode"))|0o700)
+		}
+	case "move":
+		_ = root.Rename(path, name.Draw(t, "to"))
+	case "large":
+		data := make([]byte, rapid.IntRange(ChunkBytes-1, 3*ChunkBytes+1).Draw(t, "size"))
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for i := range data[:len(data)/2] {
+			data[i] = byte(r.Uint32())
+		}
+		write(os.O_CREATE|os.O_TRUNC, 0o755, func(f *os.File) { _, _ = f.Write(data) })
+	case "sparse":
+		size, at := rapid.IntRange(0, 8<<20).Draw(t, "size"), rapid.IntRange(0, 8<<20).Draw(t, "at")
+		write(os.O_CREATE, 0o644, func(f *os.File) {
+			_ = f.Truncate(int64(size))
+			_, _ = f.WriteAt([]byte("x"), int64(at))
+		})
+	case "pipe": // in the folder itself: there is no link on the way
+		_ = syscall.Mkfifo(filepath.Join(dir, name.Draw(t, "pipe")), 0o644)
+	}
+}
+
+// withoutPipes removes what cannot travel.
+func withoutPipes(dir string) {
+	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type()&fs.ModeNamedPipe != 0 {
+			return os.Remove(p)
+		}
+		return err
+	})
+}
+
+// TestWhatTravelsIsTheSame: of any folder, and after any changes, the copy that is made from the chunks is the same; by comparing with the tree before, and by looking at
+// what is there. Nothing is handed out twice.
+func TestWhatTravelsIsTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "checkpoint-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = safefile.RemoveAll(dir) }()
+		from, to, other := filepath.Join(dir, "from"), filepath.Join(dir, "to"), filepath.Join(dir, "other")
+		for _, d := range []string{from, to, other} {
+			if err := os.Mkdir(d, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		chunks, have := store{}, &Tree{}
+		s := Scanner{Dir: from, Limits: limits, Emit: chunks.put}
+		for range rapid.IntRange(1, 4).Draw(t, "checkpoints") {
+			for range rapid.IntRange(0, 12).Draw(t, "changes") {
+				change(t, from)
+			}
+			whole := rapid.Bool().Draw(t, "whole")
+			tree, err := s.Scan(t.Context(), whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := tree.Encode(chunks.put)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rapid.Bool().Draw(t, "kept") {
+				s.Keep(tree)
+			}
+			got, err := Load(m.Root, limits, chunks.get)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := got.Tree.Check(limits); err != nil {
+				t.Fatal(err)
+			}
+			if len(got.Chunks) != len(m.Chunks) {
+				t.Errorf("%d chunks are named, and %d were", len(got.Chunks), len(m.Chunks))
+			}
+			if err := Apply(t.Context(), to, have, got.Tree, chunks.fetch); err != nil {
+				t.Fatal(err)
+			}
+			if rapid.Bool().Draw(t, "something else is there") {
+				change(t, other)
+				change(t, other)
+			}
+			if err := Apply(t.Context(), other, nil, got.Tree, chunks.fetch); err != nil {
+				t.Fatal(err)
+			}
+			have = got.Tree
+			withoutPipes(from)
+			withoutPipes(other)
+			sameFolders(t, from, to)
+			sameFolders(t, from, other)
+		}
+	})
+}
+
+// made is a tree of a folder with these files, and its chunks.
+func made(t *testing.T, files map[string]string) (dir string, s *Scanner, chunks store) {
+	t.Helper()
+	dir, chunks = t.TempDir(), store{}
+	for name, text := range files {
+		p := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, &Scanner{Dir: dir, Limits: limits, Emit: chunks.put}, chunks
+}
+
+func paths(tree *Tree) (all []string) {
+	for _, e := range tree.Entries {
+		all = append(all, e.Path)
+	}
+	return all
+}
+
+// TestWhatIsNotTaken: git folders whatever they are called, special files, and Retake's own folder but for the reports of this attempt.
+func TestWhatIsNotTaken(t *testing.T) {
+	dir, s, _ := made(t, map[string]string{
+		"a/.git/config": "x", "a/.GIT": "x", ".git/hooks/x": "x", "work": "x", ".retake/attempt.json": "x", ".retake/spool/abc-1.0001.json": "report",
+		".retake/spool/abc-2.0001.json": "another's", ".retake/spool/deep/abc-1.0001.json": "x", ".retake/home/abc-1.x": "x", "b/.retake/x": "not ours",
+	})
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for spool, want := range map[string][]string{
+		"":       {"a", "b", "b/.retake", "b/.retake/x", "work"},
+		"abc-1.": {".retake", ".retake/spool", ".retake/spool/abc-1.0001.json", "a", "b", "b/.retake", "b/.retake/x", "work"},
+	} {
+		s.Spool = spool
+		tree, err := s.Scan(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := paths(tree); !slices.Equal(got, want) {
+			t.Errorf("spool %q: got %q, want %q", spool, got, want)
+		}
+		if err := tree.Check(limits); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNothingIsHandedOutTwice: what has not changed, or only its name, costs nothing, and one file of many costs little.
+func TestNothingIsHandedOutTwice(t *testing.T) {
+	files := map[string]string{}
+	for i := range 2000 {
+		files[fmt.Sprintf("d%d/f%d", i%50, i)] = strings.Repeat(fmt.Sprint(i), 100)
+	}
+	dir, s, _ := made(t, files)
+	var handed int
+	names := map[Digest]bool{}
+	s.Emit = func(d Digest, data []byte) error {
+		if !names[d] {
+			handed += len(data)
+		}
+		names[d] = true
+		return nil
+	}
+	cost := func(whole bool) int {
+		t.Helper()
+		handed = 0
+		tree, err := s.Scan(t.Context(), whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tree.Encode(s.Emit); err != nil {
+			t.Fatal(err)
+		}
+		s.Keep(tree)
+		return handed
+	}
+	all := cost(false)
+	for _, whole := range []bool{false, true} {
+		if n := cost(whole); n != 0 {
+			t.Errorf("no change costs %d bytes, whole: %v", n, whole)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "d7/f7"), []byte("another"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	one := cost(false)
+	if err := os.Rename(filepath.Join(dir, "d7"), filepath.Join(dir, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	moved := cost(false)
+	t.Logf("2000 files: %d bytes; one of them: %d; 40 that were moved: %d", all, one, moved)
+	if one > 60<<10 || moved > 100<<10 {
+		t.Errorf("%d bytes for one file, %d for a folder that was moved", one, moved)
+	}
+}
+
+// TestAChangeThatTheClockDoesNotTell: a file that is written twice within one step of the file system's clock is read again, and one whose times an agent has set back.
+func TestAChangeThatTheClockDoesNotTell(t *testing.T) {
+	dir, s, _ := made(t, map[string]string{"f": "one"})
+	file := filepath.Join(dir, "f")
+	scan := func() Digest {
+		t.Helper()
+		tree, err := s.Scan(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Keep(tree)
+		return tree.Entries[0].Sum
+	}
+	for i := range 50 {
+		text := fmt.Sprintf("%3d", i)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if scan() != DigestOf([]byte(text)) {
+			t.Fatalf("change %d was not seen", i)
+		}
+	}
+	time.Sleep(tellable + 100*time.Millisecond)
+	scan()
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(file, []byte("set"), 0o644), os.Chtimes(file, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	if scan() != DigestOf([]byte("set")) {
+		t.Error("a file with its old time was not read")
+	}
+}
+
+// TestDeadChunksAreLeft: what is of no use any more is not kept for the sake of small files that are beside it.
+func TestDeadChunksAreLeft(t *testing.T) {
+	dir, s, _ := made(t, nil)
+	for round := range 200 {
+		name := filepath.Join(dir, fmt.Sprint("big", round))
+		data := bytes.Repeat([]byte{byte(round)}, ChunkBytes-100)
+		if err := errors.Join(os.WriteFile(name, data, 0o644), os.WriteFile(filepath.Join(dir, fmt.Sprint("small", round)), []byte(fmt.Sprint(round)), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		tree, err := s.Scan(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Keep(tree)
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		tree, err := s.Scan(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Keep(tree)
+		var named int64
+		for _, n := range tree.chunkSizes() {
+			named += n
+		}
+		if named > 2*tree.Bytes()+deadBytes+ChunkBytes {
+			t.Errorf("%d bytes are named, %d are used", named, tree.Bytes())
+		}
+	}
+}
+
+// TestLimitsOfAScan: the sender holds itself to the limits, and says which.
+func TestLimitsOfAScan(t *testing.T) {
+	dir, s, _ := made(t, map[string]string{"a/b/c/d": "x", "e": "12345"})
+	for want, l := range map[string]Limits{
+		"checkout.max_files": {Files: 4, Entries: 9, Depth: 9, PathBytes: 99, Bytes: 99}, "checkout.max_entries": {Files: 9, Entries: 1, Depth: 9, PathBytes: 99, Bytes: 99},
+		"checkout.max_depth": {Files: 9, Entries: 9, Depth: 3, PathBytes: 99, Bytes: 99}, "checkout.max_path_bytes": {Files: 9, Entries: 9, Depth: 9, PathBytes: 6, Bytes: 99},
+		"checkout.max_bytes": {Files: 9, Entries: 9, Depth: 9, PathBytes: 99, Bytes: 5},
+	} {
+		s.Limits = l
+		_, err := s.Scan(t.Context(), false)
+		if over, ok := errors.AsType[*Exceeded](err); !ok || !strings.Contains(over.Text, want) {
+			t.Errorf("%s: %v", want, err)
+		}
+		s.Limits = limits
+		tree, err := s.Scan(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if over, ok := errors.AsType[*Exceeded](tree.Check(l)); !ok || !strings.Contains(over.Text, want) {
+			t.Errorf("%s: the receiver says %v", want, over)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), make([]byte, maxRules+1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Scan(t.Context(), false); err == nil || !strings.Contains(err.Error(), "git would read it") {
+		t.Errorf("a long .gitignore: %v", err)
+	}
+}

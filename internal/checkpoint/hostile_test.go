@@ -1,0 +1,235 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func file(p string) Entry   { return Entry{Path: p, Kind: File, Mode: 0o644} }
+func folder(p string) Entry { return Entry{Path: p, Kind: Folder, Mode: 0o755} }
+func link(p, target string) Entry {
+	return Entry{Path: p, Kind: Link, Target: target}
+}
+
+func withParts(size int64, parts ...Part) Entry {
+	e := file("f")
+	e.Size, e.Parts = size, parts
+	return e
+}
+
+func withMode(e Entry, mode uint32) Entry {
+	e.Mode = mode
+	return e
+}
+
+// TestHostileManifests: what no scan makes is refused whole.
+func TestHostileManifests(t *testing.T) {
+	d := DigestOf([]byte("x"))
+	many := make([]Entry, 0, 200)
+	for i := range 150 {
+		many = append(many, folder(strings.TrimSuffix(strings.Repeat("d/", i+1), "/")))
+	}
+	for name, c := range map[string]struct {
+		entries []Entry
+		want    string
+	}{
+		"up":                  {[]Entry{file("../x")}, "no path below"},
+		"up in the middle":    {[]Entry{folder("a"), file("a/../../x")}, "no path below"},
+		"absolute":            {[]Entry{file("/nowhere/x")}, "no path below"},
+		"the folder itself":   {[]Entry{folder(".")}, "no path below"},
+		"no name":             {[]Entry{file("")}, "it stands behind"},
+		"two slashes":         {[]Entry{folder("a"), file("a//b")}, "no path below"},
+		"slash at the end":    {[]Entry{folder("a/")}, "no path below"},
+		"zero byte":           {[]Entry{file("a\x00b")}, "zero byte"},
+		"long name":           {[]Entry{file(strings.Repeat("n", 256))}, "256 bytes"},
+		"git":                 {[]Entry{folder(".git")}, ".git is taken"},
+		"git, another case":   {[]Entry{folder("a"), file("a/.GiT")}, ".git is taken"},
+		"through a link":      {[]Entry{link("a", "/nowhere"), file("a/x")}, "in no folder"},
+		"through a file":      {[]Entry{file("a"), file("a/b")}, "in no folder"},
+		"no parent":           {[]Entry{file("a/b")}, "in no folder"},
+		"parent comes later":  {[]Entry{file("a/b"), folder("a")}, "in no folder"},
+		"twice":               {[]Entry{file("a"), link("a", "b")}, "stands behind"},
+		"out of order":        {[]Entry{file("b"), file("a")}, "stands behind"},
+		"setuid":              {[]Entry{withMode(file("a"), 0o4755)}, "permission bits"},
+		"setgid folder":       {[]Entry{withMode(folder("a"), 0o2755)}, "permission bits"},
+		"device":              {[]Entry{{Path: "a", Kind: "device"}}, "want file, folder or link"},
+		"folder with content": {[]Entry{{Path: "a", Kind: Folder, Size: 1, Parts: []Part{{d, 0, 1}}}}, "no content"},
+		"link without target": {[]Entry{link("a", "")}, "target"},
+		"long target":         {[]Entry{link("a", strings.Repeat("t", 4096))}, "target"},
+		"target with zero":    {[]Entry{link("a", "b\x00c")}, "target"},
+		"file with target":    {[]Entry{{Path: "a", Kind: File, Target: "/nowhere/x"}}, "no target"},
+		"negative size":       {[]Entry{withParts(-1)}, "a size"},
+		"more than it says":   {[]Entry{withParts(1, Part{d, 0, 2})}, "not its 1 bytes"},
+		"less than it says":   {[]Entry{withParts(3, Part{d, 0, 2})}, "not its 3 bytes"},
+		"a part of nothing":   {[]Entry{withParts(1, Part{d, 0, 0}, Part{d, 0, 1})}, "not its 1 bytes"},
+		"a part backwards":    {[]Entry{withParts(1, Part{d, 0, 2}, Part{d, 0, -1})}, "not its 1 bytes"},
+		"before the chunk":    {[]Entry{withParts(1, Part{d, -1, 1})}, "outside"},
+		"behind the chunk":    {[]Entry{withParts(2, Part{d, ChunkBytes - 1, 2})}, "outside"},
+		"overflow":            {[]Entry{withParts(2, Part{d, 1<<63 - 1, 2})}, "outside"},
+		"8 TB":                {[]Entry{withParts(8<<40, Part{Len: 8 << 40})}, "checkout.max_bytes"},
+		"sum of sizes":        {[]Entry{{Path: "a", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}}, {Path: "b", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}}}, "checkout.max_bytes"},
+		"deep":                {many, "checkout.max_depth"},
+		"our folder as link":  {[]Entry{link(".retake", "/")}, "only reports"},
+		"in our folder":       {[]Entry{folder(".retake"), file(".retake/STATE.json")}, "only reports"},
+		"below the spool":     {[]Entry{folder(".retake"), folder(".retake/spool"), folder(".retake/spool/x")}, "only reports"},
+		"a link in the spool": {[]Entry{folder(".retake"), folder(".retake/spool"), link(".retake/spool/x", "y")}, "only reports"},
+		"a huge report":       {[]Entry{folder(".retake"), folder(".retake/spool"), {Path: ".retake/spool/x", Kind: File, Size: 2 << 20, Parts: []Part{{Len: 2 << 20}}}}, "only reports"},
+	} {
+		err := (&Tree{Entries: c.entries}).Check(limits)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	good := []Entry{folder(".retake"), folder(".retake/spool"), file(".retake/spool/x"), folder("a"), file("a-b"), link("a/l", "../../.."), file("b\xff\n"), withParts(3, Part{d, 0, 1}, Part{Len: 2})}
+	if err := (&Tree{Entries: good}).Check(limits); err != nil {
+		t.Errorf("what is good is refused: %v", err)
+	}
+}
+
+// TestHostilePages: what is no manifest is refused before it costs anything.
+func TestHostilePages(t *testing.T) {
+	d := DigestOf([]byte("x"))
+	put := func(s store, v any) Digest {
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s[DigestOf(data)] = data
+		return DigestOf(data)
+	}
+	entries := func(n int) (all []pageEntry) {
+		for i := range n {
+			all = append(all, pageEntry{Path: fmt.Appendf(nil, "%07d", i), Kind: File})
+		}
+		return all
+	}
+	parts := make([][3]int64, 9000)
+	for i := range parts {
+		parts[i] = [3]int64{0, 0, 1}
+	}
+	for name, c := range map[string]struct {
+		page any
+		more int // times that the page is named
+		want string
+	}{
+		"no chunk of that number": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}}, 1, "no chunk 0"},
+		"a negative number":       {page{Chunks: []Digest{d}, Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{-2, 0, 1}}}}}, 1, "no chunk -2"},
+		"a chunk without a name":  {page{Chunks: []Digest{{}}, Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}}, 1, "no chunk is called"},
+		"goes on with nothing":    {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "has not begun"},
+		"goes on with a folder":   {page{Entries: []pageEntry{{Path: []byte("f"), Kind: Folder}, {Path: []byte("f"), Kind: more}}}, 1, "has not begun"},
+		"too many entries":        {page{Entries: entries(2000)}, 100, "checkout.max_files"},
+		"parts without end":       {page{Chunks: []Digest{d}, Entries: []pageEntry{{Path: []byte("f"), Kind: File, Parts: parts}}}, 100, "parts"},
+		"no page":                 {"text", 1, "no page"},
+	} {
+		s := store{}
+		r := root{Version: manifestVersion, Pages: slices.Repeat([]Digest{put(s, c.page)}, c.more)}
+		_, err := Load(put(s, r), limits, s.get)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	s := store{}
+	other := put(s, root{Version: 2})
+	if _, err := Load(other, limits, s.get); err == nil || !strings.Contains(err.Error(), "no root of version 1") {
+		t.Errorf("another version: %v", err)
+	}
+	s[other] = []byte("{}")
+	if _, err := Load(other, limits, s.get); !errors.Is(err, errChunk) {
+		t.Errorf("another content: %v", err)
+	}
+}
+
+// TestApplyFollowsNoLink: whatever is in the folder already, nothing outside of it changes.
+func TestApplyFollowsNoLink(t *testing.T) {
+	outside := t.TempDir()
+	secret := filepath.Join(outside, "secret")
+	if err := os.WriteFile(secret, []byte("untouched"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, s, chunks := made(t, map[string]string{"a/b/f": "new", "g": "new", "h/i": "new"})
+	tree, err := s.Scan(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, plant := range map[string]func(dir string) error{
+		"a folder is a link out": func(dir string) error { return os.Symlink(outside, filepath.Join(dir, "a")) },
+		"a folder below is a link out": func(dir string) error {
+			return errors.Join(os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Symlink(outside, filepath.Join(dir, "a/b")))
+		},
+		"a file is a link out": func(dir string) error { return os.Symlink(secret, filepath.Join(dir, "g")) },
+		"a file is another's":  func(dir string) error { return os.Link(secret, filepath.Join(dir, "g")) },
+		"a link within": func(dir string) error {
+			return errors.Join(os.Mkdir(filepath.Join(dir, "h"), 0o755), os.Symlink("h", filepath.Join(dir, "a")))
+		},
+	} {
+		for _, have := range []*Tree{nil, {}} { // it is looked at, or thought to be empty
+			dir := t.TempDir()
+			if err := plant(dir); err != nil {
+				t.Fatal(err)
+			}
+			err := Apply(t.Context(), dir, have, tree, chunks.fetch)
+			if have == nil && err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			data, readErr := os.ReadFile(secret)
+			left, _ := os.ReadDir(outside)
+			if readErr != nil || string(data) != "untouched" || len(left) != 1 {
+				t.Fatalf("%s: outside of the folder: %q, %v", name, data, left)
+			}
+			if have == nil {
+				if data, err := os.ReadFile(filepath.Join(dir, "a/b/f")); err != nil || string(data) != "new" {
+					t.Errorf("%s: %q, %v", name, data, err)
+				}
+			}
+		}
+	}
+}
+
+// TestApplyRefusesAChunkThatIsAnother: who keeps the chunks cannot change what they hold.
+func TestApplyRefusesAChunkThatIsAnother(t *testing.T) {
+	_, s, chunks := made(t, map[string]string{"f": "as it was"})
+	tree, err := s.Scan(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Apply(t.Context(), t.TempDir(), &Tree{}, tree, func(ctx context.Context, d Digest) ([]byte, error) {
+		data, err := chunks.fetch(ctx, d)
+		return append([]byte("X"), data[1:]...), err
+	})
+	if !errors.Is(err, errChunk) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestApplyLeavesOurFolder: reports come to those that are there, and nothing else in Retake's folder changes.
+func TestApplyLeavesOurFolder(t *testing.T) {
+	_, s, chunks := made(t, map[string]string{"f": "x", ".retake/spool/abc-2.0001.json": "second"})
+	s.Spool = "abc-2."
+	tree, err := s.Scan(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, _, _ := made(t, map[string]string{"old": "x", ".retake/STATE.json": "state", ".retake/spool/abc-1.0001.json": "first"})
+	if err := Apply(t.Context(), dir, nil, tree, chunks.fetch); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for name := range listing(t, dir) {
+		got[name] = true
+	}
+	for _, want := range []string{"f", ".retake/STATE.json", ".retake/spool/abc-1.0001.json", ".retake/spool/abc-2.0001.json"} {
+		if !got[want] {
+			t.Errorf("no %s in %v", want, got)
+		}
+	}
+	if got["old"] {
+		t.Error("what was deleted is still there")
+	}
+}

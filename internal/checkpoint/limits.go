@@ -1,0 +1,79 @@
+package checkpoint
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits bound what a folder may hold.
+type Limits struct {
+	Files     int   `json:"files"`      // files, links and folders
+	Entries   int   `json:"entries"`    // of them in one folder
+	Depth     int   `json:"depth"`      // folders in each other
+	PathBytes int   `json:"path_bytes"` // of a path
+	Bytes     int64 `json:"bytes"`      // of all files
+}
+
+// maxRules bounds a file that git reads as a whole before it looks at any other: .gitignore and .gitattributes.
+const maxRules = 1 << 20
+
+// Exceeded is which limit a folder is beyond, for people.
+type Exceeded struct{ Text string }
+
+func (e *Exceeded) Error() string { return "checkpoint: " + e.Text }
+
+// Seen is what was counted of a folder so far, with the entry that came last.
+type Seen struct {
+	Files    int
+	InFolder int // entries of the folder that the entry is in
+	Depth    int // of the entry; 1: it is in the folder itself
+	Path     []byte
+	Size     int64 // that it has, if it is a file or a link
+	IsFile   bool
+	Apparent int64 // what all files say that they have
+	Used     int64 // what they use of the disk, if that is known
+}
+
+// Check says which limit is exceeded; nil: none so far.
+func (l Limits) Check(s Seen) *Exceeded {
+	name := s.Path[strings.LastIndexByte(string(s.Path), '/')+1:]
+	rules := string(name) == ".gitignore" || string(name) == ".gitattributes"
+	exceeded := func(format string, args ...any) *Exceeded { return &Exceeded{fmt.Sprintf(format, args...)} }
+	switch {
+	case s.Files > l.Files:
+		return exceeded("the checkout has more than %d files and folders (checkout.max_files)", l.Files)
+	case s.InFolder > l.Entries:
+		return exceeded("a folder has more than %d entries (checkout.max_entries): %s", l.Entries, Shortened([]byte(path.Dir(string(s.Path)))))
+	case s.Depth > l.Depth:
+		return exceeded("folders lie more than %d deep in each other (checkout.max_depth): %s", l.Depth, Shortened(s.Path))
+	case len(s.Path) > l.PathBytes:
+		return exceeded("a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes, Shortened(s.Path))
+	case max(s.Apparent, s.Used) > l.Bytes || s.Apparent < 0:
+		return exceeded("the files say that they have %d bytes, and use %d of the disk, with more to come: more than %d (checkout.max_bytes); the last one was %s with %d bytes",
+			s.Apparent, s.Used, l.Bytes, Shortened(s.Path), s.Size)
+	case rules && s.Size > maxRules && s.IsFile:
+		return exceeded("%s has %d bytes; git would read it as a whole, and more than %d are too many", Shortened(s.Path), s.Size, maxRules)
+	}
+	return nil
+}
+
+// Shortened is a path for people.
+func Shortened(path []byte) string {
+	const most = 120
+	if len(path) <= most {
+		return Printable(string(path))
+	}
+	return Printable(strings.ToValidUTF8(string(path[:most/2]), "")) + " ... " + Printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
+}
+
+// Printable is a name without what a terminal would do something about.
+func Printable(name string) string {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		return strconv.QuoteToASCII(name)
+	}
+	return name
+}

@@ -1,0 +1,238 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+)
+
+// manifestVersion is the one that is written, and the only one that is read.
+const manifestVersion = 1
+
+// root is the first chunk of a manifest.
+type root struct {
+	Version int      `json:"version"`
+	Files   int      `json:"files"` // entries of all pages
+	Bytes   int64    `json:"bytes"` // of all files
+	Pages   []Digest `json:"pages"`
+}
+
+// page is some entries in a row. Paths and targets are bytes, which JSON has in base64.
+type page struct {
+	Chunks  []Digest    `json:"chunks"` // that its entries' parts name by number
+	Entries []pageEntry `json:"entries"`
+}
+
+type pageEntry struct {
+	Path   []byte     `json:"path"`
+	Kind   Kind       `json:"kind"` // also more: the file before has these parts, too
+	Mode   uint32     `json:"mode,omitempty"`
+	Time   int64      `json:"time,omitempty"`
+	Size   int64      `json:"size,omitempty"`
+	Sum    *Digest    `json:"sum,omitempty"`
+	Parts  [][3]int64 `json:"parts,omitempty"` // number of the chunk, or -1 for a hole; offset; length
+	Target []byte     `json:"target,omitempty"`
+}
+
+const more Kind = "more"
+
+// A page ends behind an entry whose path says so, which most pages have in common with those of the tree before; and when it is long. A file with many parts
+// goes on in the next one.
+const (
+	leastOnPage = 64
+	mostOnPage  = 512
+	pageOdds    = 64 // one path in so many ends a page
+	pageBytes   = 96 << 10
+	mostParts   = 1000
+)
+
+// Encode makes the chunks of a tree's manifest, and hands out each, the root last. emit may keep the data.
+func (t *Tree) Encode(emit func(Digest, []byte) error) (*Manifest, error) {
+	m := &Manifest{Tree: t, Chunks: t.chunkSizes()}
+	put := func(v any) (Digest, error) {
+		data, err := json.Marshal(v)
+		if err == nil && len(data) > ChunkBytes {
+			err = &Exceeded{fmt.Sprintf("the list of all files is too long to be sent: %d bytes of it, and %d are the most", len(data), ChunkBytes)}
+		}
+		if err != nil {
+			return Digest{}, err
+		}
+		d := DigestOf(data)
+		m.Chunks[d] = int64(len(data))
+		return d, emit(d, data)
+	}
+	w := pageWriter{put: func(p page) error {
+		d, err := put(p)
+		m.Pages = append(m.Pages, d)
+		return err
+	}}
+	for i := range t.Entries {
+		if err := w.add(&t.Entries[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.end(); err != nil {
+		return nil, err
+	}
+	var err error
+	m.Root, err = put(root{manifestVersion, len(t.Entries), t.Bytes(), m.Pages})
+	return m, err
+}
+
+// pageWriter fills one page after the other.
+type pageWriter struct {
+	put     func(page) error
+	page    page
+	numbers map[Digest]int64
+	bytes   int // about as many as the page has so far
+}
+
+func (w *pageWriter) add(e *Entry) error {
+	p := pageEntry{Path: []byte(e.Path), Kind: e.Kind, Mode: e.Mode, Time: e.Time, Size: e.Size, Target: []byte(e.Target)}
+	if e.Sum != (Digest{}) {
+		p.Sum = &e.Sum
+	}
+	rest := e.Parts
+	for {
+		now := rest[:min(len(rest), mostParts)]
+		rest = rest[len(now):]
+		w.one(p, now)
+		if len(rest) > 0 || w.full(e.Path) {
+			if err := w.end(); err != nil {
+				return err
+			}
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		p = pageEntry{Path: []byte(e.Path), Kind: more}
+	}
+}
+
+func (w *pageWriter) one(p pageEntry, parts []Part) {
+	for _, part := range parts {
+		n := int64(-1)
+		if !part.hole() {
+			n = w.number(part.Chunk)
+		}
+		p.Parts = append(p.Parts, [3]int64{n, part.Off, part.Len})
+	}
+	w.page.Entries = append(w.page.Entries, p)
+	w.bytes += 160 + 2*(len(p.Path)+len(p.Target)) + 24*len(parts)
+}
+
+func (w *pageWriter) number(d Digest) int64 {
+	n, known := w.numbers[d]
+	if !known {
+		if w.numbers == nil {
+			w.numbers = map[Digest]int64{}
+		}
+		n = int64(len(w.page.Chunks))
+		w.numbers[d], w.page.Chunks, w.bytes = n, append(w.page.Chunks, d), w.bytes+48
+	}
+	return n
+}
+
+func (w *pageWriter) full(path string) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(path))
+	n := len(w.page.Entries)
+	return n >= mostOnPage || w.bytes >= pageBytes || n >= leastOnPage && h.Sum32()%pageOdds == 0
+}
+
+func (w *pageWriter) end() error {
+	if len(w.page.Entries) == 0 {
+		return nil
+	}
+	p := w.page
+	w.page, w.numbers, w.bytes = page{}, nil, 0
+	return w.put(p)
+}
+
+// errChunk: whoever keeps the chunks has changed one.
+var errChunk = errors.New("checkpoint: a chunk is not what it is called")
+
+// verified is a chunk that is what it is called.
+func verified(d Digest, data []byte, err error) ([]byte, error) {
+	if err == nil && DigestOf(data) != d {
+		err = fmt.Errorf("%w: %s", errChunk, d)
+	}
+	return data, err
+}
+
+// mostPartsOf bounds the parts of all files: what a scan makes has fewer.
+func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
+
+// Load reads a manifest, as far as it is within limits. Errors are fetch's, *Malformed and *Exceeded; Check has still to be asked.
+func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest, error) {
+	data, err := fetch(name)
+	if data, err = verified(name, data, err); err != nil {
+		return nil, err
+	}
+	var r root
+	if err := json.Unmarshal(data, &r); err != nil || r.Version != manifestVersion {
+		return nil, &Malformed{fmt.Sprintf("%s is no root of version %d", name, manifestVersion)}
+	}
+	m := &Manifest{Root: name, Tree: &Tree{}, Pages: r.Pages, Chunks: map[Digest]int64{name: int64(len(data))}}
+	var parts int64
+	for _, d := range r.Pages {
+		data, err := fetch(d)
+		if data, err = verified(d, data, err); err != nil {
+			return nil, err
+		}
+		m.Chunks[d] = int64(len(data))
+		var p page
+		if err := json.Unmarshal(data, &p); err != nil {
+			return nil, &Malformed{fmt.Sprintf("%s is no page: %v", d, err)}
+		}
+		for _, e := range p.Entries {
+			parts += int64(len(e.Parts))
+		}
+		if parts > l.mostPartsOf() {
+			return nil, &Malformed{fmt.Sprintf("its files have more than %d parts", l.mostPartsOf())}
+		}
+		if err := m.Tree.addPage(p); err != nil {
+			return nil, err
+		}
+		if over := l.Check(Seen{Files: len(m.Tree.Entries)}); over != nil {
+			return nil, over
+		}
+	}
+	maps.Copy(m.Chunks, m.Tree.chunkSizes())
+	return m, nil
+}
+
+// addPage adds what a page lists.
+func (t *Tree) addPage(p page) error {
+	for _, pe := range p.Entries {
+		var parts []Part
+		for _, n := range pe.Parts {
+			part := Part{Off: n[1], Len: n[2]}
+			if n[0] >= int64(len(p.Chunks)) || n[0] < -1 {
+				return malformed(string(pe.Path), "its page has no chunk %d", n[0])
+			}
+			if n[0] >= 0 {
+				if part.Chunk = p.Chunks[n[0]]; part.hole() {
+					return malformed(string(pe.Path), "no chunk is called %s", part.Chunk)
+				}
+			}
+			parts = append(parts, part)
+		}
+		last := len(t.Entries) - 1
+		if pe.Kind == more {
+			if last < 0 || t.Entries[last].Path != string(pe.Path) || t.Entries[last].Kind != File {
+				return malformed(string(pe.Path), "it goes on where it has not begun")
+			}
+			t.Entries[last].Parts = append(t.Entries[last].Parts, parts...)
+			continue
+		}
+		e := Entry{Path: string(pe.Path), Kind: pe.Kind, Mode: pe.Mode, Time: pe.Time, Size: pe.Size, Parts: parts, Target: string(pe.Target)}
+		if pe.Sum != nil {
+			e.Sum = *pe.Sum
+		}
+		t.Entries = append(t.Entries, e)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package checkpoint
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"retake/internal/worktree"
+)
+
+// ChunkBytes is the greatest length of a chunk.
+const ChunkBytes = 256 << 10
+
+// Digest is the name of a chunk.
+type Digest [sha256.Size]byte
+
+// digestText allows one spelling of each name. It is part of a key on the bus.
+var digestText = base64.RawURLEncoding.Strict()
+
+// DigestOf names what a chunk holds.
+func DigestOf(data []byte) Digest { return sha256.Sum256(data) }
+
+// String is the name in 43 letters, digits, - and _.
+func (d Digest) String() string { return digestText.EncodeToString(d[:]) }
+
+// MarshalText is String.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what String writes.
+func (d *Digest) UnmarshalText(text []byte) error {
+	data, err := digestText.DecodeString(string(text))
+	if err != nil || len(data) != len(d) {
+		return &Malformed{fmt.Sprintf("%.60q is no name of a chunk", text)}
+	}
+	copy(d[:], data)
+	return nil
+}
+
+// Kind is what an entry is.
+type Kind string
+
+// The kinds of entries.
+const (
+	File   Kind = "file"
+	Folder Kind = "folder"
+	Link   Kind = "link"
+)
+
+// Entry is one thing in a folder.
+type Entry struct {
+	Path   string // relative, with slashes; any bytes but NUL
+	Kind   Kind
+	Mode   uint32 // permission bits; the owner may always read and write
+	Time   int64  // of a file's last change, in ns since 1970
+	Size   int64  // of a file
+	Sum    Digest // of a file's content, if that is within one chunk; else zero
+	Parts  []Part // of a file's content, in their order; together Size
+	Target string // of a link
+}
+
+// Part is a piece of a file.
+type Part struct {
+	Chunk    Digest // zero: a hole, which reads as zeros
+	Off, Len int64  // in the chunk
+}
+
+// hole reports whether nothing has to be stored of it.
+func (p Part) hole() bool { return p.Chunk == Digest{} }
+
+// same reports whether two files have the same content. One that was cut in another way counts as another.
+func (e *Entry) same(o *Entry) bool {
+	if e.Size != o.Size || e.Kind != File || o.Kind != File {
+		return false
+	}
+	if e.Sum != (Digest{}) || o.Sum != (Digest{}) {
+		return e.Sum == o.Sum
+	}
+	if len(e.Parts) != len(o.Parts) {
+		return false
+	}
+	for i := range e.Parts {
+		if e.Parts[i] != o.Parts[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Tree is all that is in a folder, in the order of the paths' bytes: a folder comes before what is in it.
+type Tree struct{ Entries []Entry }
+
+// Bytes is how much all files hold, as they say.
+func (t *Tree) Bytes() (n int64) {
+	for i := range t.Entries {
+		n += t.Entries[i].Size
+	}
+	return n
+}
+
+// chunkSizes says of the chunks with content how long each is at least.
+func (t *Tree) chunkSizes() map[Digest]int64 {
+	sizes := map[Digest]int64{}
+	for i := range t.Entries {
+		for _, p := range t.Entries[i].Parts {
+			if !p.hole() {
+				sizes[p.Chunk] = max(sizes[p.Chunk], p.Off+p.Len)
+			}
+		}
+	}
+	return sizes
+}
+
+// Manifest is a tree as it is stored.
+type Manifest struct {
+	Root   Digest
+	Tree   *Tree
+	Pages  []Digest
+	Chunks map[Digest]int64 // all that it names, root and pages included, with how long each is at least
+}
+
+// Spool is where a worker keeps the reports of an attempt, in Retake's own folder.
+const Spool = worktree.OwnFolder + "/spool"
+
+// leftOut reports whether a name is never in a tree, wherever it stands.
+func leftOut(name string) bool { return strings.EqualFold(name, ".git") }

@@ -1,0 +1,108 @@
+package bundle
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// UnpackCommand is the first argument that makes our program unpack: FROM TO FOLDER…
+const UnpackCommand = "unpack"
+
+// Names in the folder that is unpacked into.
+const (
+	Dir        = "retake" // becomes container.Dir
+	Program    = "worker" // our own
+	inputFile  = ".input"
+	environ    = ".environ"
+	FirstLine  = "retake: the output begins here" // of a log that is whole: Enter prints it
+	NotStarted = "retake: not started: "          // begins the last words of an attempt whose program could not be started
+)
+
+// UnpackMain is the program of UnpackCommand. It makes the further folders, too, for everybody to write in.
+func UnpackMain(args []string, stderr io.Writer) int {
+	if len(args) < 2 {
+		fmt.Fprintln(stderr, "usage: worker", UnpackCommand, "FROM TO FOLDER…")
+		return 2
+	}
+	if err := Unpack(args[0], args[1], args[2:]); err != nil {
+		fmt.Fprintln(stderr, NotStarted+err.Error())
+		_ = lastWords(NotStarted + err.Error())
+		return 1
+	}
+	return 0
+}
+
+// Unpack reads the parts in from and puts everything where Enter looks for it, below to. All of it belongs to this process's user.
+func Unpack(from, to string, folders []string) error {
+	syscall.Umask(0)
+	for _, dir := range folders {
+		if err := os.Mkdir(dir, 0o777|fs.ModeSticky); err != nil {
+			return err
+		}
+		if err := os.Chmod(dir, 0o777|fs.ModeSticky); err != nil { // Mkdir passes no sticky bit on
+			return err
+		}
+	}
+	b, err := unpack(from)
+	if err != nil {
+		return err
+	}
+	if err := copySelf(filepath.Join(to, Program)); err != nil {
+		return err
+	}
+	dir := filepath.Join(to, Dir)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	variables, err := json.Marshal(b.Env)
+	if err != nil {
+		return err
+	}
+	for _, f := range append(b.Files, File{environ, variables}, File{inputFile, b.Input}) {
+		if err := put(filepath.Join(dir, f.Name), 0o600, f.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put makes a file in a volume that is new and goes with its pod.
+func put(path string, mode fs.FileMode, data []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func copySelf(to string) error {
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	return put(to, 0o555, self)
+}
+
+// terminationLog is where the cluster reads a container's last words.
+const terminationLog = "/dev/termination-log"
+
+func lastWords(text string) error {
+	f, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

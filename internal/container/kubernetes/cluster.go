@@ -1,0 +1,58 @@
+package kubernetes
+
+import (
+	"context"
+	"io"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// cluster is all that is used of the API, in one namespace. Each method is one request, and needs the verb that stands behind it; needed lists them. Errors
+// are the API's own.
+type cluster interface {
+	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error)                     // jobs: create
+	job(ctx context.Context, name string) (*batchv1.Job, error)                              // jobs: get
+	jobs(ctx context.Context, selector string) ([]batchv1.Job, error)                        // jobs: list
+	deleteJob(ctx context.Context, name string, uid types.UID) error                         // jobs: delete; with what it owns
+	createSecret(ctx context.Context, s *corev1.Secret) error                                // secrets: create
+	tryPod(ctx context.Context, p *corev1.Pod) error                                         // pods: create; nothing is kept of it
+	pods(ctx context.Context, selector string) (all []corev1.Pod, at string, err error)      // pods: list; at: for watchPods
+	watchPods(ctx context.Context, selector, from string) (watch.Interface, error)           // pods: watch
+	patchPod(ctx context.Context, name string, patch []byte) (*corev1.Pod, error)            // pods: patch
+	deletePod(ctx context.Context, name string, uid types.UID, graceSeconds int64) error     // pods: delete
+	log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error)     // pods/log: get
+	may(ctx context.Context, verb, group, resource, subresource string) (ok bool, err error) // nothing: everybody may ask that of himself
+	server() string
+}
+
+// Right is one verb on one resource.
+type Right struct{ Verb, Group, Resource, Subresource string }
+
+// String is how people write it.
+func (r Right) String() string {
+	of := r.Resource
+	if r.Subresource != "" {
+		of += "/" + r.Subresource
+	}
+	return r.Verb + " " + of
+}
+
+// Needed are the rights that a director has to have in its namespace, all of them, and no more.
+func Needed() []Right {
+	return []Right{
+		{"create", "batch", "jobs", ""},
+		{"get", "batch", "jobs", ""},
+		{"list", "batch", "jobs", ""},
+		{"delete", "batch", "jobs", ""},
+		{"create", "", "pods", ""}, // dry runs alone: the API says what is wrong with a pod, or what it has no room for
+		{"list", "", "pods", ""},
+		{"watch", "", "pods", ""},
+		{"patch", "", "pods", ""},
+		{"delete", "", "pods", ""},
+		{"get", "", "pods", "log"},
+		{"create", "", "secrets", ""},
+	}
+}

@@ -1,0 +1,340 @@
+package kubernetes
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"retake/internal/container"
+)
+
+// The kubelet's times, each a tenth of what was measured, but for the least grace: tests wait for less.
+const (
+	leastGrace  = 300 * time.Millisecond
+	statusDelay = 20 * time.Millisecond // from a container's end to the pod's status
+	phaseDelay  = 100 * time.Millisecond
+	syncDelay   = 20 * time.Millisecond
+	pullDelay   = 100 * time.Millisecond
+)
+
+// images that the node has; both have the suite's program as "worker" in their PATH.
+var images = []string{"fake.test/probe:1", "fake.test/worker:1"}
+
+// control is the Job controller's part: one pod, a moment later.
+func (f *fake) control(name string, uid types.UID) {
+	time.Sleep(time.Duration(10+rand.IntN(30)) * time.Millisecond)
+	for {
+		f.mu.Lock()
+		j := f.allJobs[name]
+		if f.over || j == nil || j.UID != uid {
+			f.mu.Unlock()
+			return
+		}
+		if f.admits() == nil && (j.Spec.Suspend == nil || !*j.Spec.Suspend) {
+			t := j.Spec.Template.DeepCopy()
+			p := &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec, Status: corev1.PodStatus{Phase: corev1.PodPending}}
+			p.Name, p.UID, p.ResourceVersion = name+"-"+string(newUID())[:5], newUID(), f.next()
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: name, UID: uid}}
+			f.allPods[p.Name] = p
+			f.event("ADDED", p)
+			f.mu.Unlock()
+			f.kubelet(p.Name)
+			f.finish(name, uid)
+			return
+		}
+		f.mu.Unlock()
+		time.Sleep(syncDelay)
+	}
+}
+
+// finish says on the Job how its pod ended, and has its time to live run out.
+func (f *fake) finish(name string, uid types.UID) {
+	time.Sleep(phaseDelay)
+	f.do(func() {
+		j := f.allJobs[name]
+		if j == nil || j.UID != uid {
+			return
+		}
+		j = j.DeepCopy()
+		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "Job has reached the specified backoff limit"})
+		f.allJobs[name] = j
+	})
+	if f.ttl > 0 {
+		time.Sleep(f.ttl)
+		f.do(func() {
+			if j := f.allJobs[name]; j != nil && j.UID == uid {
+				f.removeJob(j, true)
+			}
+		})
+	}
+}
+
+// now is a pod as the API has it; nil: it is gone, or the test is over.
+func (f *fake) now(name string) *corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.over {
+		return nil
+	}
+	return f.allPods[name]
+}
+
+// await waits until something is so of a pod, or it is gone: false.
+func (f *fake) await(name string, so func(*corev1.Pod) bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		p := f.allPods[name]
+		if p == nil || f.over {
+			return false
+		}
+		if so(p) {
+			return true
+		}
+		f.changed.Wait()
+	}
+}
+
+func (f *fake) set(name string, change func(*corev1.PodStatus)) {
+	f.do(func() {
+		if p := f.allPods[name]; p != nil {
+			f.update(p, func(p *corev1.Pod) { change(&p.Status) })
+		}
+	})
+}
+
+// kubelet places a pod, and plays it to its end.
+func (f *fake) kubelet(name string) {
+	placed := f.await(name, func(p *corev1.Pod) bool {
+		if f.room > 0 {
+			f.room--
+			return true
+		}
+		if len(p.Status.Conditions) == 0 {
+			f.update(p, func(p *corev1.Pod) {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}}
+			})
+		}
+		return false
+	})
+	if !placed {
+		return
+	}
+	defer f.do(func() { f.room++ })
+	f.do(func() {
+		if p := f.allPods[name]; p != nil {
+			f.update(p, func(p *corev1.Pod) {
+				p.Spec.NodeName, p.Status.Conditions, p.Status.StartTime = "node", nil, to(metav1.Now())
+				p.Status.InitContainerStatuses, p.Status.ContainerStatuses = waiting(filesName, "PodInitializing", ""), waiting(workerName, "PodInitializing", "")
+			})
+		}
+	})
+	if p := f.now(name); p != nil {
+		f.play(p)
+	}
+}
+
+func waiting(container, reason, message string) []corev1.ContainerStatus {
+	return []corev1.ContainerStatus{{Name: container, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}}
+}
+
+// leaving reports whether a pod is deleted; then nothing more of it is begun.
+func leaving(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
+
+// play runs a pod's containers. The kubelet of a lost node goes on with what it has, and tells nobody.
+func (f *fake) play(p *corev1.Pod) {
+	name := p.Name
+	secretsThere := func(p *corev1.Pod) bool {
+		return leaving(p) || !slices.ContainsFunc(inSources(p), func(s corev1.VolumeProjection) bool { return f.secrets[s.Secret.Name] == nil })
+	}
+	if !f.await(name, secretsThere) {
+		return
+	}
+	dir := filepath.Join(f.dir, string(p.UID))
+	f.mount(p, dir)
+	for _, c := range []struct {
+		container *corev1.Container
+		statuses  func(*corev1.PodStatus) *[]corev1.ContainerStatus
+	}{
+		{&p.Spec.InitContainers[0], func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.InitContainerStatuses }},
+		{&p.Spec.Containers[0], func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.ContainerStatuses }},
+	} {
+		if !f.pulls(name, c.container, c.statuses) {
+			if p := f.now(name); p != nil && leaving(p) {
+				f.gone(name)
+			}
+			return
+		}
+		q := f.run(p, c.container, dir)
+		if c.container.Name == workerName {
+			f.do(func() { f.played[p.UID], q.began = q, true })
+		}
+		f.set(name, func(s *corev1.PodStatus) {
+			*c.statuses(s) = []corev1.ContainerStatus{{Name: c.container.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
+			if c.container.Name == workerName {
+				s.Phase = corev1.PodRunning
+			}
+		})
+		term, deadline := f.attend(name, q)
+		time.Sleep(statusDelay)
+		f.await(name, func(*corev1.Pod) bool { return !f.nodeLost })
+		f.set(name, func(s *corev1.PodStatus) {
+			*c.statuses(s) = []corev1.ContainerStatus{{Name: c.container.Name, State: corev1.ContainerState{Terminated: &term}}}
+			if deadline {
+				failsForDeadline(s)
+			}
+		})
+		if term.ExitCode != 0 && c.container.Name == filesName {
+			break
+		}
+	}
+	time.Sleep(phaseDelay)
+	f.set(name, func(s *corev1.PodStatus) {
+		if s.Phase = corev1.PodSucceeded; slices.ContainsFunc(s.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.State.Terminated == nil || c.State.Terminated.ExitCode != 0
+		}) || s.Reason != "" {
+			s.Phase = corev1.PodFailed
+		}
+	})
+	if p := f.now(name); p != nil && leaving(p) {
+		f.gone(name)
+	}
+}
+
+// gone is the kubelet's word that nothing is left of a pod that was deleted.
+func (f *fake) gone(name string) {
+	f.await(name, func(*corev1.Pod) bool { return !f.nodeLost })
+	f.do(func() {
+		if p := f.allPods[name]; p != nil {
+			f.removePod(p)
+		}
+	})
+}
+
+// pulls waits for an image, which never comes if the node has it not. false: the pod was deleted meanwhile, or its life is over.
+func (f *fake) pulls(name string, c *corev1.Container, statuses func(*corev1.PodStatus) *[]corev1.ContainerStatus) bool {
+	if slices.Contains(images, c.Image) {
+		p := f.now(name)
+		return p != nil && !leaving(p)
+	}
+	for i := 0; ; i++ {
+		time.Sleep(pullDelay)
+		f.set(name, func(s *corev1.PodStatus) {
+			if i%2 == 0 {
+				*statuses(s) = waiting(c.Name, "ErrImagePull", "failed to pull and unpack image \""+c.Image+"\": not found")
+			} else {
+				*statuses(s) = waiting(c.Name, "ImagePullBackOff", "Back-off pulling image \""+c.Image+"\"")
+			}
+		})
+		p := f.now(name)
+		if p == nil || leaving(p) {
+			return false
+		}
+		if outlived(p) {
+			f.set(name, failsForDeadline)
+			return false
+		}
+	}
+}
+
+func outlived(p *corev1.Pod) bool {
+	return p.Spec.ActiveDeadlineSeconds != nil && time.Since(p.Status.StartTime.Time) >= time.Duration(*p.Spec.ActiveDeadlineSeconds)*time.Second
+}
+
+func failsForDeadline(s *corev1.PodStatus) {
+	s.Phase, s.Reason, s.Message = corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+}
+
+// attend waits for a container's end, and ends it if its pod is deleted or has lived too long: SIGTERM, grace, SIGKILL.
+func (f *fake) attend(name string, q *played) (term corev1.ContainerStateTerminated, deadline bool) {
+	var kill time.Time
+	told := false
+	for {
+		select {
+		case <-q.ended:
+			return q.terminated(), deadline
+		case <-time.After(syncDelay):
+		}
+		p := f.now(name)
+		if p == nil {
+			continue
+		}
+		f.mu.Lock()
+		lost := f.nodeLost
+		f.mu.Unlock()
+		if lost {
+			continue
+		}
+		grace := *p.Spec.TerminationGracePeriodSeconds
+		switch {
+		case leaving(p):
+			grace = *p.DeletionGracePeriodSeconds
+		case outlived(p):
+			deadline = true
+		default:
+			continue
+		}
+		if !told {
+			told, kill = true, time.Now().Add(max(leastGrace, time.Duration(grace)*time.Second))
+			q.signal(syscall.SIGTERM)
+		} else if time.Now().After(kill) {
+			q.signal(syscall.SIGKILL)
+		}
+	}
+}
+
+func inSources(p *corev1.Pod) []corev1.VolumeProjection {
+	for _, v := range p.Spec.Volumes {
+		if v.Name == inVolume {
+			return v.Projected.Sources
+		}
+	}
+	return nil
+}
+
+// volumeDir is where a pod's volume lies.
+func volumeDir(dir, volume string) string { return filepath.Join(dir, "volumes", volume) }
+
+// mount makes the folders of a pod's volumes, and unpacks its Secrets.
+func (f *fake) mount(p *corev1.Pod, dir string) {
+	for _, v := range p.Spec.Volumes {
+		at := volumeDir(dir, v.Name)
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			f.t.Error(err)
+		}
+		if err := os.Chmod(at, 0o777); err != nil {
+			f.t.Error(err)
+		}
+	}
+	for _, s := range inSources(p) {
+		f.mu.Lock()
+		var data []byte
+		if secret := f.secrets[s.Secret.Name]; secret != nil {
+			data = secret.Data[s.Secret.Items[0].Key]
+		}
+		f.mu.Unlock()
+		if err := os.WriteFile(filepath.Join(volumeDir(dir, inVolume), s.Secret.Items[0].Path), data, 0o444); err != nil {
+			f.t.Error(err)
+		}
+	}
+}
+
+// checkoutOf is where this machine sees an attempt's checkout; empty: not yet.
+func (f *fake) checkoutOf(attemptID string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.allPods {
+		if p.Annotations[container.LabelAttempt] == attemptID {
+			return filepath.Join(volumeDir(filepath.Join(f.dir, string(p.UID)), diskVolume), "checkout")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,156 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"retake/internal/container"
+	"retake/internal/container/containertest"
+)
+
+// node is a real cluster of one node, as tools/kube starts it: make kube-test.
+type node struct {
+	dir       string // of the cluster: RETAKE_TEST_KUBE
+	tools     string
+	namespace string
+	admin     *client
+}
+
+const nodeVariable = "RETAKE_TEST_KUBE"
+
+// onNode gives a test a namespace of its own on the real node. It is skipped where there is none.
+func onNode(t *testing.T) *node {
+	t.Helper()
+	dir := os.Getenv(nodeVariable)
+	if dir == "" {
+		t.Skip("no cluster: make kube-test starts one, and sets " + nodeVariable)
+	}
+	tools, err := filepath.Abs("../../../tools/kube")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{dir: dir, tools: tools, namespace: containertest.Name("t")}
+	n.kubectl(t, "", "create", "namespace", n.namespace)
+	t.Cleanup(func() { n.kubectl(t, "", "delete", "namespace", n.namespace, "--wait=false") })
+	if n.admin, err = connect(filepath.Join(dir, "kubeconfig"), n.namespace, nil); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// kubectl runs as the cluster's administrator.
+func (n *node) kubectl(t testing.TB, in string, args ...string) string {
+	t.Helper()
+	out, err := n.try(in, args...)
+	if err != nil {
+		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (n *node) try(in string, args ...string) (string, error) {
+	if n.namespace != "" {
+		args = append([]string{"-n", n.namespace}, args...)
+	}
+	cmd := exec.Command(os.Getenv("H"), append([]string{"kubectl", "--kubeconfig", filepath.Join(n.dir, "kubeconfig")}, args...)...)
+	cmd.Stdin = strings.NewReader(in)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// kubelet does something to the node's: kill, pause, cont, start.
+func (n *node) kubelet(t testing.TB, what string) {
+	t.Helper()
+	if out, err := exec.Command(filepath.Join(n.tools, "node-ctl.sh"), what).CombinedOutput(); err != nil {
+		t.Fatalf("node-ctl.sh %s: %v: %s", what, err, out)
+	}
+}
+
+func (n *node) options(fleet string) Options {
+	return Options{
+		Fleet: fleet, Owner: "test", Namespace: n.namespace, Kubeconfig: filepath.Join(n.dir, "kubeconfig"), WorkerImage: "retake.test/probe:1", Grace: 3 * time.Second,
+	}
+}
+
+func openNode(t testing.TB, o Options) *Kubernetes {
+	t.Helper()
+	k, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+func (n *node) spec(t testing.TB, argv ...string) container.Spec {
+	s := specFor(t, argv...)
+	s.Image = "retake.test/probe:1"
+	return s
+}
+
+// uid is that of an attempt's pod; empty: there is none.
+func (n *node) uid(t testing.TB, attemptID string) string {
+	pods, _, err := n.admin.pods(t.Context(), ofAttempt(attemptID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods) == 0 {
+		return ""
+	}
+	return string(pods[0].UID)
+}
+
+// pid is that of an attempt's first process, as this machine knows it.
+func (n *node) pid(t testing.TB, attemptID string) int {
+	uid := n.uid(t, attemptID)
+	all, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range all {
+		groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+		status, _ := os.ReadFile(filepath.Join(dir, "status"))
+		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if uid != "" && bytes.Contains(groups, []byte("pod"+uid)) && bytes.Contains(status, []byte("\t1\n")) && bytes.HasPrefix(command, []byte(container.WorkerPath)) {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			return pid
+		}
+	}
+	t.Fatalf("%s has no first process", attemptID)
+	return 0
+}
+
+// checkout is where this machine sees an attempt's.
+func (n *node) checkout(t testing.TB, attemptID string) string {
+	return filepath.Join(n.dir, "kubelet/pods", n.uid(t, attemptID), "volumes/kubernetes.io~empty-dir", diskVolume, "checkout")
+}
+
+func (n *node) exists(t testing.TB, attemptID string) bool {
+	_, err := n.admin.job(context.Background(), jobName(attemptID))
+	pods, _, listErr := n.admin.pods(context.Background(), ofAttempt(attemptID))
+	if listErr != nil {
+		t.Error(listErr)
+	}
+	return err == nil || len(pods) > 0
+}
+
+func (n *node) subject(o func(fleet string) Options) containertest.Subject {
+	return containertest.Subject{
+		Capabilities: containertest.Capabilities{Adoption: true, MemoryLimit: true, Confinement: true, Images: true},
+		Fleet:        "f", Parallel: true,
+		Open:  func(t testing.TB, fleet string) container.Runtime { return openNode(t, o(fleet)) },
+		Spec:  func(t testing.TB, _ string) container.Spec { return n.spec(t) },
+		Where: func(t testing.TB, s container.Spec) string { return n.checkout(t, s.AttemptID) },
+		Kill: func(t testing.TB, attemptID string) {
+			if err := syscall.Kill(n.pid(t, attemptID), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Exists: n.exists,
+	}
+}

@@ -1,0 +1,214 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/container"
+)
+
+// eventually polls what another part of the cluster makes true.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 30 s", what)
+		}
+	}
+}
+
+func statusNow(t testing.TB, k *Kubernetes, attemptID string) container.Status {
+	t.Helper()
+	list, err := k.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if s.AttemptID == attemptID {
+			return s
+		}
+	}
+	return container.Status{}
+}
+
+func awaitState(t testing.TB, k *Kubernetes, attemptID string, want container.State) {
+	t.Helper()
+	eventually(t, "state "+string(want), func() bool { return statusNow(t, k, attemptID).State == want })
+}
+
+func ensured(t testing.TB, k *Kubernetes, s container.Spec) container.Spec {
+	t.Helper()
+	if err := k.Ensure(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// stopped ends an attempt, of which nothing may be left then.
+func stoppedAt(t testing.TB, f *fake, k *Kubernetes, s container.Spec, grace time.Duration) container.Exit {
+	t.Helper()
+	exit, err := k.Stop(context.Background(), s.AttemptID, grace, nil)
+	if err != nil {
+		t.Fatalf("Stop: %v", err)
+	}
+	if s := statusNow(t, k, s.AttemptID); s.State != "" {
+		t.Errorf("listed as %+v", s)
+	}
+	eventually(t, "nothing is left", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.allJobs)+len(f.allPods)+len(f.secrets) == 0
+	})
+	return exit
+}
+
+// What an attempt waits for is said in the cluster's words, also where neither Job nor pod has them, and it runs when that is over.
+func TestWaitingSaysForWhat(t *testing.T) {
+	needBoxes(t)
+	t.Parallel()
+	for _, c := range []struct {
+		name, want  string
+		begin, over func(*fake)
+	}{
+		{"no node has room", "Unschedulable: 0/1 nodes are available: 1 Insufficient cpu.", func(f *fake) { f.room = 0 }, func(f *fake) { f.room = 1 }},
+		{"a quota for pods", "exceeded quota: q, requested: pods=1", func(f *fake) { f.podQuota = true }, func(f *fake) { f.podQuota = false }},
+		{"a rule", `pod rejected: RuntimeClass "nope" not found`, func(f *fake) { f.refuse = `pod rejected: RuntimeClass "nope" not found` }, func(f *fake) { f.refuse = "" }},
+		{"a queue", "its Job is suspended", func(f *fake) { f.suspend = true }, (*fake).unsuspend},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			f.do(func() { c.begin(f) })
+			k := openFake(t, f, options("f"))
+			s := ensured(t, k, specFor(t, "exit", "0"))
+			eventually(t, c.want, func() bool {
+				s := statusNow(t, k, s.AttemptID)
+				return s.State == container.StatePending && strings.Contains(s.Waiting, c.want)
+			})
+			f.do(func() { c.over(f) })
+			awaitState(t, k, s.AttemptID, container.StateExited)
+			if exit := stoppedAt(t, f, k, s, 0); !exit.Known || exit.ExitCode != 0 {
+				t.Errorf("got %+v", exit)
+			}
+		})
+	}
+}
+
+// One that is given up while it waits never ran, and says what it has waited for.
+func TestStopWhileItWaits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, want string
+		begin      func(*fake)
+	}{
+		{"for a node", "Insufficient cpu", func(f *fake) { f.room = 0 }},
+		{"for its pod", "", func(f *fake) { f.podQuota = true }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			f.do(func() { c.begin(f) })
+			k := openFake(t, f, options("f"))
+			s := ensured(t, k, specFor(t, "exit", "0"))
+			eventually(t, c.want, func() bool { return strings.Contains(statusNow(t, k, s.AttemptID).Waiting, c.want) })
+			if exit := stoppedAt(t, f, k, s, time.Minute); exit.Known || exit.Killed || !strings.Contains(exit.Words, c.want) {
+				t.Errorf("got %+v", exit)
+			}
+		})
+	}
+}
+
+// A quota for Jobs is no fault of the attempt's, and may have room later.
+func TestQuotaForJobs(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	k := openFake(t, f, options("f"))
+	f.do(func() { f.jobQuota = true })
+	s := specFor(t, "exit", "0")
+	err := k.Ensure(t.Context(), s)
+	if !errors.Is(err, container.ErrNoRoom) || !errors.Is(err, container.ErrDaemon) || !container.Transient(err) || !strings.Contains(err.Error(), "count/jobs.batch=1") {
+		t.Errorf("got %v", err)
+	}
+	if s := statusNow(t, k, s.AttemptID); s.State != "" {
+		t.Errorf("listed as %+v", s)
+	}
+}
+
+// Whatever right is missing is named, with what to do about it; none is asked for in vain.
+func TestMissingRights(t *testing.T) {
+	needBoxes(t)
+	t.Parallel()
+	for _, r := range Needed() {
+		t.Run(r.String(), func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			f.do(func() { f.forbidden[r] = true })
+			errs := everything(t, f)
+			seen, err := look(t.Context(), f, "ns", Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lacks, err := seen.Missing(t.Context()); err != nil || len(lacks) != 1 || lacks[0] != r {
+				t.Errorf("missing: %v, %v", lacks, err)
+			}
+			if r.Verb == "watch" { // it is tried again for ever, and lists say so in the end
+				return
+			}
+			for _, err := range errs {
+				if errors.Is(err, container.ErrSpec) && !container.Transient(err) && strings.Contains(err.Error(), "cannot "+r.Verb) && strings.Contains(err.Error(), "grant it") {
+					return
+				}
+			}
+			t.Errorf("without %s: %v", r, errs)
+		})
+	}
+}
+
+// everything uses the API in each way once, and returns what went wrong.
+func everything(t *testing.T, f *fake) (errs []error) {
+	o := options("f")
+	o.Sample = specFor(t, "exit", "0")
+	k, err := open(t.Context(), f, o, quick)
+	if err != nil {
+		return []error{err}
+	}
+	defer k.Close()
+	s := specFor(t, "ignore")
+	errs = append(errs, k.Ensure(t.Context(), s))
+	if errs[0] == nil && !f.forbidden[Right{"watch", "", "pods", ""}] {
+		awaitState(t, k, s.AttemptID, container.StateRunning)
+		errs = append(errs, k.FollowOutput(shortly(t), s.AttemptID, func(container.Printed) {}))
+		_, err := k.Stop(shortly(t), s.AttemptID, o.Grace, nil)
+		errs = append(errs, err)
+	}
+	_, err = k.Stop(t.Context(), s.AttemptID, 0, nil)
+	return append(errs, err)
+}
+
+func shortly(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Each right is used, by the fake's count.
+func TestNoRightIsForNothing(t *testing.T) {
+	needBoxes(t)
+	t.Parallel()
+	f := newFake(t)
+	everything(t, f)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range Needed() {
+		if f.asked[r] == 0 {
+			t.Errorf("%s was not used", r)
+		}
+		delete(f.asked, r)
+	}
+	if len(f.asked) > 0 {
+		t.Errorf("used without being needed: %v", f.asked)
+	}
+}

@@ -1,0 +1,56 @@
+package director
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"retake/internal/audit"
+	"retake/internal/container"
+	"retake/internal/fsm"
+)
+
+// fences reports whether an attempt whose stop failed with err is to be fenced now: its runtime cannot confirm the end, and the order allows a fence.
+func (s *session) fences(o *fsm.StopOrder, err error) bool {
+	return errors.Is(err, container.ErrUnconfirmed) && !o.FenceAt.IsZero() && !s.owner.clock.peek().Before(o.FenceAt)
+}
+
+// shutOut returns when nothing that a worker sends is taken any more: the bus has confirmed that its credential is good for nothing, now and after a restart.
+// What it has sent before stays, and counts.
+func (s *session) shutOut(ctx context.Context, worker string) error {
+	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
+	defer cancel()
+	if err := s.bus.Revoke(ctx, worker); err != nil {
+		return fmt.Errorf("%w: %w", errBus, err)
+	}
+	return nil
+}
+
+// lostOutput bounds the wait for the output of a fenced attempt, which may go on for ever where nobody hears it.
+const lostOutput = time.Second
+
+// lastOutput is finishOutput at an attempt's end, or after its fence.
+func (s *session) lastOutput(ctx context.Context, e fsm.Effect, fenced bool) *audit.StoredOutput {
+	if fenced {
+		limited, cancel := context.WithTimeout(ctx, lostOutput)
+		defer cancel()
+		ctx = limited
+	}
+	return s.finishOutput(ctx, e)
+}
+
+// unconfirmed is the end of an attempt that nobody can confirm, with the runtime's words for why.
+func unconfirmed(err error) container.Exit {
+	x := container.Exit{Cause: container.EndNodeLost, Words: err.Error()}
+	if e, ok := errors.AsType[*container.Error](err); ok && e.Cause != nil {
+		x.Words = e.Cause.Error()
+	}
+	return x
+}
+
+// clusterSays is what a runtime that places attempts by itself says of an end, for people.
+func clusterSays(x container.Exit) string {
+	return fmt.Sprintf("the cluster on the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
+}

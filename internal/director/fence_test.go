@@ -1,0 +1,128 @@
+package director
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+	"retake/internal/fsm"
+)
+
+// lostNode is a director whose first attempt at an issue gets a node that is lost once it works.
+func lostNode(t *testing.T, play func(ctx context.Context, a *fakeWorker) int, decides func(*fsm.Config)) (s *harness, key, first string) {
+	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		if a.plan.Attempt > 1 {
+			return a.work(ctx)
+		}
+		return play(ctx, a)
+	})
+	s.decides = func(c *fsm.Config) {
+		c.HeartbeatTTL, c.FenceAfter = 3*time.Second, time.Second
+		decides(c)
+	}
+	key = s.github.CreateIssue(repo, "octocat", "Widen the widget", "please", "agent-task")
+	s.start()
+	s.until("the first attempt works", func() bool {
+		return s.logs.FilterMessage("transition").FilterField(zap.String("event", "hello")).Len() == 1
+	})
+	first = s.runtime.attempts()[0]
+	s.runtime.lose(first, true)
+	return s, key, first
+}
+
+// TestALostNode: nobody can confirm that a worker on a lost node is gone. It is fenced: the bus takes nothing of it any more, the next attempt begins while it
+// works on, and what it does comes to nothing. When its node is back it is removed.
+func TestALostNode(t *testing.T) {
+	t.Parallel()
+	report, refused := make(chan struct{}), make(chan error, 1)
+	s, key, first := lostNode(t, func(ctx context.Context, a *fakeWorker) int {
+		<-report // by then another attempt has begun
+		send, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		refused <- a.client.Report(send, &wire.WorkerResult{
+			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
+		})
+		<-ctx.Done()
+		return 1
+	}, func(c *fsm.Config) { c.CheckoutTravels = true })
+	s.until("the second attempt begins", func() bool { return s.runtime.begun() == 2 })
+	if _, there := s.runtime.stopped(first); !there {
+		t.Fatal("the first is gone")
+	}
+	close(report)
+	if err := <-refused; err == nil {
+		t.Error("the bus has taken a report of a worker that was fenced")
+	}
+	s.until("the work of the second is delivered", s.labelled(key, "agent-review"))
+	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
+		t.Errorf("the verdicts are %q", v)
+	}
+	s.until("what is left is to be removed", func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
+	s.runtime.lose(first, false)
+	s.stop()
+	s.start() // it is asked for again at once
+	s.until("it is removed", func() bool { _, there := s.runtime.stopped(first); return !there })
+}
+
+// TestALostNodeWithAMount: an attempt that works on the director's own checkout is not fenced, whatever its runtime says.
+func TestALostNodeWithAMount(t *testing.T) {
+	t.Parallel()
+	s, key, first := lostNode(t, func(ctx context.Context, _ *fakeWorker) int {
+		<-ctx.Done()
+		return 1
+	}, func(*fsm.Config) {})
+	s.until("it could not be stopped for longer than a fence takes", func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
+	if n := s.runtime.begun(); n != 1 {
+		t.Fatalf("%d attempts were begun, and the first may still write into the checkout", n)
+	}
+	s.runtime.lose(first, false)
+	s.until("the work of the second is delivered", s.labelled(key, "agent-review"))
+}
+
+// TestPendingIsWaiting: a worker that its runtime has accepted and not started misses no hello, and tasks says what it waits for.
+func TestPendingIsWaiting(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	s.runtime.room = make(chan struct{})
+	s.decides = func(c *fsm.Config) {
+		c.PendingTimeout, c.CheckoutTravels = time.Minute, true
+		c.HeartbeatTTL, c.StartTimeout = 3*time.Second, 3*time.Second
+	}
+	key := s.github.CreateIssue(repo, "octocat", "Widen the widget", "please", "agent-task")
+	s.start()
+	waits := func() bool {
+		now, err := AskSnapshot(t.Context(), s.config.Director.DataDir)
+		return err == nil && len(now.Tasks) == 1 && now.Tasks[0].State == fsm.Starting.String() && strings.Contains(now.Tasks[0].WaitsFor, noRoom)
+	}
+	s.until("tasks says what is missing", waits)
+	time.Sleep(8 * time.Second) // the grace after a start, and the time for a hello
+	if !waits() {
+		t.Error("it does not wait any more")
+	}
+	s.stop()
+	s.start()
+	s.until("another director waits on", waits)
+	close(s.runtime.room)
+	s.until("the work is delivered", s.labelled(key, "agent-review"))
+	if n := s.runtime.begun(); n != 1 || len(s.verdicts(key)) > 0 {
+		t.Errorf("it took %d attempts, with the verdicts %q", n, s.verdicts(key))
+	}
+}
+
+// TestTheClustersWords: of an end that the runtime cannot confirm, people read its own words.
+func TestTheClustersWords(t *testing.T) {
+	err := &container.Error{Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop k21-1", Cause: errors.New("node node-3 does not answer since 10:02")}
+	if x := unconfirmed(err); x.Words != "node node-3 does not answer since 10:02" || x.Cause != container.EndNodeLost || x.Known {
+		t.Errorf("the end is %+v", x)
+	}
+	if f := failed(err).Failure; !f.Transient || f.Reason != "worker_lost" || f.Resource != "" || f.Text != "node node-3 does not answer since 10:02" {
+		t.Errorf("the failure is %+v", f)
+	}
+}

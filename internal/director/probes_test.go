@@ -1,0 +1,69 @@
+package director
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"retake/internal/bus/bustest"
+)
+
+// probed is how the director answers a supervisor: the status, and all that it says.
+func (s *harness) probed(path string) string {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.address(path), http.NoBody)
+	must(s.t, err)
+	answer, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+	must(s.t, err)
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	must(s.t, err)
+	return answer.Status[:3] + " " + strings.TrimSpace(string(body))
+}
+
+// A supervisor that asks a director whose bus is away is told that it is unhealthy, and that a restart would not help: the same goes for one that stands by and one that leads.
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
+	s.config.Director.HTTPListen = "127.0.0.1:0"
+	server := bustest.New(t, t.TempDir())
+	s.config.AgentBus.URL, s.config.AgentBus.Credentials = server.URL, server.Credentials()
+	leader := leadInstead(t, s.config)
+	s.standBy(leader)
+	want := func(health, live string) {
+		t.Helper()
+		s.until("healthy: "+health+", alive: "+live, func() bool { return s.probed(healthPath) == health && s.probed(livePath) == live })
+	}
+	want("200 yes", "200 yes")
+	leader.lease.Release(t.Context())
+	s.until("it leads", func() bool {
+		return strings.Contains(s.scraped(&http.Client{}, s.address(metricsPath)), "retake_leader 1")
+	})
+	want("200 yes", "200 yes")
+	server.Stop()
+	want("503 no", "200 yes")
+	server.Start()
+	want("200 yes", "200 yes")
+	s.stop() // before the server
+}
+
+// What a restart mends is an owner that does not answer; one whose session is over is no such one.
+func TestAStuckOwnerIsNotAlive(t *testing.T) {
+	t.Parallel()
+	stuck := &session{daemon: &daemon{}, owner: &owner{inputs: make(chan input), done: make(chan struct{})}}
+	asked := func() int {
+		w := httptest.NewRecorder()
+		stuck.live(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, livePath, http.NoBody))
+		return w.Code
+	}
+	if status := asked(); status != http.StatusServiceUnavailable {
+		t.Errorf("an owner that does not answer: %d", status)
+	}
+	close(stuck.owner.done)
+	if status := asked(); status != http.StatusOK {
+		t.Errorf("a session that is over: %d", status)
+	}
+}

@@ -1,0 +1,191 @@
+package director
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/checkpoint"
+	"retake/internal/fsm"
+	"retake/internal/recovery"
+	"retake/internal/workspace"
+)
+
+// A checkout that travels (workspace.transport) is published before an attempt, and received after it: in between it is the worker's, and what the worker has sent of it is on the bus.
+
+// checkoutRules are what workers' checkouts are held to.
+func (d *daemon) checkoutRules() bus.CheckoutRules {
+	l := d.travelLimits()
+	return bus.CheckoutRules{
+		Limits: checkpoint.Limits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes},
+		Quota:  d.config.Checkout.QuotaBytes(), Task: nonceOf,
+	}
+}
+
+func (d *daemon) travelLimits() wire.CheckoutLimits {
+	c := d.config.Checkout
+	return wire.CheckoutLimits{Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes, Bytes: int64(c.MaxBytes)}
+}
+
+func nonceOf(worker string) string {
+	nonce, _, _ := fsm.ParseAttemptID(worker)
+	return nonce
+}
+
+// publish stores the checkout that an attempt begins with, and gives it to the attempt. What was stored of it before is not stored again.
+func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.PlanCheckout, error) {
+	store, err := s.bus.Checkout(ctx, e.Nonce)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBus, err)
+	}
+	put := func(d checkpoint.Digest, data []byte) error {
+		if err := store.Put(ctx, d, data); err != nil {
+			return fmt.Errorf("%w: %w", errBus, err)
+		}
+		return nil
+	}
+	var m *checkpoint.Manifest
+	var record json.RawMessage
+	before := s.sentBefore(ctx, store)
+	if e.Start.Validate {
+		m, err = s.workspace.PublishValidation(ctx, e.Nonce, before, put)
+	} else {
+		m, record, err = s.workspace.Publish(ctx, e.Nonce, before, put)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Open(ctx, bus.OpenCheckout{Worker: e.Worker, Start: m.Root, Writes: !e.Start.Validate}, record); err != nil {
+		return nil, fmt.Errorf("%w: %w", errBus, err)
+	}
+	plan := &wire.PlanCheckout{Manifest: m.Root.String()}
+	if e.Start.Validate {
+		return plan, nil
+	}
+	limits := s.travelLimits()
+	plan.CheckpointSeconds, plan.Limits = c.Workspace.Checkpoint.Seconds(), &limits
+	return plan, s.workspace.Published(ctx, e.Nonce, m.Root)
+}
+
+// mounted forgets what is stored of a checkout that has travelled, and does not any more: from now on it changes here.
+func (s *session) mounted(ctx context.Context, nonce string) error {
+	_, there, err := s.bus.CheckoutState(ctx, nonce)
+	if err == nil && there {
+		err = s.bus.DropCheckout(ctx, nonce)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBus, err)
+	}
+	return nil
+}
+
+// sentBefore is what is stored of a checkout; nil: nothing that can be read.
+func (s *session) sentBefore(ctx context.Context, store *bus.CheckoutStore) *checkpoint.Tree {
+	state, there, err := store.State(ctx)
+	if err != nil || !there || state.Manifest == (checkpoint.Digest{}) {
+		return nil
+	}
+	m, err := store.Load(ctx, state.Manifest, checkpoint.Unlimited)
+	if err != nil {
+		return nil
+	}
+	for d := range m.Chunks {
+		if !store.Has(d) { // the server has lost some: all is stored anew
+			return nil
+		}
+	}
+	return m.Tree
+}
+
+// receive brings the director's copy of a checkout up to what the last attempt has sent. Nothing is stored of one that does not travel. No worker may have it.
+func (s *session) receive(ctx context.Context, nonce string) error {
+	state, there, err := s.bus.CheckoutState(ctx, nonce)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBus, err)
+	}
+	if !there || state.Manifest == (checkpoint.Digest{}) {
+		return nil
+	}
+	store, err := s.bus.Checkout(ctx, nonce)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBus, err)
+	}
+	return s.workspace.Receive(ctx, nonce, workspace.Sent{
+		Root: state.Manifest, Record: state.Record, Fetch: store.Chunk,
+		Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
+			m, err := store.Load(ctx, state.Manifest, s.checkoutRules().Limits)
+			if errors.Is(err, bus.ErrNoChunk) {
+				err = fmt.Errorf("%w: the bus has lost what was sent of the checkout: %w", workspace.ErrLost, err)
+			}
+			return m, err
+		},
+	})
+}
+
+// received runs what looks at a checkout on the one that the last attempt has sent, and keeps what the director notes of it for one that takes over.
+func (s *session) received(run executor) executor {
+	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+		if err := s.receive(ctx, e.Nonce); err != nil {
+			return failed(err)
+		}
+		out := run(ctx, e)
+		if record := s.workspace.Record(e.Nonce); record != nil && ctx.Err() == nil {
+			if err := s.bus.KeepRecord(ctx, e.Nonce, record); err != nil {
+				s.log.Debug("the record of a checkout is not on the bus", zap.String("task", e.Nonce), zap.Error(err))
+			}
+		}
+		return out
+	}
+}
+
+// takeBack ends what an attempt may send, and receives what it has sent. Its container is gone, or nothing that it sends counts any more.
+func (s *session) takeBack(ctx context.Context, e fsm.Effect) error {
+	if _, err := s.bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
+		return fmt.Errorf("%w: %w", errBus, err)
+	}
+	return s.receive(ctx, e.Nonce)
+}
+
+// heldBack says, for people, why the checkout of a worker was not taken; empty: it was, or does not travel.
+func (s *session) heldBack(worker string) (cause string) {
+	ctx, cancel := context.WithTimeout(context.Background(), revokeTimeout)
+	defer cancel()
+	state, there, err := s.bus.CheckoutState(ctx, nonceOf(worker))
+	if err != nil {
+		s.log.Warn("why a checkout was not taken is not known", zap.String("worker", worker), zap.Error(err))
+	}
+	if err != nil || !there || state.Refused == nil || state.Refused.Worker != worker {
+		return ""
+	}
+	return recovery.TooMuch + state.Refused.Text
+}
+
+// lostWork says how much of a worker's work is lost that has ended without a report; empty: none, or its checkout does not travel.
+func (s *session) lostWork(ctx context.Context, worker string) string {
+	state, there, err := s.bus.CheckoutState(ctx, nonceOf(worker))
+	if err != nil || !there || state.At.IsZero() || state.Attempt != "" && state.Attempt != worker {
+		return ""
+	}
+	return lostSince(state.At, state.Attempt == "", time.Now())
+}
+
+// lostSince is that sentence. none: no checkpoint of the attempt's own counts.
+func lostSince(at time.Time, none bool, now time.Time) string {
+	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
+	unit := "minutes"
+	if minutes == 1 {
+		unit = "minute"
+	}
+	since := "since the last checkpoint at " + at.UTC().Format("2006-01-02 15:04 UTC")
+	if none {
+		since = "since it began at " + at.UTC().Format("2006-01-02 15:04 UTC") + ", for no checkpoint had arrived,"
+	}
+	return fmt.Sprintf("the work of up to %d %s %s is lost", minutes, unit, since)
+}

@@ -1,0 +1,193 @@
+package director
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"retake/internal/bus"
+	"retake/internal/bus/server"
+	"retake/internal/config"
+	"retake/internal/github/githubtest"
+)
+
+// travelling is a whole director with real workers as processes, whose checkouts travel. Their one stage runs a shell script.
+func travelling(t *testing.T, script string) *harness {
+	t.Helper()
+	s := newHarness(t, nil)
+	core, logs := observer.New(zap.DebugLevel) // that says of each checkpoint
+	s.logs, s.log = logs, zap.New(core)
+	data := s.config.Director.DataDir
+	placeWorker(t, filepath.Join(filepath.Dir(data), "worker"))
+	s.config.Containers.Runtime = "process"
+	s.config.Workspace = config.Workspace{Transport: config.TransportSync, Checkpoint: 200 * time.Millisecond}
+	s.config.Stages = []config.Stage{{Name: "CODE", Run: []string{"sh", "-c", script}, Timeout: time.Minute}}
+	for dir := data; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) { // plain processes of another user pass through
+		_ = os.Chmod(dir, 0o711)
+	}
+	return s
+}
+
+// gate is a file that a script waits for, and opens when it is made.
+func gate(t *testing.T) (wait string, open func()) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "go")
+	must(t, os.Chmod(filepath.Dir(file), 0o755))
+	return "while [ ! -e " + file + " ]; do sleep 0.1; done", func() { must(t, os.WriteFile(file, nil, 0o644)) }
+}
+
+// checkpoints is how many have counted of a worker, if they were to say anything new.
+func (s *harness) checkpoints(worker string) (n int) {
+	for _, e := range s.logs.FilterMessage("checkpoint").All() {
+		if m := e.ContextMap(); m["worker"] == worker && m["changed"] == true {
+			n++
+		}
+	}
+	return n
+}
+
+// workers are the attempts that have a folder, in their order.
+func (s *harness) workers() (all []string) {
+	found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "*", "*-[0-9]*", "attempt.json"))
+	for _, file := range found {
+		all = append(all, filepath.Base(filepath.Dir(file)))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// delivered are the files of a branch.
+func (s *harness) delivered(branch string) []string {
+	return strings.Fields(s.git("ls-tree", "-r", "--name-only", branch))
+}
+
+// TestCheckoutTravelsToItsWorker: what is delivered is what the worker has made in a folder that this director never sees, without what is Retake's own.
+func TestCheckoutTravelsToItsWorker(t *testing.T) {
+	t.Parallel()
+	s := travelling(t, "test -e README.md && mkdir -p a/b && echo done > a/b/work.txt && chmod 755 a/b/work.txt && ln -s a/b/work.txt link && rm README.md")
+	key := s.github.CreateIssue(repo, "octocat", "Elsewhere", "", "agent-task")
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"a/b/work.txt", "link"}) {
+		t.Errorf("delivered %q", got)
+	}
+	if mode := s.git("ls-tree", "-r", "retake/1-a1"); !strings.Contains(mode, "100755 blob") || !strings.Contains(mode, "120000 blob") {
+		t.Errorf("modes %q", mode)
+	}
+	if v := s.verdicts(key); len(v) > 0 {
+		t.Errorf("verdicts %q", v)
+	}
+}
+
+// TestWorkerThatVanishesLosesACheckpoint: it is killed with all that is in its folder. The next attempt begins with what had arrived, and the issue says how much had not.
+func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
+	t.Parallel()
+	wait, open := gate(t)
+	s := travelling(t, "if [ -e half.txt ]; then echo done > work.txt; exit; fi; echo half > half.txt; "+wait)
+	key := s.github.CreateIssue(repo, "octocat", "Vanishes", "", "agent-task")
+	s.start()
+	s.until("a checkpoint with half of the work", func() bool {
+		w := s.workers()
+		return len(w) == 1 && s.checkpoints(w[0]) > 0
+	})
+	defer open()
+	killWorkers(t, filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"), s.config.Director.DataDir)
+	s.until("review", s.labelled(key, "agent-review"))
+	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
+		t.Errorf("verdicts %q; want worker_lost alone", v)
+	}
+	if got := s.delivered("retake/1-a2"); !slices.Equal(got, []string{"README.md", "half.txt", "work.txt"}) {
+		t.Errorf("delivered %q", got)
+	}
+	s.until("the issue says how much was lost", func() bool {
+		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool {
+			return strings.Contains(c.Body, "the work of up to 1 minute since the last checkpoint at ") && strings.Contains(c.Body, " is lost")
+		})
+	})
+}
+
+// TestDirectorEndsInMidAttempt: the next one takes what the worker sends, and knows what the one before has taken.
+func TestDirectorEndsInMidAttempt(t *testing.T) {
+	t.Parallel()
+	wait, open := gate(t)
+	s := travelling(t, "echo half > half.txt; "+wait+"; echo done > work.txt")
+	key := s.github.CreateIssue(repo, "octocat", "Goes on", "", "agent-task")
+	s.start()
+	s.until("a checkpoint", func() bool {
+		w := s.workers()
+		return len(w) == 1 && s.checkpoints(w[0]) > 0
+	})
+	s.stop()
+	open()
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "half.txt", "work.txt"}) || len(s.verdicts(key)) > 0 {
+		t.Errorf("delivered %q, verdicts %q", got, s.verdicts(key))
+	}
+}
+
+// TestTooMuchDoesNotTravel: the task is blocked, the question names the limit and its key, and a clean checkout is what it advises.
+func TestTooMuchDoesNotTravel(t *testing.T) {
+	t.Parallel()
+	s := travelling(t, "for i in $(seq 1 1200); do echo x > file-$i; done")
+	s.config.Checkout.MaxFiles = 1000
+	key := s.github.CreateIssue(repo, "octocat", "Too much", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	if v := s.verdicts(key); !slices.Equal(v, []string{"scope_violation"}) {
+		t.Errorf("verdicts %q", v)
+	}
+	s.until("a question that names the limit", func() bool {
+		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool {
+			return strings.Contains(c.Body, "checkout.max_files") && strings.Contains(c.Body, "/agent fresh")
+		})
+	})
+}
+
+// TestNothingIsLeftOnTheBus: of a task that is over no chunk is stored.
+func TestNothingIsLeftOnTheBus(t *testing.T) {
+	t.Parallel()
+	s := travelling(t, "echo done > work.txt")
+	key := s.github.CreateIssue(repo, "octocat", "Tidy", "", "agent-task")
+	s.start()
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("checkout removed", func() bool {
+		left, err := os.ReadDir(filepath.Join(s.config.Director.DataDir, "tasks"))
+		return err == nil && len(left) == 0
+	})
+	s.stop()
+	srv, err := server.Start(t.Context(), server.Options{Dir: filepath.Join(s.config.Director.DataDir, "bus")})
+	must(t, err)
+	b, err := bus.Open(t.Context(), bus.Options{Server: srv})
+	must(t, err)
+	defer func() { must(t, b.Close(context.Background())) }()
+	left, err := b.Checkouts(t.Context())
+	if err != nil || len(left) > 0 {
+		t.Errorf("left %q, %v", left, err)
+	}
+}
+
+// TestLostSince: at least a minute, rounded up, with the time for people.
+func TestLostSince(t *testing.T) {
+	at := time.Date(2026, 11, 27, 9, 58, 0, 0, time.UTC)
+	for _, c := range []struct {
+		after time.Duration
+		none  bool
+		want  string
+	}{
+		{0, false, "the work of up to 1 minute since the last checkpoint at 2026-11-27 09:58 UTC is lost"},
+		{61 * time.Second, false, "the work of up to 2 minutes since the last checkpoint at 2026-11-27 09:58 UTC is lost"},
+		{5 * time.Minute, true, "the work of up to 5 minutes since it began at 2026-11-27 09:58 UTC, for no checkpoint had arrived, is lost"},
+	} {
+		if got := lostSince(at, c.none, at.Add(c.after)); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

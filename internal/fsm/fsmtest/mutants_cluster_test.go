@@ -1,0 +1,88 @@
+package fsmtest
+
+// clusterMutants: attempts that a runtime places by itself: which wait, are ended by it, or are where nobody can confirm their end.
+var clusterMutants = []mutant{
+	{
+		"whoever cannot be stopped is fenced", "fsm/fence.go",
+		"if t.Travels {", "if t != nil {",
+		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop"},
+		false,
+	},
+	{
+		"the transport is looked up when an attempt is stopped", "fsm/fence.go",
+		"if t.Travels {", "if m.cfg.CheckoutTravels {",
+		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop", endsSomewhere}, // or it is never fenced
+		false,
+	},
+	{
+		"the journal has another transport than the worker", "fsm/attempt.go",
+		"Travels: order.Travels,", "Travels: true,",
+		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop"},
+		false,
+	},
+	{
+		"a fence comes at once", "fsm/fence.go",
+		"o.FenceAt = m.now.Add(grace + m.cfg.FenceAfter)", "o.FenceAt = m.now.Add(grace)",
+		[]string{fencedCounts},
+		false,
+	},
+	{
+		"nobody writes down that it was fenced", "fsm/attempt.go",
+		"	if g.Fenced {\n		m.record(", "	if g.Fenced && t.Attempt > 9 {\n		m.record(",
+		[]string{fencedCounts},
+		false,
+	},
+	{
+		"who was fenced is heard", "fsm/machine.go",
+		"return t, t != nil && t.Attempt == n && t.State.Info().Live", "return t, t != nil && t.Attempt == n && (t.State.Info().Live || t.Ending.Fenced != \"\")",
+		[]string{fencedCounts, "OnlyTheTable"},
+		false,
+	},
+	{
+		"a success of who was fenced is handed in", "fsm/attempt.go",
+		"case done && g.Fenced:", "case done && g.Fenced && t.Attempt > 9:",
+		[]string{fencedCounts},
+		false,
+	},
+	{
+		"accepted is taken for running", "fsm/attempt.go",
+		"case m.cfg.PendingTimeout > 0 && t.State == Starting:", "case m.cfg.PendingTimeout > 0 && t.State == Starting && t.Attempt > 9:",
+		[]string{pendingWaits},
+		false,
+	},
+	{
+		"what waits for room is given no time", "fsm/placement.go",
+		"t.Waits, t.Until = &w, f.Until", "t.Waits, t.Until = &w, m.now",
+		[]string{pendingWaits},
+		false,
+	},
+	{
+		"room is waited for for ever", "fsm/liveness.go",
+		"at = sooner(at, m.afterGrace(t.Until))", "at = sooner(at, time.Time{})",
+		stuck, false,
+	},
+	{
+		"other words begin the wait anew", "fsm/placement.go",
+		"		until = t.Until\n", "		until = m.now.Add(m.cfg.PendingTimeout)\n",
+		[]string{pendingWaits},
+		false,
+	},
+	{
+		"an image that is missing is waited for like room", "fsm/placement.go",
+		"		until = sooner(until, m.now.Add(imageTimeout))\n", "		until = sooner(until, m.now.Add(2*imageTimeout))\n",
+		[]string{pendingWaits},
+		false,
+	},
+	{
+		"a life begins before anything runs", "fsm/attempt.go",
+		"life = t.WatchdogAt.Sub(t.Since)", "life = t.WatchdogAt.Sub(m.now)",
+		[]string{"ReadingDecidesNothing"},
+		false,
+	},
+	{
+		"the cluster's words are not read", "fsm/attempt.go",
+		"case g.Fenced, endCauses[g.Cause].reason != \"\":", "case g.Fenced:",
+		[]string{clustersReason},
+		false,
+	},
+}

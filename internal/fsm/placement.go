@@ -1,0 +1,103 @@
+package fsm
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"retake/internal/recovery"
+)
+
+// Placement is what an attempt waits for that its runtime has accepted and not begun.
+type Placement struct {
+	Since time.Time `json:"since"`
+	Bound time.Time `json:"bound"` // when it has waited too long for room. The deadline that is in force is the task's Until.
+	// For is what is missing, in the runtime's words as they were At; empty: it has not said yet.
+	For string    `json:"for,omitempty"`
+	At  time.Time `json:"at,omitzero"`
+	// Lacks is what the attempt fails for if it goes on lacking that.
+	Lacks recovery.Reason `json:"lacks,omitempty"`
+}
+
+// ContainerWaits: the runtime has accepted the attempt, or says what it waits for; nothing of it has run. ContainerStarted follows once it runs.
+type ContainerWaits struct {
+	OfTask
+	For   string          `json:"for,omitempty"`
+	Lacks recovery.Reason `json:"lacks,omitempty"`
+	Until time.Time       `json:"until"` // then it has waited too long
+}
+
+func (f ContainerWaits) apply(m *Machine, t *Task) {
+	w := Placement{Since: m.now, Bound: f.Until}
+	if t.Waits != nil {
+		w.Since, w.Bound = t.Waits.Since, t.Waits.Bound
+	}
+	w.For, w.At, w.Lacks = f.For, m.now, f.Lacks
+	t.Waits, t.Until = &w, f.Until
+}
+
+const (
+	// imageTimeout is for how long an image is waited for that cannot be had. The runtime tries several times in it; room may come much later.
+	imageTimeout = 5 * time.Minute
+	// waitsEvery is how often other words are written down.
+	waitsEvery = time.Minute
+	// maxWords bounds what is kept of a runtime's words, in bytes.
+	maxWords = 300
+)
+
+// shortWords are a runtime's words in one line, as far as they are kept.
+func shortWords(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
+}
+
+// placing notes that the runtime looks for room: until the container runs its worker has no deadlines, but that has one.
+func (m *Machine) placing(t *Task) {
+	t.soft.upAt = m.now
+	m.record(ContainerWaits{OfTask: OfTask{t.Key}, Until: m.now.Add(m.cfg.PendingTimeout)})
+}
+
+// stillWaits keeps what the runtime says of an attempt that waits. An image that cannot be had is seldom there later.
+func (m *Machine) stillWaits(t *Task, words string) {
+	w := t.Waits
+	if words = shortWords(words); words == "" || words == w.For || w.For != "" && m.now.Before(w.At.Add(waitsEvery)) {
+		return
+	}
+	lacks := recovery.NoCapacity
+	if m.cfg.Classify(recovery.Evidence{Stage: "START", Message: words}).Reason == recovery.ImagePullFailed {
+		lacks = recovery.ImagePullFailed
+	}
+	until := w.Bound
+	switch lacks {
+	case w.Lacks:
+		until = t.Until
+	case recovery.ImagePullFailed:
+		until = sooner(until, m.now.Add(imageTimeout))
+	}
+	m.record(ContainerWaits{OfTask: OfTask{t.Key}, For: words, Lacks: lacks, Until: until})
+}
+
+// notPlaced ends an attempt that has waited too long. The failure is of the cluster, so that others that wait for the same fail alike.
+func (m *Machine) notPlaced(t *Task) {
+	w := t.Waits
+	cause := fmt.Sprintf("the cluster did not start the worker within %s (kubernetes.pending_timeout_seconds)", w.Bound.Sub(w.Since))
+	if w.Lacks == recovery.ImagePullFailed {
+		cause = "the cluster cannot get the worker's image"
+	}
+	m.stop(t, OnNotPlaced, EndingSet{
+		Outcome: OutcomeFailed, Known: cmp.Or(w.Lacks, recovery.NoCapacity), Resource: recovery.Cluster, Cause: cause + ": " + cmp.Or(w.For, "it does not say why"),
+	}, 0)
+}
+
+// placementWaits says what the attempt waits for, for people.
+func (t *Task) placementWaits() Waiting {
+	w := Waiting{For: "the cluster, which has accepted the worker and not started it yet", Until: t.Until}
+	if t.Waits.For != "" {
+		w.For = "the cluster, which cannot start the worker yet: " + t.Waits.For
+	}
+	if t.Waits.Lacks == recovery.ImagePullFailed {
+		w.Do = "Look whether containers.image is right, and whether the cluster may pull it. Otherwise nothing: the cluster tries again by itself."
+	}
+	return w
+}

@@ -1,0 +1,111 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"retake/internal/github/githubtest"
+)
+
+// quiet polls so many repositories in which nothing happens, with one credential and the defaults, twice for a time, and says of the second: how many requests there were and how many
+// of them cost one of the hour's, and how long it was from one look at a repository to the next, in order. Time is that of a bubble.
+func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests, paid int, between []time.Duration) {
+	t.Helper()
+	sim := githubtest.New(githubtest.Options{Limits: true, RateLimit: limit})
+	sim.AddUser("retake-bot", "token")
+	var mu sync.Mutex
+	counts := false
+	client, err := New(Options{ // as config/dev.toml has it
+		BaseURL: testAPI, Fleet: "default", Labels: testLabels, MinBetweenWrites: 2 * time.Second, MaxConcurrent: 2,
+		CooldownDefault: time.Minute, OnCooldown: func(Cooldown) {}, TrustedAuthors: []string{"OWNER"},
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(latency)
+			answer, err := sim.Transport().RoundTrip(r)
+			mu.Lock()
+			defer mu.Unlock()
+			if counts && err == nil {
+				requests++
+				if answer.StatusCode != http.StatusNotModified {
+					paid++
+				}
+			}
+			return answer, err
+		}),
+		Token: func(context.Context) (string, error) { return "token", nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var pollers sync.WaitGroup
+	for i := range repos {
+		repo := fmt.Sprintf("acme/r%04d", i)
+		if err := sim.AddRepo(repo, "", map[string]string{"retake-bot": "write"}); err != nil {
+			t.Fatal(err)
+		}
+		pollers.Go(func() {
+			var last time.Time
+			for cursor := ""; ctx.Err() == nil; {
+				if page, err := client.Poll(ctx, repo, cursor); err == nil {
+					mu.Lock()
+					if counts && !last.IsZero() {
+						between = append(between, time.Since(last))
+					}
+					mu.Unlock()
+					cursor, last = page.Cursor, time.Now()
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(every):
+				}
+			}
+		})
+	}
+	time.Sleep(lasts) // the first looks list everything
+	mu.Lock()
+	counts = true
+	mu.Unlock()
+	time.Sleep(lasts)
+	stop()
+	pollers.Wait()
+	if n := sim.Throttled(); n > 0 {
+		t.Errorf("%d repositories every %v: GitHub's limits were met %d times", repos, every, n)
+	}
+	slices.Sort(between)
+	return requests, paid, between
+}
+
+// However many repositories there are, a look at one in which nothing has happened costs nothing of GitHub's hourly limit.
+func TestManyQuietRepositoriesCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		requests, paid, between := quiet(t, 600, 12500, 5*time.Minute, 12*time.Minute)
+		if paid > 0 || requests < 600 || len(between) < 600 {
+			t.Errorf("%d of %d requests cost one, and %d looks were seen", paid, requests, len(between))
+		}
+	})
+}
+
+// TestMeasureRepositories prints how many requests many quiet repositories take, and how late they are looked at: docs/specs/kubernetes.md has the figures.
+func TestMeasureRepositories(t *testing.T) {
+	if os.Getenv("RETAKE_MEASURE") == "" {
+		t.Skip("measures for half a minute: RETAKE_MEASURE=1")
+	}
+	for _, c := range []struct {
+		repos, limit int // of requests in an hour: a token's, or an App's with so many repositories
+		every        time.Duration
+	}{{10, 5000, 30 * time.Second}, {100, 5000, 30 * time.Second}, {1000, 12500, 30 * time.Second}, {1000, 12500, 5 * time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			const lasts = 30 * time.Minute
+			requests, paid, between := quiet(t, c.repos, c.limit, c.every, lasts)
+			t.Logf("%d repositories every %v: %d requests a minute, %d of them paid in %v; from one look to the next %v, at most %v", c.repos, c.every,
+				requests/int(lasts.Minutes()), paid, lasts, between[len(between)/2].Round(time.Second), between[len(between)-1].Round(time.Second))
+		})
+	}
+}

@@ -1,0 +1,290 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/checkpoint"
+
+	"github.com/cenkalti/backoff/v5"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+)
+
+// Chunks on their way at the same time: what waits at the director is bounded. A checkpoint of many files takes the director its time.
+const (
+	chunksAtOnce      = 8
+	checkpointTimeout = time.Minute
+	checkpointTries   = 3 // with chunks that the director has lost, or a folder that was moved meanwhile
+)
+
+// checkpointer fetches an attempt's checkout, and sends what becomes of it. Its methods are called one after the other, but for soon.
+type checkpointer struct {
+	plan    *wire.PlanCheckout
+	attempt string
+	dir     string
+	bus     Bus
+	log     *zap.Logger
+	due     chan struct{} // a stage has ended; room for one
+	scan    *checkpoint.Scanner
+	root    checkpoint.Digest // of the last checkpoint that counts
+	trouble string            // of the last one, as it was logged; empty: none
+
+	before map[checkpoint.Digest]int64 // chunks of the checkpoint before the next one
+
+	mu     sync.Mutex
+	stored map[checkpoint.Digest]bool // by the director, as far as is known: it keeps the last two checkpoints
+}
+
+func newCheckpointer(p *wire.Plan, b Bus, log *zap.Logger) *checkpointer {
+	return &checkpointer{
+		plan: p.Checkout, attempt: p.AttemptID, dir: p.Workdir, bus: b, log: log, due: make(chan struct{}, 1), stored: map[checkpoint.Digest]bool{},
+	}
+}
+
+// sends reports whether the work is sent to the director. A nil one has none.
+func (c *checkpointer) sends() bool { return c != nil && c.plan.CheckpointSeconds > 0 && c.scan != nil }
+
+func (c *checkpointer) limits() checkpoint.Limits {
+	if l := c.plan.Limits; l != nil {
+		return checkpoint.Limits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes}
+	}
+	return checkpoint.Unlimited
+}
+
+// permanent reports whether asking the director again cannot help.
+func permanent(err error) bool {
+	r, refused := errors.AsType[*bus.RefusedError](err)
+	return refused && r.Why != wire.RefusedBusy
+}
+
+// patiently asks the director until it answers, refuses for good, or ctx ends.
+func patiently(ctx context.Context, timeout time.Duration, ask func(context.Context) error) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax
+	for {
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		err := ask(limited)
+		cancel()
+		if err == nil || permanent(err) {
+			return err
+		}
+		select {
+		case <-time.After(wait.NextBackOff()):
+		case <-ctx.Done():
+			return fmt.Errorf("worker: %w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+func (c *checkpointer) chunk(ctx context.Context, d checkpoint.Digest) (data []byte, err error) {
+	err = patiently(ctx, callTimeout, func(ctx context.Context) (err error) {
+		data, err = c.bus.Chunk(ctx, d.String())
+		return err
+	})
+	return data, err
+}
+
+// fetch makes the workdir hold what the attempt begins with.
+func (c *checkpointer) fetch(ctx context.Context) error {
+	var root checkpoint.Digest
+	if err := root.UnmarshalText([]byte(c.plan.Manifest)); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	began := time.Now()
+	m, err := checkpoint.Load(root, checkpoint.Unlimited, func(d checkpoint.Digest) ([]byte, error) { return c.chunk(ctx, d) })
+	if err == nil {
+		err = m.Tree.Check(checkpoint.Unlimited)
+	}
+	if err == nil {
+		err = checkpoint.Apply(ctx, c.dir, nil, m.Tree, c.chunk)
+	}
+	if err != nil {
+		return fmt.Errorf("worker: the checkout did not arrive: %w", err)
+	}
+	c.root = root
+	c.keep(m)
+	c.scan = &checkpoint.Scanner{Dir: c.dir, Limits: c.limits()}
+	if err := c.scan.Begin(ctx, m.Tree); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	c.log.Info("the checkout is here", zap.Int("files", len(m.Tree.Entries)), zap.Int64("bytes", m.Tree.Bytes()), zap.Duration("took", time.Since(began)))
+	return nil
+}
+
+// soon asks for a checkpoint: a stage has ended. It does not wait for it.
+func (c *checkpointer) soon() {
+	select {
+	case c.due <- struct{}{}:
+	default:
+	}
+}
+
+// start sends a checkpoint now and then, until what it returns is called, which waits for the one that is under way to be given up.
+func (c *checkpointer) start(ctx context.Context) (stop func()) {
+	if !c.sends() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		every := duration(c.plan.CheckpointSeconds, time.Minute)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-c.due:
+			case <-ctx.Done():
+				return
+			}
+			limited, end := context.WithTimeout(ctx, max(every, checkpointTimeout))
+			err := c.save(limited, false)
+			end()
+			if ctx.Err() == nil {
+				c.note(err)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// note logs when checkpoints begin to fail, and when they do not any more.
+func (c *checkpointer) note(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == c.trouble:
+	case text != "":
+		c.log.Warn("a checkpoint does not count; trying on", zap.Error(err))
+	default:
+		c.log.Info("checkpoints count again")
+	}
+	c.trouble = text
+}
+
+// last sends what is there when nothing runs any more, and returns when it counts, or never will. Every file is read.
+func (c *checkpointer) last(ctx context.Context) error {
+	return patiently(ctx, 24*time.Hour, func(ctx context.Context) error {
+		err := c.save(ctx, true)
+		if over, ok := errors.AsType[*checkpoint.Exceeded](err); ok {
+			return c.holdBack(ctx, over)
+		}
+		return err
+	})
+}
+
+// holdBack tells the director which limit keeps the work here.
+func (c *checkpointer) holdBack(ctx context.Context, over *checkpoint.Exceeded) error {
+	return patiently(ctx, callTimeout, func(ctx context.Context) error {
+		_, err := c.bus.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: c.attempt, Manifest: c.root.String(), Final: true, TooMuch: over.Text})
+		if err == nil {
+			err = &bus.RefusedError{Why: wire.RefusedTooMuch, Text: over.Text}
+		}
+		return err
+	})
+}
+
+// save sends one checkpoint.
+func (c *checkpointer) save(ctx context.Context, final bool) error {
+	if c.scan.Spool = ""; final {
+		c.scan.Spool = c.attempt + "."
+	}
+	var err error
+	for range checkpointTries {
+		var missing []string
+		if missing, err = c.saveOnce(ctx, final); err == nil && len(missing) == 0 {
+			return nil
+		}
+		if _, over := errors.AsType[*checkpoint.Exceeded](err); over || permanent(err) || ctx.Err() != nil {
+			return err
+		}
+		if err == nil { // the director has not got, or has lost, what it was sent: everything is read again
+			err = fmt.Errorf("worker: %d chunks are missing", len(missing))
+			c.forget(missing)
+		}
+	}
+	return err
+}
+
+func (c *checkpointer) forget(missing []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range missing {
+		var d checkpoint.Digest
+		if d.UnmarshalText([]byte(name)) == nil {
+			delete(c.stored, d)
+		}
+	}
+	c.scan = &checkpoint.Scanner{Dir: c.dir, Limits: c.scan.Limits, Spool: c.scan.Spool}
+}
+
+func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []string, err error) {
+	sending, sendCtx := errgroup.WithContext(ctx)
+	sending.SetLimit(chunksAtOnce)
+	emit := func(d checkpoint.Digest, data []byte) error {
+		c.mu.Lock()
+		known := c.stored[d]
+		c.mu.Unlock()
+		if known {
+			return nil
+		}
+		sending.Go(func() error {
+			err := patiently(sendCtx, callTimeout, func(ctx context.Context) error { return c.bus.PutChunk(ctx, data) })
+			if err == nil {
+				c.mu.Lock()
+				c.stored[d] = true
+				c.mu.Unlock()
+			}
+			return err
+		})
+		return sendCtx.Err()
+	}
+	c.scan.Emit = emit
+	var m *checkpoint.Manifest
+	tree, err := c.scan.Scan(ctx, final)
+	if err == nil {
+		m, err = tree.Encode(emit)
+	}
+	if sent := sending.Wait(); sent != nil {
+		err = sent // the cause of what else went wrong
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = patiently(ctx, checkpointTimeout, func(ctx context.Context) (err error) {
+		missing, err = c.bus.SaveCheckpoint(ctx, wire.Checkpoint{AttemptID: c.attempt, Manifest: m.Root.String(), Final: final})
+		return err
+	})
+	if err == nil && len(missing) == 0 {
+		if c.root != m.Root {
+			c.keep(m)
+		}
+		c.root = m.Root
+		c.scan.Keep(tree)
+	}
+	return missing, err
+}
+
+// keep notes what the director keeps from now on.
+func (c *checkpointer) keep(m *checkpoint.Manifest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored = map[checkpoint.Digest]bool{}
+	for _, chunks := range []map[checkpoint.Digest]int64{c.before, m.Chunks} {
+		for d := range chunks {
+			c.stored[d] = true
+		}
+	}
+	c.before = m.Chunks
+}

@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"context"
+
+	"retake/internal/bus/wire"
+
+	"go.uber.org/zap"
+)
+
+// runAttempt runs the stages, with the checkout around them if it travels.
+func (w *worker) runAttempt(ctx context.Context) *failure {
+	if w.checkouts == nil {
+		return w.attempt.runStages(ctx)
+	}
+	w.attempt.notify(step{stage: wire.StageStart, text: "fetching the checkout"})
+	if err := w.checkouts.fetch(ctx); err != nil {
+		f := &failure{kind: failedStart, stage: wire.StageStart, number: 1, err: err}
+		if ctx.Err() != nil {
+			f.kind = failedStopped
+		}
+		return f
+	}
+	stop := w.checkouts.start(ctx)
+	defer stop()
+	return w.attempt.runStages(ctx)
+}
+
+// send hands the report over.
+func (w *worker) send() (ExitCode, bool) {
+	w.outbox <- w.report
+	w.report = nil
+	if w.end != nil {
+		w.outcome = w.end.code
+	}
+	return 0, false
+}
+
+// save sends the last checkpoint, with the report that waits for it in the spool. Nothing of the stages runs any more. It ends with an answer, or when there is no more time for one.
+func (w *worker) save() {
+	ctx, cancel := w.work, func() {}
+	if w.end != nil {
+		ctx, cancel = context.WithTimeout(ctx, max(w.end.ackTimeout, w.end.grace)*3/4)
+	}
+	w.position.set(step{stage: w.position.progress().Stage, text: "handing over the work"})
+	w.stages.Go(func() {
+		defer cancel()
+		var err error
+		if fault := catchPanic(func() { err = w.checkouts.last(ctx) }); fault != nil {
+			err = fault
+		}
+		w.saved <- err
+	})
+}
+
+// onSaved goes on when it is known what became of the last checkpoint: a success whose work did not arrive is none.
+func (w *worker) onSaved(err error) (ExitCode, bool) {
+	if err != nil {
+		w.log.Error("the last checkpoint does not count", zap.Error(err))
+	}
+	_, success := w.report.(*wire.WorkerResult)
+	switch {
+	case w.report == nil:
+		return w.endCode(ExitBroken), true
+	case err != nil && success:
+		f := &failure{kind: failedCheckpoint, stage: wire.StageDone, number: 1, err: err}
+		if !permanent(err) { // there was no more time
+			f.kind = failedStopped
+		}
+		if w.report, err = w.makeReport(f); err != nil {
+			w.log.Error("the final report cannot be made", zap.Error(err))
+			return ExitBroken, true
+		}
+	}
+	return w.send()
+}

@@ -1,0 +1,206 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"retake/internal/checkpoint"
+)
+
+// sentChunks are on the bus.
+type sentChunks map[checkpoint.Digest][]byte
+
+func (s sentChunks) put(d checkpoint.Digest, data []byte) error {
+	s[d] = bytes.Clone(data)
+	return nil
+}
+
+func (s sentChunks) get(_ context.Context, d checkpoint.Digest) ([]byte, error) {
+	if data, ok := s[d]; ok {
+		return data, nil
+	}
+	return nil, fmt.Errorf("no chunk %s", d)
+}
+
+// sent is what a worker whose folder has become dir would have sent.
+func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent {
+	t.Helper()
+	scan := checkpoint.Scanner{Dir: dir, Limits: checkpoint.Unlimited, Emit: s.put}
+	tree, err := scan.Scan(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := tree.Encode(s.put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Sent{Root: m.Root, Record: record, Fetch: s.get, Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
+		return checkpoint.Load(m.Root, checkpoint.Unlimited, func(d checkpoint.Digest) ([]byte, error) { return s.get(ctx, d) })
+	}}
+}
+
+// published publishes a checkout, and returns a copy of it as its worker has one.
+func (s sentChunks) published(t *testing.T, w *Workspaces, nonce string) (dir string, record json.RawMessage) {
+	t.Helper()
+	m, record, err := w.Publish(t.Context(), nonce, nil, s.put)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Published(t.Context(), nonce, m.Root); err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	if err := checkpoint.Apply(t.Context(), dir, &checkpoint.Tree{}, m.Tree, s.get); err != nil {
+		t.Fatal(err)
+	}
+	return dir, record
+}
+
+// TestWhatIsSentIsDelivered: commit and push are those of a checkout that a worker had here; Retake's own folder here is left alone, and receiving twice changes nothing.
+func TestWhatIsSentIsDelivered(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n", "gone.txt": "x\n", ".gitignore": "*.log\n"})
+	w, chunks := open(t, Options{}), sentChunks{}
+	c := checkout(t, w, o, nonceB)
+	put(t, c.Path, ".retake/STATE.json", "{}")
+	there, _ := chunks.published(t, w, nonceB)
+	if _, err := os.Lstat(filepath.Join(there, ".retake")); err == nil {
+		t.Error("Retake's own folder travels")
+	}
+	put(t, there, "a.txt", "two\n")
+	put(t, there, "new/b.txt", "new\n")
+	put(t, there, "build.log", "ignored")
+	put(t, there, "sub/.git/config", "hostile")
+	if err := errors.Join(os.Remove(filepath.Join(there, "gone.txt")), os.Symlink("/nowhere", filepath.Join(there, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	sent := chunks.sent(t, there, nil)
+	for range 2 {
+		if err := w.Receive(t.Context(), nonceB, sent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deliver(t, w, o, nonceB)
+	if got := o.files(t, branch); got != ".gitignore\na.txt\nlink\nnew/b.txt" {
+		t.Errorf("files: %q", got)
+	}
+	for name, want := range map[string]string{"build.log": "ignored", ".retake/STATE.json": "{}"} {
+		if got, err := os.ReadFile(filepath.Join(c.Path, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if again := checkout(t, w, o, nonceB); !again.Reused {
+		t.Error("the next attempt has another checkout")
+	}
+}
+
+// TestReceiveGoesOn: one that was interrupted is finished by the next, whatever it has left.
+func TestReceiveGoesOn(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w, chunks := open(t, Options{}), sentChunks{}
+	c := checkout(t, w, o, nonceB)
+	there, _ := chunks.published(t, w, nonceB)
+	for i := range 50 {
+		put(t, there, fmt.Sprintf("d%d/f", i), string(bytes.Repeat([]byte{byte('a' + i%20)}, 100_000)))
+	}
+	sent := chunks.sent(t, there, nil)
+	cut := sent
+	n := 0
+	cut.Fetch = func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
+		if n++; n > 2 {
+			return nil, errors.New("the bus is away")
+		}
+		return chunks.get(ctx, d)
+	}
+	if err := w.Receive(t.Context(), nonceB, cut); err == nil {
+		t.Fatal("received without a bus")
+	}
+	put(t, c.Path, "d1/half", "of a crash")
+	if err := w.Receive(t.Context(), nonceB, sent); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(c.Path, "d1/half")); err == nil {
+		t.Error("what was not sent is there")
+	}
+	if got, err := os.ReadFile(filepath.Join(c.Path, "d49/f")); err != nil || len(got) != 100_000 {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// TestReceiveWhereThereIsNoCheckout: a director that takes over has neither checkout nor mirror, and makes both again.
+func TestReceiveWhereThereIsNoCheckout(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	first, chunks := open(t, Options{}), sentChunks{}
+	c := checkout(t, first, o, nonceB)
+	there, record := chunks.published(t, first, nonceB)
+	put(t, there, "work.txt", "done\n")
+	sent := chunks.sent(t, there, record)
+	o.change(t, map[string]string{"later.txt": "main goes on"})
+
+	second := open(t, Options{})
+	if err := second.Receive(t.Context(), nonceB, Sent{Root: sent.Root, Load: sent.Load, Fetch: sent.Fetch}); !errors.Is(err, ErrNoCheckout) {
+		t.Errorf("without a record: %v", err)
+	}
+	for range 2 {
+		if err := second.Receive(t.Context(), nonceB, sent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := checkout(t, second, o, nonceB)
+	if !again.Reused || again.BaseSHA != c.BaseSHA {
+		t.Errorf("got %+v, want the base of %+v", again, c)
+	}
+	deliver(t, second, o, nonceB)
+	if got := o.files(t, branch); got != "a.txt\nwork.txt" {
+		t.Errorf("files: %q", got)
+	}
+	for _, bad := range []string{`{}`, `{"version":1,"nonce":"aaaaaaa2","base_sha":"../x"}`} {
+		sent.Record = json.RawMessage(bad)
+		if err := open(t, Options{}).Receive(t.Context(), nonceB, sent); !errors.Is(err, ErrLost) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// TestReceiveTooMuch: the limits of a checkout hold for what is sent, too, and nothing of it is written.
+func TestReceiveTooMuch(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w, chunks := open(t, Options{Limits: Limits{Files: 10}}), sentChunks{}
+	c := checkout(t, w, o, nonceB)
+	there, _ := chunks.published(t, w, nonceB)
+	for i := range 20 {
+		put(t, there, fmt.Sprint(i), "x")
+	}
+	if err := w.Receive(t.Context(), nonceB, chunks.sent(t, there, nil)); !errors.Is(err, ErrTooMuch) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(c.Path, "1")); err == nil {
+		t.Error("some of it is there")
+	}
+}
+
+// TestThrownAwayIsNotReceived: what Fresh has thrown away does not come back.
+func TestThrownAwayIsNotReceived(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w, chunks := open(t, Options{}), sentChunks{}
+	checkout(t, w, o, nonceB)
+	there, record := chunks.published(t, w, nonceB)
+	put(t, there, "work.txt", "bad\n")
+	sent := chunks.sent(t, there, record)
+	if err := errors.Join(w.Fresh(t.Context(), nonceB), w.Receive(t.Context(), nonceB, sent)); err != nil {
+		t.Fatal(err)
+	}
+	if c := checkout(t, w, o, nonceB); c.Reused {
+		t.Error("it came back")
+	}
+}

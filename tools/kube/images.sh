@@ -1,0 +1,17 @@
+#!/bin/bash
+# images.sh: what the node needs: the pause image, the tests' image (retake.test/probe:1: the conformance suite's program, also as "worker", which an init
+# container copies), and Debian's CNI plugins, unpacked beside them (no package is installed).
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+export CGO_ENABLED=0 GOFLAGS=-buildvcs=false
+mkdir -p "$IMG" "$CACHE/bin"
+(cd "$here" && go build -trimpath -ldflags '-s -w' -o "$CACHE/bin/pause" ./pause)
+(cd "$here/../.." && go build -trimpath -ldflags '-s -w' -o "$CACHE/bin/probe" ./internal/container/containertest/probe)
+cp "$CACHE/bin/probe" "$CACHE/bin/worker"
+"$here/image.sh" retake.test/pause:1 "$IMG/pause.tar" "$CACHE/bin/pause"
+"$here/image.sh" retake.test/probe:1 "$IMG/probe.tar" "$CACHE/bin/probe" "$CACHE/bin/worker"
+if [ ! -x "$CNIBIN/ptp" ]; then
+  mkdir -p "$CACHE/cni"; t=$(mktemp -d); trap 'rm -rf "$t"' EXIT
+  (cd "$t" && apt-get download -q containernetworking-plugins > /dev/null); dpkg -x "$t"/containernetworking-plugins_*.deb "$CACHE/cni"
+fi
+ls -la "$IMG"/*.tar
