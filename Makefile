@@ -135,6 +135,11 @@ kube-build: ## Build the Kubernetes that kube-test runs, and helm, into ~/.cache
 kube-test: ## Run what needs a real Kubernetes on a throw-away cluster of one node, as root; says so if its binary was not built (ONLY=LostNode)
 	@tools/kube/test.sh -count=1 -timeout 20m $(if $(ONLY),-run '$(ONLY)',-run 'OnANode|NotAdmitted') ./internal/container/kubernetes
 	$(if $(ONLY),,@$(MAKE) --no-print-directory kube-chart)
+	$(if $(ONLY),,@$(MAKE) --no-print-directory kube-demo ARGS="--kill-director 3")
+
+.PHONY: kube-demo
+kube-demo: build ## The demo's failures and recoveries as Jobs of a throw-away cluster, as root; says so if its binary was not built (ARGS="--only 7 --json")
+	@tools/kube/demo.sh $(ARGS)
 
 .PHONY: kube-chart kube-manifests
 kube-chart: ## Have a real API server take the chart, with several values, and prove its Role; says so if its binary was not built

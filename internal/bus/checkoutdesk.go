@@ -165,11 +165,14 @@ func (d *checkoutDesk) begin(ctx context.Context) error {
 		return ErrClosed
 	}
 	m, err := store.Load(ctx, s.Open.Start, checkpoint.Unlimited)
+	if errors.Is(err, ErrNoChunk) { // forgotten: the worker has had it, and has sent two checkpoints since
+		m, err = &checkpoint.Manifest{}, nil
+	}
 	if err != nil {
 		return err
 	}
-	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) { // of an earlier director's time
-		if _, err := store.Load(ctx, s.Manifest, checkpoint.Unlimited); err != nil {
+	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) { // of an earlier director's time; what is lost of it is asked for
+		if _, err := store.Load(ctx, s.Manifest, checkpoint.Unlimited); err != nil && !errors.Is(err, ErrNoChunk) {
 			return err
 		}
 	}

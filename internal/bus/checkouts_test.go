@@ -703,3 +703,46 @@ func TestCheckoutOf20000Files(t *testing.T) {
 	}
 	measure("20,000 changed files")
 }
+
+// What an attempt began with is forgotten once two checkpoints have come. A director that takes over, or starts again, goes on all the same, also after the server has lost a part of
+// the last checkpoint.
+func TestCheckpointsGoOnAfterARestart(t *testing.T) {
+	worker := checkoutTask + "-1"
+	for name, lost := range map[string]bool{"whole": false, "with a chunk lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out := startOutside(t)
+			b := openBus(t, out.join())
+			stop := serveCheckouts(t, b, checkoutRules())
+			o := checkoutOptions(t, b, worker)
+			o.InProcess, o.URL, o.CA = nil, b.WorkerURL(""), b.options.Keys.CA()
+			s := newSender(t, o)
+			if err := s.fetch(publish(t, b, worker, base(t), true)); err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range []string{"1", "2", "3"} {
+				s.write("work", text)
+				s.mustSave()
+			}
+			stop()
+			if lost {
+				state, _ := checkedOut(t, b)
+				store, err := b.Checkout(ctxFor(t), checkoutTask)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := store.kv.Purge(ctxFor(t), store.task+chunkInfix+state.Manifest.String()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			closeBus(t, b)
+
+			again := openBus(t, out.join())
+			again.Admit(worker)
+			serveCheckouts(t, again, checkoutRules())
+			until(t, "the worker is back", s.client.Connected)
+			s.write("work", "4")
+			s.mustSave()
+		})
+	}
+}

@@ -18,7 +18,7 @@ type Options struct {
 	Only         []int     // scenarios; empty: all
 	KillDirector int       // how often the director is killed with SIGKILL, at moments spread over the run
 	Keep         bool      // at the end leave director and issue pages up until ctx ends
-	Runtime      string    // "docker" or "process"; empty: docker
+	Runtime      string    // "docker", "kubernetes" or "process"; empty: docker
 	HTTPListen   string    // where the director serves HTTP (director.http_listen); empty: nowhere
 	Log          io.Writer // the director's log as it is; nil: nowhere
 	OTLP         string    // collector that gets the director's traces, as telemetry.otlp_endpoint; empty: none

@@ -99,6 +99,8 @@ func (e *engine) settings(s *testbed) string {
 		runtimeDocker, e.image, s.user, e.fleet, memoryLimit, s.mounts("/cache"), hostOf(s.model.url), hostOf(s.providerURL))
 }
 
+func (e *engine) sections(*testbed) (string, error) { return "", nil }
+
 // hostOf is where a stand-in answers, which is this machine: workers reach only what is named of it.
 func hostOf(at string) string {
 	u, err := url.Parse(at)
@@ -111,6 +113,10 @@ func hostOf(at string) string {
 // env: the image has nothing that says where home is.
 func (e *engine) env(*testbed) map[string]string {
 	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
+}
+
+func (e *engine) keeps(s *testbed, file string) (bool, error) {
+	return inCheckouts(s.checkouts(), file)
 }
 
 // inject does to a container what the kernel or an operator could: nobody in it is asked.

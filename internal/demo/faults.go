@@ -8,13 +8,18 @@ import (
 	"retake/internal/bus/wire"
 )
 
+// inCheckouts reports whether a file is in a checkout on this machine, as the pattern of their folders has them.
+func inCheckouts(folders, file string) (bool, error) {
+	found, err := filepath.Glob(filepath.Join(folders, filepath.FromSlash(file)))
+	return len(found) > 0, err
+}
+
 // injectFault kills or freezes a scenario's worker, if the scenario is about that, once it is in the middle of its work.
 func (r *run) injectFault(ctx context.Context, a *activeScenario, w wire.SnapshotWorker) error {
 	if a.Fault == "" || !a.faultAt.IsZero() || w.Attempt != 1 || w.Stage != wire.StageCode {
 		return nil
 	}
-	half, err := filepath.Glob(filepath.Join(r.testbed.data(), "tasks", "*", "checkout", filepath.FromSlash(a.Half)))
-	if err != nil || len(half) == 0 {
+	if there, err := r.testbed.host.keeps(r.testbed, a.Half); err != nil || !there {
 		return err
 	}
 	r.printFor(a.key(), "half of its work is in the checkout: %s", a.Fault)

@@ -9,8 +9,9 @@ import (
 
 // The runtimes, as containers.runtime has them.
 const (
-	runtimeDocker  = "docker"
-	runtimeProcess = "process"
+	runtimeDocker     = "docker"
+	runtimeKubernetes = "kubernetes"
+	runtimeProcess    = "process"
 )
 
 // host is what runs the workers as the demo uses it, beside the director: to install the agent, to inject faults, to look,
@@ -22,9 +23,13 @@ type host interface {
 	gateway(ctx context.Context) (string, error)
 	// settings are the containers section of the director's configuration, without env.
 	settings(s *testbed) string
+	// sections are what else it needs in the configuration.
+	sections(s *testbed) (string, error)
 	// env are variables of the workers that are this host's only.
 	env(s *testbed) map[string]string
 	recordEvents() *containerLog
+	// keeps reports whether a file that an attempt has made outlives its worker.
+	keeps(s *testbed, file string) (bool, error)
 	inject(ctx context.Context, attempt string, h fault) error
 	// workers lists those of the run, running or not.
 	workers(ctx context.Context) ([]string, error)
@@ -35,7 +40,8 @@ type host interface {
 
 // hosts opens a host for a run with this fleet, whose files are in dir.
 var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error){
-	runtimeDocker: func(ctx context.Context, fleet, _ string) (host, error) { return openEngine(ctx, fleet) },
+	runtimeDocker:     func(ctx context.Context, fleet, _ string) (host, error) { return openEngine(ctx, fleet) },
+	runtimeKubernetes: func(_ context.Context, fleet, dir string) (host, error) { return openCluster(fleet, dir) },
 	runtimeProcess: func(ctx context.Context, fleet, dir string) (host, error) {
 		return openProcesses(ctx, fleet, processesDir(dir))
 	},
@@ -60,7 +66,7 @@ func whatIsHere(ctx context.Context) (runtime, without string) {
 
 func checkRuntime(runtime string) error {
 	if _, ok := hosts[runtime]; !ok {
-		return fmt.Errorf("demo: runtime %q: want %s or %s", runtime, runtimeDocker, runtimeProcess)
+		return fmt.Errorf("demo: runtime %q: want %s, %s or %s", runtime, runtimeDocker, runtimeKubernetes, runtimeProcess)
 	}
 	return nil
 }

@@ -50,6 +50,8 @@ func (p *processes) settings(s *testbed) string {
 	return fmt.Sprintf("runtime = %q\nprocess_same_user = %t\nuser = %q\nmounts = [%s]\n", runtimeProcess, retake.CanKeepApart() != nil, s.user, s.mounts(s.cache.dir))
 }
 
+func (p *processes) sections(*testbed) (string, error) { return "", nil }
+
 // env: home and temporary files are the runtime's.
 func (p *processes) env(s *testbed) map[string]string {
 	return map[string]string{"GOCACHE": s.cache.dir}
@@ -105,6 +107,10 @@ func (l *containerLog) compare(before map[string]bool, list []retake.Status) map
 		}
 	}
 	return now
+}
+
+func (p *processes) keeps(s *testbed, file string) (bool, error) {
+	return inCheckouts(s.checkouts(), file)
 }
 
 func (p *processes) inject(_ context.Context, attempt string, h fault) error {

@@ -42,10 +42,10 @@ type scenario struct {
 
 	Loop    bool   // the agent is a real one: model, tools, model, over a provider that refuses now and then
 	Fault   fault  // what the demo does to the worker of the first attempt; empty: nothing
-	Half    string // the fault comes once this file is in the checkout, and the second attempt goes on with it
+	Half    string // the fault comes once this file is in the checkout for good, and the second attempt goes on with it
 	Resets  int    // how many connections the model cuts
 	Limit   bool   // the demo lets GitHub ask for a pause, and offers this issue meanwhile
-	Limited bool   // it needs a limit of memory, which only containers have
+	Limited bool   // it needs a limit of memory, which processes have not
 	Through string // state that it must have been in; empty: any
 }
 
@@ -158,7 +158,7 @@ func choose(only []int, runtime string) ([]scenario, error) {
 	}
 	var known []int
 	for _, s := range scenarios {
-		if runtime == runtimeDocker || !s.Limited {
+		if runtime != runtimeProcess || !s.Limited {
 			known = append(known, s.Number)
 		}
 	}

@@ -24,8 +24,12 @@ func (s *testbed) writeConfig() error {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, fmt.Sprintf("%s = %q", name, env[name]))
 	}
+	more, err := s.host.sections(s)
+	if err != nil {
+		return err
+	}
 	text := fmt.Sprintf(configText, s.fleet, s.data(), s.httpListen, s.host.settings(s), strings.Join(list, ", "),
-		repository, s.url+githubtest.APIPath, s.profiles(), s.otlp, smokeTest)
+		repository, s.url+githubtest.APIPath, s.profiles(), s.otlp, smokeTest) + more
 	profile := fmt.Sprintf(profileText, s.agent)
 	if err := errors.Join(os.WriteFile(s.config(), []byte(text), 0o600), os.WriteFile(s.profiles(), []byte(profile), 0o600)); err != nil {
 		return fmt.Errorf("demo: %w", err)

@@ -162,6 +162,7 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 }
 
 func (s *testbed) data() string         { return filepath.Join(s.dir, "data") }
+func (s *testbed) checkouts() string    { return filepath.Join(s.data(), "tasks", "*", "checkout") }
 func (s *testbed) config() string       { return filepath.Join(s.dir, "config.toml") }
 func (s *testbed) profiles() string     { return filepath.Join(s.dir, "agents.toml") }
 func (s *testbed) repositories() string { return filepath.Join(s.dir, "git") }

@@ -67,7 +67,9 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 		}, container.Exit{Cause: container.EndDeadline, Words: "longer than the specified deadline", Signal: "SIGKILL"}},
 		{"out of memory", func(t testing.TB, f *fake) {
 			q := f.played[f.only(t).UID]
+			q.mu.Lock()
 			q.reason = "OOMKilled"
+			q.mu.Unlock()
 			q.signal(9)
 		}, container.Exit{OOM: true, Signal: "SIGKILL"}},
 		{"killed", func(t testing.TB, f *fake) { f.played[f.only(t).UID].signal(9) }, container.Exit{Signal: "SIGKILL"}},

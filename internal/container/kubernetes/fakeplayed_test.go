@@ -60,7 +60,7 @@ type played struct {
 	pid     int
 	ended   chan struct{}
 	exit    int
-	reason  string // instead of what follows from exit
+	reason  string // instead of what follows from exit; guarded by mu
 	last    string // path of its last words
 	began   bool   // guarded by fake.mu, and so is logGone
 	logGone bool
@@ -84,9 +84,11 @@ func (q *played) terminated() corev1.ContainerStateTerminated {
 	if q.exit != 0 {
 		t.Reason = "Error"
 	}
+	q.mu.Lock()
 	if q.reason != "" {
 		t.Reason = q.reason
 	}
+	q.mu.Unlock()
 	if text, _ := os.ReadFile(q.last); len(text) > 0 {
 		t.Message = string(text)
 	} else if q.exit != 0 {

@@ -1,46 +1,42 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"retake/internal/container"
 	"retake/internal/container/containertest"
+	"retake/internal/container/kubernetes/kubetest"
 )
 
 // node is a real cluster of one node, as tools/kube starts it: make kube-test.
 type node struct {
-	dir       string // of the cluster: RETAKE_TEST_KUBE
+	cluster   kubetest.Cluster
+	dir       string // of the cluster
 	tools     string
 	namespace string
 	admin     *client
 }
 
-const nodeVariable = "RETAKE_TEST_KUBE"
-
 // onNode gives a test a namespace of its own on the real node. It is skipped where there is none.
 func onNode(t *testing.T) *node {
 	t.Helper()
-	dir := os.Getenv(nodeVariable)
-	if dir == "" {
-		t.Skip("no cluster: make kube-test starts one, and sets " + nodeVariable)
+	c, err := kubetest.Find()
+	if err != nil {
+		t.Skipf("%v; make kube-test does", err)
 	}
 	tools, err := filepath.Abs("../../../tools/kube")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{dir: dir, tools: tools, namespace: containertest.Name("t")}
+	n := &node{cluster: c, dir: c.Dir, tools: tools, namespace: containertest.Name("t")}
 	n.kubectl(t, "", "create", "namespace", n.namespace)
 	t.Cleanup(func() { n.kubectl(t, "", "delete", "namespace", n.namespace, "--wait=false") })
-	if n.admin, err = connect(filepath.Join(dir, "kubeconfig"), n.namespace, nil); err != nil {
+	if n.admin, err = connect(c.Kubeconfig(), n.namespace, nil); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -49,21 +45,14 @@ func onNode(t *testing.T) *node {
 // kubectl runs as the cluster's administrator.
 func (n *node) kubectl(t testing.TB, in string, args ...string) string {
 	t.Helper()
-	out, err := n.try(in, args...)
-	if err != nil {
-		t.Fatalf("kubectl %s: %v: %s", strings.Join(args, " "), err, out)
-	}
-	return out
-}
-
-func (n *node) try(in string, args ...string) (string, error) {
 	if n.namespace != "" {
 		args = append([]string{"-n", n.namespace}, args...)
 	}
-	cmd := exec.Command(os.Getenv("H"), append([]string{"kubectl", "--kubeconfig", filepath.Join(n.dir, "kubeconfig")}, args...)...)
-	cmd.Stdin = strings.NewReader(in)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	out, err := n.cluster.Kubectl(context.Background(), in, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // kubelet does something to the node's: kill, pause, cont, start.
@@ -110,19 +99,11 @@ func (n *node) uid(t testing.TB, attemptID string) string {
 
 // pid is that of an attempt's first process, as this machine knows it.
 func (n *node) pid(t testing.TB, attemptID string) int {
-	uid := n.uid(t, attemptID)
-	all, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range all {
-		groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
-		status, _ := os.ReadFile(filepath.Join(dir, "status"))
-		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if uid != "" && bytes.Contains(groups, []byte("pod"+uid)) && bytes.Contains(status, []byte("\t1\n")) && bytes.HasPrefix(command, []byte(container.WorkerPath)) {
-			pid, _ := strconv.Atoi(filepath.Base(dir))
-			return pid
-		}
+	pid, err := n.cluster.FirstProcess(n.uid(t, attemptID))
+	if err != nil {
+		t.Fatalf("%s: %v", attemptID, err)
 	}
-	t.Fatalf("%s has no first process", attemptID)
-	return 0
+	return pid
 }
 
 // checkout is where this machine sees an attempt's.

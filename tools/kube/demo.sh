@@ -1,0 +1,17 @@
+#!/bin/bash
+# demo.sh ARGUMENTS OF bin/demo...: the demo on a throw-away cluster with a real node, which is gone afterwards; bin/ has its programs (make build). Without the
+# cluster's binary (build.sh) it says so, and fails only with RETAKE_REQUIRE_KUBE=1.
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+bin=$(cd "$here/../.." && pwd)/bin
+if ! CHECK=1 "$here/build.sh" > /dev/null; then
+  echo "the demo on a real Kubernetes is skipped: none is built: make kube-build does it once"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit
+fi
+"$here/images.sh" > /dev/null
+own=$(mktemp -d /tmp/retake-kube-demo-XXXXXX); trap 'rm -rf "$own"' EXIT
+cp "$IMG/pause.tar" "$own"
+"$here/image.sh" retake.test/demo:1 "$own/demo.tar" "$bin/worker" "$bin/demo-agent"
+export KT=$(mktemp -d /tmp/retake-kube-XXXXXX)
+IMG=$own OWNER=$$ LIFE=1800 FAST=1 "$here/up.sh" node
+trap '"$here/down.sh"; rm -rf "$own"' EXIT
+"$here/run.sh" "$bin/demo" --runtime kubernetes "$@"
