@@ -61,7 +61,7 @@ fmt: ## Format the code
 	$(GO) tool -modfile=$(TOOLS) gofumpt -w bench cmd internal docs
 
 generate: ## Write the generated documents and golden files anew
-	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus/... ./internal/config ./internal/doctor ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles -update
+	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus ./internal/bus/wire ./internal/config ./internal/doctor ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles -update
 	$(GO) test ./cmd/director -run Handbook -update
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones

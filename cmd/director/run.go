@@ -136,7 +136,7 @@ func hangups() (each <-chan struct{}, stop func()) {
 	return out, sync.OnceFunc(func() { signal.Stop(signals); close(done) })
 }
 
-// logger writes redacted JSON lines to stderr, for people and collectors alike.
+// logger writes redacted lines, JSON or text to stderr, for people and collectors alike.
 func logger(level, format string) (*zap.Logger, *hiding, error) {
 	by := &hiding{}
 	l, err := zapcore.ParseLevel(level)

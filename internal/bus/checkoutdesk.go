@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -195,7 +194,11 @@ func (d *checkoutDesk) get(ctx context.Context, name []byte) ([]byte, error) {
 	if d.pace.WaitN(ctx, int(d.names[digest])) != nil {
 		return nil, ctx.Err()
 	}
-	return d.store.Chunk(ctx, digest)
+	data, err := d.store.Chunk(ctx, digest)
+	if errors.Is(err, ErrNoChunk) { // asking again does not bring it back
+		err = refuse(wire.RefusedNotThere, "the bus has lost %s", digest)
+	}
+	return data, err
 }
 
 // put stores a chunk. It is called by what it holds, so there is nothing to believe.
@@ -355,11 +358,8 @@ func (d *checkoutDesk) load(ctx context.Context, root checkpoint.Digest) (*check
 	if err != nil {
 		return nil, nil, err
 	}
-	maps.Copy(d.store.sizes, m.Chunks)
-	for name := range m.Chunks {
-		if !d.store.Has(name) {
-			missing = append(missing, name.String())
-		}
+	if missing, err = d.store.holds(ctx, m.Chunks); err != nil {
+		return nil, nil, err
 	}
 	slices.Sort(missing)
 	return m, missing[:min(len(missing), mostMissing)], nil

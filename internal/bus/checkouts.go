@@ -2,6 +2,7 @@ package bus
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +78,7 @@ type CheckoutStore struct {
 	kv     jetstream.KeyValue
 	task   string
 	stored map[checkpoint.Digest]bool
-	sizes  map[checkpoint.Digest]int64 // of what was stored by this value, or named by what it has read
+	sizes  map[checkpoint.Digest]int64 // a chunk has at least so many bytes: of what was stored or read by this value, or is named by what counts
 }
 
 // Checkout opens the store of a task. Nothing has to be there.
@@ -122,12 +123,38 @@ func (c *CheckoutStore) stream(ctx context.Context) (jetstream.Stream, error) {
 // Has reports whether a chunk is stored.
 func (c *CheckoutStore) Has(d checkpoint.Digest) bool { return c.stored[d] }
 
-// Bytes is how much is stored, as far as this value knows.
+// Bytes is how much is stored, as far as this value knows: what it knows nothing of counts as the most that it may have.
 func (c *CheckoutStore) Bytes() (n int64) {
 	for d := range c.stored {
-		n += c.sizes[d]
+		n += cmp.Or(c.sizes[d], checkpoint.ChunkBytes)
 	}
 	return n
+}
+
+// holds makes sure that each chunk has as many bytes as a manifest takes of it. What is not stored is returned. A *checkpoint.Malformed: one has fewer.
+func (c *CheckoutStore) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (missing []string, err error) {
+	for name, want := range chunks {
+		if !c.Has(name) {
+			missing = append(missing, name.String())
+			continue
+		}
+		if c.sizes[name] >= want {
+			continue
+		}
+		data, err := c.Chunk(ctx, name)
+		if errors.Is(err, ErrNoChunk) { // the server has lost it
+			delete(c.stored, name)
+			missing = append(missing, name.String())
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.sizes[name] = int64(len(data)); c.sizes[name] < want {
+			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: %d bytes are taken of it, and it has %d", name, want, len(data))}
+		}
+	}
+	return missing, nil
 }
 
 // Put stores a chunk, unless it is. When it returns, the chunk is on the server's disk.
@@ -159,11 +186,13 @@ func (c *CheckoutStore) Chunk(ctx context.Context, d checkpoint.Digest) ([]byte,
 	return e.Value(), nil
 }
 
-// Load reads a manifest of the task.
+// Load reads a manifest of the task that counts.
 func (c *CheckoutStore) Load(ctx context.Context, d checkpoint.Digest, l checkpoint.Limits) (*checkpoint.Manifest, error) {
 	m, err := checkpoint.Load(d, l, func(d checkpoint.Digest) ([]byte, error) { return c.Chunk(ctx, d) })
 	if err == nil {
-		maps.Copy(c.sizes, m.Chunks)
+		for name, size := range m.Chunks {
+			c.sizes[name] = max(c.sizes[name], size)
+		}
 	}
 	return m, err
 }

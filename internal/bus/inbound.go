@@ -12,7 +12,7 @@ import (
 // All subscriptions of the intake deliver into one channel, and one goroutine, the sorter, puts what comes to where it waits: with a
 // goroutine for each of six subscriptions, a hundred thousand workers took some gigabytes of stacks while nothing came.
 
-// inboundMessages is how many messages may wait for the sorter. It never waits for anything itself, so that no more are there than
+// inboundMessages is how many messages may wait for the sorter. It waits for nothing but the intake's lock, so that hardly more are there than
 // the client reads in one go; what were over it is lost.
 const inboundMessages = 1 << 16
 

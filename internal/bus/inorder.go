@@ -98,6 +98,9 @@ func (q *queue[T]) take(ctx context.Context) (c chunk[T], ok bool) {
 func (c chunk[T]) call(ctx context.Context, prepare func(T) func() error) error {
 	calls := make([]func() error, len(c.all))
 	for i, one := range c.all {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		calls[i] = prepare(one)
 	}
 	select {
@@ -106,6 +109,9 @@ func (c chunk[T]) call(ctx context.Context, prepare func(T) func() error) error 
 		return ctx.Err()
 	}
 	for _, call := range calls {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err := call(); err != nil {
 			return err
 		}

@@ -34,10 +34,18 @@ func TestInOrder(t *testing.T) {
 				return nil
 			}
 		})
-		if !errors.Is(err, errEnd) || len(called) != len(takes) || !slices.IsSorted(called) {
+		if !errors.Is(err, errEnd) || !slices.Equal(called, upTo(len(takes))) {
 			t.Errorf("called %v of %d, %v", called, len(takes), err)
 		}
 	})
+}
+
+func upTo(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 var errEnd = errors.New("the end")
@@ -60,17 +68,18 @@ func TestInOrderEndsWithACall(t *testing.T) {
 				return nil
 			}
 		})
-		if !errors.Is(err, errEnd) || len(called) != 21 || !slices.IsSorted(called) {
+		if !errors.Is(err, errEnd) || !slices.Equal(called, upTo(21)) {
 			t.Errorf("called %v, %v", called, err)
 		}
 	})
 }
 
-// TestInOrderEndsWithItsContext: what was put and not called is left.
+// TestInOrderEndsWithItsContext: what was put and not called by then is left, also of a chunk that was begun.
 func TestInOrderEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
+		calls := 0
 		go func() {
 			ended <- inOrder(ctx, 2, func(ctx context.Context, put func(int)) error {
 				for i := 0; ctx.Err() == nil; i++ {
@@ -78,11 +87,13 @@ func TestInOrderEndsWithItsContext(t *testing.T) {
 				}
 				return nil
 			}, func(int) func() error {
-				return func() error { <-ctx.Done(); return nil }
+				return func() error { calls++; <-ctx.Done(); return nil }
 			})
 		}()
 		synctest.Wait()
 		cancel()
-		<-ended
+		if err := <-ended; calls != 1 || !errors.Is(err, context.Canceled) {
+			t.Errorf("%d calls, %v", calls, err)
+		}
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Consumption of reports. What is read ahead is bounded, so that none of it waits longer for its acknowledgement than it may. That time
-// is short: a director that was killed has read reports that nobody acknowledges, and its successor wants them soon; a
+// Consumption of reports. Each request is for so many reports or bytes; twice as many reports may wait for their acknowledgement, which is what bounds the memory. One that
+// waits for longer than reportAckWait comes again. That time is short: a director that was killed has read reports that nobody acknowledges, and its successor wants them soon; a
 // report that comes twice is known by its id.
 const (
 	reportsAhead     = 512

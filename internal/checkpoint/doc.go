@@ -1,5 +1,5 @@
 // Package checkpoint says what is in a folder, in a form that can travel: a manifest of names, modes, links and files, whose content is in chunks that are named by
-// what they hold. It reads a folder (Scanner), writes one (Apply), and checks what others send (Manifest.Check).
+// what they hold. It reads a folder (Scanner), writes one (Apply), and checks what others send (Tree.Check).
 //
 //	folder ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ folder
 //

@@ -76,6 +76,11 @@ func (s *session) recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 // start makes the attempt: the checkout as the last attempt left it, a bus credential of its own, a container.
 func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
+	if s.lists(ctx, e.Worker, isPending) { // an earlier process made it, perhaps not all of it: nothing of it has run, and it is made anew
+		if _, err := s.runtime.Stop(ctx, e.Worker, 0, nil); err != nil {
+			return failed(err)
+		}
+	}
 	if s.lists(ctx, e.Worker, container.State.MayRun) { // an earlier process started it: nobody touches a checkout that a worker is in
 		s.bus.Admit(e.Worker)
 		s.outside.admit(e.Worker)
@@ -318,7 +323,7 @@ func (s *session) stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		gone.ExitCode = &exit.ExitCode
 	}
 	for _, r := range stored {
-		gone.Reports = append(gone.Reports, s.report(r))
+		gone.Reports = append(gone.Reports, s.report(ctx, r))
 	}
 	return fsm.EffectEnded{Stop: gone}
 }
@@ -343,6 +348,8 @@ func (s *session) waitEnded(ctx context.Context, worker string, patience time.Du
 }
 
 // lists reports whether the runtime has a worker in such a state. A runtime that does not answer has nobody.
+func isPending(s container.State) bool { return s == container.StatePending }
+
 func (s *session) lists(ctx context.Context, worker string, state func(container.State) bool) bool {
 	c, found, err := s.runtime.Find(ctx, worker)
 	return err == nil && found && state(c.State)

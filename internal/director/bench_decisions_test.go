@@ -73,8 +73,8 @@ func decisionGoal(synced bool) bench.Goal {
 	if !synced && bench.Quick() {
 		g.AtLeast = 0.1
 	} else if !synced {
-		g.Limit = "processor time: the raw bus moves a message in some 15 µs of it, on all cores; a decision takes some 65, of which 20 are the bus's, 25 to read the text of the failure, " +
-			"10 for decoding, signatures and secrets, and 10 to decide and write it down"
+		g.Limit = "processor time: the raw bus moves a message in some 15 µs of it, on all cores; a decision takes some 45, of which 15 are the bus's, 13 to read the text of the failure, " +
+			"9 for decoding, signatures and secrets, and 8 to decide and write it down"
 	}
 	return g
 }
@@ -82,7 +82,7 @@ func decisionGoal(synced bool) bench.Goal {
 // noticesOfAnAttempt is how many the machine takes of one attempt, and some to spare.
 const noticesOfAnAttempt = 12
 
-// rawMessages is how many messages the raw bus is measured with: synced it takes about a thousand a second.
+// rawMessages is how many messages the raw bus is measured with: synced it takes some 6,000 a second.
 func rawMessages(synced bool) int {
 	if synced {
 		return 4_000

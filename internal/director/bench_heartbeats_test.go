@@ -37,12 +37,16 @@ const (
 	beatSilent  = 100
 	beatReports = 1000 // decided in a second meanwhile
 	burstRound  = 3    // in which all send within a second
+	idleWorkers = 1000 // of a fleet beside which nothing happens
 )
 
 // beatsEnv has what the child that plays the workers needs: their processor time is not the director's.
 const beatsEnv = "RETAKE_BENCH_BEATS"
 
-type beatsOrder struct{ URL, JWT, Seed string }
+type beatsOrder struct {
+	URL, JWT, Seed string
+	Workers        int
+}
 
 // TestBenchHeartbeats: the workers' side is played by a child over few connections; server, intake, owner, machine and journal are those of a director.
 func TestBenchHeartbeats(t *testing.T) {
@@ -51,10 +55,21 @@ func TestBenchHeartbeats(t *testing.T) {
 		return
 	}
 	bench.Begin(t)
-	b := startBeats(t)
 	figure := func(what string, value float64, unit string, goal bench.Goal) {
 		bench.Record(t, bench.Figure{Section: "heartbeats", What: what, Value: value, Unit: unit, Goal: goal})
 	}
+	t.Run("idle", func(t *testing.T) {
+		b := startBeats(t, idleWorkers, false)
+		b.beat(0, 1, beatEvery)
+		before, began := processorTime(t), time.Now()
+		b.beat(0, 2, beatEvery)
+		share := 100 * (processorTime(t) - before).Seconds() / time.Since(began).Seconds()
+		if lost := b.settled(2, func(int) bool { return true }); lost > 0 {
+			t.Errorf("%d heartbeats are lost", lost)
+		}
+		figure(fmt.Sprintf("%d workers, a heartbeat each %s, nothing else: processor time of one core", idleWorkers, beatEvery), share, "%", bench.Goal{AtMost: 0.5, Limit: "system calls: each heartbeat is read from its socket by the relay, passed to the embedded server and from there to the director, which wakes for each"})
+	})
+	b := startBeats(t, beatWorkers, true)
 	figure("intake and bus: memory of an admitted worker that sends nothing", b.perWorker, "B", bench.Goal{})
 
 	b.beat(0, 1, beatEvery) // of all
@@ -93,6 +108,7 @@ func TestBenchHeartbeats(t *testing.T) {
 // beats is a director's part that hears heartbeats, with a fleet that runs.
 type beats struct {
 	t         *testing.T
+	workers   int
 	owner     *owner
 	child     io.Writer
 	answers   *bufio.Scanner
@@ -143,17 +159,18 @@ func beginning(n int) []fsm.EventBody {
 	}
 }
 
-func startBeats(t *testing.T) *beats {
+// startBeats has a fleet of so many workers run; while reports are decided, or nothing else happens.
+func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	ctx, cancel := context.WithCancel(context.Background())
-	srv, err := server.Start(ctx, server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}, MaxWorkers: beatWorkers, SyncAlways: true, Log: zap.NewNop()})
+	srv, err := server.Start(ctx, server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}, MaxWorkers: fleetOf, SyncAlways: true, Log: zap.NewNop()})
 	must(t, err)
 	hub, err := bus.Open(ctx, bus.Options{Server: srv, Log: zap.NewNop(), OnOffence: func(o bus.Offence) { t.Errorf("an offence: %+v", o) }})
 	must(t, err)
 	must(t, hub.ShareSecret(ctx))
 
-	b := &beats{t: t}
+	b := &beats{t: t, workers: fleetOf}
 	s := &session{daemon: &daemon{log: zap.NewNop(), metrics: metrics.New(prometheus.NewRegistry(), "bench")}, bus: hub}
-	workers := make([]string, beatWorkers)
+	workers := make([]string, fleetOf)
 	for n := range workers {
 		workers[n] = beatWorker(n)
 	}
@@ -166,7 +183,7 @@ func startBeats(t *testing.T) *beats {
 	parts.Go(func() { _ = s.watchWorkers(watching) })
 	began := time.Now()
 	hub.Admit(workers...)
-	b.perWorker = float64(heapInUse()-heap) / beatWorkers
+	b.perWorker = float64(heapInUse()-heap) / float64(fleetOf)
 	t.Logf("admitted in %s", time.Since(began).Round(time.Millisecond))
 	stop()
 	parts.Wait()
@@ -174,11 +191,11 @@ func startBeats(t *testing.T) *beats {
 	began = time.Now()
 	b.startChild(srv)
 	b.sent()
-	m := fleet(t, config, beatWorkers, time.Now())
+	m := fleet(t, config, fleetOf, time.Now())
 	t.Logf("the fleet was made in %s", time.Since(began).Round(time.Millisecond))
 	driver := fsm.NewDriver(m, hub.Journal().Head().Seq, "bench")
-	s.metrics.Begin(m, beatWorkers)
-	now, all := time.Now(), make([]fsm.Sign, 0, beatWorkers)
+	s.metrics.Begin(m, fleetOf)
+	now, all := time.Now(), make([]fsm.Sign, 0, fleetOf)
 	for _, w := range workers { // it has taken a while to make them
 		all = append(all, fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: w}, At: now})
 	}
@@ -189,7 +206,11 @@ func startBeats(t *testing.T) *beats {
 	b.owner = newOwner(driver, hub.Journal(), zap.NewNop())
 	s.owner = b.owner
 	b.owner.onDurable, b.owner.effects = func(fsm.Record) {}, b.effect
-	for _, part := range []sessionPart{s.owner.run, s.owner.handOver, s.watchWorkers, b.report} {
+	running := []sessionPart{s.owner.run, s.owner.handOver, s.watchWorkers}
+	if reports {
+		running = append(running, b.report)
+	}
+	for _, part := range running {
 		parts.Go(func() {
 			if err := part(ctx); err != nil {
 				t.Errorf("a part ended: %v", err)
@@ -261,7 +282,7 @@ func (b *beats) report(ctx context.Context) error {
 			return nil
 		}
 		for i := n; i < n+together; i++ { // notices: the worker goes on
-			w := beatWorker(i % beatWorkers)
+			w := beatWorker(i % b.workers)
 			r := fsm.Report{Ref: fsm.ReportRef{ID: fmt.Sprintf("note-%d", i), Seq: uint64(i + 1)}, Stage: "CODE"}
 			b.owner.send(ctx, fsm.ReportReceived{Worker: w, Report: r}, func() { b.decided.Add(1) })
 		}
@@ -275,9 +296,9 @@ func (b *beats) settled(round int, of func(n int) bool) (lost int) {
 	step := strconv.Itoa(round)
 	for until := time.Now().Add(3 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		lost = 0
-		for first := 0; first < beatWorkers; first += together {
+		for first := 0; first < b.workers; first += together {
 			missing, err := look(context.Background(), b.owner, func(d *fsm.Driver) (missing int) {
-				for n := first; n < first+together; n++ {
+				for n := first; n < min(first+together, b.workers); n++ {
 					if t, _ := d.Machine().Worker(beatWorker(n)); of(n) && t != nil {
 						if a, _ := t.Activity(); a.Step != step {
 							missing++
@@ -315,7 +336,7 @@ func (b *beats) startChild(srv *server.Server) {
 	b.t.Helper()
 	user, err := srv.Keys().Gatekeeper()
 	must(b.t, err)
-	order, err := json.Marshal(beatsOrder{URL: srv.URL("127.0.0.1"), JWT: user.JWT, Seed: user.Seed})
+	order, err := json.Marshal(beatsOrder{URL: srv.URL("127.0.0.1"), JWT: user.JWT, Seed: user.Seed, Workers: b.workers})
 	must(b.t, err)
 	child := exec.Command(os.Args[0], "-test.run=^TestBenchHeartbeats$")
 	child.Env = append(os.Environ(), beatsEnv+"="+string(order))
@@ -374,7 +395,7 @@ func playWorkers(t *testing.T, order string) {
 		must(t, err)
 		return data
 	}
-	burst := make([][]byte, beatWorkers) // made now: meanwhile the workers would be silent
+	burst := make([][]byte, o.Workers) // made now: meanwhile the workers would be silent
 	for n := range burst {
 		burst[n] = encode(n, burstRound)
 	}
@@ -384,8 +405,8 @@ func playWorkers(t *testing.T, order string) {
 		_, err := fmt.Sscan(lines.Text(), &skip, &round, &ms)
 		must(t, err)
 		began := time.Now()
-		for n := range beatWorkers {
-			due := began.Add(time.Duration(ms) * time.Millisecond * time.Duration(n) / beatWorkers)
+		for n := range o.Workers {
+			due := began.Add(time.Duration(ms) * time.Millisecond * time.Duration(n) / time.Duration(o.Workers))
 			if wait := time.Until(due); wait > time.Millisecond { // each connection writes what it has by itself: about a heartbeat at a time, as workers do
 				time.Sleep(wait)
 			}

@@ -63,6 +63,8 @@ func failed(err error) fsm.EffectEnded {
 		}
 	case errors.Is(err, container.ErrUnconfirmed): // it is its node's, and nobody else's
 		f.Reason, f.Text, f.Transient = recovery.WorkerLost, unconfirmed(err).Words, true
+	case errors.Is(err, container.ErrNoRoom):
+		f.Reason, f.Transient, f.Resource = recovery.NoCapacity, true, recovery.Cluster
 	case errors.Is(err, container.ErrDisk):
 		f.Reason = recovery.DiskFull
 	case errors.Is(err, container.ErrImageMissing):

@@ -70,9 +70,14 @@ func (s *session) kept(tasks []string) (kept []string, err error) {
 		return nil, err
 	}
 	named := strings.Fields(string(data))
+	there := slices.Clone(s.sent) // on the bus, and on this machine
 	for _, c := range claims {
-		if !slices.Contains(tasks, c.Nonce) && (slices.Contains(named, c.Nonce) || s.owner.driver.Last() == 0) {
-			kept = append(kept, c.Nonce)
+		there = append(there, c.Nonce)
+	}
+	slices.Sort(there)
+	for _, nonce := range slices.Compact(there) {
+		if !slices.Contains(tasks, nonce) && (slices.Contains(named, nonce) || s.owner.driver.Last() == 0) {
+			kept = append(kept, nonce)
 		}
 	}
 	switch {

@@ -185,7 +185,7 @@ const inputsPerTurn = 256
 
 // handleWaiting offers an input, and those that wait behind it: what is decided in one turn is appended together.
 func (o *owner) handleWaiting(in input) error {
-	for range inputsPerTurn {
+	for range inputsPerTurn - 1 {
 		if err := o.handle(in); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 // reported does with a report what needs no order, on any core. What it returns hands the report to the machine; it is acknowledged once it is in the journal.
 func (s *session) reported(ctx context.Context, r bus.Report) (take func()) {
 	r = withoutSecrets(r, s.github.Secrets())
-	report := s.report(r)
+	report := s.report(ctx, r)
 	return func() {
 		s.reports.add(r)
 		if body, ok := r.Body.(*wire.WorkerError); ok && !r.Signed {
@@ -56,14 +56,14 @@ func withoutSecrets(r bus.Report, by *redact.Redactor) bus.Report {
 const personsWord = "reported by an operator, not by the worker"
 
 // report translates a stored report, and adds what the director knows about it, and what its evidence means.
-func (s *session) report(r bus.Report) fsm.Report {
+func (s *session) report(ctx context.Context, r bus.Report) fsm.Report {
 	out := report(r)
 	if out.OK {
 		return out
 	}
 	by := s.setup().classifier
 	found := by.Classify(out.Evidence)
-	if cause := s.tooMuch(r, found); cause != "" {
+	if cause := s.tooMuch(ctx, r, found); cause != "" {
 		out.Evidence.Known, out.Evidence.KnownCause = recovery.ScopeViolation, cause
 		found = by.Classify(out.Evidence)
 	}
@@ -72,9 +72,9 @@ func (s *session) report(r bus.Report) fsm.Report {
 }
 
 // tooMuch says, for people, in what a failed attempt has gone beyond what its checkout may have; empty: in nothing.
-func (s *session) tooMuch(r bus.Report, found recovery.Finding) (cause string) {
+func (s *session) tooMuch(ctx context.Context, r bus.Report, found recovery.Finding) (cause string) {
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && s.config.Workspace.Travels() {
-		cause = s.heldBack(r.Worker)
+		cause = s.heldBack(ctx, r.Worker)
 	}
 	if nonce, _, _ := fsm.ParseAttemptID(r.Worker); cause == "" && found.Reason == recovery.DiskFull {
 		cause = s.quotaUsedUp(nonce)
@@ -231,8 +231,12 @@ func (c *reportCache) begin(worker string) {
 func (c *reportCache) add(r bus.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if list, complete := c.read[r.Worker]; complete && r.Seq > lastSeq(list) {
+	list, complete := c.read[r.Worker]
+	switch {
+	case complete && r.Seq > lastSeq(list):
 		c.put(r.Worker, append(list, r))
+	case complete && !slices.ContainsFunc(list, func(one bus.Report) bool { return one.Seq == r.Seq }): // it comes late: what was read ahead was given up in between
+		c.forget(r.Worker)
 	}
 }
 
@@ -281,6 +285,11 @@ func (c *reportCache) put(worker string, list []bus.Report) {
 func (c *reportCache) drop(worker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.forget(worker)
+}
+
+// forget is drop, with the lock held.
+func (c *reportCache) forget(worker string) {
 	c.bytes -= sizeOf(c.read[worker])
 	delete(c.read, worker)
 }

@@ -46,6 +46,7 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 		{&workspace.Error{Kind: workspace.Conflict}, recovery.GitConflict, false, time.Time{}, recovery.GitHubGit},
 		{&workspace.Error{Kind: workspace.Auth}, recovery.AuthError, false, time.Time{}, recovery.GitHubGit},
 		{&container.Error{Kind: container.ErrDaemon, Transient: true}, recovery.DockerDaemon, true, time.Time{}, recovery.Host},
+		{&container.Error{Kind: container.ErrNoRoom, Transient: true}, recovery.NoCapacity, true, time.Time{}, recovery.Cluster},
 		{&container.Error{Kind: container.ErrImagePull}, recovery.ImagePullFailed, false, time.Time{}, recovery.Host},
 		{&container.Error{Kind: container.ErrSpec}, recovery.InvalidConfig, false, time.Time{}, ""},
 		{fmt.Errorf("stop: %w", bus.ErrNoAnswer), recovery.BusDisconnect, true, time.Time{}, recovery.Host},

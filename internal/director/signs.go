@@ -57,7 +57,7 @@ func (p *signPart) put(n fsm.Sign) {
 	p.all = append(p.all, n)
 }
 
-// take returns what waits, in the order in which its workers were heard first.
+// take returns what waits, in no order that means anything.
 func (s *signs) take() (all []fsm.Sign) {
 	for i := range s.parts {
 		p := &s.parts[i]

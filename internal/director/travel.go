@@ -55,7 +55,7 @@ func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.Pl
 	var record json.RawMessage
 	before := s.sentBefore(ctx, store)
 	if e.Start.Validate {
-		m, err = s.workspace.PublishValidation(ctx, e.Nonce, before, put)
+		m, err = s.workspace.PublishValidation(ctx, e.Nonce, put)
 	} else {
 		m, record, err = s.workspace.Publish(ctx, e.Nonce, before, put)
 	}
@@ -117,22 +117,35 @@ func (s *session) receive(ctx context.Context, nonce string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBus, err)
 	}
+	lost := func(err error) error {
+		if errors.Is(err, bus.ErrNoChunk) {
+			err = fmt.Errorf("%w: the bus has lost what was sent of the checkout: %w", workspace.ErrLost, err)
+		}
+		return err
+	}
 	return s.workspace.Receive(ctx, nonce, workspace.Sent{
-		Root: state.Manifest, Record: state.Record, Fetch: store.Chunk,
+		Root: state.Manifest, Record: state.Record,
+		Fetch: func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
+			data, err := store.Chunk(ctx, d)
+			return data, lost(err)
+		},
 		Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
 			m, err := store.Load(ctx, state.Manifest, s.checkoutRules().Limits)
-			if errors.Is(err, bus.ErrNoChunk) {
-				err = fmt.Errorf("%w: the bus has lost what was sent of the checkout: %w", workspace.ErrLost, err)
-			}
-			return m, err
+			return m, lost(err)
 		},
 	})
+}
+
+// neverReceived reports that a checkout cannot be received however often it is tried. Whoever needs its work meets that again, and ends for it; a stop, and a question, do not need it.
+func neverReceived(err error) bool {
+	ws, ok := errors.AsType[*workspace.Error](err)
+	return ok && !workspaceFailures[ws.Kind].transient && !failed(err).Failure.Transient
 }
 
 // received runs what looks at a checkout on the one that the last attempt has sent, and keeps what the director notes of it for one that takes over.
 func (s *session) received(run executor) executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-		if err := s.receive(ctx, e.Nonce); err != nil {
+		if err := s.receive(ctx, e.Nonce); err != nil && (e.Kind != fsm.DoEscalate || !neverReceived(err)) {
 			return failed(err)
 		}
 		out := run(ctx, e)
@@ -150,12 +163,17 @@ func (s *session) takeBack(ctx context.Context, e fsm.Effect) error {
 	if _, err := s.bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
 		return fmt.Errorf("%w: %w", errBus, err)
 	}
-	return s.receive(ctx, e.Nonce)
+	err := s.receive(ctx, e.Nonce)
+	if neverReceived(err) {
+		s.log.Warn("what an attempt has sent of its checkout cannot be received", zap.String("worker", e.Worker), zap.Error(err))
+		return nil
+	}
+	return err
 }
 
 // heldBack says, for people, why the checkout of a worker was not taken; empty: it was, or does not travel.
-func (s *session) heldBack(worker string) (cause string) {
-	ctx, cancel := context.WithTimeout(context.Background(), revokeTimeout)
+func (s *session) heldBack(ctx context.Context, worker string) (cause string) {
+	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
 	state, there, err := s.bus.CheckoutState(ctx, nonceOf(worker))
 	if err != nil {
@@ -164,7 +182,7 @@ func (s *session) heldBack(worker string) (cause string) {
 	if err != nil || !there || state.Refused == nil || state.Refused.Worker != worker {
 		return ""
 	}
-	return recovery.TooMuch + state.Refused.Text
+	return recovery.TooMuch + s.github.Redact(state.Refused.Text)
 }
 
 // lostWork says how much of a worker's work is lost that has ended without a report; empty: none, or its checkout does not travel.

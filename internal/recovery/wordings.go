@@ -263,7 +263,7 @@ var wordings = []wording{
 	},
 	{
 		DockerDaemon, anywhere, "the container engine fails",
-		"Check the container engine on the director's machine: `docker info`.", onceDone,
+		"Check what runs the workers: `docker info` on the director's machine, `kubectl cluster-info` for a cluster; `director doctor` says more.", onceDone,
 	},
 	{
 		ImagePullFailed, inAgent, "{agent} cannot pull a container image",

@@ -1,10 +1,12 @@
 package tied
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -66,12 +68,11 @@ func TestItDiesWithThisProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make([]byte, 20)
-	n, err := out.Read(said)
+	said, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(string(said[:n-1]))
+	pid, err := strconv.Atoi(strings.TrimSpace(said))
 	if err != nil {
 		t.Fatal(err)
 	}

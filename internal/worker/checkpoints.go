@@ -25,15 +25,15 @@ const (
 
 // checkpointer fetches an attempt's checkout, and sends what becomes of it. Its methods are called one after the other, but for soon.
 type checkpointer struct {
-	plan    *wire.PlanCheckout
-	attempt string
-	dir     string
-	bus     Bus
-	log     *zap.Logger
-	due     chan struct{} // a stage has ended; room for one
-	scan    *checkpoint.Scanner
-	root    checkpoint.Digest // of the last checkpoint that counts
-	trouble string            // of the last one, as it was logged; empty: none
+	plan      *wire.PlanCheckout
+	attempt   string
+	dir       string
+	bus       Bus
+	log       *zap.Logger
+	due       chan struct{} // a stage has ended; room for one
+	scan      *checkpoint.Scanner
+	root      checkpoint.Digest // of the last checkpoint that counts
+	lastError string            // of the last one, as it was logged; empty: none
 
 	before map[checkpoint.Digest]int64 // chunks of the checkpoint before the next one
 
@@ -164,13 +164,13 @@ func (c *checkpointer) note(err error) {
 		text = err.Error()
 	}
 	switch {
-	case text == c.trouble:
+	case text == c.lastError:
 	case text != "":
 		c.log.Warn("a checkpoint does not count; trying on", zap.Error(err))
 	default:
 		c.log.Info("checkpoints count again")
 	}
-	c.trouble = text
+	c.lastError = text
 }
 
 // last sends what is there when nothing runs any more, and returns when it counts, or never will. Every file is read.

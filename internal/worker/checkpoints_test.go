@@ -131,8 +131,8 @@ func TestWholeTooMuchIsNoSuccess(t *testing.T) {
 	for name, own := range map[string]bool{"the worker looks": true, "the director looks": false} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.limits.Files = 5
 			w.stopBus()
+			w.limits.Files = 5
 			w.startBus()
 			w.travels(60)
 			if !own {

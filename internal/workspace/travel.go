@@ -38,13 +38,14 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	return m, record, system(op, err)
 }
 
-// PublishValidation is Publish for the folder that Validation made. Nothing comes back of it.
-func (w *Workspaces) PublishValidation(ctx context.Context, nonce string, before *checkpoint.Tree, emit func(checkpoint.Digest, []byte) error) (*checkpoint.Manifest, error) {
+// PublishValidation is Publish for the folder that Validation made. Nothing comes back of it. Every file is read: what a worker has said of its own could have
+// something else validated than is delivered.
+func (w *Workspaces) PublishValidation(ctx context.Context, nonce string, emit func(checkpoint.Digest, []byte) error) (*checkpoint.Manifest, error) {
 	op := "publish the copy of " + nonce
 	if err := checkNonce(op, nonce); err != nil {
 		return nil, err
 	}
-	return w.manifest(ctx, op, w.task(op, nonce, nil).validation(), before, emit)
+	return w.manifest(ctx, op, w.task(op, nonce, nil).validation(), nil, emit)
 }
 
 func (w *Workspaces) manifest(ctx context.Context, op, dir string, before *checkpoint.Tree, emit func(checkpoint.Digest, []byte) error) (*checkpoint.Manifest, error) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"retake/internal/checkpoint"
@@ -112,9 +113,9 @@ func TestReceiveGoesOn(t *testing.T) {
 	}
 	sent := chunks.sent(t, there, nil)
 	cut := sent
-	n := 0
+	var n atomic.Int32
 	cut.Fetch = func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
-		if n++; n > 2 {
+		if n.Add(1) > 2 {
 			return nil, errors.New("the bus is away")
 		}
 		return chunks.get(ctx, d)

@@ -37,6 +37,8 @@ while read -r why sets; do
 done <<'X'
 ReadWriteMany --set storage.accessMode=ReadWriteOnce
 key.of.the.proxy --set storage.accessMode=None,worker.egress={a.example.com}
+key.of.the.proxy --set storage.accessMode=None --set-string config=[containers.proxied_keys]
+key.of.the.proxy --set storage.accessMode=None --set-string config=proxied_keys.KEY=1
 replica --set director.replica=3
 nats.url --set nats.enabled=false
 replicas --set nats.replicas=2

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// plain reads a message in one pass, if it is written as a sender would write it: an envelope whose payload comes after its type, every name spelled
+// plain reads a message in one pass, if it is written as a sender would write it: an envelope, every name spelled
 // as in the types and there once, every value of its type and within its rules, times in UTC, text in UTF-8. Of everything else it says no more than
 // that: Decode then reads it slowly, and finds out what is the matter, or that nothing is. So whatever plain accepts, the slow way accepts,
 // and with the same result.

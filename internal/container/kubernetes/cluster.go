@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// cluster is all that is used of the API, in one namespace. Each method is one request, and needs the verb that stands behind it; needed lists them. Errors
+// cluster is all that is used of the API, in one namespace. Each method is one request, and needs the verb that stands behind it; Needed lists them. Errors
 // are the API's own.
 type cluster interface {
 	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error)                     // jobs: create

@@ -125,7 +125,7 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	return k, nil
 }
 
-// refuseForeign refuses a fleet whose attempts another installation has made: each of the two would remove the other's as strays.
+// refuseForeign refuses a fleet whose attempts another installation has made: each of the two would remove the other's as unknown workers.
 func (k *Kubernetes) refuseForeign(ctx context.Context) error {
 	found, err := k.api.jobs(ctx, k.ofFleet())
 	if err != nil {

@@ -72,7 +72,7 @@ func (k *Kubernetes) lastOutput(ctx context.Context, a *attempt, attemptID strin
 	p, gone := a.pod, a.podGone
 	k.mu.Unlock()
 	if p == nil {
-		return a.tail.bytes(), nil
+		return k.printed(a), nil
 	}
 	term := statusOf(p.Status.ContainerStatuses, workerName).State.Terminated
 	if !gone && term != nil {
@@ -92,6 +92,13 @@ func (k *Kubernetes) lastOutput(ctx context.Context, a *attempt, attemptID strin
 	}
 	last, err := io.ReadAll(withoutFirst(bytes.NewReader([]byte(term.Message))))
 	return last, err
+}
+
+// printed is what was read of an attempt's output while it ran.
+func (k *Kubernetes) printed(a *attempt) []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return a.tail.bytes()
 }
 
 // errNoLog: the node has no log of the container any more. It says so in the place of the log.

@@ -42,7 +42,7 @@ func (k *Kubernetes) stop(ctx context.Context, a *attempt, attemptID string, gra
 		return container.Exit{}, err
 	}
 	if !found { // removed by somebody else, or never there
-		return container.Exit{Stdout: a.tail.bytes()}, nil
+		return container.Exit{Stdout: k.printed(a)}, nil
 	}
 	before, mayRun := k.soFar(a)
 	if mayRun {
@@ -95,6 +95,7 @@ func (k *Kubernetes) look(ctx context.Context, a *attempt, attemptID string) (fo
 	}
 	k.change(func() {
 		if a.job = j; p != nil {
+			a.podGone = a.podGone && a.pod.UID != p.UID // the API itself has it
 			k.saw(p, false)
 		} else {
 			a.podGone = a.pod != nil

@@ -109,10 +109,10 @@ func (v *view) saw(pod *corev1.Pod, gone bool) {
 // list asks for everything and forgets what is not there any more. What was made meanwhile stays.
 func (k *Kubernetes) list(ctx context.Context) (version string, err error) {
 	k.mu.Lock()
-	before := map[string]*attempt{}
+	before, pod := map[string]*attempt{}, map[string]*corev1.Pod{}
 	for id, a := range k.attempts {
 		if a.known() {
-			before[id] = a
+			before[id], pod[id] = a, a.pod
 		}
 	}
 	clear(k.removed)
@@ -139,7 +139,7 @@ func (k *Kubernetes) list(ctx context.Context) (version string, err error) {
 			}
 		}
 		for id, a := range before {
-			if a.pod != nil && !there[string(a.pod.UID)] {
+			if was := pod[id]; was != nil && a.pod != nil && a.pod.UID == was.UID && !there[string(was.UID)] { // one that was seen since is another
 				a.podGone = true
 			}
 			if !found[id] {

@@ -42,11 +42,9 @@ func run(only string, quick, verbose bool, out string) (missed bool, err error) 
 		return false, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	sections := slices.DeleteFunc(slices.Clone(bench.Sections), func(s bench.Section) bool {
-		return only != "" && !slices.Contains(strings.Split(only, ","), s.Name) || quick && !s.Quick
-	})
-	if len(sections) == 0 {
-		return false, fmt.Errorf("-only %s names no section", only)
+	sections, err := choose(only, quick)
+	if err != nil {
+		return false, err
 	}
 	began := time.Now()
 	var all []bench.Figure
@@ -62,18 +60,42 @@ func run(only string, quick, verbose bool, out string) (missed bool, err error) 
 		}
 		all = append(all, figures...)
 		if err != nil {
-			return missed, err
+			return missed, errors.Join(err, write(out, all))
 		}
 	}
 	fmt.Printf("\nmeasured in %s; the figures are in %s\n", time.Since(began).Round(time.Second), out)
+	return missed, write(out, all)
+}
+
+// choose returns the sections with these names, in the order of the table; empty: all.
+func choose(only string, quick bool) (chosen []bench.Section, err error) {
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(bench.Sections, func(s bench.Section) bool { return s.Name == name })
+		switch {
+		case only == "":
+		case i < 0:
+			return nil, fmt.Errorf("-only %s: there is no section of that name", name)
+		case quick && !bench.Sections[i].Quick:
+			return nil, fmt.Errorf("-only %s: that section is not among those of -quick", name)
+		}
+	}
+	for _, s := range bench.Sections {
+		if (only == "" || slices.Contains(strings.Split(only, ","), s.Name)) && (!quick || s.Quick) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
+}
+
+func write(file string, all []bench.Figure) error {
 	data, err := json.MarshalIndent(all, "", "  ")
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(out), 0o755)
+		err = os.MkdirAll(filepath.Dir(file), 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(out, append(data, '\n'), 0o644)
+		err = os.WriteFile(file, append(data, '\n'), 0o644)
 	}
-	return missed, err
+	return err
 }
 
 func orUnknown(limit string) string {

@@ -1,0 +1,95 @@
+package bus
+
+import (
+	"testing"
+
+	"retake/internal/bus/wire"
+	"retake/internal/checkpoint"
+)
+
+// A manifest that takes more bytes of a chunk than it has could never be received: it does not count, also at a director that has not seen the chunk.
+func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
+	t.Parallel()
+	out := startOutside(t)
+	b := openBus(t, out.join())
+	stop := serveCheckouts(t, b, checkoutRules())
+	worker := checkoutTask + "-1"
+	o := checkoutOptions(t, b, worker)
+	o.InProcess, o.URL, o.CA = nil, b.WorkerURL(""), b.options.Keys.CA()
+	s := newSender(t, o)
+	if err := s.fetch(publish(t, b, worker, base(t), true)); err != nil {
+		t.Fatal(err)
+	}
+	put := func(data string) string {
+		t.Helper()
+		if err := s.client.PutChunk(ctxFor(t), []byte(data)); err != nil {
+			t.Fatal(err)
+		}
+		return checkpoint.DigestOf([]byte(data)).String()
+	}
+	manifest := func(size string) string {
+		page := put(`{"chunks":["` + put("ten bytes!") + `"],"entries":[{"path":"YQ==","kind":"file","mode":420,"size":` + size + `,"parts":[[0,0,` + size + `]]}]}`)
+		return put(`{"version":1,"pages":["` + page + `"]}`)
+	}
+	save := func(root string) error {
+		missing, err := s.client.SaveCheckpoint(ctxFor(t), wire.Checkpoint{AttemptID: worker, Manifest: root})
+		if len(missing) > 0 {
+			t.Errorf("missing %q", missing)
+		}
+		return err
+	}
+	refusedBecause(t, save(manifest("20")), wire.RefusedMalformed)
+	if err := save(manifest("1")); err != nil {
+		t.Error(err)
+	}
+	stop()
+	closeBus(t, b)
+
+	again := openBus(t, out.join())
+	again.Admit(worker)
+	serveCheckouts(t, again, checkoutRules())
+	until(t, "the worker is back", s.client.Connected)
+	refusedBecause(t, save(manifest("20")), wire.RefusedMalformed)
+	if err := save(manifest("10")); err != nil { // of which the last one took a byte
+		t.Error(err)
+	}
+}
+
+// What a manifest names of a chunk makes it no smaller, and what is not known of one counts as the most that it may have.
+func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
+	t.Parallel()
+	b := openBus(t, Options{})
+	ctx := ctxFor(t)
+	store, err := b.Checkout(ctx, checkoutTask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(data []byte) checkpoint.Digest {
+		d := checkpoint.DigestOf(data)
+		if err := store.Put(ctx, d, data); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	big := put(make([]byte, 100<<10))
+	m, err := (&checkpoint.Tree{Entries: []checkpoint.Entry{{Path: "a", Kind: checkpoint.File, Mode: 0o644, Size: 1, Parts: []checkpoint.Part{{Chunk: big, Len: 1}}}}}).Encode(func(_ checkpoint.Digest, data []byte) error {
+		put(data)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Load(ctx, m.Root, checkpoint.Unlimited); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.Bytes(); got < 100<<10 {
+		t.Errorf("%d bytes", got)
+	}
+	fresh, err := b.Checkout(ctx, checkoutTask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fresh.Bytes(); got < 3*checkpoint.ChunkBytes {
+		t.Errorf("%d bytes of chunks that nobody has read", got)
+	}
+}

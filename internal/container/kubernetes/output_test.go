@@ -1,0 +1,53 @@
+package kubernetes
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/container"
+	"retake/internal/container/bundle"
+)
+
+// What a node has thrown away of a log is said, at its beginning; a log that is whole says nothing, and one that the node has no more is an error.
+func TestTruncatedLogSaysSo(t *testing.T) {
+	const at = "2026-11-27T02:03:04.5Z "
+	long := strings.Repeat("x", 3*pieceBytes)
+	for _, c := range []struct {
+		name, log, want string
+		err             error
+	}{
+		{"whole", at + bundle.FirstLine + "\n" + at + "one\n" + at + "two\n", "one\ntwo\n", nil},
+		{"its beginning is gone", at + "one\n" + at + "two\n", truncated + "one\ntwo\n", nil},
+		{"it begins in the midst of a line", "rest of a line\n" + at + "two\n", truncated + "rest of a line\ntwo\n", nil},
+		{"a long line", at + bundle.FirstLine + "\n" + at + long + "\n" + at + "two\n", long + "\ntwo\n", nil},
+		{"without an end", at + bundle.FirstLine + "\n" + at + "one", "one", nil},
+		{"empty", "", "", nil},
+		{"the node has it no more", "unable to retrieve container logs for containerd://1", "", errNoLog},
+	} {
+		var got strings.Builder
+		var last time.Time
+		err := readStamped(strings.NewReader(c.log), func(p container.Printed) {
+			got.Write(p.Data)
+			last = p.At
+		})
+		if got.String() != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: %.80q, %v, want %.80q, %v", c.name, got.String(), err, c.want, c.err)
+		}
+		if strings.HasSuffix(c.want, "two\n") && last.Format(time.RFC3339Nano) != strings.TrimSpace(at) {
+			t.Errorf("%s: the last line is of %v", c.name, last)
+		}
+	}
+	broken := io.MultiReader(strings.NewReader(at+"one\n"), errReader{})
+	if err := readStamped(broken, func(container.Printed) {}); !errors.Is(err, errBroken) {
+		t.Errorf("a log that breaks off: %v", err)
+	}
+}
+
+var errBroken = errors.New("broken off")
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, errBroken }
