@@ -62,6 +62,7 @@ func serveCheckouts(t *testing.T, b *Bus, rules CheckoutRules) (stop func()) {
 		defer b.intake.mu.Unlock()
 		return b.intake.takers[lineCheckout] != nil
 	})
+	b.intake.flush() // the server knows of it
 	return stop
 }
 

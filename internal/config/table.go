@@ -51,7 +51,7 @@ func keys(c *Config) []row {
 		{key: "timeouts.worker_watchdog_seconds", def: "3600", unit: "seconds", min: 0.1, max: week, doc: "Longest attempt. More than worker_start_seconds and worker_heartbeat_ttl_seconds, and no less than any stage's timeout_seconds.", to: &c.Timeouts.WorkerWatchdog},
 		{key: "timeouts.issue_claim_stale_seconds", def: "21600", unit: "seconds", min: 1, max: 4 * week, doc: "A claim without progress for longer is given back. More than worker_watchdog_seconds.", to: &c.Timeouts.IssueClaimStale},
 		{key: "timeouts.worker_start_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600, doc: "Longest time from the creation of the container to the worker's first message.", to: &c.Timeouts.WorkerStart},
-		{key: "timeouts.stop_grace_seconds", def: "10", unit: "seconds", min: 0, max: 300, doc: "Time from the request to stop to the kill.", to: &c.Timeouts.StopGrace},
+		{key: "timeouts.stop_grace_seconds", def: "10", unit: "seconds", min: 0, max: 300, doc: "Time from the request to stop to the kill. Pods of a cluster have what it was at the start of the director.", to: &c.Timeouts.StopGrace},
 		{key: "timeouts.delivery_seconds", def: "900", unit: "seconds", min: 0.1, max: week, doc: "For how long finished work is handed in again and again while that fails. Then a person is asked; the work is kept.", to: &c.Timeouts.Delivery},
 
 		{key: "retry.backoff_mode", def: `"exponential"`, allowed: []string{"exponential", "linear"}, doc: "How the delay between attempts grows.", to: &c.Retry.BackoffMode},
