@@ -58,12 +58,24 @@ func (k *Kubernetes) readOn(ctx context.Context, p *corev1.Pod) *tail {
 
 // withoutFirst is a log without the line that Enter has printed, if it begins with that.
 func withoutFirst(log io.Reader) io.Reader {
-	r := bufio.NewReader(log)
-	if first, _ := r.Peek(len(bundle.FirstLine) + 1); string(first) == bundle.FirstLine+"\n" {
-		_, _ = r.Discard(len(first))
+	r := bufio.NewReaderSize(log, pieceBytes)
+	var before bytes.Buffer
+	for range mixed {
+		piece, err := r.ReadSlice('\n')
+		if string(piece) == bundle.FirstLine+"\n" {
+			break
+		}
+		before.Write(piece)
+		if err != nil { // whoever reads on gets it again, or goes on with a long line
+			break
+		}
 	}
-	return r
+	return io.MultiReader(&before, r)
 }
+
+// mixed is among how many lines, or pieces of long ones, our first line is looked for: a node reads the two streams of a container one beside the other, and what a program writes to
+// the other one at once may come before it.
+const mixed = 16
 
 // lastOutput is the newest output of an attempt that does not run. Only an API that does not answer is an error: a log that cannot be read must not keep an
 // attempt for ever. What else there is then: what was read while it ran, or the last words that the pod's status has.
@@ -219,10 +231,21 @@ func (k *Kubernetes) wasTheEnd(ctx context.Context, attemptID, doing string) err
 // pieceBytes bounds what is handed over at once of a long line.
 const pieceBytes = 16 << 10
 
-// readStamped reads a log whose lines have their times in front. The first one is ours, unless what came before was thrown away.
+// readStamped reads a log whose lines have their times in front. One of the first is ours, unless what came before was thrown away.
 func readStamped(log io.Reader, take func(container.Printed)) error {
 	r := bufio.NewReaderSize(log, pieceBytes)
-	at, begins, first := time.Time{}, true, true
+	at, begins := time.Time{}, true
+	var held []container.Printed // until it is known whether this is the beginning
+	known := false
+	release := func(whole bool) {
+		if known = true; !whole && len(held) > 0 {
+			take(container.Printed{At: held[0].At, Data: []byte(truncated)})
+		}
+		for _, p := range held {
+			take(p)
+		}
+		held = nil
+	}
 	for {
 		piece, err := r.ReadSlice('\n')
 		if len(piece) > 0 {
@@ -230,25 +253,28 @@ func readStamped(log io.Reader, take func(container.Printed)) error {
 			if begins {
 				at, data = stamped(piece)
 			}
-			if first {
-				if at.IsZero() && isNoLog(data) {
-					return errNoLog
-				}
-				if string(data) == bundle.FirstLine+"\n" {
-					data = nil
-				} else {
-					take(container.Printed{At: at, Data: []byte(truncated)})
-				}
+			if !known && len(held) == 0 && at.IsZero() && isNoLog(data) {
+				return errNoLog
 			}
-			first, begins = false, piece[len(piece)-1] == '\n'
-			if len(data) > 0 {
+			begins = piece[len(piece)-1] == '\n'
+			switch {
+			case known && len(data) > 0:
 				take(container.Printed{At: at, Data: data})
+			case !known && string(data) == bundle.FirstLine+"\n":
+				release(true)
+			case !known:
+				if held = append(held, container.Printed{At: at, Data: bytes.Clone(data)}); len(held) == mixed {
+					release(false)
+				}
 			}
 		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			if !known {
+				release(false)
+			}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
 			return err
 		}
 	}

@@ -23,6 +23,7 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 		{"its beginning is gone", at + "one\n" + at + "two\n", truncated + "one\ntwo\n", nil},
 		{"it begins in the midst of a line", "rest of a line\n" + at + "two\n", truncated + "rest of a line\ntwo\n", nil},
 		{"a long line", at + bundle.FirstLine + "\n" + at + long + "\n" + at + "two\n", long + "\ntwo\n", nil},
+		{"the other stream came first", at + "-\n" + at + bundle.FirstLine + "\n" + at + "two\n", "-\ntwo\n", nil},
 		{"without an end", at + bundle.FirstLine + "\n" + at + "one", "one", nil},
 		{"empty", "", "", nil},
 		{"the node has it no more", "unable to retrieve container logs for containerd://1", "", errNoLog},
@@ -43,6 +44,24 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 	broken := io.MultiReader(strings.NewReader(at+"one\n"), errReader{})
 	if err := readStamped(broken, func(container.Printed) {}); !errors.Is(err, errBroken) {
 		t.Errorf("a log that breaks off: %v", err)
+	}
+}
+
+// Evidence is read without times.
+func TestOurFirstLineIsNoOutput(t *testing.T) {
+	many := strings.Repeat("line\n", 2*mixed)
+	for log, want := range map[string]string{
+		bundle.FirstLine + "\none\n":         "one\n",
+		"-\n" + bundle.FirstLine + "\none\n": "-\none\n",
+		many + bundle.FirstLine + "\n":       many + bundle.FirstLine + "\n",
+		"one":                                "one",
+		strings.Repeat("x", 3*pieceBytes):    strings.Repeat("x", 3*pieceBytes),
+		"":                                   "",
+	} {
+		got, err := io.ReadAll(withoutFirst(strings.NewReader(log)))
+		if err != nil || string(got) != want {
+			t.Errorf("%.60q: %.60q, %v", log, got, err)
+		}
 	}
 }
 
