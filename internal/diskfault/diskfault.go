@@ -24,7 +24,7 @@ var faults = []struct {
 	words []string
 	is    Fault
 }{
-	{syscall.ENOSPC, []string{"no space left on device"}, Full},
+	{syscall.ENOSPC, []string{"no space left on device", "out of diskspace"}, Full}, // git has words of its own for a write of which nothing was written
 	{syscall.EDQUOT, []string{"disk quota exceeded"}, Full},
 	{syscall.EROFS, []string{"read-only file system"}, Failing},
 	{syscall.EIO, []string{"input/output error"}, Failing},

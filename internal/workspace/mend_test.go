@@ -136,6 +136,7 @@ func TestDamageIsNotTheNetworks(t *testing.T) {
 		"fatal: '/srv/x.git' does not appear to be a git repository":                                                                         ErrNotThere,
 		"fatal: the remote end hung up unexpectedly":                                                                                         nil,
 		"error: failed to write new configuration file /srv/m.git/config.lock\nfatal: could not set 'core.repositoryformatversion' to '0'":   nil,
+		"fatal: sha1 file '/data/tasks/k3/index.lock' write error. Out of diskspace":                                                         ErrDiskFull,
 		"error: object file is empty: no space left on device":                                                                               ErrDiskFull,
 		"error: unable to open loose object 8a1c: Input/output error":                                                                        ErrDiskFails,
 		"remote: fatal: write error: No space left on device\nfatal: the remote end hung up unexpectedly":                                    nil,
