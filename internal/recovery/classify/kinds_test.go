@@ -54,7 +54,7 @@ func TestBenchClassification(t *testing.T) {
 		bytes int
 		most  float64 // µs
 	}{{4 << 10, 40}, {64 << 10, 300}} {
-		bench.Record(t, measure("a tail of everything", recoverytest.Tail(size.bytes), bench.Goal{AtMost: size.most}))
+		bench.Record(t, measure("a tail of everything", recoverytest.Tail(size.bytes), bench.Goal{AtMost: size.most, Limit: "by the profile a quarter is the signature, a sixth each are the search for literals, lines that were wrapped, and expressions, the rest is memory; a processor on which the former way took 90 µs reaches the goal, on one where it took 337 this is 0.18 of it"}))
 		var all []bench.Figure
 		for i := range recoverytest.Kinds {
 			k := &recoverytest.Kinds[i]
