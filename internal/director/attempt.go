@@ -347,9 +347,9 @@ func (s *session) waitEnded(ctx context.Context, worker string, patience time.Du
 	}
 }
 
-// lists reports whether the runtime has a worker in such a state. A runtime that does not answer has nobody.
 func isPending(s container.State) bool { return s == container.StatePending }
 
+// lists reports whether the runtime has a worker in such a state. A runtime that does not answer has nobody.
 func (s *session) lists(ctx context.Context, worker string, state func(container.State) bool) bool {
 	c, found, err := s.runtime.Find(ctx, worker)
 	return err == nil && found && state(c.State)

@@ -53,11 +53,10 @@ func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.Pl
 	}
 	var m *checkpoint.Manifest
 	var record json.RawMessage
-	before := s.sentBefore(ctx, store)
 	if e.Start.Validate {
 		m, err = s.workspace.PublishValidation(ctx, e.Nonce, put)
 	} else {
-		m, record, err = s.workspace.Publish(ctx, e.Nonce, before, put)
+		m, record, err = s.workspace.Publish(ctx, e.Nonce, s.sentBefore(ctx, store), put)
 	}
 	if err != nil {
 		return nil, err
