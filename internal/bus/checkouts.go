@@ -291,6 +291,27 @@ func (c *CheckoutStore) Open(ctx context.Context, o OpenCheckout, record json.Ra
 	return err
 }
 
+// Replace makes the checkout what a manifest names, all of which is stored, and puts record beside it. While an attempt may write, that has the checkout, and this is an error.
+func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage) error {
+	if err := c.mayChange(); err != nil {
+		return err
+	}
+	s, err := c.change(ctx, func(s *CheckoutState, there bool) error {
+		if !there || s.Open != nil && s.Open.Writes {
+			return fmt.Errorf("bus: checkout of %s: it is not the director's to change: stored %t, open %+v", c.task, there, s.Open)
+		}
+		if s.Manifest != root {
+			s.Before, s.Manifest = s.Manifest, root
+		}
+		s.Record = record
+		return nil
+	})
+	if err == nil {
+		c.forget(ctx, s)
+	}
+	return err
+}
+
 // CloseCheckout ends what an attempt may do with its task's checkout, for ever: what it sends from now on is refused, by every director, also by one that does not know yet
 // that it leads no more. It returns what the checkout is then. Who has not got nil does not know whether more will come. A task without anything stored is fine.
 func (b *Bus) CloseCheckout(ctx context.Context, task, worker string) (CheckoutState, error) {

@@ -88,8 +88,8 @@ func (s *session) start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return fsm.EffectEnded{}
 	}
 	rejected, err := s.rejection(ctx, e)
-	if err == nil && !e.Start.Fresh {
-		err = s.receive(ctx, e.Nonce)
+	if err == nil {
+		err = s.receiveSent(ctx, e.Nonce, !e.Start.Fresh)
 	}
 	if err != nil {
 		return failed(err)

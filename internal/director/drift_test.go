@@ -18,6 +18,12 @@ import (
 // advance puts commits on the remote's main branch, each of which writes a file.
 func (s *harness) advance(name string, commits int) (head string) {
 	s.t.Helper()
+	return s.advanceBranch("main", name, commits)
+}
+
+// advanceBranch is advance on another branch.
+func (s *harness) advanceBranch(branch, name string, commits int) (head string) {
+	s.t.Helper()
 	dir := s.t.TempDir()
 	git := func(args ...string) string {
 		s.t.Helper()
@@ -34,13 +40,13 @@ func (s *harness) advance(name string, commits int) (head string) {
 		return strings.TrimSpace(string(out))
 	}
 	remote := filepath.Join(filepath.Dir(s.config.Director.DataDir), "git", repo+".git")
-	git("clone", "-q", "--branch", "main", remote, ".")
+	git("clone", "-q", "--branch", branch, remote, ".")
 	for i := range commits {
-		must(s.t, os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "main, %d\n", i), 0o644))
+		must(s.t, os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "%s, %d\n", branch, i), 0o644))
 		git("add", name)
 		git("commit", "-q", "-m", "Change "+name)
 	}
-	git("push", "-q", "origin", "main")
+	git("push", "-q", "origin", branch)
 	return git("rev-parse", "HEAD")
 }
 

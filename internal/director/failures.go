@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,6 +20,14 @@ import (
 
 // errBus is wrapped by what failed on the agent bus.
 var errBus = errors.New("director: agent bus")
+
+// onBus wraps an error as errBus; nil stays nil.
+func onBus(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errBus, err)
+}
 
 // failed translates an adapter's error for the machine. An unknown one counts as transient: the machine bounds the tries.
 func failed(err error) fsm.EffectEnded {

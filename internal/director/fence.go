@@ -23,7 +23,7 @@ func (s *session) shutOut(ctx context.Context, worker string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
 	if err := s.bus.Revoke(ctx, worker); err != nil {
-		return fmt.Errorf("%w: %w", errBus, err)
+		return onBus(err)
 	}
 	return nil
 }

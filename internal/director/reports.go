@@ -155,7 +155,7 @@ func (s *session) endReports(ctx context.Context, e fsm.Effect, x container.Exit
 		return stored, err
 	}
 	if err := s.bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
-		return nil, fmt.Errorf("%w: %w", errBus, err)
+		return nil, onBus(err)
 	}
 	return s.reports.of(ctx, e.Worker)
 }
@@ -176,7 +176,7 @@ func (s *session) takeSpooled(ctx context.Context, e fsm.Effect) error {
 		case forged:
 			log.Warn("a spooled report does not count", zap.Error(err))
 		default:
-			return fmt.Errorf("%w: %w", errBus, err)
+			return onBus(err)
 		}
 	}
 	return nil
@@ -247,7 +247,7 @@ func (c *reportCache) of(ctx context.Context, worker string) ([]bus.Report, erro
 	c.mu.Unlock()
 	rest, err := c.store.ReportsOf(ctx, worker, lastSeq(list))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBus, err)
+		return nil, onBus(err)
 	}
 	list = append(list, rest...)
 	c.mu.Lock()

@@ -3,7 +3,6 @@ package director
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -61,13 +60,13 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 		return nil, err
 	}
 	if s.sent, err = s.bus.Checkouts(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", errBus, err)
+		return nil, onBus(err)
 	}
 	if err := s.bus.ShareSecret(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", errBus, err)
+		return nil, onBus(err)
 	}
 	if driver, err = s.load(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", errBus, err)
+		return nil, onBus(err)
 	}
 	for _, c := range driver.Machine().Cooldowns() {
 		s.github.Prime(github.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})

@@ -43,26 +43,22 @@ func nonceOf(worker string) string {
 func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.PlanCheckout, error) {
 	store, err := s.bus.Checkout(ctx, e.Nonce)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errBus, err)
-	}
-	put := func(d checkpoint.Digest, data []byte) error {
-		if err := store.Put(ctx, d, data); err != nil {
-			return fmt.Errorf("%w: %w", errBus, err)
-		}
-		return nil
+		return nil, onBus(err)
 	}
 	var m *checkpoint.Manifest
 	var record json.RawMessage
 	if e.Start.Validate {
-		m, err = s.workspace.PublishValidation(ctx, e.Nonce, put)
+		if err = s.keep(ctx, e.Nonce); err == nil { // what it validates is what is delivered, by whoever leads then
+			m, err = s.workspace.PublishValidation(ctx, e.Nonce, putInto(ctx, store))
+		}
 	} else {
-		m, record, err = s.workspace.Publish(ctx, e.Nonce, s.sentBefore(ctx, store), put)
+		m, record, err = s.workspace.Publish(ctx, e.Nonce, s.sentBefore(ctx, store), putInto(ctx, store))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if err := store.Open(ctx, bus.OpenCheckout{Worker: e.Worker, Start: m.Root, Writes: !e.Start.Validate}, record); err != nil {
-		return nil, fmt.Errorf("%w: %w", errBus, err)
+		return nil, onBus(err)
 	}
 	plan := &wire.PlanCheckout{Manifest: m.Root.String()}
 	if e.Start.Validate {
@@ -73,16 +69,47 @@ func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.Pl
 	return plan, s.workspace.Published(ctx, e.Nonce, m.Root)
 }
 
+// putInto stores chunks.
+func putInto(ctx context.Context, store *bus.CheckoutStore) func(checkpoint.Digest, []byte) error {
+	return func(d checkpoint.Digest, data []byte) error {
+		return onBus(store.Put(ctx, d, data))
+	}
+}
+
+// keep puts on the bus what is here of a checkout that travels, for a director that takes over: what is noted of it, and its files if they were changed here. No worker may
+// have it.
+func (s *session) keep(ctx context.Context, nonce string) error {
+	record, changed := s.workspace.Record(nonce)
+	if record == nil {
+		return nil
+	}
+	if !changed {
+		return onBus(s.bus.KeepRecord(ctx, nonce, record))
+	}
+	if _, there, err := s.bus.CheckoutState(ctx, nonce); err != nil || !there {
+		return onBus(err)
+	}
+	store, err := s.bus.Checkout(ctx, nonce)
+	if err != nil {
+		return onBus(err)
+	}
+	m, record, err := s.workspace.Publish(ctx, nonce, s.sentBefore(ctx, store), putInto(ctx, store))
+	if err != nil {
+		return err
+	}
+	if err := onBus(store.Replace(ctx, m.Root, record)); err != nil {
+		return err
+	}
+	return s.workspace.Published(ctx, nonce, m.Root)
+}
+
 // mounted forgets what is stored of a checkout that has travelled, and does not any more: from now on it changes here.
 func (s *session) mounted(ctx context.Context, nonce string) error {
 	_, there, err := s.bus.CheckoutState(ctx, nonce)
 	if err == nil && there {
 		err = s.bus.DropCheckout(ctx, nonce)
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errBus, err)
-	}
-	return nil
+	return onBus(err)
 }
 
 // sentBefore is what is stored of a checkout; nil: nothing that can be read.
@@ -105,16 +132,21 @@ func (s *session) sentBefore(ctx context.Context, store *bus.CheckoutStore) *che
 
 // receive brings the director's copy of a checkout up to what the last attempt has sent. Nothing is stored of one that does not travel. No worker may have it.
 func (s *session) receive(ctx context.Context, nonce string) error {
+	return s.receiveSent(ctx, nonce, true)
+}
+
+// receiveSent is receive; without the files, which are to be thrown away, only what is noted of the checkout is received.
+func (s *session) receiveSent(ctx context.Context, nonce string, files bool) error {
 	state, there, err := s.bus.CheckoutState(ctx, nonce)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBus, err)
+		return onBus(err)
 	}
 	if !there || state.Manifest == (checkpoint.Digest{}) {
 		return nil
 	}
 	store, err := s.bus.Checkout(ctx, nonce)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBus, err)
+		return onBus(err)
 	}
 	lost := func(err error) error {
 		if errors.Is(err, bus.ErrNoChunk) {
@@ -122,17 +154,23 @@ func (s *session) receive(ctx context.Context, nonce string) error {
 		}
 		return err
 	}
-	return s.workspace.Receive(ctx, nonce, workspace.Sent{
+	sent := workspace.Sent{
 		Root: state.Manifest, Record: state.Record,
+		Claim: func(ctx context.Context, record json.RawMessage) error {
+			return onBus(s.bus.KeepRecord(ctx, nonce, record))
+		},
 		Fetch: func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
 			data, err := store.Chunk(ctx, d)
 			return data, lost(err)
 		},
-		Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
+	}
+	if files {
+		sent.Load = func(ctx context.Context) (*checkpoint.Manifest, error) {
 			m, err := store.Load(ctx, state.Manifest, s.checkoutRules().Limits)
 			return m, lost(err)
-		},
-	})
+		}
+	}
+	return s.workspace.Receive(ctx, nonce, sent)
 }
 
 // neverReceived reports that a checkout cannot be received however often it is tried. Whoever needs its work meets that again, and ends for it; a stop, and a question, do not need it.
@@ -141,17 +179,18 @@ func neverReceived(err error) bool {
 	return ok && !workspaceFailures[ws.Kind].transient && !failed(err).Failure.Transient
 }
 
-// received runs what looks at a checkout on the one that the last attempt has sent, and keeps what the director notes of it for one that takes over.
+// received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of it for a director that takes over.
 func (s *session) received(run executor) executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		if err := s.receive(ctx, e.Nonce); err != nil && (e.Kind != fsm.DoEscalate || !neverReceived(err)) {
 			return failed(err)
 		}
 		out := run(ctx, e)
-		if record := s.workspace.Record(e.Nonce); record != nil && ctx.Err() == nil {
-			if err := s.bus.KeepRecord(ctx, e.Nonce, record); err != nil {
-				s.log.Debug("the record of a checkout is not on the bus", zap.String("task", e.Nonce), zap.Error(err))
-			}
+		if ctx.Err() != nil {
+			return out
+		}
+		if err := s.keep(ctx, e.Nonce); err != nil {
+			s.log.Warn("a director that takes over would have a checkout as it was before", zap.String("task", e.Nonce), zap.Error(err))
 		}
 		return out
 	}
@@ -160,7 +199,7 @@ func (s *session) received(run executor) executor {
 // takeBack ends what an attempt may send, and receives what it has sent. Its container is gone, or nothing that it sends counts any more.
 func (s *session) takeBack(ctx context.Context, e fsm.Effect) error {
 	if _, err := s.bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
-		return fmt.Errorf("%w: %w", errBus, err)
+		return onBus(err)
 	}
 	err := s.receive(ctx, e.Nonce)
 	if neverReceived(err) {

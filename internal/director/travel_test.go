@@ -133,6 +133,35 @@ func TestDirectorEndsInMidAttempt(t *testing.T) {
 	}
 }
 
+// TestDirectorElsewhereHasWhatPeoplePushed: unfinished work met what a person had pushed meanwhile, and both were pushed. A director with storage of its own goes on from there, not
+// from what the worker had sent.
+func TestDirectorElsewhereHasWhatPeoplePushed(t *testing.T) {
+	t.Parallel()
+	wait, open := gate(t)
+	const fails = "echo 'Invalid API key · Please run /login' >&2; exit 1"
+	s := travelling(t, "if [ -e two.txt ]; then echo done > done.txt; exit; fi; if [ -e one.txt ]; then echo 2 > two.txt; "+wait+"; "+fails+"; fi; echo 1 > one.txt; "+fails)
+	key := s.github.CreateIssue(repo, "octocat", "Elsewhere", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.github.AddComment(key, "octocat", "/agent retry")
+	s.until("a second attempt", func() bool {
+		return slices.ContainsFunc(s.workers(), func(w string) bool { return strings.HasSuffix(w, "-2") && s.checkpoints(w) > 0 })
+	})
+	s.advanceBranch("retake/1-a1", "theirs.txt", 1)
+	open()
+	s.until("blocked again", s.labelled(key, "agent-blocked"))
+	s.stop()
+	for _, own := range []string{"tasks", "mirrors"} {
+		must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, own)))
+	}
+	s.start()
+	s.github.AddComment(key, "octocat", "/agent retry")
+	s.until("review", s.labelled(key, "agent-review"))
+	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "done.txt", "one.txt", "theirs.txt", "two.txt"}) {
+		t.Errorf("delivered %q to %q", got, s.branches())
+	}
+}
+
 // TestTooMuchDoesNotTravel: the task is blocked, the question names the limit and its key, and a clean checkout is what it advises.
 func TestTooMuchDoesNotTravel(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,7 @@ func (w *Workspaces) remakeCheckout(ctx context.Context, t task, q Request, r re
 	if err := errors.Join(removeStaleLocks(t.gitDir()), t.clearStage(), t.removeCheckout(), w.makeCheckout(ctx, t)); err != nil {
 		return record{}, system(t.op, err)
 	}
-	rec.BaseSHA, rec.Fresh = sha, false
+	rec.BaseSHA, rec.Fresh, rec.Changed = sha, false, true
 	return rec, w.fill(ctx, t, sha)
 }
 

@@ -68,6 +68,10 @@ type record struct {
 	Validation *validation `json:"validation,omitempty"`
 	// Manifest is what the work tree holds, as a checkout that travels: what was published of it, or received. It is empty if the checkout does not travel.
 	Manifest *checkpoint.Digest `json:"manifest,omitempty"`
+	// Changed: since then the work tree was changed here, by a merge, or was made anew.
+	Changed bool `json:"changed,omitempty"`
+	// Turn counts the directors that made the checkout again with storage of their own. A record of an earlier turn is of no use any more.
+	Turn int `json:"turn,omitempty"`
 	// Merge is a merge that has begun to reach the work tree; settle finishes it.
 	Merge *merge `json:"merge,omitempty"`
 }

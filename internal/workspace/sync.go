@@ -190,7 +190,7 @@ func (w *Workspaces) applyMerge(ctx context.Context, t task, rec *record, m merg
 		if len(blocked) > 0 {
 			return conflict(t.op, blocked)
 		}
-		rec.Merge = &m
+		rec.Merge, rec.Changed = &m, true
 		if err := t.save(*rec); err != nil {
 			return system(t.op, err)
 		}

@@ -33,7 +33,7 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	if err != nil {
 		return nil, nil, err
 	}
-	rec.Manifest = &m.Root
+	rec.Manifest, rec.Changed = &m.Root, false
 	record, err := json.Marshal(rec)
 	return m, record, system(op, err)
 }
@@ -72,29 +72,36 @@ func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoin
 		return err
 	}
 	defer t.lock.unlock()
-	rec.Manifest = &root
+	rec.Manifest, rec.Changed = &root, false
 	return system(op, t.save(rec))
 }
 
-// Record is what Receive needs where there is no checkout; nil: there is none here either.
-func (w *Workspaces) Record(nonce string) json.RawMessage {
+// Record is what Receive needs where there is no checkout; nil: there is none here either. changed: it goes with other files than were published or received last, so that
+// it is of use only beside those of a later Publish.
+func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 	data, err := os.ReadFile(w.task("read the record", nonce, nil).file())
-	if err != nil {
-		return nil
+	var rec record
+	if err == nil {
+		err = json.Unmarshal(data, &rec)
 	}
-	return data
+	if err != nil {
+		return nil, false
+	}
+	return data, rec.Changed && !rec.Fresh
 }
 
 // Sent is what an attempt has sent of a task's checkout.
 type Sent struct {
 	Root   checkpoint.Digest
-	Record json.RawMessage // of Publish; nil: a checkout is needed
-	Load   func(context.Context) (*checkpoint.Manifest, error)
+	Record json.RawMessage                                     // of Publish, or of Record; nil: a checkout is needed
+	Load   func(context.Context) (*checkpoint.Manifest, error) // nil: the files are not wanted, the work tree is thrown away
 	Fetch  func(context.Context, checkpoint.Digest) ([]byte, error)
+	// Claim puts another record where Record was found, before a checkout that is made again counts: from then on it is this director's turn.
+	Claim func(context.Context, json.RawMessage) error
 }
 
-// Receive makes a task's work tree what was sent, unless it is, or was thrown away. Where there is none, as on a director that takes over, it is made again with its git
-// directory. No worker may be in the checkout. It may be repeated after having stopped anywhere.
+// Receive makes a task's work tree what was sent, unless it is, or was thrown away. Where there is none, as on a director that takes over, or the one here is of an earlier
+// turn, as on a director that leads again after another one did, it is made again with its git directory. No worker may be in the checkout. It may be repeated after having stopped anywhere.
 func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error {
 	op := "receive " + nonce
 	if err := checkNonce(op, nonce); err != nil {
@@ -107,12 +114,12 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	defer lock.unlock()
 	t := w.task(op, nonce, lock)
 	rec, err := t.load()
-	missing := errors.Is(err, ErrNoCheckout)
+	again := sent.Record != nil && (errors.Is(err, ErrNoCheckout) && !rec.Fresh || turnOf(sent.Record) > rec.Turn)
 	switch {
-	case rec.Fresh, err == nil && rec.Manifest != nil && *rec.Manifest == sent.Root:
-		return nil
-	case missing && sent.Record != nil:
+	case again:
 		return w.restore(ctx, t, sent)
+	case rec.Fresh, sent.Load == nil, err == nil && rec.Manifest != nil && *rec.Manifest == sent.Root:
+		return nil
 	case err != nil:
 		return err
 	}
@@ -122,8 +129,15 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	if err := w.put(ctx, t, sent); err != nil {
 		return err
 	}
-	rec.Manifest = &sent.Root
+	rec.Manifest, rec.Changed = &sent.Root, false
 	return system(op, t.save(rec))
+}
+
+// turnOf is the turn of a record; 0: of one that cannot be read, too.
+func turnOf(data json.RawMessage) int {
+	var rec record
+	_ = json.Unmarshal(data, &rec)
+	return rec.Turn
 }
 
 // put writes what was sent into the work tree, synced.
@@ -168,12 +182,23 @@ func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
 	if _, err := w.fetchBase(ctx, rec.Repo, rec.BaseBranch, r); err != nil {
 		return err
 	}
-	if err := w.makeCheckout(ctx, t); err != nil {
+	rec.Manifest, rec.Merge, rec.Changed = &sent.Root, nil, false
+	rec.Turn++
+	rec.Fresh = rec.Fresh || sent.Load == nil
+	if !rec.Fresh {
+		if err := w.makeCheckout(ctx, t); err != nil {
+			return system(t.op, err)
+		}
+		if err := w.put(ctx, t, sent); err != nil {
+			return err
+		}
+	}
+	claim, err := json.Marshal(rec)
+	if err == nil {
+		err = sent.Claim(ctx, claim)
+	}
+	if err != nil {
 		return system(t.op, err)
 	}
-	if err := w.put(ctx, t, sent); err != nil {
-		return err
-	}
-	rec.Manifest, rec.Merge = &sent.Root, nil
 	return w.renewTask(ctx, t, rec, r, fs.ErrNotExist)
 }

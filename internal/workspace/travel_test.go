@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -41,10 +42,13 @@ func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Sent{Root: m.Root, Record: record, Fetch: s.get, Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
+	return Sent{Root: m.Root, Record: record, Fetch: s.get, Claim: unclaimed, Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
 		return checkpoint.Load(m.Root, checkpoint.Unlimited, func(d checkpoint.Digest) ([]byte, error) { return s.get(ctx, d) })
 	}}
 }
+
+// unclaimed is for one director.
+func unclaimed(context.Context, json.RawMessage) error { return nil }
 
 // published publishes a checkout, and returns a copy of it as its worker has one.
 func (s sentChunks) published(t *testing.T, w *Workspaces, nonce string) (dir string, record json.RawMessage) {
@@ -168,6 +172,123 @@ func TestReceiveWhereThereIsNoCheckout(t *testing.T) {
 		if err := open(t, Options{}).Receive(t.Context(), nonceB, sent); !errors.Is(err, ErrLost) {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+// onBus is what directors share of a checkout: chunks, and a record that each of them replaces.
+type onBus struct {
+	chunks sentChunks
+	record json.RawMessage
+	root   checkpoint.Digest
+}
+
+// keep puts there what a director has.
+func (b *onBus) keep(t *testing.T, w *Workspaces) {
+	t.Helper()
+	m, record, err := w.Publish(t.Context(), nonceB, nil, b.chunks.put)
+	if err == nil {
+		err = w.Published(t.Context(), nonceB, m.Root)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.root, b.record = m.Root, record
+}
+
+// receive makes a director's checkout what is there.
+func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
+	t.Helper()
+	sent := Sent{Root: b.root, Record: b.record, Fetch: b.chunks.get, Claim: func(_ context.Context, record json.RawMessage) error {
+		b.record = record
+		return nil
+	}}
+	if files {
+		sent.Load = func(ctx context.Context) (*checkpoint.Manifest, error) {
+			return checkpoint.Load(b.root, checkpoint.Unlimited, func(d checkpoint.Digest) ([]byte, error) { return b.chunks.get(ctx, d) })
+		}
+	}
+	if err := w.Receive(t.Context(), nonceB, sent); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDirectorLeadsAgain: it has its own folder still, as it was when another director took over, which has merged the base branch and pushed since. What counts is what that
+// one has left, also if the files are to be thrown away.
+func TestDirectorLeadsAgain(t *testing.T) {
+	t.Parallel()
+	for name, files := range map[string]bool{"work goes on": true, "work is thrown away": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+			first, second, shared := open(t, Options{}), open(t, Options{}), &onBus{chunks: sentChunks{}}
+			c := checkout(t, first, o, nonceB)
+			put(t, c.Path, "work.txt", "done\n")
+			shared.keep(t, first)
+
+			o.change(t, map[string]string{"later.txt": "main goes on"})
+			shared.receive(t, second, true)
+			if s, err := second.Sync(t.Context(), syncRequest(o), SyncOptions{}); err != nil || !s.Merged {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			d := deliver(t, second, o, nonceB)
+			shared.keep(t, second)
+
+			for range 2 { // the second time nothing is done
+				shared.receive(t, first, files)
+			}
+			if pushed, err := first.Pushed(nonceB); err != nil || pushed[branch] != d.SHA {
+				t.Errorf("pushed %v, %v; want %s", pushed, err, d.SHA)
+			}
+			if !files {
+				if c := checkout(t, first, o, nonceB); c.Reused {
+					t.Error("it came back")
+				}
+				return
+			}
+			patch, err := first.Patch(t.Context(), nonceB)
+			if err != nil || strings.Contains(patch, "later.txt") || !strings.Contains(patch, "work.txt") {
+				t.Errorf("the work is %q, %v", patch, err)
+			}
+			shared.keep(t, first)
+			shared.receive(t, second, true)
+			again := checkout(t, second, o, nonceB)
+			if got, err := os.ReadFile(filepath.Join(again.Path, "later.txt")); err != nil || string(got) != "main goes on" {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestRecordWithoutItsFiles: after a merge the record is of no use beside the files that were published before it.
+func TestRecordWithoutItsFiles(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w, shared := open(t, Options{}), &onBus{chunks: sentChunks{}}
+	checkout(t, w, o, nonceB)
+	shared.keep(t, w)
+	if _, changed := w.Record(nonceB); changed {
+		t.Error("changed before anything was")
+	}
+	o.change(t, map[string]string{"later.txt": "main goes on"})
+	if _, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, changed := w.Record(nonceB); !changed {
+		t.Error("a merge is no change")
+	}
+	shared.keep(t, w)
+	if _, changed := w.Record(nonceB); changed {
+		t.Error("changed after it was published")
+	}
+	if err := w.Fresh(t.Context(), nonceB); err != nil {
+		t.Fatal(err)
+	}
+	if _, changed := w.Record(nonceB); changed {
+		t.Error("there are no files")
+	}
+	checkout(t, w, o, nonceB)
+	if _, changed := w.Record(nonceB); !changed {
+		t.Error("a work tree that was made anew is no change")
 	}
 }
 
