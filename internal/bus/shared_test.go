@@ -196,6 +196,7 @@ func TestAnOffenceOutlivesItsDirector(t *testing.T) {
 			all, err := p.Offences(ctxFor(t))
 			return err == nil && len(all) == 1
 		})
+		told(1) // after a push that began when it was known
 		again := func() {
 			if p.Bus.options.Server != nil {
 				p.restart()
