@@ -141,6 +141,10 @@ kube-test: ## Run what needs a real Kubernetes on a throw-away cluster of one no
 kube-demo: build ## The demo's failures and recoveries as Jobs of a throw-away cluster, as root; says so if its binary was not built (ARGS="--only 7 --json")
 	@tools/kube/demo.sh $(ARGS)
 
+.PHONY: kube-fleet
+kube-fleet: ## Measure 2,000 attempts on nodes that only say that pods run, as root; says so if no Kubernetes was built (FLEET=100)
+	@FLEET=$(or $(FLEET),2000) tools/kube/fleet.sh
+
 .PHONY: kube-chart kube-manifests
 kube-chart: ## Have a real API server take the chart, with several values, and prove its Role; says so if its binary was not built
 	@tools/kube/chart-test.sh

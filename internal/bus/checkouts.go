@@ -222,12 +222,25 @@ func (b *Bus) CheckoutState(ctx context.Context, task string) (CheckoutState, bo
 	return (&CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}).State(ctx)
 }
 
-// KeepRecord replaces the record of a task's checkout, if something is stored of it.
-func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessage) error {
+// ErrOlder: the record of a checkout is another director's meanwhile.
+var ErrOlder = errors.New("bus: another director has replaced the record of the checkout")
+
+// KeepRecord replaces the record of a task's checkout, if something is stored of it, and over is true of the record that is there; else ErrOlder.
+func (b *Bus) KeepRecord(ctx context.Context, task string, record json.RawMessage, over func(json.RawMessage) bool) error {
 	c := &CheckoutStore{b: b, kv: *b.checkouts.Load(), task: task}
+	if err := c.mayChange(); err != nil {
+		return err
+	}
+	var short bytes.Buffer // as it is stored
+	if err := json.Compact(&short, record); err != nil {
+		return fmt.Errorf("bus: checkout of %s: its record: %w", task, err)
+	}
 	_, err := c.change(ctx, func(s *CheckoutState, there bool) error {
-		if !there || bytes.Equal(s.Record, record) {
+		if !there || bytes.Equal(s.Record, short.Bytes()) {
 			return errUnchanged
+		}
+		if !over(s.Record) {
+			return fmt.Errorf("%w: %s", ErrOlder, task)
 		}
 		s.Record = record
 		return nil
@@ -296,9 +309,9 @@ func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, rec
 	if err := c.mayChange(); err != nil {
 		return err
 	}
-	s, err := c.change(ctx, func(s *CheckoutState, there bool) error {
-		if !there || s.Open != nil && s.Open.Writes {
-			return fmt.Errorf("bus: checkout of %s: it is not the director's to change: stored %t, open %+v", c.task, there, s.Open)
+	s, err := c.change(ctx, func(s *CheckoutState, _ bool) error {
+		if s.Open != nil && s.Open.Writes {
+			return fmt.Errorf("bus: checkout of %s: attempt %s has it", c.task, s.Open.Worker)
 		}
 		if s.Manifest != root {
 			s.Before, s.Manifest = s.Manifest, root

@@ -23,7 +23,7 @@ func (s *session) executors() map[fsm.EffectKind]executor {
 		fsm.DoStop:        s.stop,
 		fsm.DoDeliver:     s.withinQuota(s.received(s.deliver)),
 		fsm.DoEscalate:    s.received(s.escalate),
-		fsm.DoRelease:     s.release,
+		fsm.DoRelease:     s.received(s.release),
 		fsm.DoRemind:      s.remind,
 		fsm.DoWelcome:     s.welcome,
 		fsm.DoRefuse:      s.refuse,

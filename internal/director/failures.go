@@ -50,6 +50,8 @@ func failed(err error) fsm.EffectEnded {
 		if gh.Doubtful || gh.Reserved() { // what is kept for questions closes nothing: they go on
 			f.Resource = ""
 		}
+	case errors.Is(err, errBus) && !errors.Is(err, workspace.ErrLost): // also in the middle of what a checkout needs of it
+		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
 	case errors.As(err, &ws):
 		row := workspaceFailures[ws.Kind]
 		f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
@@ -82,7 +84,7 @@ func failed(err error) fsm.EffectEnded {
 		f.Reason = recovery.InvalidConfig
 	case errors.Is(err, container.ErrDaemon), errors.Is(err, container.ErrNetwork):
 		f.Reason, f.Transient = recovery.DockerDaemon, container.Transient(err)
-	case errors.Is(err, errBus), errors.Is(err, bus.ErrNoAnswer), bus.Permanent(err):
+	case errors.Is(err, bus.ErrNoAnswer), bus.Permanent(err):
 		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
 	case diskfault.Of(err) == diskfault.Full:
 		f.Reason = recovery.DiskFull

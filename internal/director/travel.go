@@ -1,6 +1,7 @@
 package director
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,11 @@ func nonceOf(worker string) string {
 
 // publish stores the checkout that an attempt begins with, and gives it to the attempt. What was stored of it before is not stored again.
 func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.PlanCheckout, error) {
+	if e.Start.Validate { // what it validates is what is delivered, by whoever leads then
+		if err := s.keep(ctx, e.Nonce, true); err != nil {
+			return nil, err
+		}
+	}
 	store, err := s.bus.Checkout(ctx, e.Nonce)
 	if err != nil {
 		return nil, onBus(err)
@@ -48,9 +54,7 @@ func (s *session) publish(ctx context.Context, c *setup, e fsm.Effect) (*wire.Pl
 	var m *checkpoint.Manifest
 	var record json.RawMessage
 	if e.Start.Validate {
-		if err = s.keep(ctx, e.Nonce); err == nil { // what it validates is what is delivered, by whoever leads then
-			m, err = s.workspace.PublishValidation(ctx, e.Nonce, putInto(ctx, store))
-		}
+		m, err = s.workspace.PublishValidation(ctx, e.Nonce, putInto(ctx, store))
 	} else {
 		m, record, err = s.workspace.Publish(ctx, e.Nonce, s.sentBefore(ctx, store), putInto(ctx, store))
 	}
@@ -76,18 +80,24 @@ func putInto(ctx context.Context, store *bus.CheckoutStore) func(checkpoint.Dige
 	}
 }
 
-// keep puts on the bus what is here of a checkout that travels, for a director that takes over: what is noted of it, and its files if they were changed here. No worker may
-// have it.
-func (s *session) keep(ctx context.Context, nonce string) error {
+// keep puts on the bus what is here of a checkout that has travelled, or does from now on, for a director that takes over: what is noted of it, and its files if they were
+// changed here, or were never there. No worker may have it.
+func (s *session) keep(ctx context.Context, nonce string, travels bool) error {
 	record, changed := s.workspace.Record(nonce)
 	if record == nil {
 		return nil
 	}
-	if !changed {
-		return onBus(s.bus.KeepRecord(ctx, nonce, record))
-	}
-	if _, there, err := s.bus.CheckoutState(ctx, nonce); err != nil || !there {
+	state, there, err := s.bus.CheckoutState(ctx, nonce)
+	stored := there && state.Manifest != (checkpoint.Digest{})
+	switch {
+	case err != nil:
 		return onBus(err)
+	case !stored && !travels:
+		return nil
+	case workspace.Newer(state.Record, record):
+		return onBus(fmt.Errorf("%w: %s", bus.ErrOlder, nonce))
+	case stored && !changed:
+		return onBus(s.bus.KeepRecord(ctx, nonce, record, func(there json.RawMessage) bool { return !workspace.Newer(there, record) }))
 	}
 	store, err := s.bus.Checkout(ctx, nonce)
 	if err != nil {
@@ -150,14 +160,14 @@ func (s *session) receiveSent(ctx context.Context, nonce string, files bool) err
 	}
 	lost := func(err error) error {
 		if errors.Is(err, bus.ErrNoChunk) {
-			err = fmt.Errorf("%w: the bus has lost what was sent of the checkout: %w", workspace.ErrLost, err)
+			return fmt.Errorf("%w: the bus has lost what was sent of the checkout: %w", workspace.ErrLost, err)
 		}
-		return err
+		return onBus(err)
 	}
 	sent := workspace.Sent{
 		Root: state.Manifest, Record: state.Record,
-		Claim: func(ctx context.Context, record json.RawMessage) error {
-			return onBus(s.bus.KeepRecord(ctx, nonce, record))
+		Replace: func(ctx context.Context, record json.RawMessage) error {
+			return onBus(s.bus.KeepRecord(ctx, nonce, record, func(there json.RawMessage) bool { return bytes.Equal(there, state.Record) }))
 		},
 		Fetch: func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
 			data, err := store.Chunk(ctx, d)
@@ -167,10 +177,20 @@ func (s *session) receiveSent(ctx context.Context, nonce string, files bool) err
 	if files {
 		sent.Load = func(ctx context.Context) (*checkpoint.Manifest, error) {
 			m, err := store.Load(ctx, state.Manifest, s.checkoutRules().Limits)
+			if isOfTheManifest(err) {
+				return nil, err
+			}
 			return m, lost(err)
 		}
 	}
 	return s.workspace.Receive(ctx, nonce, sent)
+}
+
+// isOfTheManifest: an error is about what is stored, and not about the bus.
+func isOfTheManifest(err error) bool {
+	_, exceeded := errors.AsType[*checkpoint.Exceeded](err)
+	_, malformed := errors.AsType[*checkpoint.Malformed](err)
+	return exceeded || malformed
 }
 
 // neverReceived reports that a checkout cannot be received however often it is tried. Whoever needs its work meets that again, and ends for it; a stop, and a question, do not need it.
@@ -179,17 +199,22 @@ func neverReceived(err error) bool {
 	return ok && !workspaceFailures[ws.Kind].transient && !failed(err).Failure.Transient
 }
 
-// received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of it for a director that takes over.
+// received runs what looks at a checkout on the one that the last attempt has sent, and keeps what it made of it for a director that takes over. Only a delivery needs what
+// can never be received.
 func (s *session) received(run executor) executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-		if err := s.receive(ctx, e.Nonce); err != nil && (e.Kind != fsm.DoEscalate || !neverReceived(err)) {
+		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // nobody is given the work
+			return run(ctx, e)
+		}
+		err := s.receive(ctx, e.Nonce)
+		if err != nil && (e.Kind == fsm.DoDeliver || !neverReceived(err)) {
 			return failed(err)
 		}
 		out := run(ctx, e)
-		if ctx.Err() != nil {
+		if err != nil || ctx.Err() != nil { // what is here is not what was sent
 			return out
 		}
-		if err := s.keep(ctx, e.Nonce); err != nil {
+		if err := s.keep(ctx, e.Nonce, false); err != nil {
 			s.log.Warn("a director that takes over would have a checkout as it was before", zap.String("task", e.Nonce), zap.Error(err))
 		}
 		return out

@@ -2,6 +2,7 @@ package director
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -16,6 +18,8 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/config"
 	"retake/internal/github/githubtest"
+	"retake/internal/recovery"
+	"retake/internal/workspace"
 )
 
 // travelling is a whole director with real workers as processes, whose checkouts travel. Their one stage runs a shell script.
@@ -159,6 +163,37 @@ func TestDirectorElsewhereHasWhatPeoplePushed(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "done.txt", "one.txt", "theirs.txt", "two.txt"}) {
 		t.Errorf("delivered %q to %q", got, s.branches())
+	}
+}
+
+// TestWhoTakesOverIsGivenWhatWasSent: also if the director has storage of its own, and never had the checkout.
+func TestWhoTakesOverIsGivenWhatWasSent(t *testing.T) {
+	t.Parallel()
+	s := travelling(t, "echo 1 > one.txt; echo 'Invalid API key · Please run /login' >&2; exit 1")
+	key := s.github.CreateIssue(repo, "octocat", "Taken", "", "agent-task")
+	s.start()
+	s.until("blocked", s.labelled(key, "agent-blocked"))
+	s.stop()
+	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "tasks")))
+	s.start()
+	s.github.AddComment(key, "octocat", "/agent take")
+	s.until("the checkout is made again", s.logged("a checkout is made again from what was sent"))
+	s.until("released", func() bool { return !slices.Contains(s.labels(key), "agent-claimed") })
+	if got := s.delivered("retake/1-a1"); !slices.Equal(got, []string{"README.md", "one.txt"}) {
+		t.Errorf("given %q", got)
+	}
+}
+
+// TestBusAwayWhileACheckoutIsReceived: it is the bus that is waited for, and not a damaged checkout, nor GitHub.
+func TestBusAwayWhileACheckoutIsReceived(t *testing.T) {
+	away := fmt.Errorf("bus: checkout of x: read a chunk: %w", nats.ErrNoResponders)
+	err := error(&workspace.Error{Kind: workspace.Permanent, Op: "receive x", Err: onBus(away)})
+	if f := failed(err).Failure; f.Reason != recovery.BusDisconnect || !f.Transient || neverReceived(err) {
+		t.Errorf("%+v, never received: %v", f, neverReceived(err))
+	}
+	lost := error(&workspace.Error{Kind: workspace.Permanent, Op: "receive x", Err: fmt.Errorf("%w: %w", workspace.ErrLost, bus.ErrNoChunk)})
+	if f := failed(lost).Failure; f.Transient || !neverReceived(lost) {
+		t.Errorf("%+v, never received: %v", f, neverReceived(lost))
 	}
 }
 

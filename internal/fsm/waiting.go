@@ -100,7 +100,7 @@ func (m *Machine) waitsForTurn(t *Task) Waiting {
 		return Waiting{For: "GitHub, which asked for a pause", Until: m.githubOpensAt()}
 	case m.hostOpensAt().After(m.now):
 		return Waiting{
-			For: "the director's machine: " + m.closed(recovery.Host).Why, Do: "Mend that on the director's machine: it looks again, and goes on by itself. director doctor says more.",
+			For: "the director's machine, or the cluster: " + m.closed(recovery.Host).Why, Do: "Mend that: the director looks again, and goes on by itself. director doctor says more.",
 		}
 	case m.modelOpensAt().After(m.now) && t.Next.usesModel():
 		return m.waitsForModel()

@@ -70,8 +70,8 @@ type record struct {
 	Manifest *checkpoint.Digest `json:"manifest,omitempty"`
 	// Changed: since then the work tree was changed here, by a merge, or was made anew.
 	Changed bool `json:"changed,omitempty"`
-	// Turn counts the directors that made the checkout again with storage of their own. A record of an earlier turn is of no use any more.
-	Turn int `json:"turn,omitempty"`
+	// Remade counts how often the checkout was made again from what was sent, each time by a director with storage of its own. Of two records the one with more is the newer.
+	Remade int `json:"remade,omitempty"`
 	// Merge is a merge that has begun to reach the work tree; settle finishes it.
 	Merge *merge `json:"merge,omitempty"`
 }

@@ -96,12 +96,13 @@ type Sent struct {
 	Record json.RawMessage                                     // of Publish, or of Record; nil: a checkout is needed
 	Load   func(context.Context) (*checkpoint.Manifest, error) // nil: the files are not wanted, the work tree is thrown away
 	Fetch  func(context.Context, checkpoint.Digest) ([]byte, error)
-	// Claim puts another record where Record was found, before a checkout that is made again counts: from then on it is this director's turn.
-	Claim func(context.Context, json.RawMessage) error
+	// Replace puts another record where Record was found, and fails if it is not there any more. It comes before a checkout that is made again counts here.
+	Replace func(context.Context, json.RawMessage) error
 }
 
-// Receive makes a task's work tree what was sent, unless it is, or was thrown away. Where there is none, as on a director that takes over, or the one here is of an earlier
-// turn, as on a director that leads again after another one did, it is made again with its git directory. No worker may be in the checkout. It may be repeated after having stopped anywhere.
+// Receive makes a task's work tree what was sent, unless it is, or was thrown away. With a record that was sent along it is made again with its git directory where there is none
+// that can be used, as on a director that takes over, and where the one here is older, as on a director that leads again after another one did, or is not what was sent with
+// a merge on top. No worker may be in the checkout. It may be repeated after having stopped anywhere.
 func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error {
 	op := "receive " + nonce
 	if err := checkNonce(op, nonce); err != nil {
@@ -114,11 +115,12 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	defer lock.unlock()
 	t := w.task(op, nonce, lock)
 	rec, err := t.load()
-	again := sent.Record != nil && (errors.Is(err, ErrNoCheckout) && !rec.Fresh || turnOf(sent.Record) > rec.Turn)
+	same := rec.Manifest != nil && *rec.Manifest == sent.Root
+	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed) // else it was begun, or merged, beside what was sent
 	switch {
-	case again:
+	case sent.Record != nil && (newer(sent.Record, rec.Remade) || !usable && !rec.Fresh):
 		return w.restore(ctx, t, sent)
-	case rec.Fresh, sent.Load == nil, err == nil && rec.Manifest != nil && *rec.Manifest == sent.Root:
+	case rec.Fresh, sent.Load == nil, err == nil && same:
 		return nil
 	case err != nil:
 		return err
@@ -133,11 +135,16 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	return system(op, t.save(rec))
 }
 
-// turnOf is the turn of a record; 0: of one that cannot be read, too.
-func turnOf(data json.RawMessage) int {
+// newer reports whether a record is of a checkout that was made again more often. One that cannot be read is not.
+func newer(data json.RawMessage, remade int) bool {
 	var rec record
-	_ = json.Unmarshal(data, &rec)
-	return rec.Turn
+	return json.Unmarshal(data, &rec) == nil && rec.Remade > remade
+}
+
+// Newer reports whether a record is newer than another one, of another director.
+func Newer(a, b json.RawMessage) bool {
+	var rec record
+	return json.Unmarshal(b, &rec) == nil && newer(a, rec.Remade)
 }
 
 // put writes what was sent into the work tree, synced.
@@ -175,7 +182,7 @@ func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
 	if err != nil {
 		return err
 	}
-	w.log.Info("a checkout of another director is made again", zap.String("task", t.nonce), zap.String("repo", rec.Repo))
+	w.log.Info("a checkout is made again from what was sent", zap.String("task", t.nonce), zap.String("repo", rec.Repo))
 	if err := errors.Join(t.unmount(), safefile.RemoveAll(t.dir), safefile.MkdirAll(t.dir, 0o700)); err != nil {
 		return system(t.op, err)
 	}
@@ -183,7 +190,7 @@ func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
 		return err
 	}
 	rec.Manifest, rec.Merge, rec.Changed = &sent.Root, nil, false
-	rec.Turn++
+	rec.Remade++
 	rec.Fresh = rec.Fresh || sent.Load == nil
 	if !rec.Fresh {
 		if err := w.makeCheckout(ctx, t); err != nil {
@@ -193,9 +200,9 @@ func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
 			return err
 		}
 	}
-	claim, err := json.Marshal(rec)
+	record, err := json.Marshal(rec)
 	if err == nil {
-		err = sent.Claim(ctx, claim)
+		err = sent.Replace(ctx, record)
 	}
 	if err != nil {
 		return system(t.op, err)

@@ -42,13 +42,13 @@ func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Sent{Root: m.Root, Record: record, Fetch: s.get, Claim: unclaimed, Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
+	return Sent{Root: m.Root, Record: record, Fetch: s.get, Replace: unreplaced, Load: func(ctx context.Context) (*checkpoint.Manifest, error) {
 		return checkpoint.Load(m.Root, checkpoint.Unlimited, func(d checkpoint.Digest) ([]byte, error) { return s.get(ctx, d) })
 	}}
 }
 
-// unclaimed is for one director.
-func unclaimed(context.Context, json.RawMessage) error { return nil }
+// unreplaced is for one director.
+func unreplaced(context.Context, json.RawMessage) error { return nil }
 
 // published publishes a checkout, and returns a copy of it as its worker has one.
 func (s sentChunks) published(t *testing.T, w *Workspaces, nonce string) (dir string, record json.RawMessage) {
@@ -198,7 +198,7 @@ func (b *onBus) keep(t *testing.T, w *Workspaces) {
 // receive makes a director's checkout what is there.
 func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
 	t.Helper()
-	sent := Sent{Root: b.root, Record: b.record, Fetch: b.chunks.get, Claim: func(_ context.Context, record json.RawMessage) error {
+	sent := Sent{Root: b.root, Record: b.record, Fetch: b.chunks.get, Replace: func(_ context.Context, record json.RawMessage) error {
 		b.record = record
 		return nil
 	}}
@@ -256,6 +256,58 @@ func TestDirectorLeadsAgain(t *testing.T) {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestBegunBeforeAnythingWasSent: this director's own checkout was never published, another director's was.
+func TestBegunBeforeAnythingWasSent(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	first, second, shared := open(t, Options{}), open(t, Options{}), &onBus{chunks: sentChunks{}}
+	checkout(t, first, o, nonceB)
+	o.change(t, map[string]string{"later.txt": "main goes on"})
+	put(t, checkout(t, second, o, nonceB).Path, "work.txt", "done\n")
+	shared.keep(t, second)
+	shared.receive(t, first, true)
+	if patch, err := first.Patch(t.Context(), nonceB); err != nil || strings.Contains(patch, "later.txt") || !strings.Contains(patch, "work.txt") {
+		t.Errorf("the work is %q, %v", patch, err)
+	}
+}
+
+// TestMergedBesideWhatWasSent: a merge that nobody was told of gives way, files and record.
+func TestMergedBesideWhatWasSent(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w, shared := open(t, Options{}), &onBus{chunks: sentChunks{}}
+	checkout(t, w, o, nonceB)
+	there, record := shared.chunks.published(t, w, nonceB)
+	put(t, there, "work.txt", "done\n")
+	sent := shared.chunks.sent(t, there, record)
+	shared.root, shared.record = sent.Root, record
+	o.change(t, map[string]string{"later.txt": "main goes on"})
+	if _, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	shared.receive(t, w, true)
+	if patch, err := w.Patch(t.Context(), nonceB); err != nil || strings.Contains(patch, "later.txt") || !strings.Contains(patch, "work.txt") {
+		t.Errorf("the work is %q, %v", patch, err)
+	}
+}
+
+// TestDamagedRecordIsMadeAgain: the bus has all of it.
+func TestDamagedRecordIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w, shared := open(t, Options{}), &onBus{chunks: sentChunks{}}
+	put(t, checkout(t, w, o, nonceB).Path, "work.txt", "done\n")
+	shared.keep(t, w)
+	if err := os.WriteFile(w.task("", nonceB, nil).file(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shared.receive(t, w, true)
+	deliver(t, w, o, nonceB)
+	if got := o.files(t, branch); got != "a.txt\nwork.txt" {
+		t.Errorf("files: %q", got)
 	}
 }
 

@@ -1,0 +1,71 @@
+package bus
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"retake/internal/bus/server"
+	"retake/internal/checkpoint"
+)
+
+// TestRecordsOfADirectorThatComesLate: what another director has put there since stays, and while an attempt writes nobody replaces its files.
+func TestRecordsOfADirectorThatComesLate(t *testing.T) {
+	t.Parallel()
+	leads := true
+	b := openBus(t, Options{
+		Server: startServer(t, server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}), Leads: func() bool { return leads },
+	})
+	ctx, task := ctxFor(t), checkoutRules().Task(worker)
+	always := func(json.RawMessage) bool { return true }
+	if err := b.KeepRecord(ctx, task, json.RawMessage(`{}`), always); err != nil {
+		t.Errorf("of a task of which nothing is stored: %v", err)
+	}
+	root := publish(t, b, worker, base(t), true)
+	state := func() CheckoutState {
+		t.Helper()
+		s, _, err := b.CheckoutState(ctx, task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if err := b.KeepRecord(ctx, task, json.RawMessage("{\n \"base\": \"def\"\n}"), always); err != nil || string(state().Record) != `{"base":"def"}` {
+		t.Errorf("%s, %v", state().Record, err)
+	}
+	was := func(want string) func(json.RawMessage) bool {
+		return func(there json.RawMessage) bool { return string(there) == want }
+	}
+	if err := b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), was(`{"base":"abc"}`)); !errors.Is(err, ErrOlder) {
+		t.Errorf("over another director's: %v", err)
+	}
+	store, err := b.Checkout(ctx, task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`)); err == nil {
+		t.Error("files of an attempt that writes were replaced")
+	}
+	if _, err := b.CloseCheckout(ctx, task, worker); err != nil {
+		t.Fatal(err)
+	}
+	leads = false
+	for what, err := range map[string]error{
+		"record": b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), always), "files": store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`)),
+	} {
+		if !errors.Is(err, ErrNotLeading) {
+			t.Errorf("%s, by who does not lead: %v", what, err)
+		}
+	}
+	if s := state(); string(s.Record) != `{"base":"def"}` || s.Manifest != root {
+		t.Errorf("%+v", s)
+	}
+	leads = true
+	other := checkpoint.Digest{1}
+	if err := store.Replace(ctx, other, json.RawMessage(`{"base":"ghi"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if s := state(); string(s.Record) != `{"base":"ghi"}` || s.Manifest != other || s.Before != root {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,139 @@
+package kubernetes
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"retake/internal/container"
+	"retake/internal/container/containertest"
+)
+
+// fleetVariable says how many attempts TestFleetOnFakeNodes starts; tools/kube/fleet.sh sets it, beside a cluster whose nodes only say that pods run.
+const fleetVariable = "RETAKE_TEST_FLEET"
+
+// quietFor is for how long TestFleetOnFakeNodes looks at a fleet in which nothing happens.
+const quietFor = 3 * time.Minute
+
+// measured is what something cost this process and the API.
+type measured struct {
+	took, cpu time.Duration
+	requests  map[Right]int
+}
+
+func (m measured) String() string {
+	var each []string
+	for _, r := range slices.SortedFunc(maps.Keys(m.requests), func(a, b Right) int { return strings.Compare(a.String(), b.String()) }) {
+		each = append(each, fmt.Sprintf("%s %d", r, m.requests[r]))
+	}
+	return fmt.Sprintf("%.1f s, %.2f s of a processor; requests: %s", m.took.Seconds(), m.cpu.Seconds(), strings.Join(each, ", "))
+}
+
+func processor() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// What thousands of attempts cost the director's end of a cluster: starts, a fleet in which nothing happens, and starts beside that fleet. The pods' output is not read, for their
+// nodes have none.
+func TestFleetOnFakeNodes(t *testing.T) {
+	size, _ := strconv.Atoi(os.Getenv(fleetVariable))
+	if size == 0 {
+		t.Skip("thousands of attempts on fake nodes: make kube-fleet starts them")
+	}
+	n := onNode(t)
+	n.kubectl(t, role(n.namespace), "apply", "-f", "-")
+	var mu sync.Mutex
+	used := map[Right]int{}
+	o := n.options(containertest.Name("fleet"))
+	o.Kubeconfig = filepath.Join(n.dir, "director.conf")
+	o.wrap = func(next http.RoundTripper) http.RoundTripper { return counter{next, &mu, used} }
+	k := openNode(t, o)
+
+	measure := func(what string, do func()) measured {
+		mu.Lock()
+		clear(used)
+		mu.Unlock()
+		began, cpu := time.Now(), processor()
+		do()
+		mu.Lock()
+		defer mu.Unlock()
+		m := measured{time.Since(began), processor() - cpu, maps.Clone(used)}
+		t.Logf("%s: %v", what, m)
+		return m
+	}
+	running := func(want int) {
+		for end := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			list, err := k.List(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := 0
+			for _, s := range list {
+				if s.State == container.StateRunning {
+					got++
+				}
+			}
+			if got == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d of %d run", got, want)
+			}
+		}
+	}
+	start := func(count, atOnce int) {
+		var wg sync.WaitGroup
+		next, each := make(chan container.Spec), make([]time.Duration, 0, count)
+		for range atOnce {
+			wg.Go(func() {
+				for s := range next {
+					began := time.Now()
+					err := k.Ensure(t.Context(), s)
+					mu.Lock()
+					if each = append(each, time.Since(began)); err != nil {
+						t.Error(err)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		for range count {
+			next <- n.spec(t, "sleep")
+		}
+		close(next)
+		wg.Wait()
+		slices.Sort(each)
+		t.Logf("%d starts, %d at a time: a Job is there after %v (median), %v (slowest hundredth), %v (slowest)", count, atOnce, each[count/2], each[count*99/100], each[count-1])
+	}
+
+	measure(fmt.Sprintf("%d attempts until all run", size), func() {
+		start(size, 16)
+		running(size)
+	})
+	runtime.GC()
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	t.Logf("heap in use: %.1f MB", float64(mem.HeapInuse)/1e6)
+	quiet := measure(fmt.Sprintf("nothing happens for %v", quietFor), func() { time.Sleep(quietFor) })
+	for r, count := range quiet.requests {
+		if r.Verb == "list" {
+			t.Errorf("%d lists in %v, want none: a watch tells", count, quietFor)
+		}
+	}
+	measure("100 attempts more, one after the other", func() {
+		start(100, 1)
+		running(size + 100)
+	})
+}

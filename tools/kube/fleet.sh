@@ -1,0 +1,25 @@
+#!/bin/bash
+# fleet.sh: thousands of attempts on a throw-away cluster whose nodes only say that pods run (kwok). FLEET is how many (2000). Without the cluster's binary (build.sh) it says so.
+set -euo pipefail
+. "$(dirname "$0")/env.sh"
+FLEET=${FLEET:-2000} kwok=$CACHE/kwok
+if ! CHECK=1 "$here/build.sh" > /dev/null; then
+  echo "a fleet on fake nodes is skipped: no Kubernetes is built: make kube-build does it once"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit
+fi
+[ -x "$kwok" ] || GOBIN=$CACHE GOFLAGS=-buildvcs=false nice -n 19 go install sigs.k8s.io/kwok/cmd/kwok@v0.8.0
+export KT=$(mktemp -d /tmp/retake-kube-XXXXXX)
+OWNER=$$ LIFE=${LIFE-3600} "$here/up.sh" control
+trap '"$here/down.sh"' EXIT
+nodes=$(((FLEET + 100) / 100 + 1))
+for i in $(seq $nodes); do cat << X
+---
+apiVersion: v1
+kind: Node
+metadata: {name: fake-$i, annotations: {kwok.x-k8s.io/node: fake}, labels: {kubernetes.io/hostname: fake-$i, kubernetes.io/os: linux, kubernetes.io/arch: amd64}}
+status: {allocatable: {cpu: "100", memory: 1000Gi, pods: "110"}, capacity: {cpu: "100", memory: 1000Gi, pods: "110"}}
+X
+done | "$here/run.sh" "$H" kubectl apply -f - > /dev/null
+"$here/run.sh" "$kwok" --kubeconfig "$KT/kubeconfig" --manage-all-nodes --config "$here/fleet.yaml" > "$KT/log/kwok.log" 2>&1 &
+trap "kill $!; '$here/down.sh'" EXIT
+cd "$here/../.."
+RETAKE_TEST_FLEET=$FLEET "$here/run.sh" go test -count=1 -timeout 40m -v -run TestFleetOnFakeNodes ./internal/container/kubernetes
