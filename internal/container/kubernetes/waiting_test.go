@@ -3,9 +3,12 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
 
 	"retake/internal/container"
 )
@@ -210,5 +213,28 @@ func TestNoRightIsForNothing(t *testing.T) {
 	}
 	if len(f.asked) > 0 {
 		t.Errorf("used without being needed: %v", f.asked)
+	}
+}
+
+// Of many Jobs without a pod some are asked for in each round, and each has its turn.
+func TestFewAreAskedForAtOnce(t *testing.T) {
+	k := &Kubernetes{limits: defaultLimits}
+	k.attempts = map[string]*attempt{}
+	const all = 25
+	for i := range all {
+		k.attempts[fmt.Sprint(i)] = &attempt{job: &batchv1.Job{}, asked: time.Now().Add(-time.Minute)}
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		asked := k.podless()
+		if len(asked) > askedAtOnce {
+			t.Errorf("%d at once", len(asked))
+		}
+		for _, p := range asked {
+			seen[p.id] = true
+		}
+	}
+	if len(seen) != all {
+		t.Errorf("%d of %d were asked for", len(seen), all)
 	}
 }

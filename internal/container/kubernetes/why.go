@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,17 +21,26 @@ func (k *Kubernetes) askWhy() {
 		case <-k.ctx.Done():
 			return
 		}
-		for id, j := range k.podless() {
-			k.askWhyOf(id, j)
+		for _, a := range k.podless() {
+			k.askWhyOf(a.id, a.job)
 		}
 	}
 }
 
-// podless are Jobs that have had no pod for some time, and were not asked for lately.
-func (k *Kubernetes) podless() map[string]*batchv1.Job {
+// askedAtOnce is how many Jobs are asked for in one round, two requests each: a controller that is behind has thousands without a pod, and is slower for each that asks.
+const askedAtOnce = 10
+
+type podless struct {
+	id    string
+	job   *batchv1.Job
+	asked time.Time
+}
+
+// podless are Jobs that have had no pod for some time, and were not asked for lately: those that have waited longest.
+func (k *Kubernetes) podless() []podless {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := map[string]*batchv1.Job{}
+	var all []podless
 	for id, a := range k.attempts {
 		if a.job == nil || a.pod != nil || ended(a.job) {
 			continue
@@ -39,9 +49,13 @@ func (k *Kubernetes) podless() map[string]*batchv1.Job {
 		case a.asked.IsZero():
 			a.asked = time.Now() // the first time it is given time
 		case time.Since(a.asked) >= k.limits.podless:
-			a.asked = time.Now().Add(3 * k.limits.podless) // and then not too often
-			all[id] = a.job
+			all = append(all, podless{id, a.job, a.asked})
 		}
+	}
+	slices.SortFunc(all, func(a, b podless) int { return a.asked.Compare(b.asked) })
+	all = all[:min(len(all), askedAtOnce)]
+	for _, p := range all {
+		k.attempts[p.id].asked = time.Now().Add(3 * k.limits.podless) // and then not too often
 	}
 	return all
 }
