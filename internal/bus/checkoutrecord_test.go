@@ -43,7 +43,7 @@ func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`)); err == nil {
+	if err := store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`), always); err == nil {
 		t.Error("files of an attempt that writes were replaced")
 	}
 	if _, err := b.CloseCheckout(ctx, task, worker); err != nil {
@@ -51,7 +51,7 @@ func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	}
 	leads = false
 	for what, err := range map[string]error{
-		"record": b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), always), "files": store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`)),
+		"record": b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), always), "files": store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`), always),
 	} {
 		if !errors.Is(err, ErrNotLeading) {
 			t.Errorf("%s, by who does not lead: %v", what, err)
@@ -62,7 +62,7 @@ func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	}
 	leads = true
 	other := checkpoint.Digest{1}
-	if err := store.Replace(ctx, other, json.RawMessage(`{"base":"ghi"}`)); err != nil {
+	if err := store.Replace(ctx, other, json.RawMessage(`{"base":"ghi"}`), was(`{"base":"def"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if s := state(); string(s.Record) != `{"base":"ghi"}` || s.Manifest != other || s.Before != root {

@@ -304,14 +304,18 @@ func (c *CheckoutStore) Open(ctx context.Context, o OpenCheckout, record json.Ra
 	return err
 }
 
-// Replace makes the checkout what a manifest names, all of which is stored, and puts record beside it. While an attempt may write, that has the checkout, and this is an error.
-func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage) error {
+// Replace makes the checkout what a manifest names, all of which is stored, and puts record beside it, as KeepRecord does. While an attempt may write, that has the checkout, and
+// this is an error.
+func (c *CheckoutStore) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage, over func(json.RawMessage) bool) error {
 	if err := c.mayChange(); err != nil {
 		return err
 	}
 	s, err := c.change(ctx, func(s *CheckoutState, _ bool) error {
 		if s.Open != nil && s.Open.Writes {
 			return fmt.Errorf("bus: checkout of %s: attempt %s has it", c.task, s.Open.Worker)
+		}
+		if !over(s.Record) {
+			return fmt.Errorf("%w: %s", ErrOlder, c.task)
 		}
 		if s.Manifest != root {
 			s.Before, s.Manifest = s.Manifest, root

@@ -22,10 +22,7 @@ func (s *session) fences(o *fsm.StopOrder, err error) bool {
 func (s *session) shutOut(ctx context.Context, worker string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	if err := s.bus.Revoke(ctx, worker); err != nil {
-		return onBus(err)
-	}
-	return nil
+	return onBus(s.bus.Revoke(ctx, worker))
 }
 
 // lostOutput bounds the wait for the output of a fenced attempt, which may go on for ever where nobody hears it.

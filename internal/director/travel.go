@@ -87,6 +87,7 @@ func (s *session) keep(ctx context.Context, nonce string, travels bool) error {
 	if record == nil {
 		return nil
 	}
+	over := func(there json.RawMessage) bool { return !workspace.Newer(there, record) }
 	state, there, err := s.bus.CheckoutState(ctx, nonce)
 	stored := there && state.Manifest != (checkpoint.Digest{})
 	switch {
@@ -94,10 +95,8 @@ func (s *session) keep(ctx context.Context, nonce string, travels bool) error {
 		return onBus(err)
 	case !stored && !travels:
 		return nil
-	case workspace.Newer(state.Record, record):
-		return onBus(fmt.Errorf("%w: %s", bus.ErrOlder, nonce))
 	case stored && !changed:
-		return onBus(s.bus.KeepRecord(ctx, nonce, record, func(there json.RawMessage) bool { return !workspace.Newer(there, record) }))
+		return onBus(s.bus.KeepRecord(ctx, nonce, record, over))
 	}
 	store, err := s.bus.Checkout(ctx, nonce)
 	if err != nil {
@@ -107,7 +106,7 @@ func (s *session) keep(ctx context.Context, nonce string, travels bool) error {
 	if err != nil {
 		return err
 	}
-	if err := onBus(store.Replace(ctx, m.Root, record)); err != nil {
+	if err := onBus(store.Replace(ctx, m.Root, record, over)); err != nil {
 		return err
 	}
 	return s.workspace.Published(ctx, nonce, m.Root)

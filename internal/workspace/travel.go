@@ -118,6 +118,8 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	same := rec.Manifest != nil && *rec.Manifest == sent.Root
 	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed) // else it was begun, or merged, beside what was sent
 	switch {
+	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // what is here is not known
+		return err
 	case sent.Record != nil && (newer(sent.Record, rec.Remade) || !usable && !rec.Fresh):
 		return w.restore(ctx, t, sent)
 	case rec.Fresh, sent.Load == nil, err == nil && same:
@@ -183,11 +185,11 @@ func (w *Workspaces) restore(ctx context.Context, t task, sent Sent) error {
 		return err
 	}
 	w.log.Info("a checkout is made again from what was sent", zap.String("task", t.nonce), zap.String("repo", rec.Repo))
-	if err := errors.Join(t.unmount(), safefile.RemoveAll(t.dir), safefile.MkdirAll(t.dir, 0o700)); err != nil {
-		return system(t.op, err)
-	}
 	if _, err := w.fetchBase(ctx, rec.Repo, rec.BaseBranch, r); err != nil {
 		return err
+	}
+	if err := errors.Join(t.unmount(), safefile.RemoveAll(t.dir), safefile.MkdirAll(t.dir, 0o700)); err != nil {
+		return system(t.op, err)
 	}
 	rec.Manifest, rec.Merge, rec.Changed = &sent.Root, nil, false
 	rec.Remade++

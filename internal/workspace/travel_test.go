@@ -311,6 +311,27 @@ func TestDamagedRecordIsMadeAgain(t *testing.T) {
 	}
 }
 
+// TestNothingIsRemovedForARecordThatCannotBeRead: a disk that fails for a moment says nothing of what is there.
+func TestNothingIsRemovedForARecordThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
+	w, shared := open(t, Options{}), &onBus{chunks: sentChunks{}}
+	c := checkout(t, w, o, nonceB)
+	shared.keep(t, w)
+	put(t, c.Path, "mine.txt", "not sent\n")
+	file := w.task("", nonceB, nil).file()
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	sent := Sent{Root: shared.root, Record: shared.record, Fetch: shared.chunks.get, Replace: unreplaced}
+	if err := w.Receive(t.Context(), nonceB, sent); err == nil || errors.Is(err, ErrLost) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(c.Path, "mine.txt")); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRecordWithoutItsFiles: after a merge the record is of no use beside the files that were published before it.
 func TestRecordWithoutItsFiles(t *testing.T) {
 	t.Parallel()
